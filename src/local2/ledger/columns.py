@@ -7,6 +7,7 @@ its view from one read of the ledger to the next, and other searches add records
 
 import re
 from array import array
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
@@ -126,9 +127,13 @@ class Columns:
         """
         packed = np.array(self._postings.get(stem, ()), np.int64)
         if size is not None:
-            packed = packed[: np.searchsorted(packed, size << COUNT_BITS)]
+            packed = packed[: self.count_postings(stem, size)]
         counts = packed >> 1 & MAX_COUNT
         return Postings(packed >> COUNT_BITS, counts.astype(np.float64), (packed & 1).astype(bool))
+
+    def count_postings(self, stem: str, size: int) -> int:
+        """Return how many of the first `size` positions have a stem."""
+        return bisect_left(self._postings.get(stem, ()), size << COUNT_BITS)
 
     def _append(self, stems: str) -> int:
         position = len(self)
@@ -214,7 +219,6 @@ class View:
         self._columns = columns
         self._chosen = chosen
         self._vectors = columns.vectors
-        self._frequencies: dict[str, int] = {}
         self._has_all = len(chosen) == len(columns)
         self.size = len(chosen)
         self.column = {
@@ -266,9 +270,9 @@ class View:
 
     def frequency(self, stem: str) -> int:
         """Return how many records have a stem."""
-        if stem not in self._frequencies:
-            self._frequencies[stem] = len(self.postings(stem).positions)
-        return self._frequencies[stem]
+        if self._has_all:
+            return self._columns.count_postings(stem, len(self._view_positions))
+        return len(self.postings(stem).positions)
 
     def has_comparable_vector(self, embedder: str) -> Flags:
         """Return for each record whether it has a vector of this embedder."""
@@ -280,8 +284,9 @@ class View:
         vector = np.frombuffer(question, np.float32)
         if not compared.any() or len(vector) != self._vectors.shape[1]:
             return np.zeros(self.size)
-        # BLAS would use every core, and the vector worker and the event loop would wait.
-        cosines = np.einsum("ij,j->i", self._vectors, vector)
+        # A product of matrices would use every core, and the vector worker and the event loop would
+        # wait. A product for each row uses one.
+        cosines = np.vecdot(self._vectors, vector)
         return np.where(compared, cosines if self._has_all else cosines[self._chosen], 0.0)
 
     def vectors_at(self, positions: Positions) -> Floats:

@@ -166,7 +166,7 @@ class Pool:
         found = self._all("own_vectors", rows=as_json(rows), **asked)
         if not found:
             return []
-        cosines = matrix([data for _, data in found]) @ vector_of(hits.question)
+        cosines = np.vecdot(matrix([data for _, data in found]), vector_of(hits.question))
         best = np.argsort(-cosines, kind="stable")[:limit].tolist()
         return [(float(cosines[position]), found[position][0]) for position in best]
 

@@ -17,6 +17,7 @@ from local2.ledger.sqlite.sql import statements
 SQL = statements()
 COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"features", "tasks"})
 T = TypeVar("T")
+_STRINGS = msgspec.json.Decoder(tuple[str, ...])
 Parameters = dict[str, Any]
 
 
@@ -93,7 +94,7 @@ def record_of(row: Row) -> Record:
     columns["metadata"] = msgspec.json.decode(columns["metadata"])
     columns["pending"] = None if columns["pending"] is None else bool(columns["pending"])
     for name in ("keywords", "queries"):
-        columns[name] = msgspec.json.decode(columns[name], type=tuple[str, ...])
+        columns[name] = _STRINGS.decode(columns[name])
     for name in ("retired_at", "stored_at"):
         columns[name] = datetime.fromisoformat(columns[name]) if columns[name] else None
     return Record(**columns)

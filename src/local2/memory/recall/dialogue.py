@@ -20,12 +20,8 @@ from local2.language.words import informative_stems
 from local2.ledger.columns import View
 from local2.ledger.entries import ECHO, UNANSWERED, Array, Flags, Positions
 from local2.ledger.search import Choice
-from local2.memory.recall.likeness import Likeness, Wording
-from local2.memory.recall.precedence import (
-    best_positions,
-    repeats_question,
-    texts_at,
-)
+from local2.memory.recall.likeness import Wording
+from local2.memory.recall.precedence import best_positions, texts_at
 from local2.memory.recall.query import Query
 from local2.memory.recall.tuning import (
     MAX_NODS,
@@ -39,13 +35,15 @@ from local2.memory.recall.tuning import (
 
 
 def put_replies_first(
-    query: Query, wording: Wording, like: Likeness, scores: Array, relevant: Flags
+    query: Query, wording: Wording, repeated: Flags, scores: Array, relevant: Flags
 ) -> Choice[Array]:
-    """Return the scores, with replies above their questions; the replies become relevant."""
+    """Return the scores, with replies above their questions; the replies become relevant.
+
+    `repeated`: the records that ask the same as the question.
+    """
     view, ordered = wording.view, scores.copy()
     if query.stating or not asks(query.text) or not view.neighbours:
         return ordered
-    repeated = repeats_question(query, wording, like)
     candidates = _with_reply(wording, scores, relevant, repeated)
     texts = yield from texts_at(view, candidates)
     questions = [one for one in candidates if _only_asks(texts[one], wording.stems)]

@@ -21,6 +21,8 @@ MAX_RELATIONS = 5
 SPARE_ITEMS = 4
 """Number of items read beyond those wanted, since some are duplicates."""
 
+_ContentKey = tuple[str, ...]
+
 
 class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
     """A recalled record. `score` is from 0 to 1, or the reranker's score."""
@@ -52,34 +54,39 @@ def first_items(
     whether the first ones carry later statements.
     """
     first: list[RecallItem] = []
-    later: list[list[int]] = []
-    topics_of: dict[tuple[str, ...], set[str | None]] = {}
+    keys: list[_ContentKey] = []
+    topics_of: dict[_ContentKey, set[str | None]] = {}
+    find_later = None
     while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE_ITEMS))):
+        find_later = page[0].find_later
         rows = {row for one in page for row in (one.row, *one.mark) if row is not None}
         records = (yield DetailRequest(records=sorted(rows))).records
-        for one, item in ((one, _item(one, records)) for one in page if one.row in records):
+        for item in (_item(one, records) for one in page if one.row in records):
             if len(first) == wanted:
                 break
-            topics = topics_of.setdefault(_content_key(item.record), set())
+            key = _content_key(item.record)
+            topics = topics_of.setdefault(key, set())
             if repetitions or not _is_duplicate(item.record.topic, topics):
                 topics.add(item.record.topic)
                 first.append(item)
-                may_have = with_later and len(later) < LATER_ITEMS
-                later.append(one.find_later() if may_have else [])
+                keys.append(key)
+    if not with_later or find_later is None:
+        return first
+    later = find_later([item.record.row for item in first[:LATER_ITEMS]])
     if not any(later):
         return first
     records = (yield DetailRequest(records=sorted({*chain.from_iterable(later)}))).records
-    return [
-        msgspec.structs.replace(item, later=_later(item.record, rows, records))
-        for item, rows in zip(first, later, strict=True)
-    ]
+    with_statements = (
+        msgspec.structs.replace(item, later=_later(key, rows, records))
+        for item, key, rows in zip(first, keys, later, strict=False)
+    )
+    return [*with_statements, *first[LATER_ITEMS:]]
 
 
 def _later(
-    record: Record, rows: Sequence[int], records: Mapping[int, Record]
+    key: _ContentKey, rows: Sequence[int], records: Mapping[int, Record]
 ) -> tuple[Record, ...]:
-    """Return the later statements that still stand and say something else."""
-    key = _content_key(record)
+    """Return the later statements that still stand and say something else than the item."""
     found = (records[row] for row in rows if row in records)
     return tuple(one for one in found if _content_key(one) != key)
 
@@ -114,7 +121,7 @@ def _item(ranked: RankedRecord, records: Mapping[int, Record]) -> RecallItem:
     )
 
 
-def _content_key(record: Record) -> tuple[str, ...]:
+def _content_key(record: Record) -> _ContentKey:
     """Return a key for a record's content that ignores capitals and punctuation around words.
 
     The metadata of a note is part of its content. Of a long text, everything after the beginning is

@@ -9,6 +9,7 @@ is compared together with its reply, or with what it replies to: "Sold it." says
 """
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -36,7 +37,10 @@ from local2.memory.recall.variants import USER_STRENGTH, Variants
 
 
 class LaterStatements:
-    """The statements of people that match a question, compared with items when asked for."""
+    """The statements of people that match a question, compared with items when asked for.
+
+    Several items are compared in one step: what each step costs does not depend on their number.
+    """
 
     def __init__(self, variants: Variants, compared: Flags, scores: Array, relevant: Flags) -> None:
         """`compared`: the records with a vector by the question's embedder."""
@@ -48,58 +52,75 @@ class LaterStatements:
         self._stems: dict[int, frozenset[str]] = {}
         self._rarities: dict[str, float] = {}
 
-    def later_than(self, position: int) -> list[int]:
-        """Return the rows of at most three later statements about the same thing, best first."""
-        if not self._compared[position] or not len(self._candidates):
+    def later_than(self, rows: Sequence[int]) -> list[list[int]]:
+        """Return for each row at most three rows of later statements about the same, best first."""
+        positions = self._view.positions(rows)
+        may_be_later = self._is_newer(positions) & self._compared[positions, None]
+        may_be_later &= self._relevance >= MIN_RELEVANCE
+        if not may_be_later.any():
+            return [[] for _ in rows]
+        toward = self._unit_vectors(positions)
+        mean, deviation = self._usual_cosines(positions, toward)
+        cosines = np.vecdot(toward[:, None], self._unit_vectors(self._candidates))
+        closeness = (cosines - mean[:, None]) / deviation[:, None]
+        may_be_later &= closeness >= MIN_CLOSENESS
+        return [
+            self._best(position, partner, np.flatnonzero(may_be_later[number]), closeness[number])
+            for number, (position, partner) in enumerate(
+                zip(positions.tolist(), self._partners(positions).tolist(), strict=True)
+            )
+        ]
+
+    def _best(self, position: int, partner: int, near: Positions, closeness: Array) -> list[int]:
+        """Return the rows of the best ones of the near candidates, which are given by number."""
+        if not len(near):
             return []
-        newer = self._is_newer(position)
-        if not newer.any():
-            return []
-        candidates = self._candidates[newer]
-        toward = self._unit_vectors(np.array([position]))[0]
-        mean, deviation = self._usual_cosines(position, toward)
-        closeness = (self._candidate_vectors[newer] @ toward - mean) / deviation
-        relevance = np.minimum(self._scores[candidates] / self._best_score, MAX_RELEVANCE)
-        known, found = self._stems_around(position), []
-        for index in np.flatnonzero((closeness >= MIN_CLOSENESS) & (relevance >= MIN_RELEVANCE)):
-            total = float(closeness[index]) + LATER_RELEVANCE * float(relevance[index])
-            shared = self._stems_of(int(candidates[index])) & known
-            total += LATER_OVERLAP * sum(map(self._rarity, shared))
+        stems = self._stems_of(position)
+        if partner < self._view.size:
+            stems |= self._stems_of(partner)
+        rarities = {stem: rarity for stem in stems if (rarity := self._rarity(stem))}
+        nearness = (closeness[near] + LATER_RELEVANCE * self._relevance[near]).tolist()
+        found = []
+        for candidate, so_far in zip(self._candidates[near].tolist(), nearness, strict=True):
+            shared = rarities.keys() & self._stems_of(candidate)
+            total = so_far + LATER_OVERLAP * sum(rarities[stem] for stem in shared)
             if total >= MIN_LATER:
-                found.append((total, int(candidates[index])))
+                found.append((total, candidate))
         row = self._view.column["row"]
         return [int(row[later]) for _, later in sorted(found, reverse=True)[:MAX_LATER]]
 
-    def _usual_cosines(self, position: int, toward: Floats) -> tuple[float, float]:
-        """Return mean and deviation of the cosines between a record and the other statements.
+    def _usual_cosines(self, positions: Positions, toward: Floats) -> tuple[Array, Array]:
+        """Return mean and deviation of the cosines between each record and other statements.
 
         A few statements do not show them, so some unrelated ones are assumed.
         """
-        cosines = (self._sample_vectors @ toward)[self._sample != position]
-        count = LATER_ASSUMED + len(cosines)
-        mean = (LATER_ASSUMED * ASSUMED_MEAN + float(cosines.sum())) / count
+        every = self._statements
+        sample = every[:: max(len(every) // LATER_SAMPLE, 1)][:LATER_SAMPLE]
+        others = sample != positions[:, None]
+        cosines = np.vecdot(toward[:, None], self._unit_vectors(sample))
+        count = LATER_ASSUMED + others.sum(axis=1)
+        mean = (LATER_ASSUMED * ASSUMED_MEAN + (cosines * others).sum(axis=1)) / count
         squares = LATER_ASSUMED * (ASSUMED_DEVIATION**2 + (ASSUMED_MEAN - mean) ** 2)
-        return mean, math.sqrt((squares + float(((cosines - mean) ** 2).sum())) / count)
+        squares += (others * (cosines - mean[:, None]) ** 2).sum(axis=1)
+        return mean, np.sqrt(squares / count)
 
-    def _is_newer(self, position: int) -> Flags:
-        """Return which candidates its speaker, or the one it replied to, stated later."""
-        column, others = self._view.column, self._candidates
-        principal = column["principal"][position]
-        partner = self._partners[position]
-        if principal < 0 or column["machine"][position]:
-            principal = column["principal"][partner] if partner < self._view.size else -1
-        same = (column["principal"][others] == principal) & (others != position)
+    def _is_newer(self, positions: Positions) -> Flags:
+        """Return for each record which candidates its speaker stated later.
+
+        For a record of a machine, its speaker is the one it replied to.
+        """
+        column, candidates = self._view.column, self._candidates
+        partners = self._partners(positions)
+        replies = (column["principal"][positions] < 0) | column["machine"][positions]
+        replies &= partners < self._view.size
+        said = np.where(replies, partners, positions)
+        same = column["principal"][candidates] == column["principal"][said, None]
+        same &= candidates != positions[:, None]
         time, row = column["newness"], column["row"]
-        later = (time[others] > time[position]) | (
-            (time[others] == time[position]) & (row[others] > row[position])
-        )
+        own_time, own_row = time[positions, None], row[positions, None]
+        later = time[candidates] > own_time
+        later |= (time[candidates] == own_time) & (row[candidates] > own_row)
         return np.asarray(same & later)
-
-    def _stems_around(self, position: int) -> frozenset[str]:
-        """Return the stems of an item and of its partner."""
-        partner = int(self._partners[position])
-        own = self._stems_of(position)
-        return own | self._stems_of(partner) if partner < self._view.size else own
 
     def _rarity(self, stem: str) -> float:
         """Return how rare an informative stem is; 0 for others, and for those of a date."""
@@ -116,8 +137,10 @@ class LaterStatements:
         return self._stems[position]
 
     @cached_property
-    def _best_score(self) -> float:
-        return max(float(self._scores[self._relevant].max(initial=0.0)), EPSILON)
+    def _relevance(self) -> Array:
+        """The candidates' scores, relative to the best score of all."""
+        best_score = max(float(self._scores[self._relevant].max(initial=0.0)), EPSILON)
+        return np.minimum(self._scores[self._candidates] / best_score, MAX_RELEVANCE)
 
     @cached_property
     def _statements(self) -> Positions:
@@ -133,37 +156,27 @@ class LaterStatements:
         relevant = self._statements[self._relevant[self._statements]]
         return best_positions(self._scores, relevant, LATER_CANDIDATES)
 
-    @cached_property
-    def _candidate_vectors(self) -> Floats:
-        return self._unit_vectors(self._candidates)
+    def _partners(self, positions: Positions) -> Positions:
+        """Return the replies to people's messages, and what assistants' messages reply to.
 
-    @cached_property
-    def _sample(self) -> Positions:
-        step = max(len(self._statements) // LATER_SAMPLE, 1)
-        return self._statements[::step][:LATER_SAMPLE]
-
-    @cached_property
-    def _sample_vectors(self) -> Floats:
-        return self._unit_vectors(self._sample)
-
-    @cached_property
-    def _partners(self) -> Positions:
-        """The reply to a person's message, and what an assistant's message replies to."""
+        The view's size stands for none.
+        """
+        size = self._view.size
         if not self._view.neighbours:
-            return np.full(self._view.size, self._view.size, np.int64)
+            return np.full(len(positions), size, np.int64)
         before, after = self._view.neighbours[0]
-        machine = self._view.column["machine"]
-        partner = np.where(machine, before, after)
-        known = partner < self._view.size
-        other = np.append(machine, False)[partner] != machine
-        return np.where(known & other, partner, self._view.size)
+        is_machine = self._view.column["machine"]
+        partners = np.where(is_machine[positions], before[positions], after[positions])
+        known = partners < size
+        known[known] &= is_machine[partners[known]] != is_machine[positions[known]]
+        return np.where(known, partners, size)
 
     def _unit_vectors(self, positions: Positions) -> Floats:
         """Return the vectors of records, each with its partner's, of length 1."""
         vectors = self._view.vectors_at(positions)
-        partners = self._partners[positions]
+        partners = self._partners(positions)
         has = partners < self._view.size
         has[has] &= self._compared[partners[has]]
         vectors[has] += self._view.vectors_at(partners[has])
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return np.asarray(vectors / np.maximum(lengths, EPSILON), np.float32)
+        vectors /= np.maximum(np.sqrt(np.vecdot(vectors, vectors)), EPSILON)[:, None]
+        return vectors

@@ -94,9 +94,9 @@ class Hops:
         size = self._view.size
         for stem in names if len(names) <= MAX_LEAD_STEMS else ():
             if stem not in self._wording.stems:
-                at = self._view.postings(stem).positions
-                if 1 < len(at) <= max(COMMON_STEM * size, 2):
-                    yield at, math.log((size + 1) / len(at))
+                count = self._view.frequency(stem)
+                if 1 < count <= max(COMMON_STEM * size, 2):
+                    yield self._view.postings(stem).positions, math.log((size + 1) / count)
 
     def _relevance(self, lead: int, found: Positions, named: Array) -> Array:
         """Return factors for the gain.

@@ -65,14 +65,18 @@ class Total:
         self.shares = dict(shares)
         self.sums = sums
         self.weights = weights
+        self._scores: Array | None = None
 
     @property
     def scores(self) -> Array:
-        return apply_weights(self.sums, self.weights)
+        if self._scores is None:
+            self._scores = apply_weights(self.sums, self.weights)
+        return self._scores
 
     def add(self, **shares: Array) -> None:
         self.shares |= shares
         self.sums = sum(shares.values(), self.sums)
+        self._scores = None
 
     def add_change(self, name: str, before: Array, after: Array) -> None:
         """Add the share that changes scores; it is 0 where they stay the same."""

@@ -7,7 +7,7 @@ neighbours of a short message count as part of its meaning. A query that continu
 gets other weights than a question about one: it wants the latest messages of any author.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -96,8 +96,8 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record with its score, from 0 to 1, and the components of the score.
 
     `cosine`: of the record and the question, None if it has no comparable vector. `covered`: the
-    fraction of the question's words that it contains. `find_later`: returns the rows of later
-    statements about the same thing.
+    fraction of the question's words that it contains. `find_later`: returns for each row of the
+    same ranking the rows of later statements about the same thing.
     """
 
     row: int
@@ -106,7 +106,7 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     weight: float
     cosine: float | None
     covered: float
-    find_later: Callable[[], list[int]]
+    find_later: Callable[[Sequence[int]], list[list[int]]]
     mark: Mark = UNMARKED
 
 
@@ -154,6 +154,7 @@ class Ranking:
         self.view, self.query, self.wording = found.view, draft.query, draft.wording
         self.min_score = min_score
         self.like = Likeness(found, draft.wording, draft.query)
+        self.repeated = repeats_question(draft.query, draft.wording, self.like)
         self.hit: Flags = self.like.hits(draft.wording, min_score) | draft.topics
         self.relevant = self.hit
         self.total = Total(draft.shares, draft.sums, draft.weights)
@@ -170,9 +171,10 @@ class Ranking:
     def _records_at(
         self, positions: list[int], scores: Array, later: LaterStatements
     ) -> Iterator[RankedRecord]:
-        shown = shown_scores(scores[positions]).round(4).tolist()
+        at = np.array(positions)
+        shown = shown_scores(scores[at]).round(4).tolist()
         names, shares = self.total.shares.keys(), self.total.shares.values()
-        summands = np.array([one[positions] for one in shares]).round(4).T.tolist()
+        summands = np.array([one[at] for one in shares]).round(4).T.tolist()
         for place, position in enumerate(positions):
             yield RankedRecord(
                 row=int(self.view.column["row"][position]),
@@ -181,7 +183,7 @@ class Ranking:
                 weight=float(self.total.weights[position]),
                 cosine=self.like.cosine_at(position),
                 covered=float(self.wording.covered[position]),
-                find_later=partial(later.later_than, position),
+                find_later=later.later_than,
                 mark=self.variants.marks.get(position, UNMARKED),
             )
 
@@ -200,8 +202,7 @@ def _lower_echoes(ranking: Ranking) -> Choice[None]:
     """Put what was answered from memory below what it came from, and refusals last."""
     total = ranking.total
     echoes = Echoes(ranking.wording, total.sums, total.weights)
-    repeated = repeats_question(ranking.query, ranking.wording, ranking.like)
-    yield from echoes.demote(ranking.relevant, repeated)
+    yield from echoes.demote(ranking.relevant, ranking.repeated)
     total.add(echo=echoes.share)
     ranking.outdated = echoes.outdated
 
@@ -216,7 +217,7 @@ def _raise_replies(ranking: Ranking) -> Choice[None]:
     """Put replies above their questions."""
     scores = ranking.total.scores
     with_replies = yield from put_replies_first(
-        ranking.query, ranking.wording, ranking.like, scores, ranking.relevant
+        ranking.query, ranking.wording, ranking.repeated, scores, ranking.relevant
     )
     ranking.total.add_change("reply", scores, with_replies)
 
@@ -340,9 +341,13 @@ def _linked(view: View, like: Likeness, hit: Flags) -> Choice[tuple[Flags, Array
         if view.size > MAX_LEADING
         else np.arange(view.size)
     )
-    leading = {int(view.column["row"][i]): float(likeness[i]) for i in best[likeness[best] > 0]}
+    best = best[likeness[best] > 0]
+    rows = view.column["row"][best].tolist()
+    related = (yield DetailRequest(related=rows)).related
+    if not related:
+        return np.zeros(view.size, bool), np.zeros(view.size)
+    leading = dict(zip(rows, likeness[best].tolist(), strict=True))
     linked = np.zeros((2, view.size))  # the best lead by a common name, and by a stated relation
-    related = (yield DetailRequest(related=list(leading))).related
     for row, others in related.items():
         for stated in (False, True):
             rows = [other.row for other in others if other.stated is stated]

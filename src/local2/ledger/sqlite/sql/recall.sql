@@ -243,6 +243,14 @@ WHERE fact.superseded_by IS NULL AND record.superseded_by IS NULL;
 SELECT record.row, substr(record.content, 1, :most) FROM json_each(:rows) AS wanted
 CROSS JOIN record ON +record.tenant = :tenant AND record.row = wanted.value;
 
+-- The columns of a `Record`: computing the others, such as `places`, takes more than half the time.
 -- name: records
-SELECT record.* FROM json_each(:rows) AS wanted
+SELECT record.row, record.id, record.kind, record.content, record.event_time, record.scope,
+    record.owner, record.topic, record.label, record.role, record.source_ref, record.memory_type,
+    record.durability, record.importance, record.metadata, record.agent, record.session_id,
+    record.query_id, record.turn, record.stands_at, record.alias, record.pending,
+    record.source_class, record.stated_by, record.summary, record.keywords, record.queries,
+    record.confidence, record.superseded_by, record.score, record.retired_at, record.retired_why,
+    record.stored_at
+FROM json_each(:rows) AS wanted
 CROSS JOIN record ON +record.tenant = :tenant AND record.row = wanted.value;
