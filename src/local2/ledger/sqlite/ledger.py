@@ -17,14 +17,13 @@ from local2.ledger.sqlite.exports import Exports
 from local2.ledger.sqlite.extraction import Extractions
 from local2.ledger.sqlite.imports import Imports
 from local2.ledger.sqlite.items import Items
-from local2.ledger.sqlite.record_rows import RecordRows
+from local2.ledger.sqlite.received import Received
 from local2.ledger.sqlite.records import Documents, Facts, RecentTopics, Records
 from local2.ledger.sqlite.relations import Knowledge, Relations
 from local2.ledger.sqlite.rows import SQL, TenantRows
 from local2.ledger.sqlite.searches import Searches
 from local2.ledger.sqlite.sessions import Notes, Outputs, Sessions
-from local2.ledger.sqlite.tombstones import Tombstones
-from local2.ledger.sqlite.turns import Received, ReceivedRows, Turns
+from local2.ledger.sqlite.turns import Turns
 from local2.ledger.sqlite.upkeep import IndexedRecords, Upkeep
 from local2.ledger.sqlite.working_sets import budgets_of
 
@@ -40,34 +39,31 @@ class Ledger:
         self._database = database
         self._rows = rows = TenantRows(database, tenant, quota)
         self.tenant = tenant
-        tombstones = Tombstones(rows)
-        record_rows = RecordRows(rows, tombstones.match_record)
-        self.records = Records(rows, record_rows)
+        self.records = Records(rows)
         budgets = budgets_of(database)
         topics = RecentTopics(budgets.topics)
-        self.facts = Facts(rows, record_rows, topics)
-        self.extraction = Extractions(rows, record_rows, topics)
-        self.knowledge = Knowledge(rows, record_rows)
-        self.relations = Relations(rows, record_rows)
-        received_rows = ReceivedRows(rows, record_rows)
-        self.received = Received(rows, received_rows)
-        self.turns = Turns(rows, record_rows, received_rows)
-        self.conversations = Conversations(rows, record_rows, received_rows)
-        self.documents = Documents(rows, record_rows)
-        self.items = Items(rows, record_rows)
+        self.facts = Facts(rows, topics)
+        self.extraction = Extractions(rows, topics)
+        self.knowledge = Knowledge(rows)
+        self.relations = Relations(rows)
+        self.received = Received(rows)
+        self.turns = Turns(rows)
+        self.conversations = Conversations(rows)
+        self.documents = Documents(rows)
+        self.items = Items(rows)
         self.sessions = Sessions(rows)
         self.notes = Notes(rows)
         self.outputs = Outputs(rows)
         self.index = IndexedRecords(rows)
         self.backlog = TaskQueue(rows)
-        self.upkeep = Upkeep(rows, record_rows, topics)
-        self.audit = Audit(rows, record_rows, topics)
+        self.upkeep = Upkeep(rows, topics)
+        self.audit = Audit(rows, topics)
         self.searches = Searches(rows, budgets)
         self.exports = Exports(rows)
         after_import = topics.forget_all, self.knowledge.forget_held
-        self.imports = Imports(rows, record_rows, tombstones, after_import)
+        self.imports = Imports(rows, after_import)
         after_erasure = topics.forget_all, self.searches.forget_held
-        self.erasures = Erasures(database, rows, record_rows, tombstones, after_erasure)
+        self.erasures = Erasures(database, rows, after_erasure)
 
     async def counts(self) -> Counts:
         """Return the numbers of all records, of indexed ones and of those waiting for it."""

@@ -21,9 +21,17 @@ from local2.ledger.records import (
     Shown,
     Written,
 )
-from local2.ledger.sqlite.database import Row, SqlConnection
-from local2.ledger.sqlite.record_rows import Cause, RecordRows
-from local2.ledger.sqlite.rows import TenantRows, as_json, record_of
+from local2.ledger.sqlite.database import Row
+from local2.ledger.sqlite.record_rows import Cause, relate, store_fact, store_records, supersede
+from local2.ledger.sqlite.rows import (
+    Part,
+    TenantRows,
+    Transaction,
+    as_json,
+    reads,
+    record_of,
+    writes,
+)
 from local2.ledger.sqlite.working_sets import Budget, users_of_places
 from local2.protocol.envelope import utc_now
 from local2.protocol.memories import OwnerScope
@@ -36,12 +44,8 @@ BETWEEN_CHUNKS = "\n\n"
 """What separates the chunks of a document that is read: each is a paragraph."""
 
 
-class Records:
+class Records(Part):
     """One tenant's records."""
-
-    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
-        self._rows = rows
-        self._records = records
 
     async def store(self, records: Sequence[NewRecord]) -> list[Written]:
         """Add records; records whose ids exist already stay as they are.
@@ -51,7 +55,7 @@ class Records:
         written: list[Written] = []
         for start in range(0, len(records), RECORDS_PER_TRANSACTION):
             part = records[start : start + RECORDS_PER_TRANSACTION]
-            written += await self._rows.write(partial(self._records.store_each, records=part))
+            written += await self._rows.write(store_records, part)
         return written
 
     async def at(self, rows: Sequence[int]) -> list[Record]:
@@ -64,19 +68,17 @@ class Records:
         rows = await self._rows.all("chain", ids=as_json(record_ids))
         return [record_of(row) for row in rows]
 
-    async def users(self, limit: int) -> list[str]:
+    @reads
+    def users(self, tx: Transaction, limit: int) -> list[str]:
         """Return up to about `limit` users with personal memories; "" stands for no user."""
 
-        def read(connection: SqlConnection) -> list[str]:
-            def next_place(after: str, until: str) -> str | None:
-                asked = {"after": after, "until": until}
-                row = self._rows.execute(connection, "next_place", **asked).fetchone()
-                return row["place"] if row else None
+        def next_place(after: str, until: str) -> str | None:
+            asked = {"after": after, "until": until}
+            row = tx.execute("next_place", **asked).fetchone()
+            return row["place"] if row else None
 
-            users = users_of_places(self._rows.tenant, next_place)
-            return list(dict.fromkeys(islice(users, limit)))
-
-        return await self._rows.read(read)
+        users = users_of_places(tx.tenant, next_place)
+        return list(dict.fromkeys(islice(users, limit)))
 
     async def shown(
         self, record_ids: Sequence[str], *, excluded_turn: str | None, characters: int
@@ -101,12 +103,11 @@ class Records:
         return Counts(records=row["records"], indexed=row["indexed"], waiting=row["waiting"])
 
 
-class Facts:
+class Facts(Part):
     """One tenant's facts."""
 
-    def __init__(self, rows: TenantRows, records: RecordRows, topics: "RecentTopics") -> None:
-        self._rows = rows
-        self._records = records
+    def __init__(self, rows: TenantRows, topics: "RecentTopics") -> None:
+        super().__init__(rows)
         self._topics = topics
 
     async def topic(self, scope: OwnerScope, owner: str, topic: str) -> Record | None:
@@ -138,9 +139,7 @@ class Facts:
         """
         owners = {record.owner, TENANT_OWNED if and_unnamed else record.owner}
         try:
-            return await self._rows.write(
-                lambda c: self._records.store_fact(c, record, owners=owners, again=again)
-            )
+            return await self._rows.write(store_fact, record, owners=owners, again=again)
         finally:
             for owner in owners:
                 self._topics.forget_topic(record.scope, owner, record.topic)
@@ -166,15 +165,15 @@ class Facts:
             reason="a newer fact was judged to replace it",
         )
 
-        def carry_out(connection: SqlConnection) -> list[Record]:
-            self._rows.execute(connection, "finish_task", kind="judge", row=fact.row)
-            if not self._rows.execute(connection, "active_fact", id=fact.id).fetchone():
+        def carry_out(tx: Transaction) -> list[Record]:
+            tx.execute("finish_task", kind="judge", row=fact.row)
+            if not tx.execute("active_fact", id=fact.id).fetchone():
                 return []
             for older in supports:
-                self._records.relate(connection, fact.id, "supports", older.id)
+                relate(tx, fact.id, "supports", older.id)
             for older in contradicts:
-                self._records.relate(connection, fact.id, "contradicts", older.id)
-            return [one for one in replaces if self._records.supersede(connection, one.id, cause)]
+                relate(tx, fact.id, "contradicts", older.id)
+            return [one for one in replaces if supersede(tx, one.id, cause)]
 
         try:
             return await self._rows.write(carry_out)
@@ -242,62 +241,56 @@ def _key(record: NewRecord) -> Key:
     return record.scope, record.owner, fold_topic(record.topic or "")
 
 
-class Documents:
+class Documents(Part):
     """One tenant's documents."""
 
-    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
-        self._rows = rows
-        self._records = records
-
-    async def read(self, source: str, offset: int, limit: int) -> DocumentPart | None:
+    @reads
+    def read(self, tx: Transaction, source: str, offset: int, limit: int) -> DocumentPart | None:
         """Return up to `limit` characters of a document from `offset` on; None if it is unknown."""
-        return await self._rows.read(lambda c: self._read(c, source, offset, limit))
+        return self._read(tx, source, offset, limit)
 
-    async def store(self, source: str, chunks: Sequence[NewRecord]) -> Rewritten:
+    @writes
+    def store(self, tx: Transaction, source: str, chunks: Sequence[NewRecord]) -> Rewritten:
         """Make these the active chunks of a document; their `source_ref`s are "source#number".
 
         A chunk that equals the present one of its number is not written again.
         """
-        return await self._rows.write(lambda c: self._store(c, source, chunks))
+        return self._store(tx, source, chunks)
 
-    def _active(self, connection: SqlConnection, source: str, statement: str) -> list[Row]:
+    def _active(self, tx: Transaction, source: str, statement: str) -> list[Row]:
         """Return the active chunks, in their order."""
         first, last = f"{source}#1", f"{source}#:"
         numbered = {
             int(number): row
-            for row in self._rows.execute(connection, statement, first=first, last=last)
+            for row in tx.execute(statement, first=first, last=last)
             if (number := row["source_ref"].removeprefix(f"{source}#")).isdecimal()
         }
         return [row for _, row in sorted(numbered.items())]
 
-    def _read(
-        self, connection: SqlConnection, source: str, offset: int, limit: int
-    ) -> DocumentPart | None:
-        chunks = self._active(connection, source, "chunk_lengths")
+    def _read(self, tx: Transaction, source: str, offset: int, limit: int) -> DocumentPart | None:
+        chunks = self._active(tx, source, "chunk_lengths")
         if not chunks:
             return None
         lengths = (row["length"] + len(BETWEEN_CHUNKS) for row in chunks)
         *begins, end = accumulate(lengths, initial=0)
         first = bisect_right(begins, offset) - 1
         rows = [row["row"] for row in chunks[first : bisect_left(begins, offset + limit)]]
-        found = self._rows.execute(connection, "records", rows=as_json(rows))
+        found = tx.execute("records", rows=as_json(rows))
         contents = {row["row"]: row["content"] for row in found}
         text = "".join(contents[row] + BETWEEN_CHUNKS for row in rows)
         total, begin = end - len(BETWEEN_CHUNKS), begins[first]
         text = text[offset - begin : min(offset + limit, total) - begin]
         return DocumentPart(label=chunks[0]["label"], total=total, text=text)
 
-    def _store(
-        self, connection: SqlConnection, source: str, chunks: Sequence[NewRecord]
-    ) -> Rewritten:
-        stored = self._active(connection, source, "active_chunks")
+    def _store(self, tx: Transaction, source: str, chunks: Sequence[NewRecord]) -> Rewritten:
+        stored = self._active(tx, source, "active_chunks")
         older = {row["source_ref"]: row for row in stored}
         written = [_written_chunk(chunk, older.pop(chunk.source_ref, None)) for chunk in chunks]
         for chunk, result in zip(chunks, written, strict=True):
             for record_id in result.replaced:
-                self._records.supersede(connection, record_id, Cause.of(chunk))
+                supersede(tx, record_id, Cause.of(chunk))
         new = [one for one, result in zip(chunks, written, strict=True) if result.was_new]
-        self._records.store_each(connection, new)
+        store_records(tx, new)
         cause = Cause(
             agent=chunks[-1].agent,
             superseded_by=written[-1].id,
@@ -306,7 +299,7 @@ class Documents:
         )
         surplus = [row["id"] for row in older.values()]
         for record_id in surplus:
-            self._records.supersede(connection, record_id, cause)
+            supersede(tx, record_id, cause)
         return Rewritten(written=written, surplus=surplus)
 
 
