@@ -11,8 +11,8 @@ from functools import cached_property
 
 import msgspec
 
-from local2.ledger.door import Ledger
 from local2.ledger.records import TENANT_OWNED, source_class_of
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import Actor
 from local2.llm.framing import fact_line, section
 from local2.memory.audit import Audit

@@ -14,9 +14,9 @@ import msgspec
 
 from local2.errors import InvalidArgumentsError
 from local2.language.sentences import excerpt
-from local2.ledger.door import Ledger
 from local2.ledger.records import TENANT_OWNED, Record, checked_text, source_class_of
 from local2.ledger.sessions import FactSelection, SessionKey, StoredMessage, StoredSession
+from local2.ledger.sqlite.ledger import Ledger
 from local2.llm.framing import fact_line, section
 from local2.memory.scopes import how_to_send, own_places, stated_by
 from local2.protocol.answers import (

@@ -20,8 +20,8 @@ import msgspec
 import structlog
 
 from local2.errors import StorageError
-from local2.ledger.door import Upkeep
 from local2.ledger.records import TENANT_OWNED
+from local2.ledger.sqlite.upkeep import Upkeep
 from local2.ledger.upkeep import Access
 from local2.protocol.envelope import Caller, Clock
 

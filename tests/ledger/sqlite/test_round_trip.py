@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from exporting import copy, fill
-from local2.ledger.door import Ledger
 from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.sql import SCHEMA
 from local2.ledger.transfer import ExportFilter
 

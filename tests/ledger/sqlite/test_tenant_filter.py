@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import local2
-from local2.ledger.door import Ledger
 from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.rows import TenantRows
 from local2.ledger.sqlite.sql import statements
 from statement_scopes import unfiltered

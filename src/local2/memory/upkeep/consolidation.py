@@ -13,8 +13,8 @@ from datetime import timedelta
 import structlog
 
 from local2.errors import Local2Error, OverloadedError, StorageError
-from local2.ledger.door import Ledger
 from local2.ledger.search import Place
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import Actor, Change
 from local2.memory.changes import Changes
 from local2.memory.shown import AccessLog

@@ -8,8 +8,8 @@ import msgspec
 import structlog
 
 from local2.errors import ModelError
-from local2.ledger.door import Ledger
 from local2.ledger.search import Place
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import ActiveFact, Change
 from local2.memory.upkeep import decisions
 from local2.memory.upkeep.decisions import Limits, Survey

@@ -8,9 +8,9 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from ledgers import find, index, record, searching, vector_result
-from local2.ledger.door import Ledger
 from local2.ledger.sqlite import working_sets
 from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.rows import Transaction
 
 
