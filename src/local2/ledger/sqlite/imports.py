@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from local2.ledger.import_rules import BETWEEN_RECORDS, broken_rule
-from local2.ledger.records import Record, with_features
+from local2.ledger.records import RELATION_TYPES, Record, with_features
 from local2.ledger.sqlite.record_rows import (
     Cause,
     active_fact_of_topic,
@@ -19,6 +19,7 @@ from local2.ledger.sqlite.record_rows import (
     add_to_audit,
     supersede,
 )
+from local2.ledger.sqlite.relations import full_end
 from local2.ledger.sqlite.rows import (
     Part,
     TenantRows,
@@ -28,6 +29,7 @@ from local2.ledger.sqlite.rows import (
 )
 from local2.ledger.sqlite.tombstones import was_erased, was_line_erased
 from local2.ledger.transfer import Importing
+from local2.ledger.upkeep import MAX_RELATIONS
 from local2.protocol.items import NOTHING, path_text
 from local2.protocol.maintenance import Conflict, ImportReport, RefusedLine
 from local2.protocol.portable import (
@@ -128,7 +130,7 @@ class _Page:
 
     def store(self, line: Stored, records: dict[str, Record], number: int) -> None:
         """Store a line, and count its outcome."""
-        problem = broken_rule(line) or self._cycle(line)
+        problem = broken_rule(line) or self._cycle(line) or self._excess(line)
         if problem is not None:
             self.report.refused.append(RefusedLine(line=number, problem=problem))
         elif isinstance(line, RecordLine):
@@ -161,6 +163,16 @@ class _Page:
             case _:
                 return None
         return f"{field}: the records would replace each other in a circle." if cycle else None
+
+    def _excess(self, line: Stored) -> str | None:
+        """Return the problem if a record would have too many relations; else None."""
+        if not isinstance(line, RelationLine) or line.relation not in RELATION_TYPES:
+            return None
+        full = full_end(self._tx, line.source, line.relation, line.target)
+        if full is None:
+            return None
+        field = "source" if full == line.source else "target"
+        return f"{field}: the record has {MAX_RELATIONS} relations already, the maximum."
 
     def _store_record(self, line: RecordLine, record: Record) -> bool | None:
         """Store a record; return whether it is new, None if it was erased here earlier."""

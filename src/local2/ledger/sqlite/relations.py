@@ -70,11 +70,13 @@ class Relations(Part):
         """
         self._check(tx, relation, permit)
         self._check_order(tx, relation)
-        added = self._change(tx, "relate", relation, "related")
-        if added:
-            self._check_limit(tx, relation.source)
-            self._check_limit(tx, relation.target)
-        return added
+        full = full_end(tx, relation.source, relation.type, relation.target)
+        if full is not None:
+            raise InvalidArgumentsError(
+                f"The memory {full} already has {MAX_RELATIONS} relations, the maximum.",
+                remedy="Withdraw one first.",
+            )
+        return self._change(tx, "relate", relation, "related")
 
     @writes
     def remove(self, tx: Transaction, relation: Relation, permit: Permit) -> bool:
@@ -103,14 +105,6 @@ class Relations(Part):
                 remedy="Remove that relation first, or use contradicts.",
             )
 
-    def _check_limit(self, tx: Transaction, record_id: str) -> None:
-        """Raise if a record has too many relations, which rolls the addition back."""
-        if len(self._related(tx, record_id)) > MAX_RELATIONS:
-            raise InvalidArgumentsError(
-                f"The memory {record_id} already has {MAX_RELATIONS} relations, the maximum.",
-                remedy="Withdraw one first.",
-            )
-
     def _change(self, tx: Transaction, statement: str, relation: Relation, action: str) -> bool:
         edge: dict[str, Any] = {"type": relation.type, "target": relation.target}
         changed = tx.execute(statement, source=relation.source, **edge)
@@ -132,6 +126,13 @@ class Relations(Part):
             )
             for row in found
         ]
+
+
+def full_end(tx: Transaction, source: str, type_: str, target: str) -> str | None:
+    """Return the end of a new relation that has the maximum of stated relations already, if any."""
+    edge = {"source": source, "type": type_, "target": target}
+    row = tx.execute("full_end", **edge, types=TYPES, most=MAX_RELATIONS).fetchone()
+    return row["id"] if row else None
 
 
 class Knowledge(Part):
