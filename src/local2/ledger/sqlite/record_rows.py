@@ -24,7 +24,7 @@ from local2.ledger.records import (
     stamp,
 )
 from local2.ledger.sqlite.database import Row
-from local2.ledger.sqlite.rows import Transaction, as_json, record_of
+from local2.ledger.sqlite.rows import WRITERS, Transaction, as_json, record_of
 from local2.ledger.sqlite.tombstones import was_erased
 from local2.protocol.envelope import utc_now
 from local2.protocol.memories import RetirementReason
@@ -37,19 +37,16 @@ NO_STATE = dict.fromkeys(Record.__struct_fields__)
 def columns_of(record: NewRecord, features: Features) -> dict[str, Any]:
     """Return the columns of a new or stored record."""
     values = {**NO_STATE, **msgspec.structs.asdict(record)}
-    values["metadata"] = as_json(record.metadata)
-    values["event_time"] = stamp(record.event_time)
     values["folded_topic"] = fold_topic(record.topic) if record.topic else None
     values["source_class"] = source_class_of(record)
-    if isinstance(record, Record):
-        values["retired_at"] = stamp(record.retired_at) if record.retired_at else None
-    else:
+    if not isinstance(record, Record):
         values["stated_by"] = principal_of(record)
     now = utc_now()
-    stored_at = values["stored_at"] or (now if record.event_time > now else None)
-    values["stored_at"] = stored_at and stamp(stored_at)
+    values["stored_at"] = values["stored_at"] or (now if record.event_time > now else None)
     values["pairs"] = pairs_of(features.stems)
-    values["keywords"], values["queries"] = as_json(record.keywords), as_json(record.queries)
+    for name, write in WRITERS.items():
+        if (value := values[name]) is not None:
+            values[name] = write(value)
     return values
 
 

@@ -11,9 +11,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from local2.errors import QuotaError
-from local2.ledger.records import UNLIMITED, Quota, Record
+from local2.ledger.records import UNLIMITED, Quota, Record, stamp
 from local2.ledger.sqlite.database import Cursor, Database, Row, SqlConnection
 from local2.ledger.sqlite.sql import statements
+from local2.protocol.payloads import Json
 
 SQL = statements()
 COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"features", "tasks"})
@@ -163,16 +164,38 @@ def record_of(row: Row) -> Record:
     """Convert a row that has all columns to a record."""
     every = dict(zip(row.keys(), row, strict=True))  # a row would look up each name in turn
     columns = {name: every[name] for name in COLUMNS}
-    columns["event_time"] = datetime.fromisoformat(columns["event_time"])
-    columns["metadata"] = msgspec.json.decode(columns["metadata"])
-    columns["pending"] = None if columns["pending"] is None else bool(columns["pending"])
-    for name in ("keywords", "queries"):
-        columns[name] = msgspec.json.decode(columns[name], type=tuple[str, ...])
-    for name in ("retired_at", "stored_at"):
-        columns[name] = datetime.fromisoformat(columns[name]) if columns[name] else None
+    for name, read in _READERS.items():
+        if (stored := columns[name]) is not None:
+            columns[name] = read(stored)
     return Record(**columns)
 
 
 def as_json(value: Any) -> str:
     """Return a value as JSON, for statements that take a list or store JSON."""
     return msgspec.json.encode(value).decode()
+
+
+_READERS_BY_TYPE: dict[Any, Callable[[Any], Any]] = {
+    datetime: datetime.fromisoformat,
+    datetime | None: datetime.fromisoformat,
+    bool | None: bool,
+    Json: msgspec.json.decode,
+    tuple[str, ...]: msgspec.json.Decoder(tuple[str, ...]).decode,
+}
+_WRITERS_BY_TYPE: dict[Any, Callable[[Any], Any]] = {
+    datetime: stamp,
+    datetime | None: stamp,
+    Json: as_json,
+    tuple[str, ...]: as_json,
+}
+_TYPES = {
+    field.name: field.type for field in msgspec.structs.fields(Record) if field.name in COLUMNS
+}
+_READERS = {
+    name: _READERS_BY_TYPE[type_] for name, type_ in _TYPES.items() if type_ in _READERS_BY_TYPE
+}
+"""What reads a column of `Record` that SQLite stores as something else, by the column's type."""
+WRITERS = {
+    name: _WRITERS_BY_TYPE[type_] for name, type_ in _TYPES.items() if type_ in _WRITERS_BY_TYPE
+}
+"""What converts such a column for SQLite."""
