@@ -17,11 +17,11 @@ from local2.ledger.records import Record, TaskKind
 from local2.ledger.sqlite.backlog import TaskQueue
 from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.extraction import Extractions
+from local2.ledger.sqlite.facts import Facts
+from local2.ledger.sqlite.index import IndexedRecords
 from local2.ledger.sqlite.ledger import Ledger
-from local2.ledger.sqlite.records import Facts
 from local2.ledger.sqlite.rows import Transaction
 from local2.ledger.sqlite.sql import SCHEMA
-from local2.ledger.sqlite.upkeep import IndexedRecords
 from local2.logs import logging_to
 from local2.memory.extraction.items import Item, Passage
 from local2.memory.tenant import Memory, Models

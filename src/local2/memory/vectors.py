@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from local2.errors import IndexDamagedError
-from local2.ledger.sqlite.upkeep import IndexedRecords
+from local2.ledger.sqlite.index import IndexedRecords
 from local2.ledger.upkeep import Waiting
 from local2.protocol.payloads import split_into_parts
 from local2.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus

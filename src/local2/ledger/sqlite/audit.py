@@ -9,8 +9,8 @@ import msgspec
 from local2.ledger.records import stamp
 from local2.ledger.sqlite.database import Row
 from local2.ledger.sqlite.extraction import has_sources, remove_sources
+from local2.ledger.sqlite.facts import RecentTopics
 from local2.ledger.sqlite.record_rows import Cause, add_to_audit, restore
-from local2.ledger.sqlite.records import RecentTopics
 from local2.ledger.sqlite.rows import Part, TenantRows, Transaction, as_json, reads, writes
 from local2.ledger.upkeep import Actor, AuditPage, AuditRow, Undone
 from local2.protocol.envelope import Caller, utc_now

@@ -9,13 +9,7 @@ from typing import Any
 import msgspec
 
 from local2.ledger.sqlite.database import Row
-from local2.ledger.sqlite.rows import (
-    Part,
-    Transaction,
-    as_json,
-    reads,
-    record_of,
-)
+from local2.ledger.sqlite.rows import Part, Transaction, as_json, reads, record_of
 from local2.ledger.sqlite.working_sets import place_word
 from local2.ledger.transfer import ExportCursor, ExportFilter
 from local2.protocol.items import NOTHING, path_of

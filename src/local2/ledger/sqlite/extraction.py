@@ -12,6 +12,7 @@ import msgspec
 from local2.language.words import informative_words
 from local2.ledger.records import DERIVED_FROM, NewRecord, Record, Task, Written
 from local2.ledger.search import Place
+from local2.ledger.sqlite.facts import RecentTopics
 from local2.ledger.sqlite.record_rows import (
     Cause,
     active_fact_of_topic,
@@ -20,15 +21,7 @@ from local2.ledger.sqlite.record_rows import (
     relate,
     supersede,
 )
-from local2.ledger.sqlite.records import RecentTopics
-from local2.ledger.sqlite.rows import (
-    Part,
-    TenantRows,
-    Transaction,
-    as_json,
-    reads,
-    record_of,
-)
+from local2.ledger.sqlite.rows import Part, TenantRows, Transaction, as_json, reads, record_of
 from local2.ledger.sqlite.tombstones import was_erased
 from local2.ledger.sqlite.working_sets import place_word
 from local2.ledger.upkeep import ExtractedFact, MessageGroup

@@ -20,13 +20,7 @@ from local2.ledger.sqlite.record_rows import (
     supersede,
 )
 from local2.ledger.sqlite.relations import full_end
-from local2.ledger.sqlite.rows import (
-    Part,
-    TenantRows,
-    Transaction,
-    as_json,
-    record_of,
-)
+from local2.ledger.sqlite.rows import Part, TenantRows, Transaction, as_json, record_of
 from local2.ledger.sqlite.tombstones import was_erased, was_line_erased
 from local2.ledger.transfer import Importing
 from local2.ledger.upkeep import MAX_RELATIONS

@@ -12,19 +12,22 @@ from local2.ledger.sqlite.audit import Audit
 from local2.ledger.sqlite.backlog import TaskQueue
 from local2.ledger.sqlite.conversations import Conversations
 from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.documents import Documents
 from local2.ledger.sqlite.erasures import Erasures
 from local2.ledger.sqlite.exports import Exports
 from local2.ledger.sqlite.extraction import Extractions
+from local2.ledger.sqlite.facts import Facts, RecentTopics
 from local2.ledger.sqlite.imports import Imports
+from local2.ledger.sqlite.index import IndexedRecords
 from local2.ledger.sqlite.items import Items
 from local2.ledger.sqlite.received import Received
-from local2.ledger.sqlite.records import Documents, Facts, RecentTopics, Records
+from local2.ledger.sqlite.records import Records
 from local2.ledger.sqlite.relations import Knowledge, Relations
 from local2.ledger.sqlite.rows import SQL, TenantRows
 from local2.ledger.sqlite.searches import Searches
 from local2.ledger.sqlite.sessions import Notes, Outputs, Sessions
 from local2.ledger.sqlite.turns import Turns
-from local2.ledger.sqlite.upkeep import IndexedRecords, Upkeep
+from local2.ledger.sqlite.upkeep import Upkeep
 from local2.ledger.sqlite.working_sets import budgets_of
 
 COUNTED = "record"

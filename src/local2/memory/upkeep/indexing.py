@@ -16,7 +16,7 @@ import structlog
 
 from local2.errors import IndexDamagedError, VectorError
 from local2.ledger.records import Task, TaskKind
-from local2.ledger.sqlite.upkeep import IndexedRecords
+from local2.ledger.sqlite.index import IndexedRecords
 from local2.memory.upkeep.backlog import Backlog, Job
 from local2.memory.vectors import (
     MAX_BATCHES,
