@@ -7,7 +7,6 @@ from datetime import datetime
 import msgspec
 
 from local2.ledger.records import stamp
-from local2.ledger.sqlite.database import Row
 from local2.ledger.sqlite.extraction import has_sources, remove_sources
 from local2.ledger.sqlite.facts import RecentTopics
 from local2.ledger.sqlite.record_rows import Cause, add_to_audit, restore
@@ -69,13 +68,6 @@ class Audit(Part):
     def _read(
         self, tx: Transaction, record_id: str | None, run: str | None, before: int
     ) -> list[AuditRow]:
-        rows = self._row_numbers(tx, record_id, run, before)
-        found = tx.execute("audit_entries", rows=as_json(rows))
-        return [_audit_row(row) for row in found]
-
-    def _row_numbers(
-        self, tx: Transaction, record_id: str | None, run: str | None, before: int
-    ) -> list[int]:
         asked = {"before": before, "limit": READ_ROWS}
         if run is not None:
             found = tx.execute("audit_rows_of_run", run=run, **asked)
@@ -83,7 +75,11 @@ class Audit(Part):
             found = tx.execute("audit_rows_of_record", record=record_id, **asked)
         else:
             found = tx.execute("newest_audit_rows", **asked)
-        return [row["row"] for row in found]
+        entries = tx.execute("audit_entries", rows=as_json([row["row"] for row in found]))
+        return [
+            msgspec.convert({**dict(row), "detail": json.loads(row["detail"])}, AuditRow)
+            for row in entries
+        ]
 
     async def undo(self, changes: Sequence[AuditRow], actor: Actor) -> list[Undone]:
         """Undo changes in one transaction, except those whose state has changed since.
@@ -149,7 +145,3 @@ class Audit(Part):
         if not restore(tx, retired):
             return "another fact has its topic"
         return None
-
-
-def _audit_row(row: Row) -> AuditRow:
-    return msgspec.convert({**dict(row), "detail": json.loads(row["detail"])}, AuditRow)

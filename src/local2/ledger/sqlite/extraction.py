@@ -175,7 +175,11 @@ class Extractions(Part):
                 tx.execute("finish_task", kind=task.kind, row=task.row)
             written = [self._store(tx, fact) for fact in facts]
             for message in sources:
-                self._retire_outdated(tx, message)
+                for row in tx.execute("extracted_from_older", message=message).fetchall():
+                    cause = Cause(
+                        agent=None, superseded_by="", at=utc_now(), reason="message edited"
+                    )
+                    supersede(tx, row["id"], cause)
             return written
 
         try:
@@ -231,12 +235,6 @@ class Extractions(Part):
 
     def _exists(self, tx: Transaction, record_id: str) -> bool:
         return tx.execute("is_there", id=record_id).fetchone() is not None
-
-    def _retire_outdated(self, tx: Transaction, message: str) -> None:
-        found = tx.execute("extracted_from_older", message=message).fetchall()
-        for row in found:
-            cause = Cause(agent=None, superseded_by="", at=utc_now(), reason="message edited")
-            supersede(tx, row["id"], cause)
 
 
 def _session_key(message: Record) -> tuple[str, str]:

@@ -182,7 +182,8 @@ class _Page:
             record = self._resolve_conflict(record, other)
         add_records(self._tx, [record])
         if other is not None and record.superseded_by == other.id:
-            self._add_history_to_audit(record)
+            detail = {"superseded_by": other.id}
+            add_to_audit(self._tx, "superseded", record.id, self._cause(other.id), detail)
         if line.vector is not None and self._has_right_size(line.vector):
             row = self._first_row("record_state", id=record.id)["row"]
             vector = {"embedder": line.vector.embedder, "data": line.vector.data}
@@ -226,16 +227,6 @@ class _Page:
             return record
         return msgspec.structs.replace(
             record, superseded_by=other.id, retired_at=self._by.at, retired_why="superseded"
-        )
-
-    def _add_history_to_audit(self, record: Record) -> None:
-        newer = record.superseded_by or ""
-        add_to_audit(
-            self._tx,
-            "superseded",
-            record.id,
-            self._cause(newer),
-            {"superseded_by": newer},
         )
 
     def _cause(self, newer: str) -> Cause:

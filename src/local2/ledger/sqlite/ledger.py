@@ -4,14 +4,12 @@ The module also checks whether the whole ledger is sound (its pages, its full-te
 of its records).
 """
 
-from collections.abc import Iterator
-
 from local2.errors import StorageError
 from local2.ledger.records import UNLIMITED, Counts, Quota
 from local2.ledger.sqlite.audit import Audit
 from local2.ledger.sqlite.backlog import TaskQueue
 from local2.ledger.sqlite.conversations import Conversations
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.documents import Documents
 from local2.ledger.sqlite.erasures import Erasures
 from local2.ledger.sqlite.exports import Exports
@@ -81,19 +79,11 @@ async def find_problems(database: Database) -> list[str]:
     """Read all of the ledger; return its problems, an empty list if it is sound."""
     found = await database.damages()
     try:
-        await database.write(_check_full_text)
+        await database.write(lambda c: c.execute(SQL["check_full_text"]).rowcount)
     except StorageError as error:
         found.append(f"The full-text index does not match the records: {error.message}")
     if not found:  # counting needs sound pages
-        found += await database.read(lambda c: list(_missing_records(c)))
+        count = await database.read(lambda c: c.execute(SQL["count_rows"]).fetchone())
+        if missing := count["last"] - count["there"]:
+            found.append(f"{missing} of {count['last']} records are missing.")
     return found
-
-
-def _check_full_text(connection: SqlConnection) -> None:
-    connection.execute(SQL["check_full_text"])
-
-
-def _missing_records(connection: SqlConnection) -> Iterator[str]:
-    row = connection.execute(SQL["count_rows"]).fetchone()
-    if row["there"] != row["last"]:
-        yield f"{row['last'] - row['there']} of {row['last']} records are missing."

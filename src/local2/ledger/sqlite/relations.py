@@ -69,7 +69,12 @@ class Relations(Part):
                 the two would supersede each other.
         """
         self._check(tx, relation, permit)
-        self._check_order(tx, relation)
+        ends = {"id": relation.source, "older": relation.target}
+        if relation.type == "supersedes" and tx.execute("superseded_in_turn", **ends).fetchone():
+            raise InvalidArgumentsError(
+                "target: it supersedes the source already, directly or over other memories.",
+                remedy="Remove that relation first, or use contradicts.",
+            )
         full = full_end(tx, relation.source, relation.type, relation.target)
         if full is not None:
             raise InvalidArgumentsError(
@@ -91,19 +96,17 @@ class Relations(Part):
     @reads
     def of(self, tx: Transaction, record_id: str) -> tuple[Record | None, list[RelatedRecord]]:
         """Return a record, and the records related to it in either direction."""
-        return self._record(tx, record_id), self._related(tx, record_id)
+        found = tx.execute("relations_of", id=record_id, types=TYPES)
+        related = [
+            RelatedRecord(
+                type=row["relation_type"], incoming=bool(row["incoming"]), record=record_of(row)
+            )
+            for row in found
+        ]
+        return self._record(tx, record_id), related
 
     def _check(self, tx: Transaction, relation: Relation, permit: Permit) -> None:
         permit(self._record(tx, relation.source), self._record(tx, relation.target))
-
-    def _check_order(self, tx: Transaction, relation: Relation) -> None:
-        """Raise if a record would supersede one that supersedes it, over others perhaps."""
-        ends = {"id": relation.source, "older": relation.target}
-        if relation.type == "supersedes" and (tx.execute("superseded_in_turn", **ends).fetchone()):
-            raise InvalidArgumentsError(
-                "target: it supersedes the source already, directly or over other memories.",
-                remedy="Remove that relation first, or use contradicts.",
-            )
 
     def _change(self, tx: Transaction, statement: str, relation: Relation, action: str) -> bool:
         edge: dict[str, Any] = {"type": relation.type, "target": relation.target}
@@ -117,15 +120,6 @@ class Relations(Part):
     def _record(self, tx: Transaction, record_id: str) -> Record | None:
         row = tx.execute("record_by_id", id=record_id).fetchone()
         return record_of(row) if row else None
-
-    def _related(self, tx: Transaction, record_id: str) -> list[RelatedRecord]:
-        found = tx.execute("relations_of", id=record_id, types=TYPES)
-        return [
-            RelatedRecord(
-                type=row["relation_type"], incoming=bool(row["incoming"]), record=record_of(row)
-            )
-            for row in found
-        ]
 
 
 def full_end(tx: Transaction, source: str, type_: str, target: str) -> str | None:

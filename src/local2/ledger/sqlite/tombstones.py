@@ -58,16 +58,12 @@ def selected_rows(tx: Transaction, selection: Selection) -> Selected:
     while new := [row for row in _dependent(tx, selection, new, rows) if row not in rows]:
         rows = dict.fromkeys((*new, *rows))  # derived records come first
     if selection.scopes is not None:
-        rows = dict.fromkeys(_in_scopes(tx, selection.scopes, list(rows)))
+        asked = {"rows": as_json(list(rows)), "scopes": as_json(sorted(selection.scopes))}
+        rows = dict.fromkeys(row["row"] for row in tx.execute("rows_in_scopes", **asked))
     found = tx.execute("to_erase", rows=as_json(list(rows))).fetchall()
     counts = Counter(DISPLAY_NAMES[row["kind"]] for row in found)
     counts.update(_count_related(tx, selection, found))
     return Selected(rows=tuple(rows), counts={k: n for k, n in counts.items() if n})
-
-
-def _in_scopes(tx: Transaction, scopes: Collection[str], rows: Sequence[int]) -> list[int]:
-    asked = {"rows": as_json(rows), "scopes": as_json(sorted(scopes))}
-    return [row["row"] for row in tx.execute("rows_in_scopes", **asked)]
 
 
 def _chosen_rows(tx: Transaction, selection: Selection) -> list[int]:

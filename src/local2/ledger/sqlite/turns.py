@@ -59,15 +59,18 @@ class Turns(Part):
         The current answer is the newest one to the query id at that time, else the first later one.
         If there is none yet, the rating waits for the next answer.
         """
-        self._rate(tx, rating)
+        values = msgspec.structs.asdict(rating) | {"event_time": stamp(rating.event_time)}
+        asked = {key: values[key] for key in ("owner", "query_id", "session_id")}
+        found = (
+            tx.execute("answer_at", **asked, event_time=values["event_time"]).fetchone()
+            or tx.execute("first_answer", **asked).fetchone()
+        )
+        answer = found["id"] if found else None
+        tx.execute("rate", **values, answer=answer)
+        tx.execute("score_answer", answer=answer)
 
     @writes
     def _write(
-        self, tx: Transaction, records: Sequence[NewRecord], derived_from: Sequence[str]
-    ) -> list[Written]:
-        return self._store(tx, records, derived_from)
-
-    def _store(
         self, tx: Transaction, records: Sequence[NewRecord], derived_from: Sequence[str]
     ) -> list[Written]:
         if was_erased(tx, records[0]):
@@ -166,14 +169,3 @@ class Turns(Part):
             tx.execute("rate", **dict(row), answer=answer.id)
         if waiting or answer.replaced:
             tx.execute("score_answer", answer=answer.id)
-
-    def _rate(self, tx: Transaction, rating: Rating) -> None:
-        values = msgspec.structs.asdict(rating) | {"event_time": stamp(rating.event_time)}
-        asked = {key: values[key] for key in ("owner", "query_id", "session_id")}
-        found = (
-            tx.execute("answer_at", **asked, event_time=values["event_time"]).fetchone()
-            or tx.execute("first_answer", **asked).fetchone()
-        )
-        answer = found["id"] if found else None
-        tx.execute("rate", **values, answer=answer)
-        tx.execute("score_answer", answer=answer)
