@@ -6,6 +6,7 @@ becomes history.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -303,6 +304,7 @@ class _Page:
 
 def _record_of(line: RecordLine) -> Record:
     columns = {name: getattr(line, name) for name in OF_RECORDS}
-    for name in ("event_time", "retired_at", "stored_at"):
-        columns[name] = columns[name] and in_utc(columns[name], name)
+    for name, value in columns.items():
+        if isinstance(value, datetime):
+            columns[name] = in_utc(value, name)
     return Record(**columns)
