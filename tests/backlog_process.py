@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from ledgers import fact
-from local2.ledger.door import IndexedRecords, Ledger, TaskQueue
 from local2.ledger.records import Record, TaskKind
+from local2.ledger.sqlite.backlog import TaskQueue
 from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.extraction import Extractions
-from local2.ledger.sqlite.records import Facts
-from local2.ledger.sqlite.rows import TenantRows
+from local2.ledger.sqlite.facts import Facts
+from local2.ledger.sqlite.index import IndexedRecords
+from local2.ledger.sqlite.ledger import Ledger
+from local2.ledger.sqlite.rows import Transaction
 from local2.ledger.sqlite.sql import SCHEMA
 from local2.logs import logging_to
 from local2.memory.extraction.items import Item, Passage
@@ -219,15 +221,15 @@ def kill_after(owner: type, name: str, when: Callable[..., bool] = lambda *_: Tr
 
 def kill_amid(kind: TaskKind) -> None:
     """Die in the middle of the transaction, when it deletes the task."""
-    execute = TenantRows.execute
+    execute = Transaction.execute
 
-    def lethal(self: TenantRows, connection: Any, statement: str, **values: Any) -> Any:
-        answer = execute(self, connection, statement, **values)
+    def lethal(self: Transaction, statement: str, **values: Any) -> Any:
+        answer = execute(self, statement, **values)
         if statement == "finish_task" and values["kind"] == kind:
             kill_process()
         return answer
 
-    TenantRows.execute = lethal  # type: ignore[method-assign]
+    Transaction.execute = lethal  # type: ignore[method-assign]
 
 
 def arm(kind: TaskKind, step: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from backlog_process import kill_after, kill_process, open_memory, wait_until_done
 from ledgers import fact
 from local2.ledger.records import EXTRACTED_FROM
-from local2.ledger.sqlite.rows import TenantRows
+from local2.ledger.sqlite.rows import Transaction
 from local2.ledger.sqlite.upkeep import Upkeep
 from local2.logs import logging_to
 from local2.memory.changes import Changes
@@ -34,15 +34,15 @@ async def fill(memory: Memory) -> None:
 
 def kill_amid(last: str, when: Callable[..., bool] = lambda **_: True) -> None:
     """Die within a transaction, after one of its statements."""
-    execute = TenantRows.execute
+    execute = Transaction.execute
 
-    def lethal(self: TenantRows, connection: Any, statement: str, **values: Any) -> Any:
-        answer = execute(self, connection, statement, **values)
+    def lethal(self: Transaction, statement: str, **values: Any) -> Any:
+        answer = execute(self, statement, **values)
         if statement == last and when(**values):
             kill_process()
         return answer
 
-    TenantRows.execute = lethal  # type: ignore[method-assign]
+    Transaction.execute = lethal  # type: ignore[method-assign]
 
 
 def arm(step: str) -> None:

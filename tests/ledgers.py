@@ -12,7 +12,6 @@ from msgspec import Raw
 from msgspec.json import encode
 
 from local2.content_key import ContentKey
-from local2.ledger.door import Ledger
 from local2.ledger.records import NewRecord, Record, Task
 from local2.ledger.search import (
     Choice,
@@ -25,7 +24,7 @@ from local2.ledger.search import (
 )
 from local2.ledger.sessions import ItemCollection, NewItem
 from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.ledger import COUNTED
+from local2.ledger.sqlite.ledger import COUNTED, Ledger
 from local2.ledger.sqlite.sql import SCHEMA
 from local2.ledger.upkeep import Waiting
 from local2.protocol.envelope import new_id, utc_now

@@ -257,8 +257,8 @@ async def test_a_write_outside_the_ledger_leaves_the_number_of_records(folder: P
 
 async def test_a_write_that_changes_nothing_is_not_counted(folder: Path) -> None:
     async with open_ledger(settings_in(folder).memory, "default") as ledger:
-        await ledger._rows.write(lambda c: c.execute("SELECT 1").fetchone())
+        await ledger._database.write(lambda c: c.execute("SELECT 1").fetchone())
         with pytest.raises(StorageError):
-            await ledger._rows.write(lambda c: c.execute("INSERT INTO record (row) VALUES (1)"))
+            await ledger._database.write(lambda c: c.execute("INSERT INTO record (row) VALUES (1)"))
 
     assert Tally(folder / LEDGER).count_in_file() == Count(commits=RECORDS, rows=RECORDS)

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from harness.client import USER
-from local2.ledger.door import Ledger
 from local2.ledger.records import NewRecord
 from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.sql import SCHEMA
 from local2.protocol.envelope import DEFAULT_TENANT, content_id, utc_now
 from local2.settings import MemorySettings

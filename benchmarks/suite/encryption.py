@@ -14,7 +14,6 @@ from harness.report import Figure, milliseconds, ratio, run
 from harness.texts import notes
 from ledgers import ledger_in
 from local2.content_key import ContentKey
-from local2.ledger.door import Ledger
 from local2.ledger.records import Record
 from local2.ledger.search import (
     Choice,
@@ -26,6 +25,7 @@ from local2.ledger.search import (
     WordMatches,
 )
 from local2.ledger.sqlite import working_sets
+from local2.ledger.sqlite.ledger import Ledger
 
 RECORDS = 10_000
 BATCH = 250

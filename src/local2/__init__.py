@@ -41,7 +41,8 @@ from local2.errors import (
 if TYPE_CHECKING:
     from local2.client.calls import Topic, Topics
     from local2.client.memory import Memory, connect
-    from local2.memory.service import MemoryService, SearchResult
+    from local2.memory.hits import SearchResult
+    from local2.memory.service import MemoryService
     from local2.memory.tenant import Memories
     from local2.protocol.answers import (
         FoundMemories,
@@ -122,7 +123,8 @@ _LAZY = {
     "local2.client.memory": ("Memory", "connect"),
     "local2.client.calls": ("Topic", "Topics"),
     "local2.stack.app": ("open_memory",),
-    "local2.memory.service": ("MemoryService", "SearchResult"),
+    "local2.memory.hits": ("SearchResult",),
+    "local2.memory.service": ("MemoryService",),
     "local2.memory.tenant": ("Memories",),
     "local2.protocol.answers": (
         "FoundMemories",

@@ -162,7 +162,7 @@ async def test_facts_from_answers_and_tools_name_their_source(
     update = "UPDATE record SET source_class = ? WHERE id = ?"
     for source_class in ("answered", "observed"):
         values = (source_class, await store_fact(tools, f"It was {source_class}."))
-        await tools.ledger._rows.write(partial(_execute, update, values))
+        await tools.ledger._database.write(partial(_execute, update, values))
 
     await start()
     await client.ask("Hello", caller=RICHARD)
@@ -190,7 +190,7 @@ async def test_the_section_is_never_recorded(
 
     await eventually(stored)  # the fact, the question, the answer, and the turn's episode
     content = "SELECT count(*) FROM record WHERE content LIKE '%pre-seeded%'"
-    (count,) = await tools.ledger._rows.read(lambda c: c.execute(content).fetchone())
+    (count,) = await tools.ledger._database.read(lambda c: c.execute(content).fetchone())
     assert count == 0
 
 

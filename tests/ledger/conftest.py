@@ -14,9 +14,9 @@ from unittest.mock import patch
 import pytest
 
 from local2.content_key import ContentKey
-from local2.ledger.door import Ledger
 from local2.ledger.sqlite import working_sets
 from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.sql import SCHEMA
 
 KEY = ContentKey(bytes(range(32)))

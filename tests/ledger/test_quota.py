@@ -7,10 +7,10 @@ import pytest
 from exporting import fill, lines, parsed
 from ledgers import DAY, OWNER, fact, find, record, searching
 from local2.errors import QuotaError
-from local2.ledger.door import Ledger
 from local2.ledger.records import Quota
 from local2.ledger.sessions import SessionKey
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.transfer import ErasureOptions, Importing, Selection
 from local2.protocol.payloads import OutputPart
 
@@ -27,14 +27,13 @@ SELECT (SELECT count(*) FROM record WHERE tenant = :tenant AND retired_why IS NO
 
 async def recorded_usage(ledger: Ledger) -> tuple[int, int]:
     """Return the recorded usage, which must equal a count."""
-
-    def read(connection: SqlConnection) -> tuple[int, int]:
-        noted = ledger._rows.execute(connection, "used").fetchone()
-        counted = connection.execute(USAGE, {"tenant": ledger.tenant}).fetchone()
-        assert tuple(noted) == tuple(counted)
-        return int(noted["records"]), int(noted["bytes"])
-
-    return await ledger._rows.read(read)
+    noted = await ledger._rows.one("used")
+    counted = await ledger._database.read(
+        lambda c: c.execute(USAGE, {"tenant": ledger.tenant}).fetchone()
+    )
+    assert noted is not None
+    assert tuple(noted) == tuple(counted)
+    return int(noted["records"]), int(noted["bytes"])
 
 
 async def forget_all(ledger: Ledger) -> None:

@@ -20,7 +20,6 @@ from ledgers import (
     vector_result,
 )
 from local2.errors import StorageError
-from local2.ledger.door import Ledger
 from local2.ledger.records import DERIVED_FROM
 from local2.ledger.search import (
     Choice,
@@ -31,6 +30,7 @@ from local2.ledger.search import (
     VectorResult,
     WordMatches,
 )
+from local2.ledger.sqlite.ledger import Ledger
 
 OSMIUM = searching("osmium")
 

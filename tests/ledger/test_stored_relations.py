@@ -5,8 +5,8 @@ import pytest
 
 from ledgers import DAY, OWNER, fact
 from local2.errors import InvalidArgumentsError
-from local2.ledger.door import Ledger
 from local2.ledger.records import Record
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import Relation
 
 Ends = list[str | None]

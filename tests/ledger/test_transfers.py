@@ -11,12 +11,13 @@ from exporting import IMPORTER, SESSION, copy, fill, lines, pages, parsed
 from ledger.conftest import OfTenant, OpenLedger
 from ledgers import DAY, ITEMS, OWNER, fact, find, item, message, record, searching, to_index
 from local2.errors import BadRequestError, InvalidArgumentsError
-from local2.ledger.door import Ledger
 from local2.ledger.records import NewRecord
 from local2.ledger.search import Place
 from local2.ledger.sessions import ItemSelection, ItemWriter, SessionKey
 from local2.ledger.sqlite import exports
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.transfer import ErasureOptions, ExportCursor, ExportFilter, Selection
+from local2.ledger.upkeep import MAX_RELATIONS
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import Conflict
 from local2.protocol.portable import (
@@ -495,6 +496,24 @@ async def test_what_no_caller_could_store_is_refused_by_its_line(
     assert (refused.line, refused.problem[: len(problem)]) == (8, problem)
     assert report.new == {"record": 2}
     assert [one.id for one in lines_of_type(await exported(ledger), RecordLine)] == ["f0", "f1"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("end", "far"), [("source", "target"), ("target", "source")])
+async def test_a_relation_beyond_the_maximum_of_a_record_is_refused(
+    ledger: Ledger, end: str, far: str
+) -> None:
+    edges = [
+        RelationLine(**{end: "hub", far: f"f{number}"}, relation="supports")
+        for number in range(MAX_RELATIONS + 1)
+    ]
+    records = [fact_line("hub"), *(fact_line(f"f{number}") for number in range(len(edges)))]
+    for known in ({}, {"relation": MAX_RELATIONS}):
+        report = await ledger.imports.store([*records, *edges, *edges[:1]], IMPORTER)
+
+        (refused,) = report.refused
+        assert refused.line == len(records) + len(edges)
+        assert refused.problem == f"{end}: the record has 100 relations already, the maximum."
+        assert report.known.get("relation", 0) == known.get("relation", 0) + 1
 
 
 async def test_a_relation_to_a_missing_record_is_skipped_and_counted(ledger: Ledger) -> None:

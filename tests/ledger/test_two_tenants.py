@@ -18,9 +18,9 @@ import ledgers
 from ledger.conftest import LEDGERS, OfTenant
 from ledger.operations import OPERATIONS
 from ledgers import DAY
-from local2.ledger.door import Ledger
 from local2.ledger.records import stamp
 from local2.ledger.sqlite.database import SqlConnection
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import AuditPage, AuditRow
 from statement_scopes import WITH_TENANT
 
@@ -66,11 +66,11 @@ class Played:
                 for table, sql in SNAPSHOT.items()
             }
 
-        return await self.ledger._rows.read(read)
+        return await self.ledger._database.read(read)
 
     async def _rows(self, table: str) -> list[int]:
         sql = f"SELECT row FROM {table} WHERE tenant = ? ORDER BY row"  # noqa: S608
-        return await self.ledger._rows.read(
+        return await self.ledger._database.read(
             lambda c: [row for (row,) in c.execute(sql, (self.ledger.tenant,))]
         )
 

@@ -13,8 +13,8 @@ from local2.bus.connection import connect
 from local2.bus.server import embedded_server
 from local2.bus.vector_client import VectorClient
 from local2.errors import VectorError
-from local2.ledger.door import Ledger
 from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.sql import SCHEMA
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller

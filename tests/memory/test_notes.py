@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from local2.errors import InvalidArgumentsError
-from local2.ledger.door import Ledger
 from local2.ledger.sessions import SessionKey
 from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.sql import SCHEMA
 from local2.memory.service import MemoryService
 from local2.memory.sessions import MAX_NOTES, MERGED_ROLE, MERGED_SIZE, merge, merge_oldest

@@ -8,10 +8,10 @@ import pytest
 
 from calling import RICHARD
 from local2.errors import InvalidArgumentsError
-from local2.ledger.door import Ledger
 from local2.ledger.records import Fact
 from local2.ledger.sessions import SESSION_CHARACTERS
 from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.sql import statements
 from local2.memory.intake.conversations import Turn
 from local2.memory.service import MemoryService

@@ -12,10 +12,10 @@ from indexed import indexed
 from ledgers import to_index
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
-from local2.ledger.door import Ledger
 from local2.ledger.records import Fact, NewRecord, Task
 from local2.ledger.sessions import Rating
 from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.ledger import Ledger
 from local2.memory.backlog import Backlog
 from local2.memory.indexing import Indexer
 from local2.memory.intake.conversations import Turn, records_of_turn

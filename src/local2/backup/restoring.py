@@ -19,11 +19,7 @@ from local2.backup.sealing import Decrypter
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import BackupError, LedgerKeyError, StorageError, UnwritableError
 from local2.home import folder_lock
-from local2.ledger.door import (
-    contents_of,
-    forget_again,
-    refuse_another_schema,
-)
+from local2.ledger.sqlite.copies import contents_of, forget_again, refuse_another_schema
 from local2.vectors.config import distrust_index
 
 SCRATCH = "restore.part"

@@ -20,13 +20,8 @@ from local2.backup.files import LedgerFile, digest, sync, write
 from local2.backup.generations import FORMAT, PIECES, BackupFolder, CopiedFile, Generation, Manifest
 from local2.backup.sealing import Seal
 from local2.errors import BackupError, UnwritableError
-from local2.ledger.door import (
-    contents_of,
-    copy,
-    counts_of,
-    ledger_key,
-    refuse_without_room,
-)
+from local2.ledger.sqlite.copies import contents_of, counts_of, ledger_key
+from local2.ledger.sqlite.database.copies import copy, refuse_without_room
 
 SCRATCH = "backup.part"
 """Folder for copies, within the data folder because they are as secret as the ledger."""

@@ -169,11 +169,7 @@ class Columns:
             "echo": candidate.echo,
             "feedback": candidate.feedback or 0.0,
             "embedder": names.embedders.number_of(self._store_vector(position, candidate)),
-            "length": read.length,
-            "density": read.density,
-            "firsthand": read.firsthand,
-            "timed": read.timed,
-            "wish": read.wish,
+            **read._asdict(),
         }
         self._records[position] = _in_order(values)
 

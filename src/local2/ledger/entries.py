@@ -1,6 +1,7 @@
 """The types of the ranking columns: what the ledger provides for ranking a record."""
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,8 +74,8 @@ class Candidate(NamedTuple):
     length: int
     density: float
     firsthand: int
-    timed: int
-    wish: int
+    timed: bool
+    wish: bool
     topic: str | None
     content: str | None
     """The text to extract features from, if none are stored."""
@@ -88,17 +89,13 @@ class Candidate(NamedTuple):
 
     def features(self) -> Features:
         if self.stems is not None:
-            return Features(
-                stems=self.stems,
-                length=self.length,
-                density=self.density,
-                firsthand=self.firsthand,
-                timed=bool(self.timed),
-                wish=bool(self.wish),
-            )
+            return Features._make(_stored_features(self))
         return features_of(
             self.content or "", topic=self.topic, label=self.label, event_time=self.event_time
         )
+
+
+_stored_features = attrgetter(*Features._fields)
 
 
 class Postings(NamedTuple):

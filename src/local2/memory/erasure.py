@@ -14,8 +14,8 @@ import structlog
 from local2.errors import InvalidArgumentsError, Local2Error, StorageError, VectorError
 from local2.keys import checked_topic
 from local2.language.statements import forget_compared
-from local2.ledger.door import Ledger
 from local2.ledger.records import TENANT_OWNED, Task
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.transfer import Erased, ErasureOptions, Selection, combined
 from local2.memory.backlog import Backlog
 from local2.memory.indexing import STARTING, Indexer

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from local2.errors import InvalidArgumentsError, quoted
-from local2.ledger.door import Ledger
 from local2.ledger.records import TENANT_OWNED, NewRecord
 from local2.ledger.sessions import (
     FoundKey,
@@ -20,6 +19,7 @@ from local2.ledger.sessions import (
     ItemWriter,
     NewItem,
 )
+from local2.ledger.sqlite.ledger import Ledger
 from local2.memory.changes import Changes
 from local2.memory.intake.episodes import EPISODE
 from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult

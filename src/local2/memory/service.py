@@ -1,8 +1,7 @@
 """The memory of one caller, as tools, agents and Python programs use it.
 
 `MemoryService` recalls, consolidates, and has the four operations of the reference. Everything else
-is in its parts, such as `facts`. `ScopedResults` turns the results of several scopes into text for
-prompts: a section per scope, a line per memory.
+is in its parts, such as `facts`.
 """
 
 import asyncio
@@ -11,84 +10,37 @@ from functools import cached_property
 
 import msgspec
 
-from local2.ledger.door import Ledger
-from local2.ledger.records import TENANT_OWNED, source_class_of
+from local2.ledger.records import TENANT_OWNED
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import Actor
-from local2.llm.framing import fact_line, section
 from local2.memory.audit import Audit
 from local2.memory.backlog import Backlog
 from local2.memory.changes import Changes
 from local2.memory.erasure import Erasure, Outside
 from local2.memory.facts import Facts, Relations
+from local2.memory.hits import SearchResult, search_result
 from local2.memory.intake.documents import Documents
-from local2.memory.intake.echoes import UNANSWERED, Echoes
+from local2.memory.intake.echoes import Echoes
 from local2.memory.intake.intake import Intake
 from local2.memory.items import Items
 from local2.memory.portability import Portability
-from local2.memory.recall.items import RecallItem, labelled_text
 from local2.memory.recall.model import Synthesis, SynthesisItem
 from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
-from local2.memory.scopes import EQUAL_WEIGHTS, places_of_facts, stated_by
+from local2.memory.scoped_results import ScopedResults
+from local2.memory.scopes import EQUAL_WEIGHTS, places_of_facts
 from local2.memory.sessions import Sessions, TopMemories
 from local2.memory.shown import AccessLog
 from local2.memory.tool_outputs import ToolOutputs
 from local2.memory.upkeep.consolidation import Consolidated, Consolidation
-from local2.protocol.answers import Hit
 from local2.protocol.envelope import Caller, Clock, new_id
 from local2.protocol.memories import EPISODIC, Answer, Scope
 from local2.protocol.payloads import Json
 from local2.settings import MemorySettings
 
-HEADINGS: dict[Scope, str] = {
-    "session": "memories-of-this-session",
-    "history": "memories-of-earlier-sessions",
-    "user": "memories-of-the-user",
-    "agent": "memories-of-the-agent",
-    "tenant": "memories-for-everybody",
-    "any": "memories",
-}
-
-RECORD_FIELDS = ("session_id", "query_id", "agent", "score")
-"""Fields of a record that are added to the metadata of its hit."""
 MAX_USERS = 10
 """Maximum number of other users that are named."""
-MIN_COVERED = 0.3
-"""Minimum fraction of the question's words that makes an episode a hit at any cosine."""
-
-
-class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
-    """The results of a search in several scopes."""
-
-    caller: Caller
-    scopes: dict[Scope, RecallResult]
-
-    def text(self) -> str:
-        """Return a section for each scope with results; empty if nothing was found.
-
-        Each memory is quoted with its source, and never takes more than one line.
-        """
-        return "\n".join(
-            section(HEADINGS[scope], [self._line(item) for item in result.items])
-            for scope, result in self.scopes.items()
-            if result.items
-        )
-
-    def _line(self, item: RecallItem) -> str:
-        record = item.record
-        by = stated_by(record, self.caller)
-        return fact_line(labelled_text(record), None, by, source_class_of(record))
-
-
 DEFAULT_TOP_K, CANDIDATE_FACTOR = 6, 2
 """Default number of results per scope, and by how much more candidates a reranker gets."""
-
-
-class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Hits, best first. `degraded`: some could only be found by their words; `reason`: why."""
-
-    hits: list[Hit]
-    degraded: bool = False
-    reason: str | None = None
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True):
@@ -269,36 +221,3 @@ class MemoryService:
         """Answer the question from the recalled items alone; empty if they do not answer it."""
         items = [SynthesisItem.of(item.record) for item in recalled.items]
         return await self._shared.synthesis.answer(query, items)
-
-
-def search_result(recalled: RecallResult) -> SearchResult:
-    """Return the items with content that are near in meaning or have the question's words."""
-    hits = [
-        _hit(item)
-        for item in recalled.items
-        if UNANSWERED not in item.record.metadata
-        and (item.covered >= MIN_COVERED or _is_near(item, recalled.min_score))
-    ]
-    return SearchResult(hits=hits, degraded=recalled.degraded, reason=recalled.reason)
-
-
-def _is_near(item: RecallItem, min_score: float) -> bool:
-    return item.cosine is not None and item.cosine >= min_score
-
-
-def _hit(item: RecallItem) -> Hit:
-    record = item.record
-    metadata = {
-        **{key: value for key, value in record.metadata.items() if key != "score"},
-        "timestamp_utc": record.event_time.isoformat().replace("+00:00", "Z"),
-        **{name: value for name in RECORD_FIELDS if (value := getattr(record, name)) is not None},
-    }
-    return Hit(
-        id=record.id,
-        content=record.content,
-        score=item.score,
-        metadata=metadata,
-        source_class=source_class_of(record),
-        outdated_by=item.outdated_by,
-        contradicts=item.contradicts,
-    )

@@ -14,11 +14,12 @@ import msgspec
 
 from local2.errors import InvalidArgumentsError
 from local2.language.sentences import excerpt
-from local2.ledger.door import Ledger
-from local2.ledger.records import TENANT_OWNED, Record, checked_text, source_class_of
+from local2.ledger.records import TENANT_OWNED, Record, checked_text
 from local2.ledger.sessions import FactSelection, SessionKey, StoredMessage, StoredSession
+from local2.ledger.sqlite.ledger import Ledger
 from local2.llm.framing import fact_line, section
-from local2.memory.scopes import how_to_send, own_places, stated_by
+from local2.memory.scopes import how_to_send, own_places
+from local2.memory.views import view
 from local2.protocol.answers import (
     Note,
     SessionCall,
@@ -92,20 +93,7 @@ class TopSelection:
         left = self._shared_count - len(shared)
         found = [*own, *shared, *standing, *shared_standing[:left]][: self._count]
         found.sort(key=lambda one: one.scope != "user")
-        return [_top_memory(one, self._caller) for one in found]
-
-
-def _top_memory(record: Record, caller: Caller) -> TopMemory:
-    return TopMemory(
-        id=record.id,
-        content=record.content,
-        importance=record.importance,
-        event_time=record.event_time,
-        scope=record.scope,
-        by=stated_by(record, caller),
-        source_class=source_class_of(record),
-        topic=record.topic,
-    )
+        return [view(record, self._caller, TopMemory) for record in found]
 
 
 class Sessions:

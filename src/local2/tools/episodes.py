@@ -7,8 +7,9 @@ from typing import Annotated
 import msgspec
 
 from local2.errors import InvalidArgumentsError
+from local2.memory.hits import SearchResult
 from local2.memory.scopes import how_to_send
-from local2.memory.service import MemoryService, SearchResult
+from local2.memory.service import MemoryService
 from local2.protocol.answers import FoundMemories, Hit, SavedMemory
 from local2.protocol.memories import nothing_found
 from local2.protocol.payloads import Json

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import msgspec
 
-from local2.ledger.records import Fact, Record, source_class_of, sources_of
+from local2.ledger.records import Fact
 from local2.llm.framing import inset
-from local2.memory.scopes import stated_by
 from local2.memory.service import MemoryService
+from local2.memory.views import view
 from local2.protocol.answers import RecalledTopic, RememberedFact, SavedTopic
 from local2.protocol.memories import NOTHING_FOUND, Durability, MemoryType, Version, Versions
 from local2.protocol.tool import ToolOutput
@@ -87,14 +87,7 @@ async def recall_topic(memory: MemoryService, args: RecallTopic) -> ToolOutput:
     topic = record.topic or args.topic
     return ToolOutput(
         content=f"[Memory: {topic}] {inset(record.content)}",
-        data=RecalledTopic(
-            topic=topic,
-            found=True,
-            content=record.content,
-            id=record.id,
-            by=stated_by(record, memory.caller),
-            source_class=source_class_of(record),
-        ),
+        data=view(record, memory.caller, RecalledTopic, topic=topic, found=True),
     )
 
 
@@ -188,7 +181,7 @@ class MemoryHistory(Args, frozen=True):
 
 async def memory_history(memory: MemoryService, args: MemoryHistory) -> ToolOutput:
     records = await memory.facts.history(args.topic_or_id)
-    versions = [_version(record) for record in records[:MAX_VERSIONS]]
+    versions = [view(record, memory.caller, Version) for record in records[:MAX_VERSIONS]]
     lines = [
         f"{version.event_time.date()} {_state(version)}{inset(version.content)}"
         for version in shortened(versions, TEXT_BYTES)
@@ -207,22 +200,6 @@ def _state(version: Version) -> str:
         return ""
     since = f" {version.retired_at:%Y-%m-%d}" if version.retired_at else ""
     return f"({version.ended}{since}) "
-
-
-def _version(record: Record) -> Version:
-    return Version(
-        id=record.id,
-        content=record.content,
-        topic=record.topic,
-        scope=record.scope,
-        event_time=record.event_time,
-        agent=record.agent,
-        superseded_by=record.superseded_by or None,
-        source_class=source_class_of(record),
-        retired_at=record.retired_at,
-        retired_why=record.retired_why,
-        sources=sources_of(record),
-    )
 
 
 def _versions_shown(data: Versions) -> list[str]:

@@ -6,12 +6,13 @@ from typing import Annotated
 import msgspec
 
 from local2.keys import is_topic
-from local2.ledger.records import Record, source_class_of, sources_of
+from local2.ledger.records import Record, source_class_of
 from local2.llm.framing import SOURCES
 from local2.memory.recall.items import RecallItem
 from local2.memory.recall.recaller import RECALLED_KINDS, RecallRequest, RecallResult
 from local2.memory.scopes import stated_by
 from local2.memory.service import MemoryService
+from local2.memory.views import view
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import (
     Answer,
@@ -192,31 +193,15 @@ def _text(item: RecalledItem) -> str:
 
 
 def _item(item: RecallItem, caller: Caller, *, explain: bool) -> RecalledItem:
-    record = item.record
-    return RecalledItem(
-        id=record.id,
-        source_kind=record.kind,
-        source_ref=record.source_ref,
-        content=record.content,
-        event_time=record.event_time,
+    return view(
+        item.record,
+        caller,
+        RecalledItem,
         score=item.score,
-        topic=record.topic,
-        memory_type=record.memory_type,
-        label=record.label,
-        session_id=record.session_id,
-        role=record.role,
-        agent=record.agent,
-        by=stated_by(record, caller),
-        scope=record.scope,
-        source_class=source_class_of(record),
-        sources=sources_of(record),
         relations=item.relations,
         outdated_by=item.outdated_by,
         contradicts=item.contradicts,
-        later=tuple(
-            LaterStatement(id=one.id, content=one.content, event_time=one.event_time)
-            for one in item.later
-        ),
+        later=tuple(view(record, caller, LaterStatement) for record in item.later),
         explanation=_explanation(item) if explain else None,
     )
 

@@ -5,11 +5,11 @@ from typing import Annotated
 import msgspec
 
 from local2.language.sentences import excerpt
-from local2.ledger.records import source_class_of
 from local2.ledger.upkeep import RelatedRecord
 from local2.llm.framing import quoted_line
 from local2.memory.service import MemoryService
-from local2.protocol.envelope import Name
+from local2.memory.views import view
+from local2.protocol.envelope import Caller, Name
 from local2.protocol.memories import RelatedMemories, RelatedMemory, RelationType, Triplet
 from local2.protocol.tool import ToolOutput
 from local2.tools.base import (
@@ -158,23 +158,22 @@ class ListRelations(Args, frozen=True):
 
 
 async def relations(memory: MemoryService, args: ListRelations) -> ToolOutput:
-    found = [_related(one) for one in await memory.relations.of(args.id)]
+    found = [_related(one, memory.caller) for one in await memory.relations.of(args.id)]
     return ToolOutput(
         content="\n".join(map(_as_line, found)) or NONE,
         data=RelatedMemories(id=args.id, relations=found),
     )
 
 
-def _related(related: RelatedRecord) -> RelatedMemory:
+def _related(related: RelatedRecord, caller: Caller) -> RelatedMemory:
     record = related.record
-    return RelatedMemory(
+    return view(
+        record,
+        caller,
+        RelatedMemory,
         type=related.type,
-        id=record.id,
         incoming=related.incoming,
         content=excerpt(record.content, EXCERPT_CHARACTERS),
-        event_time=record.event_time,
-        active=record.superseded_by is None,
-        source_class=source_class_of(record),
     )
 
 

@@ -10,6 +10,7 @@ from local2.ledger.sqlite import fulltext
 from local2.ledger.sqlite.candidates import Filter
 from local2.ledger.sqlite.database import SqlConnection
 from local2.ledger.sqlite.fulltext import FullText
+from local2.ledger.sqlite.rows import Transaction, as_json
 from local2.ledger.sqlite.working_sets import Budgets
 from local2.memory.intake.documents import Document
 from local2.memory.recall.query import analyse
@@ -59,9 +60,11 @@ async def search(memory: Memory, full_text: FullText, question: str) -> list[str
     request = Search(text=question, terms=query.terms, phrases=query.phrases, places=MESSAGES)
     filter_ = Filter.of("default", request)
 
-    def find(connection: SqlConnection) -> list[str]:
-        found = full_text.search(connection, request, filter_, limit=99)
-        contents = dict(connection.execute("SELECT row, content FROM record").fetchall())
+    def find(tx: Transaction) -> list[str]:
+        found = full_text.search(tx, request, filter_, limit=99)
+        contents = {
+            row["row"]: row["content"] for row in tx.execute("records", rows=as_json(found))
+        }
         return [contents[row] for row in found]
 
     return await memory.ledger._rows.read(find)
@@ -73,7 +76,7 @@ async def test_rows_with_a_rare_word_are_also_ranked_by_the_common_ones(
 ) -> None:
     await store_messages(richard, RARE, BOTH, about_osmium=15, rows=50)
 
-    found = await search(memory, FullText(memory.ledger._rows, Budgets()), "osmium iridium")
+    found = await search(memory, FullText(Budgets()), "osmium iridium")
 
     assert found == [BOTH, RARE], "of what has common words only, nothing is scored"
 
@@ -85,7 +88,7 @@ async def test_if_every_word_is_common_the_rarest_is_searched(
     nothing = [f"Iridium and nothing {n}." for n in range(12)]
     await store_messages(richard, BOTH, *nothing, about_osmium=15, rows=60)
 
-    found = await search(memory, FullText(memory.ledger._rows, Budgets()), "osmium iridium")
+    found = await search(memory, FullText(Budgets()), "osmium iridium")
 
     assert next(iter(found)) == BOTH
     assert set(found) == {BOTH, *nothing}
@@ -97,7 +100,7 @@ async def test_a_word_that_no_row_has_does_not_hide_the_others(
 ) -> None:
     await store_messages(richard, about_osmium=15, rows=50)
 
-    found = await search(memory, FullText(memory.ledger._rows, Budgets()), "osmium iridium")
+    found = await search(memory, FullText(Budgets()), "osmium iridium")
 
     assert len(found) == 15
 
@@ -107,7 +110,7 @@ async def test_a_small_number_of_rows_is_ranked_completely(
 ) -> None:
     await store_messages(richard, RARE, BOTH, about_osmium=15, rows=50)
 
-    found = await search(memory, FullText(memory.ledger._rows, Budgets()), "osmium iridium")
+    found = await search(memory, FullText(Budgets()), "osmium iridium")
 
     assert len(found) == 17
     assert list(found)[:2] == [BOTH, RARE]
@@ -117,7 +120,7 @@ async def test_a_small_number_of_rows_is_ranked_completely(
 async def test_words_are_recounted_as_the_table_grows(
     memory: Memory, richard: MemoryService
 ) -> None:
-    full_text = FullText(memory.ledger._rows, Budgets())
+    full_text = FullText(Budgets())
     await store_messages(richard, RARE, BOTH, COMMON, rows=12)
     before = await search(memory, full_text, "osmium iridium")
     await store_messages(richard, RARE, BOTH, COMMON, about_osmium=15, rows=60)
@@ -170,10 +173,10 @@ async def test_records_stored_together_are_indexed_in_one_write(memory: Memory) 
         return int(written), int(staged)
 
     await store_messages(memory.of(RICHARD), BOTH)
-    before, _ = await memory.ledger._rows.write(count)
+    before, _ = await memory.ledger._database.write(count)
     await store_messages(memory.of(RICHARD), rows=20)
 
-    assert await memory.ledger._rows.write(count) == (before + 1, 0)
+    assert await memory.ledger._database.write(count) == (before + 1, 0)
 
 
 async def test_full_text_and_records_agree_after_every_kind_of_change(
@@ -190,4 +193,4 @@ async def test_full_text_and_records_agree_after_every_kind_of_change(
             "INSERT INTO record_text (record_text, rank) VALUES ('integrity-check', 1)"
         )
 
-    await memory.ledger._rows.write(change)
+    await memory.ledger._database.write(change)

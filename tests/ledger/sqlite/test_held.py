@@ -3,8 +3,8 @@
 import pytest
 
 from ledgers import OWNER, fact, find, index, record, searching
-from local2.ledger.door import Ledger
 from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.working_sets import Budget, budgets_of
 
 TENANTS = [f"tenant{n}" for n in range(10)]

@@ -6,6 +6,7 @@ import pytest
 from local2.ledger.records import NewRecord
 from local2.ledger.sqlite import working_sets
 from local2.ledger.sqlite.database import Row, SqlConnection
+from local2.ledger.sqlite.rows import Transaction
 from local2.ledger.sqlite.working_sets import Budget, PlaceRows
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import new_id
@@ -23,14 +24,18 @@ async def store_notes(memory: Memory, owner: str, count: int) -> None:
 async def counted(memory: Memory, rows: PlaceRows) -> list[tuple[int, int]]:
     """Return actual and expected row counts for both users, for nobody, and for all."""
 
-    def count(connection: SqlConnection) -> list[tuple[int, int]]:
-        found: list[Row] = connection.execute("SELECT row, owner, place FROM record").fetchall()
+    def read(connection: SqlConnection) -> list[Row]:
+        return connection.execute("SELECT row, owner, place FROM record").fetchall()
+
+    found = await memory.ledger._database.read(read)
+
+    def count(tx: Transaction) -> list[tuple[int, int]]:
         every = np.array([row["row"] for row in found] + [0, 10**6], np.int64)
         places = {row["owner"]: row["place"] for row in found}
         return [
-            (rows.count(connection, [place], every), sum(row["place"] == place for row in found))
+            (rows.count(tx, [place], every), sum(row["place"] == place for row in found))
             for place in (*places.values(), "nobody's")
-        ] + [(rows.count(connection, places.values(), every), len(found))]
+        ] + [(rows.count(tx, places.values(), every), len(found))]
 
     return await memory.ledger._rows.read(count)
 
@@ -41,7 +46,7 @@ async def test_each_place_has_its_own_rows_including_new_ones(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, max_new_rows: int, budget: int
 ) -> None:
     monkeypatch.setattr(working_sets, "MAX_NEW_ROWS", max_new_rows)
-    rows = PlaceRows(memory.ledger._rows, Budget(budget))
+    rows = PlaceRows(Budget(budget))
     for count in (3, 1, 20):
         await store_notes(memory, "ada", count)
         await store_notes(memory, "eve", 2 * count)

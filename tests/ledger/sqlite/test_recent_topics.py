@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from local2.errors import StorageError
-from local2.ledger.door import Ledger
 from local2.ledger.records import NewRecord, Record
 from local2.ledger.sqlite.database import Database, SqlConnection
-from local2.ledger.sqlite.records import LARGEST_HELD, RecentTopics
+from local2.ledger.sqlite.facts import LARGEST_HELD, RecentTopics
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.working_sets import Budget
 from local2.protocol.envelope import new_id
 from local2.protocol.memories import OwnerScope

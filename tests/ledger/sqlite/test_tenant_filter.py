@@ -1,7 +1,7 @@
 """Every SQL statement is filtered by tenant, in one place that nothing bypasses.
 
 Every named statement requires `:tenant` of each table that it reads or writes, or is listed here
-with the reason; `TenantRows` always binds it; and no other module executes SQL.
+with the reason; `Transaction` always binds it; and no other module executes SQL.
 """
 
 import ast
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import local2
-from local2.ledger.door import Ledger
 from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.rows import TenantRows
 from local2.ledger.sqlite.sql import statements
 from statement_scopes import unfiltered
@@ -34,9 +34,9 @@ UNFILTERED = {
 }
 
 EXECUTING = {"execute", "executemany", "executescript"}
-TENANT_ROWS = {"self._rows", "rows", "self"}
+TRANSACTIONS = {"self._tx", "tx", "self"}
 EXEMPT_MODULES = {
-    "ledger/sqlite/rows.py": "TenantRows itself",
+    "ledger/sqlite/rows.py": "Transaction itself",
     "ledger/sqlite/ledger.py": "check_full_text and count_rows, of the whole file",
     "ledger/sqlite/database/__init__.py": "a pragma",
     "ledger/sqlite/database/connections.py": "the key, pragmas, one row of another's file",
@@ -108,13 +108,13 @@ async def test_no_passed_value_overrides_the_bound_tenant(database: Database) ->
     assert found == [["t"], [], [], ["t"]]
 
 
-def test_sql_is_executed_only_through_the_rows_of_a_tenant() -> None:
+def test_sql_is_executed_only_through_a_transaction() -> None:
     executing: dict[str, set[str]] = {}
     for file in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and node.attr in EXECUTING:
                 receiver = ast.unparse(node.value)
-                if receiver not in TENANT_ROWS:
+                if receiver not in TRANSACTIONS:
                     executing.setdefault(str(file.relative_to(SOURCE)), set()).add(receiver)
 
     assert {

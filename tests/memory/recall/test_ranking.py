@@ -249,7 +249,7 @@ async def test_a_record_related_to_a_hit_is_returned_with_it(
 
         assert list(found) == ["Ann collects osmium.", "The lab is cold."]
         assert found["The lab is cold."].related > 0
-        await memory.ledger._rows.write(lambda c: c.execute("DELETE FROM relation").rowcount)
+        await memory.ledger._database.write(lambda c: c.execute("DELETE FROM relation").rowcount)
 
 
 async def test_relations_do_not_lead_to_records_that_the_caller_may_not_see(

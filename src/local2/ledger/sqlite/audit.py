@@ -7,11 +7,10 @@ from datetime import datetime
 import msgspec
 
 from local2.ledger.records import stamp
-from local2.ledger.sqlite.database import Row, SqlConnection
-from local2.ledger.sqlite.extraction import Sources
-from local2.ledger.sqlite.record_rows import Cause, RecordRows
-from local2.ledger.sqlite.records import RecentTopics
-from local2.ledger.sqlite.rows import TenantRows, as_json
+from local2.ledger.sqlite.extraction import has_sources, remove_sources
+from local2.ledger.sqlite.facts import RecentTopics
+from local2.ledger.sqlite.record_rows import Cause, add_to_audit, restore
+from local2.ledger.sqlite.rows import Part, TenantRows, Transaction, as_json, reads, writes
 from local2.ledger.upkeep import Actor, AuditPage, AuditRow, Undone
 from local2.protocol.envelope import Caller, utc_now
 
@@ -28,13 +27,11 @@ DENIED = "denied"
 MaySee = Callable[[AuditRow], bool]
 
 
-class Audit:
+class Audit(Part):
     """One tenant's audit."""
 
-    def __init__(self, rows: TenantRows, records: RecordRows, topics: RecentTopics) -> None:
-        self._rows = rows
-        self._records = records
-        self._sources = Sources(rows, records)
+    def __init__(self, rows: TenantRows, topics: RecentTopics) -> None:
+        super().__init__(rows)
         self._topics = topics
 
     async def page(
@@ -61,32 +58,28 @@ class Audit:
             position = rows[-1].row
         return AuditPage(rows=found, next=position)
 
-    async def deny(self, action: str, caller: Caller, reason: str, at: datetime) -> None:
+    @writes
+    def deny(self, tx: Transaction, action: str, caller: Caller, reason: str, at: datetime) -> None:
         """Record that a request was denied."""
         cause = Cause(agent=caller.agent, user=caller.user, superseded_by="", at=at, reason=reason)
-        await self._rows.write(lambda c: self._records.add_to_audit(c, DENIED, action, cause, {}))
+        add_to_audit(tx, DENIED, action, cause, {})
 
-    async def _read(self, record_id: str | None, run: str | None, before: int) -> list[AuditRow]:
-        def read(connection: SqlConnection) -> list[AuditRow]:
-            rows = self._row_numbers(connection, record_id, run, before)
-            found = self._rows.execute(connection, "audit_entries", rows=as_json(rows))
-            return [_audit_row(row) for row in found]
-
-        return await self._rows.read(read)
-
-    def _row_numbers(
-        self, connection: SqlConnection, record_id: str | None, run: str | None, before: int
-    ) -> list[int]:
+    @reads
+    def _read(
+        self, tx: Transaction, record_id: str | None, run: str | None, before: int
+    ) -> list[AuditRow]:
         asked = {"before": before, "limit": READ_ROWS}
         if run is not None:
-            found = self._rows.execute(connection, "audit_rows_of_run", run=run, **asked)
+            found = tx.execute("audit_rows_of_run", run=run, **asked)
         elif record_id is not None:
-            found = self._rows.execute(
-                connection, "audit_rows_of_record", record=record_id, **asked
-            )
+            found = tx.execute("audit_rows_of_record", record=record_id, **asked)
         else:
-            found = self._rows.execute(connection, "newest_audit_rows", **asked)
-        return [row["row"] for row in found]
+            found = tx.execute("newest_audit_rows", **asked)
+        entries = tx.execute("audit_entries", rows=as_json([row["row"] for row in found]))
+        return [
+            msgspec.convert({**dict(row), "detail": json.loads(row["detail"])}, AuditRow)
+            for row in entries
+        ]
 
     async def undo(self, changes: Sequence[AuditRow], actor: Actor) -> list[Undone]:
         """Undo changes in one transaction, except those whose state has changed since.
@@ -95,20 +88,20 @@ class Audit:
         """
         try:
             return await self._rows.write(
-                lambda c: [Undone(row=one, problem=self._undo(c, one, actor)) for one in changes]
+                lambda tx: [Undone(row=one, problem=self._undo(tx, one, actor)) for one in changes]
             )
         finally:
             for one in changes:
                 self._topics.forget_topic(one.scope, one.owner, one.topic)
 
-    def _undo(self, connection: SqlConnection, change: AuditRow, actor: Actor) -> str | None:
+    def _undo(self, tx: Transaction, change: AuditRow, actor: Actor) -> str | None:
         """Undo one change; return why that is not possible, else None."""
         if change.action == "importance":
-            problem = self._restore_importance(connection, change)
+            problem = self._restore_importance(tx, change)
         elif change.action == "enriched":
-            problem = self._remove_sources(connection, change)
+            problem = self._remove_sources(tx, change)
         else:
-            problem = self._restore_fact(connection, change)
+            problem = self._restore_fact(tx, change)
         if problem is None:
             cause = Cause(
                 agent=actor.agent,
@@ -119,12 +112,11 @@ class Audit:
                 run=actor.run,
             )
             detail = {"action": change.action, "row": change.row}
-            self._records.add_to_audit(connection, "undone", change.record_id, cause, detail)
+            add_to_audit(tx, "undone", change.record_id, cause, detail)
         return problem
 
-    def _restore_importance(self, connection: SqlConnection, change: AuditRow) -> str | None:
-        changed = self._rows.execute(
-            connection,
+    def _restore_importance(self, tx: Transaction, change: AuditRow) -> str | None:
+        changed = tx.execute(
             "change_importance",
             id=change.record_id,
             before=change.detail["after"],
@@ -132,17 +124,16 @@ class Audit:
         )
         return None if changed.rowcount else CHANGED
 
-    def _remove_sources(self, connection: SqlConnection, change: AuditRow) -> str | None:
+    def _remove_sources(self, tx: Transaction, change: AuditRow) -> str | None:
         added = change.record_id, change.detail["messages"], change.detail["targets"]
-        if not self._sources.has(connection, *added):
+        if not has_sources(tx, *added):
             return CHANGED
-        self._sources.remove(connection, *added)
+        remove_sources(tx, *added)
         return None
 
-    def _restore_fact(self, connection: SqlConnection, change: AuditRow) -> str | None:
+    def _restore_fact(self, tx: Transaction, change: AuditRow) -> str | None:
         """Make a retired fact active again, and index it."""
-        retired = self._rows.execute(
-            connection,
+        retired = tx.execute(
             "retired_fact",
             id=change.record_id,
             superseded_by=change.detail.get("superseded_by"),
@@ -151,10 +142,6 @@ class Audit:
         ).fetchone()
         if retired is None:
             return CHANGED
-        if not self._records.restore(connection, retired):
+        if not restore(tx, retired):
             return "another fact has its topic"
         return None
-
-
-def _audit_row(row: Row) -> AuditRow:
-    return msgspec.convert({**dict(row), "detail": json.loads(row["detail"])}, AuditRow)

@@ -16,8 +16,8 @@ from local2.keys import fold_topic
 from local2.ledger.entries import NEIGHBOUR_SPAN, SPOKEN_KINDS, Candidate, Floats, Link
 from local2.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
 from local2.ledger.search import DetailRequest, Details, Related, Search, Source
-from local2.ledger.sqlite.database import Row, SqlConnection
-from local2.ledger.sqlite.rows import TenantRows, as_json, record_of
+from local2.ledger.sqlite.database import Row
+from local2.ledger.sqlite.rows import Transaction, as_json, record_of
 from local2.ledger.sqlite.working_sets import candidates_of, place_word, session_word
 from local2.protocol.memories import ItemRelation
 from local2.protocol.vectors import VectorHits
@@ -89,14 +89,12 @@ class Pool:
 
     def __init__(
         self,
-        rows: TenantRows,
-        connection: SqlConnection,
+        tx: Transaction,
         filter_: Filter,
         former: "Pool | None" = None,
     ) -> None:
         """`former`: a pool whose candidates and links this one starts with."""
-        self._rows = rows
-        self._connection = connection
+        self._tx = tx
         self._words = filter_.words
         self._asked = msgspec.structs.asdict(filter_)
         self.candidates: dict[int, Candidate] = dict(former.candidates) if former else {}
@@ -224,7 +222,7 @@ class Pool:
 
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
         """Return the records that are active, or were active at `as_of`."""
-        found = self._rows.execute(self._connection, "records", rows=as_json(rows))
+        found = self._tx.execute("records", rows=as_json(rows))
         return {row["row"]: record_of(row) for row in found if self._is_active(row)}
 
     def _is_active(self, row: Row) -> bool:
@@ -237,13 +235,13 @@ class Pool:
         new = [row for row in rows if row not in self.candidates]
         if new or ids:
             asked = {"rows": as_json(new), "ids": as_json(ids), "limit": limit}
-            found = self._rows.execute(self._connection, "visible", **asked, **self._asked)
+            found = self._tx.execute("visible", **asked, **self._asked)
             # by row, not in the order of BM25
             for candidate in sorted(candidates_of(found.fetchall()), key=attrgetter("row")):
                 self.candidates[candidate.row] = candidate
 
     def _all(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
-        return self._rows.execute(self._connection, statement, **values).fetchall()
+        return self._tx.execute(statement, **values).fetchall()
 
 
 def _links(around: Sequence[tuple[int, int, int, int]]) -> list[Link]:

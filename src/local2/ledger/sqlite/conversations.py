@@ -1,18 +1,18 @@
 """Stores conversations: each message once, with its newest version active if it was edited."""
 
-from collections.abc import Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 import msgspec
 
 from local2.ledger.records import NewRecord, Written, principal_of
 from local2.ledger.sessions import is_same_call, is_same_result, with_args_in_id
-from local2.ledger.sqlite.database import Row, SqlConnection
-from local2.ledger.sqlite.record_rows import Cause, RecordRows
+from local2.ledger.sqlite.database import Row
+from local2.ledger.sqlite.received import report_result
+from local2.ledger.sqlite.record_rows import Cause, add_records, store_record, supersede
 from local2.ledger.sqlite.records import RECORDS_PER_TRANSACTION
-from local2.ledger.sqlite.rows import TenantRows, as_json
-from local2.ledger.sqlite.turns import ReceivedRows
+from local2.ledger.sqlite.rows import Part, Transaction, as_json
+from local2.ledger.sqlite.tombstones import was_erased
 from local2.protocol.envelope import content_id, utc_now
 from local2.protocol.payloads import Json
 
@@ -20,13 +20,8 @@ POSITION_STEP = 1 / 1024
 """Distance between a message and a new one inserted after it, if other messages already follow."""
 
 
-class Conversations:
+class Conversations(Part):
     """One tenant's conversations, as agents report them."""
-
-    def __init__(self, rows: TenantRows, records: RecordRows, received: ReceivedRows) -> None:
-        self._rows = rows
-        self._records = records
-        self._received = received
 
     async def store(self, records: Sequence[NewRecord]) -> list[Written]:
         """Add the records of a session; many records take several transactions.
@@ -37,8 +32,9 @@ class Conversations:
         known = await self._known_versions(records)
         written: list[Written] = []
         for start in range(0, len(records), RECORDS_PER_TRANSACTION):
-            part = range(start, min(start + RECORDS_PER_TRANSACTION, len(records)))
-            written += await self._rows.write(partial(self._store, records, part, known))
+            part = records[start : start + RECORDS_PER_TRANSACTION]
+            are_known = [number in known for number in range(start, start + len(part))]
+            written += await self._rows.write(_store, part, are_known)
         return written
 
     async def _known_versions(self, records: Sequence[NewRecord]) -> set[int]:
@@ -55,7 +51,7 @@ class Conversations:
         if not edited:
             return set()
         asked = [records[number] for numbers in edited for number in numbers]
-        active = await self._rows.read(lambda c: _active(self._rows, c, asked))
+        active = await self._rows.read(_active, asked)
         known: set[int] = set()
         for numbers in edited:
             current = _find(active, records[numbers[0]])
@@ -67,16 +63,11 @@ class Conversations:
             known.update(numbers[: same[-1] + 1] if same else ())
         return known
 
-    def _store(
-        self,
-        records: Sequence[NewRecord],
-        numbers: range,
-        known: Collection[int],
-        connection: SqlConnection,
-    ) -> list[Written]:
-        here = records[numbers.start : numbers.stop]
-        part = _Part(self._rows, self._records, self._received, connection, here)
-        return part.store_all([number in known for number in numbers])
+
+def _store(
+    tx: Transaction, records: Sequence[NewRecord], are_known: Sequence[bool]
+) -> list[Written]:
+    return _SessionWriter(tx, records).store_all(are_known)
 
 
 class _Active(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +92,7 @@ class _Active(msgspec.Struct, frozen=True, kw_only=True):
         return same and self.content == record.content
 
 
-class _Part:
+class _SessionWriter:
     """Writes some records of a session inside one transaction, in order.
 
     New messages are collected, and added together before anything else is written or read.
@@ -109,20 +100,14 @@ class _Part:
 
     def __init__(
         self,
-        rows: TenantRows,
-        written: RecordRows,
-        received: ReceivedRows,
-        connection: SqlConnection,
+        tx: Transaction,
         records: Sequence[NewRecord],
     ) -> None:
-        self._rows = rows
-        self._written = written
-        self._received = received
-        self._connection = connection
+        self._tx = tx
         self._here = records
         self._new: list[NewRecord] = []
         self._done: list[Written] = []
-        self._active = _active(rows, connection, records)
+        self._active = _active(tx, records)
         known = [
             number
             for number, record in enumerate(records if self._active else ())
@@ -143,7 +128,7 @@ class _Part:
     def _store(self, number: int, record: NewRecord, *, is_known: bool) -> None:
         current = _find(self._active, record)
         followed = number < self._last_known
-        erased = self._written.was_erased(self._connection, record)
+        erased = was_erased(self._tx, record)
         if current is None and not (erased or followed or record.kind == "tool_output"):
             self._new.append(record)
             self._mark_active(record.id, record)
@@ -163,7 +148,7 @@ class _Part:
 
     def _add_new(self) -> None:
         if self._new:
-            self._done += self._written.add(self._connection, self._new)
+            self._done += add_records(self._tx, self._new)
             self._new = []
 
     def _mark_active(self, id_: str, record: NewRecord) -> None:
@@ -184,11 +169,11 @@ class _Part:
         """Add a new record, or complete the one that was received before it is reported here."""
         if record.kind == "tool_output":
             placed = msgspec.structs.replace(record, stands_at=self._next_position())
-            if (known := self._received.report_result(self._connection, placed)) is not None:
+            if (known := report_result(self._tx, placed)) is not None:
                 return known
         if followed:
             record = msgspec.structs.replace(record, stands_at=self._next_position())
-        return self._written.add(self._connection, [record])[0]
+        return add_records(self._tx, [record])[0]
 
     def _replace(self, older: _Active, record: NewRecord) -> Written:
         newer = msgspec.structs.replace(
@@ -203,8 +188,8 @@ class _Part:
             user=principal_of(record),
             reason="the message was edited",
         )
-        self._written.supersede(self._connection, older.id, cause)
-        self._written.store(self._connection, newer)
+        supersede(self._tx, older.id, cause)
+        store_record(self._tx, newer)
         return Written(id=newer.id, was_new=True, replaced=(older.id,))
 
     def _next_position(self) -> float | None:
@@ -214,17 +199,15 @@ class _Part:
         return None if self._first_known is None else self._position(self._first_known.id) - 0.5
 
     def _position(self, record_id: str) -> float:
-        row = self._rows.execute(self._connection, "place_of", id=record_id).fetchone()
+        row = self._tx.execute("place_of", id=record_id).fetchone()
         return float(row["place"])
 
 
-def _active(
-    rows: TenantRows, connection: SqlConnection, records: Sequence[NewRecord]
-) -> dict[str, _Active]:
+def _active(tx: Transaction, records: Sequence[NewRecord]) -> dict[str, _Active]:
     """Return the active versions of messages, by each id and alias of these."""
     ids = [id_ for record in records for id_ in (record.id, record.alias) if id_ is not None]
     ids += [with_args_in_id(record).id for record in records if _is_known_by_call(record)]
-    found = rows.execute(connection, "known_messages", ids=as_json(ids))
+    found = tx.execute("known_messages", ids=as_json(ids))
     return {row["asked"]: _Active.from_row(row) for row in found}
 
 

@@ -17,24 +17,12 @@ from local2.content_key import ContentKey
 from local2.errors import DamagedError, StorageError
 from local2.ledger.sqlite.database import Database, damages
 from local2.ledger.sqlite.database.connections import open_to_read
-from local2.ledger.sqlite.database.copies import copy, refuse_without_room
 from local2.ledger.sqlite.database.schema import schema_number
 from local2.ledger.sqlite.database.soundness import as_storage_error
 from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.rows import SQL
 from local2.ledger.sqlite.sql import SCHEMA
 from local2.ledger.transfer import ErasureOptions
-
-__all__ = [
-    "Contents",
-    "contents_of",
-    "copy",
-    "counts_of",
-    "forget_again",
-    "ledger_key",
-    "refuse_another_schema",
-    "refuse_without_room",
-]
 
 RESTORE_AND_EXPORT = (
     "Another local2 made it. Restore it with that one, and run `local2 export` there; start this "

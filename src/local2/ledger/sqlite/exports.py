@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from local2.ledger.sqlite.database import Row, SqlConnection
-from local2.ledger.sqlite.rows import TenantRows, as_json, record_of
+from local2.ledger.sqlite.database import Row
+from local2.ledger.sqlite.rows import Part, Transaction, as_json, reads, record_of
 from local2.ledger.sqlite.working_sets import place_word
 from local2.ledger.transfer import ExportCursor, ExportFilter
 from local2.protocol.items import NOTHING, path_of
@@ -44,38 +44,31 @@ Keyed = Iterator[tuple[Key, Line | None]]
 """Lines, each with the key after which the next page continues; None is a row that is left out."""
 
 
-class Exports:
+class Exports(Part):
     """One tenant's exports."""
 
-    def __init__(self, rows: TenantRows) -> None:
-        self._rows = rows
-
-    async def count(self, wanted: ExportFilter) -> int:
+    @reads
+    def count(self, tx: Transaction, wanted: ExportFilter) -> int:
         """Return the number of records in an export."""
-        row = await self._rows.one("count_exported", **self._asked(wanted))
-        return int(row["records"]) if row else 0
+        return int(tx.execute("count_exported", **_asked(tx, wanted)).fetchone()["records"])
 
-    async def page(self, wanted: ExportFilter, cursor: ExportCursor) -> ExportPage:
+    @reads
+    def page(self, tx: Transaction, wanted: ExportFilter, cursor: ExportCursor) -> ExportPage:
         """Return the next lines after a cursor, and the cursor of the next page."""
-        asked = self._asked(wanted)
+        reader = _Reader(tx, _asked(tx, wanted))
+        return _page(reader, cursor, talks=wanted.talks)
 
-        def read(connection: SqlConnection) -> ExportPage:
-            reader = _Reader(self._rows, connection, asked)
-            return _page(reader, cursor, talks=wanted.talks)
 
-        return await self._rows.read(read)
-
-    def _asked(self, wanted: ExportFilter) -> dict[str, Any]:
-        places = None
-        if wanted.places is not None:
-            words = [place_word(self._rows.tenant, place) for place in wanted.places]
-            places = as_json(words)
-        return {
-            "places": places,
-            "owner": wanted.owner,
-            "session_id": wanted.session_id,
-            "vectors": wanted.vectors,
-        }
+def _asked(tx: Transaction, wanted: ExportFilter) -> dict[str, Any]:
+    places = None
+    if wanted.places is not None:
+        places = as_json([place_word(tx.tenant, place) for place in wanted.places])
+    return {
+        "places": places,
+        "owner": wanted.owner,
+        "session_id": wanted.session_id,
+        "vectors": wanted.vectors,
+    }
 
 
 def _page(reader: "_Reader", cursor: ExportCursor, *, talks: bool) -> ExportPage:
@@ -123,9 +116,8 @@ def _page_of_lines(
 class _Reader:
     """Reads sections inside one read of the ledger."""
 
-    def __init__(self, rows: TenantRows, connection: SqlConnection, asked: dict[str, Any]) -> None:
-        self._rows = rows
-        self._connection = connection
+    def __init__(self, tx: Transaction, asked: dict[str, Any]) -> None:
+        self._tx = tx
         self._asked = asked
         self._scanned = 0
 
@@ -137,9 +129,7 @@ class _Reader:
         until = after + MAX_ROWS_READ
         make = self._place_line if section == "place" else LINE_MAKERS[section]
         statement = f"export_{section}"
-        found = self._rows.execute(
-            self._connection, statement, **self._asked, after=after, until=until
-        )
+        found = self._tx.execute(statement, **self._asked, after=after, until=until)
         for row in found:
             yield row["row"], make(row)
         yield until, None
@@ -149,7 +139,7 @@ class _Reader:
         if isinstance(after, tuple):
             more = self._scanned == MAX_ROWS_READ
         else:
-            lasts = self._rows.execute(self._connection, "last_rows").fetchone()
+            lasts = self._tx.execute("last_rows").fetchone()
             more = after < (lasts[ROWS_OF.get(section, section)] or 0)
         if more:
             return ExportCursor(section, after)
@@ -162,7 +152,7 @@ class _Reader:
     def _relation_lines(self, after: tuple[str, str, str]) -> Keyed:
         source, relation, target = after
         asked = {"source": source, "relation": relation, "target": target, "limit": MAX_ROWS_READ}
-        found = self._rows.execute(self._connection, "export_relation", **self._asked, **asked)
+        found = self._tx.execute("export_relation", **self._asked, **asked)
         for row in found:
             self._scanned += 1
             key = (row["source"], row["relation"], row["target"])
@@ -172,9 +162,7 @@ class _Reader:
         """Return a position relative to a record, since row numbers differ between ledgers."""
         at = row["stands_at"]
         asked = {"owner": row["owner"], "session_id": row["session_id"]}
-        base = self._rows.execute(
-            self._connection, "record_at", **asked, at=at, below=int(at // 1)
-        ).fetchone()
+        base = self._tx.execute("record_at", **asked, at=at, below=int(at // 1)).fetchone()
         if base is None:
             return None
         return PlaceLine(record=row["id"], at=base["id"], offset=at - base["row"])

@@ -16,8 +16,7 @@ from local2.ledger.columns import Columns
 from local2.ledger.entries import Candidate
 from local2.ledger.search import Search, StemCounts, WordMatches
 from local2.ledger.sqlite.candidates import PROBE, TEXT_COLUMNS, Filter, Pool, any_place
-from local2.ledger.sqlite.database import SqlConnection
-from local2.ledger.sqlite.rows import TenantRows
+from local2.ledger.sqlite.rows import Transaction
 from local2.ledger.sqlite.working_sets import Budgets, PlaceRows
 
 WORD_CANDIDATES = 70
@@ -58,16 +57,15 @@ class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
 class FullText:
     """BM25 search of one database, with cached word counts; used inside reads."""
 
-    def __init__(self, rows: TenantRows, budgets: Budgets) -> None:
-        self._rows = rows
+    def __init__(self, budgets: Budgets) -> None:
         self._words = budgets.words
         self._counts: dict[str, float] = {}
         self._rows_at_refresh = self._last_row = 1
-        self._places = PlaceRows(rows, budgets.rows)
+        self._places = PlaceRows(budgets.rows)
 
     def search(
         self,
-        connection: SqlConnection,
+        tx: Transaction,
         search: Search,
         filter_: Filter,
         limit: int,
@@ -81,9 +79,9 @@ class FullText:
         words = [f'"{word}"' for word in (*search.terms, *search.phrases)]
         if not words or not filter_.words:
             return []
-        self._refresh(connection)
-        rare = self._rare_words(connection, words, filter_.words)
-        share = self._share(connection, rare, filter_.words)
+        self._refresh(tx)
+        rare = self._rare_words(tx, words, filter_.words)
+        share = self._share(tx, rare, filter_.words)
         within = ""
         if narrow or filter_.session_word is not None or share < BROAD_SHARE:
             within = f" AND places: ({_places_of(filter_)})"
@@ -94,21 +92,19 @@ class FullText:
         found: dict[int, float] = {}
         for words_ in _parts(words, rare):
             asked = {"match": f"({words_}){within}", "limit": limit, **times}
-            for row, bm25 in self._rows.execute(connection, statement, **asked):
+            for row, bm25 in tx.execute(statement, **asked):
                 found[row] = max(bm25, found.get(row, 0.0))
         return sorted(found, key=found.__getitem__, reverse=True)
 
-    def pool(
-        self, connection: SqlConnection, search: Search, filter_: Filter, pool: Pool
-    ) -> PoolMatches:
+    def pool(self, tx: Transaction, search: Search, filter_: Filter, pool: Pool) -> PoolMatches:
         """Return the candidates by words and topics, and how many records have each word."""
-        found = self.search(connection, search, filter_, WORD_CANDIDATES)
+        found = self.search(tx, search, filter_, WORD_CANDIDATES)
         words = pool.take_first(found, WORD_CANDIDATES)
         if len(found) >= WORD_CANDIDATES and len(words) < WORD_CANDIDATES:
             # Some of the best are others', retired, or of another session or time.
-            found = self.search(connection, search, filter_, WIDER_LIMIT, narrow=True)
+            found = self.search(tx, search, filter_, WIDER_LIMIT, narrow=True)
             words = pool.take_first(found, WORD_CANDIDATES)
-        counts = self.counts(connection, search, filter_)
+        counts = self.counts(tx, search, filter_)
         topics, retired = pool.rows_of_topics(search.topics), pool.retired_rows()
         active = [row for row in words if row not in set(retired)]
         words = _ranked_by_counts([pool.candidates[row] for row in active], counts)
@@ -123,24 +119,24 @@ class FullText:
             counts=counts,
         )
 
-    def counts(self, connection: SqlConnection, search: Search, filter_: Filter) -> StemCounts:
+    def counts(self, tx: Transaction, search: Search, filter_: Filter) -> StemCounts:
         """Return the numbers of records in the places, in total and with each of the stems."""
         if not filter_.words:
             return StemCounts(total=0.0, by_stem={})
-        self._refresh(connection)
+        self._refresh(tx)
         return StemCounts(
-            total=self._total_within(connection, filter_.words),
+            total=self._total_within(tx, filter_.words),
             by_stem={
-                stem: self._count_within(connection, f'{TEXT_COLUMNS}: "{word}"', filter_.words)
+                stem: self._count_within(tx, f'{TEXT_COLUMNS}: "{word}"', filter_.words)
                 for word, stem in zip(search.terms, stems(search.terms), strict=True)
             },
         )
 
     def _rare_words(
-        self, connection: SqlConnection, words: Sequence[str], places: Sequence[str]
+        self, tx: Transaction, words: Sequence[str], places: Sequence[str]
     ) -> dict[str, float]:
         """Return the words whose rows are scored, each with its count in the places."""
-        counts = {w: self._count_within(connection, f"{TEXT_COLUMNS}: {w}", places) for w in words}
+        counts = {w: self._count_within(tx, f"{TEXT_COLUMNS}: {w}", places) for w in words}
         rare: dict[str, float] = {}
         total = 0.0
         for word in sorted(words, key=lambda w: counts[w]):
@@ -150,48 +146,46 @@ class FullText:
             rare[word] = counts[word]
         return rare
 
-    def _share(
-        self, connection: SqlConnection, rare: Mapping[str, float], places: Sequence[str]
-    ) -> float:
+    def _share(self, tx: Transaction, rare: Mapping[str, float], places: Sequence[str]) -> float:
         """Return the places' share of all rows or, if smaller, of the rows with a rare word."""
-        of_all = self._total_within(connection, places) / self._rows_at_refresh
-        found = sum(self._count(connection, f"{TEXT_COLUMNS}: {word}") for word in rare)
+        of_all = self._total_within(tx, places) / self._rows_at_refresh
+        found = sum(self._count(tx, f"{TEXT_COLUMNS}: {word}") for word in rare)
         return min(of_all, sum(rare.values()) / found if found else 1.0, 1.0)
 
-    def _total_within(self, connection: SqlConnection, places: Sequence[str]) -> float:
+    def _total_within(self, tx: Transaction, places: Sequence[str]) -> float:
         """Return the number of active rows of the places."""
-        return self._estimated(connection, any_place(places), places)
+        return self._estimated(tx, any_place(places), places)
 
-    def _count_within(self, connection: SqlConnection, word: str, places: Sequence[str]) -> float:
+    def _count_within(self, tx: Transaction, word: str, places: Sequence[str]) -> float:
         """Return how many rows of the places match, without counting the rows of other places."""
         match = f"({word}) AND {any_place(places)}"
-        if match not in self._counts and self._count(connection, word) < PROBE:
-            found = self._rows.execute(connection, "search_phrase", match=word, limit=PROBE)
+        if match not in self._counts and self._count(tx, word) < PROBE:
+            found = tx.execute("search_phrase", match=word, limit=PROBE)
             rows = np.array([row for (row,) in found], np.int64)
-            self._counts[match] = float(self._places.count(connection, places, rows))
-        return self._estimated(connection, match, places)
+            self._counts[match] = float(self._places.count(tx, places, rows))
+        return self._estimated(tx, match, places)
 
-    def _estimated(self, connection: SqlConnection, match: str, places: Sequence[str]) -> float:
+    def _estimated(self, tx: Transaction, match: str, places: Sequence[str]) -> float:
         """Return how many rows of the places match: counted if few, else estimated."""
         if match not in self._counts:
             asked = {"match": match, "probe": PROBE}
-            count, oldest = self._rows.execute(connection, "count_text", **asked).fetchone()
+            count, oldest = tx.execute("count_text", **asked).fetchone()
             if count == PROBE:
-                count *= self._places.ratio_from(connection, places, oldest)
+                count *= self._places.ratio_from(tx, places, oldest)
             self._counts[match] = float(count)
         return self._counts[match]
 
-    def _count(self, connection: SqlConnection, match: str) -> float:
+    def _count(self, tx: Transaction, match: str) -> float:
         """Return how many rows of all places match: counted if few, else estimated."""
         if match not in self._counts:
             asked = {"match": match, "probe": PROBE}
-            count, oldest = self._rows.execute(connection, "count_text", **asked).fetchone()
+            count, oldest = tx.execute("count_text", **asked).fetchone()
             seen = self._last_row - oldest + 1 if count == PROBE else self._rows_at_refresh
             self._counts[match] = count * self._rows_at_refresh / max(seen, 1)
         return self._counts[match]
 
-    def _refresh(self, connection: SqlConnection) -> None:
-        self._last_row = self._rows.execute(connection, "last_row").fetchone()["last"] or 1
+    def _refresh(self, tx: Transaction) -> None:
+        self._last_row = tx.execute("last_row").fetchone()["last"] or 1
         if (
             self._last_row > self._rows_at_refresh * GROWTH
             or len(self._counts) > self._words.max_size

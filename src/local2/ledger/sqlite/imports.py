@@ -6,17 +6,25 @@ becomes history.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from local2.ledger.import_rules import BETWEEN_RECORDS, broken_rule
-from local2.ledger.records import Record, with_features
-from local2.ledger.sqlite.database import SqlConnection
-from local2.ledger.sqlite.record_rows import Cause, RecordRows
-from local2.ledger.sqlite.rows import TenantRows, as_json, record_of
-from local2.ledger.sqlite.tombstones import Tombstones
+from local2.ledger.records import RELATION_TYPES, Record, with_features
+from local2.ledger.sqlite.record_rows import (
+    Cause,
+    active_fact_of_topic,
+    add_records,
+    add_to_audit,
+    supersede,
+)
+from local2.ledger.sqlite.relations import full_end
+from local2.ledger.sqlite.rows import Part, TenantRows, Transaction, as_json, record_of
+from local2.ledger.sqlite.tombstones import was_erased, was_line_erased
 from local2.ledger.transfer import Importing
+from local2.ledger.upkeep import MAX_RELATIONS
 from local2.protocol.items import NOTHING, path_text
 from local2.protocol.maintenance import Conflict, ImportReport, RefusedLine
 from local2.protocol.portable import (
@@ -40,20 +48,16 @@ REASON = "import"
 OF_RECORDS = tuple(name for name in RecordLine.__struct_fields__ if name != "vector")
 
 
-class Imports:
+class Imports(Part):
     """One tenant's imports."""
 
     def __init__(
         self,
         rows: TenantRows,
-        records: RecordRows,
-        tombstones: Tombstones,
         clear_caches: Sequence[Callable[[], None]],
     ) -> None:
         """`clear_caches`: clear what other parts of the ledger hold in memory."""
-        self._rows = rows
-        self._records = records
-        self._tombstones = tombstones
+        super().__init__(rows)
         self._clear_caches = clear_caches
 
     async def store(
@@ -66,8 +70,8 @@ class Imports:
         """
         records = await asyncio.to_thread(_records_of, lines)
 
-        def store(connection: SqlConnection) -> ImportReport:
-            page = _Page(self._rows, self._records, self._tombstones, connection, by)
+        def store(tx: Transaction) -> ImportReport:
+            page = _Page(tx, by)
             for at, line in enumerate(lines, number):
                 page.store(line, records, at)
             if dry_run:
@@ -101,16 +105,10 @@ class _Page:
 
     def __init__(
         self,
-        rows: TenantRows,
-        records: RecordRows,
-        tombstones: Tombstones,
-        connection: SqlConnection,
+        tx: Transaction,
         by: Importing,
     ) -> None:
-        self._rows = rows
-        self._records = records
-        self._tombstones = tombstones
-        self._connection = connection
+        self._tx = tx
         self._by = by
         self._sizes: dict[str, int] = {}
         self.report = ImportReport(new={}, known={}, conflicts=[], refused=[])
@@ -127,13 +125,13 @@ class _Page:
 
     def store(self, line: Stored, records: dict[str, Record], number: int) -> None:
         """Store a line, and count its outcome."""
-        problem = broken_rule(line) or self._cycle(line)
+        problem = broken_rule(line) or self._cycle(line) or self._excess(line)
         if problem is not None:
             self.report.refused.append(RefusedLine(line=number, problem=problem))
         elif isinstance(line, RecordLine):
             self._count(line, was_new=self._store_record(line, records[line.id]))
         elif isinstance(line, FeedbackLine | NoteLine | OutputLine | ItemLine) and (
-            self._tombstones.match_line(self._connection, line)
+            was_line_erased(self._tx, line)
         ):
             self.report.erased += 1
         else:
@@ -161,25 +159,36 @@ class _Page:
                 return None
         return f"{field}: the records would replace each other in a circle." if cycle else None
 
+    def _excess(self, line: Stored) -> str | None:
+        """Return the problem if a record would have too many relations; else None."""
+        if not isinstance(line, RelationLine) or line.relation not in RELATION_TYPES:
+            return None
+        full = full_end(self._tx, line.source, line.relation, line.target)
+        if full is None:
+            return None
+        field = "source" if full == line.source else "target"
+        return f"{field}: the record has {MAX_RELATIONS} relations already, the maximum."
+
     def _store_record(self, line: RecordLine, record: Record) -> bool | None:
         """Store a record; return whether it is new, None if it was erased here earlier."""
         known = self._first_row("record_state", id=record.id)
         if known is not None:
             self._retire_known(record, active=known["superseded_by"] is None)
             return False
-        if self._records.was_erased(self._connection, record, copied=True):
+        if was_erased(self._tx, record, copied=True):
             self.report.erased += 1
             return None
         other = self._conflicting_record(record)
         if other is not None:
             record = self._resolve_conflict(record, other)
-        self._records.add(self._connection, [record])
+        add_records(self._tx, [record])
         if other is not None and record.superseded_by == other.id:
-            self._add_history_to_audit(record)
+            detail = {"superseded_by": other.id}
+            add_to_audit(self._tx, "superseded", record.id, self._cause(other.id), detail)
         if line.vector is not None and self._has_right_size(line.vector):
             row = self._first_row("record_state", id=record.id)["row"]
             vector = {"embedder": line.vector.embedder, "data": line.vector.data}
-            self._rows.execute(self._connection, "keep_vector", row=row, id=record.id, **vector)
+            self._tx.execute("keep_vector", row=row, id=record.id, **vector)
         return True
 
     def _has_right_size(self, vector: StoredVector) -> bool:
@@ -194,7 +203,7 @@ class _Page:
         newer = record.superseded_by
         if active and newer and not self._exists(newer):
             cause = self._cause(newer)
-            self.report.replaced += self._records.supersede(self._connection, record.id, cause)
+            self.report.replaced += supersede(self._tx, record.id, cause)
 
     def _conflicting_record(self, record: Record) -> Record | None:
         """Return the active record with the topic, or the document chunk, of an active record."""
@@ -203,7 +212,7 @@ class _Page:
         if record.kind == "document_chunk":
             row = self._first_row("active_chunk", source_ref=record.source_ref)
             return record_of(row) if row else None
-        return self._records.active_topic(self._connection, record)
+        return active_fact_of_topic(self._tx, record)
 
     def _resolve_conflict(self, record: Record, other: Record) -> Record:
         """Retire the older of two conflicting records; return the imported one as it is stored."""
@@ -215,20 +224,10 @@ class _Page:
                 Conflict(kept=winner.id, history=history.id, topic=record.topic, document=document)
             )
         if wins:
-            self._records.supersede(self._connection, other.id, self._cause(record.id))
+            supersede(self._tx, other.id, self._cause(record.id))
             return record
         return msgspec.structs.replace(
             record, superseded_by=other.id, retired_at=self._by.at, retired_why="superseded"
-        )
-
-    def _add_history_to_audit(self, record: Record) -> None:
-        newer = record.superseded_by or ""
-        self._records.add_to_audit(
-            self._connection,
-            "superseded",
-            record.id,
-            self._cause(newer),
-            {"superseded_by": newer},
         )
 
     def _cause(self, newer: str) -> Cause:
@@ -246,8 +245,8 @@ class _Page:
             return None
         if line.relation in BETWEEN_RECORDS and not self._exists(line.target):
             return None
-        added = self._rows.execute(
-            self._connection, "relate", source=line.source, type=line.relation, target=line.target
+        added = self._tx.execute(
+            "relate", source=line.source, type=line.relation, target=line.target
         )
         return added.rowcount > 0
 
@@ -257,7 +256,7 @@ class _Page:
         was_new = self._write_line("import_feedback", line)
         asked = {"answer": line.answer, "score": line.score}
         if was_new and self._first_row("scored_otherwise", **asked) is not None:
-            self._rows.execute(self._connection, "score_answer", answer=line.answer)
+            self._tx.execute("score_answer", answer=line.answer)
         return was_new
 
     def _store_audit(self, line: AuditLine) -> bool | None:
@@ -285,7 +284,7 @@ class _Page:
         if older and older != newer:
             in_turn = self._first_row("replaced_in_turn", id=older, newer=newer or "")
             cause = self._cause("" if in_turn else newer or "")
-            self._records.supersede(self._connection, older, cause)
+            supersede(self._tx, older, cause)
         return is_newer
 
     def _exists(self, record_id: str) -> bool:
@@ -294,17 +293,18 @@ class _Page:
     def _write_line(self, statement: str, line: Line, **other: Any) -> bool:
         """Execute a statement with the fields of a line; return whether it changed anything."""
         values = {**msgspec.structs.asdict(line), **other}
-        changed = self._rows.execute(self._connection, statement, **values).rowcount > 0
+        changed = self._tx.execute(statement, **values).rowcount > 0
         if changed:
-            self._rows.refuse_excess(self._connection)
+            self._tx.refuse_excess()
         return changed
 
     def _first_row(self, statement: str, **values: Any) -> Any:
-        return self._rows.execute(self._connection, statement, **values).fetchone()
+        return self._tx.execute(statement, **values).fetchone()
 
 
 def _record_of(line: RecordLine) -> Record:
     columns = {name: getattr(line, name) for name in OF_RECORDS}
-    for name in ("event_time", "retired_at", "stored_at"):
-        columns[name] = columns[name] and in_utc(columns[name], name)
+    for name, value in columns.items():
+        if isinstance(value, datetime):
+            columns[name] = in_utc(value, name)
     return Record(**columns)

@@ -17,9 +17,9 @@ from local2.ledger.sessions import (
     ItemWriter,
     NewItem,
 )
-from local2.ledger.sqlite.database import Row, SqlConnection
-from local2.ledger.sqlite.record_rows import Cause, RecordRows
-from local2.ledger.sqlite.rows import TenantRows, as_json
+from local2.ledger.sqlite.database import Row
+from local2.ledger.sqlite.record_rows import Cause, store_record, supersede
+from local2.ledger.sqlite.rows import Part, Transaction, as_json, reads, writes
 from local2.protocol.items import NOTHING, ItemKey, StoredItem, fit_into_answer, path_of, path_text
 
 DELETED = "the item was deleted"
@@ -29,15 +29,12 @@ Path = tuple[str, ...]
 T = TypeVar("T")
 
 
-class Items:
+class Items(Part):
     """One tenant's items."""
 
-    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
-        self._rows = rows
-        self._records = records
-
-    async def put(
-        self, of: ItemCollection, items: Sequence[NewItem], by: ItemWriter
+    @writes
+    def put(
+        self, tx: Transaction, of: ItemCollection, items: Sequence[NewItem], by: ItemWriter
     ) -> ItemsWritten:
         """Store items, and delete those without a value, all or none.
 
@@ -46,75 +43,66 @@ class Items:
         Raises:
             QuotaError: The tenant would exceed its quota.
         """
+        writer = _Writer(tx, of, by)
+        for item in items:
+            writer.put(item)
+        return writer.result
 
-        def put(connection: SqlConnection) -> ItemsWritten:
-            writer = _Writer(self._rows, self._records, connection, of, by)
-            for item in items:
-                writer.put(item)
-            return writer.result
-
-        return await self._rows.write(put)
-
-    async def delete(
+    @writes
+    def delete(
         self,
+        tx: Transaction,
         of: ItemCollection,
         keys: Sequence[ItemKey],
         namespaces: Sequence[Path],
         by: ItemWriter,
     ) -> ItemsWritten:
         """Delete items by key, and all items in or below some namespaces, in one transaction."""
+        writer = _Writer(tx, of, by)
+        for key in keys:
+            writer.delete(key)
+        for namespace in namespaces:
+            writer.delete_within(namespace)
+        return writer.result
 
-        def delete(connection: SqlConnection) -> ItemsWritten:
-            writer = _Writer(self._rows, self._records, connection, of, by)
-            for key in keys:
-                writer.delete(key)
-            for namespace in namespaces:
-                writer.delete_within(namespace)
-            return writer.result
-
-        return await self._rows.write(delete)
-
-    async def get(self, of: ItemCollection, keys: Sequence[ItemKey]) -> list[StoredItem | None]:
+    @reads
+    def get(
+        self, tx: Transaction, of: ItemCollection, keys: Sequence[ItemKey]
+    ) -> list[StoredItem | None]:
         """Return the items of these keys, as many as fit an answer; None for missing ones."""
+        found = (tx.execute("item_at", **_asked(of), **_place(key)).fetchone() for key in keys)
+        read = (None if row is None else _item(row) for row in found)
+        return [item for item, fits in fit_into_answer(read) if fits]
 
-        def get(connection: SqlConnection) -> list[StoredItem | None]:
-            found = (
-                self._rows.execute(connection, "item_at", **_asked(of), **_place(key)).fetchone()
-                for key in keys
-            )
-            read = (None if row is None else _item(row) for row in found)
-            return [item for item, fits in fit_into_answer(read) if fits]
-
-        return await self._rows.read(get)
-
-    async def within(self, of: ItemCollection, within: ItemSelection) -> ItemPage:
+    @reads
+    def within(self, tx: Transaction, of: ItemCollection, within: ItemSelection) -> ItemPage:
         """Return the selected items, the newest first."""
+        read = list(fit_into_answer(map(_item, self._chosen(tx, of, within))))
+        items = [item for item, fits in read if fits]
+        return ItemPage(items=items, cut=len(items) < len(read))
 
-        def find(connection: SqlConnection) -> ItemPage:
-            read = list(fit_into_answer(map(_item, self._chosen(connection, of, within))))
-            items = [item for item, fits in read if fits]
-            return ItemPage(items=items, cut=len(items) < len(read))
-
-        return await self._rows.read(find)
-
-    async def keys(self, of: ItemCollection, within: ItemSelection) -> list[FoundKey]:
+    @reads
+    def keys(self, tx: Transaction, of: ItemCollection, within: ItemSelection) -> list[FoundKey]:
         """Return the keys of the selected items."""
-        return await self._rows.read(lambda c: [_key(row) for row in self._chosen(c, of, within)])
+        return [_key(row) for row in self._chosen(tx, of, within)]
 
-    async def of_records(
-        self, of: ItemCollection, ids: Sequence[str], within: ItemSelection
+    @reads
+    def of_records(
+        self, tx: Transaction, of: ItemCollection, ids: Sequence[str], within: ItemSelection
     ) -> list[FoundKey]:
         """Return the keys of the items that belong to these records and match the selection."""
         listed = as_json(ids)
 
-        def find(connection: SqlConnection) -> list[FoundKey]:
-            found = self._rows.execute(connection, "items_of_records", **_asked(of), ids=listed)
-            return [_key(row) for row in found if _is_wanted(row, within)]
+        found = tx.execute("items_of_records", **_asked(of), ids=listed)
+        return [_key(row) for row in found if _is_wanted(row, within)]
 
-        return await self._rows.read(find)
-
-    async def namespaces(
-        self, of: ItemCollection, prefix: Path, choose: Callable[[Sequence[Path]], T]
+    @reads
+    def namespaces(
+        self,
+        tx: Transaction,
+        of: ItemCollection,
+        prefix: Path,
+        choose: Callable[[Sequence[Path]], T],
     ) -> T:
         """Return what `choose`, called off the event loop, selects from the namespaces with items.
 
@@ -122,19 +110,14 @@ class Items:
         """
         asked = _asked(of) | _bounds(prefix)
 
-        def find(connection: SqlConnection) -> T:
-            found = self._rows.execute(connection, "item_namespaces", **asked)
-            return choose([path_of(row["namespace"]) for row in found])
+        found = tx.execute("item_namespaces", **asked)
+        return choose([path_of(row["namespace"]) for row in found])
 
-        return await self._rows.read(find)
-
-    def _chosen(
-        self, connection: SqlConnection, of: ItemCollection, within: ItemSelection
-    ) -> Iterator[Row]:
+    def _chosen(self, tx: Transaction, of: ItemCollection, within: ItemSelection) -> Iterator[Row]:
         """Yield the rows of the selected items lazily."""
         name = "items_in" if within.exact else "items_within"
         asked = _asked(of) | _bounds(within.namespace)
-        found = self._rows.execute(connection, name, **asked, before=within.before)
+        found = tx.execute(name, **asked, before=within.before)
         matching = (row for row in found if _is_wanted(row, within))
         return islice(matching, within.offset, within.offset + within.limit)
 
@@ -144,15 +127,11 @@ class _Writer:
 
     def __init__(
         self,
-        rows: TenantRows,
-        records: RecordRows,
-        connection: SqlConnection,
+        tx: Transaction,
         of: ItemCollection,
         by: ItemWriter,
     ) -> None:
-        self._rows = rows
-        self._records = records
-        self._connection = connection
+        self._tx = tx
         self._of = _asked(of)
         self._by = by
         self.result = ItemsWritten()
@@ -174,7 +153,7 @@ class _Writer:
             session_id=self._by.session_id,
             at=self._by.at.isoformat(timespec="microseconds"),
         )
-        self._rows.refuse_excess(self._connection)
+        self._tx.refuse_excess()
         self.result.stored += 1
 
     def delete(self, key: ItemKey) -> None:
@@ -201,10 +180,8 @@ class _Writer:
         text = record.content, record.session_id  # erasing a session erases its records
         if known is not None and (known["text"], known["session_id"]) == text:
             return str(former)
-        replaced = former is not None and self._records.supersede(
-            self._connection, former, Cause.of(record)
-        )
-        written = self._records.store(self._connection, record)
+        replaced = former is not None and supersede(self._tx, former, Cause.of(record))
+        written = store_record(self._tx, record)
         self.result.records.append(record)
         self.result.written.append(
             msgspec.structs.replace(written, replaced=(former,) if replaced else ())
@@ -218,7 +195,7 @@ class _Writer:
         cause = Cause(
             agent=by.agent, superseded_by="", at=by.at, user=by.user, why="archived", reason=reason
         )
-        if self._records.supersede(self._connection, record_id, cause):
+        if supersede(self._tx, record_id, cause):
             self.result.retired.append(record_id)
 
     def _current(self, key: ItemKey) -> Row | None:
@@ -226,7 +203,7 @@ class _Writer:
         return row
 
     def _execute(self, statement: str, **values: Any) -> Any:
-        return self._rows.execute(self._connection, statement, **self._of, **values)
+        return self._tx.execute(statement, **self._of, **values)
 
 
 def _asked(of: ItemCollection) -> dict[str, Any]:

@@ -4,28 +4,28 @@ The module also checks whether the whole ledger is sound (its pages, its full-te
 of its records).
 """
 
-from collections.abc import Iterator
-
 from local2.errors import StorageError
 from local2.ledger.records import UNLIMITED, Counts, Quota
 from local2.ledger.sqlite.audit import Audit
 from local2.ledger.sqlite.backlog import TaskQueue
 from local2.ledger.sqlite.conversations import Conversations
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.documents import Documents
 from local2.ledger.sqlite.erasures import Erasures
 from local2.ledger.sqlite.exports import Exports
 from local2.ledger.sqlite.extraction import Extractions
+from local2.ledger.sqlite.facts import Facts, RecentTopics
 from local2.ledger.sqlite.imports import Imports
+from local2.ledger.sqlite.index import IndexedRecords
 from local2.ledger.sqlite.items import Items
-from local2.ledger.sqlite.record_rows import RecordRows
-from local2.ledger.sqlite.records import Documents, Facts, RecentTopics, Records
+from local2.ledger.sqlite.received import Received
+from local2.ledger.sqlite.records import Records
 from local2.ledger.sqlite.relations import Knowledge, Relations
 from local2.ledger.sqlite.rows import SQL, TenantRows
 from local2.ledger.sqlite.searches import Searches
 from local2.ledger.sqlite.sessions import Notes, Outputs, Sessions
-from local2.ledger.sqlite.tombstones import Tombstones
-from local2.ledger.sqlite.turns import Received, ReceivedRows, Turns
-from local2.ledger.sqlite.upkeep import IndexedRecords, Upkeep
+from local2.ledger.sqlite.turns import Turns
+from local2.ledger.sqlite.upkeep import Upkeep
 from local2.ledger.sqlite.working_sets import budgets_of
 
 COUNTED = "record"
@@ -40,34 +40,31 @@ class Ledger:
         self._database = database
         self._rows = rows = TenantRows(database, tenant, quota)
         self.tenant = tenant
-        tombstones = Tombstones(rows)
-        record_rows = RecordRows(rows, tombstones.match_record)
-        self.records = Records(rows, record_rows)
+        self.records = Records(rows)
         budgets = budgets_of(database)
         topics = RecentTopics(budgets.topics)
-        self.facts = Facts(rows, record_rows, topics)
-        self.extraction = Extractions(rows, record_rows, topics)
-        self.knowledge = Knowledge(rows, record_rows)
-        self.relations = Relations(rows, record_rows)
-        received_rows = ReceivedRows(rows, record_rows)
-        self.received = Received(rows, received_rows)
-        self.turns = Turns(rows, record_rows, received_rows)
-        self.conversations = Conversations(rows, record_rows, received_rows)
-        self.documents = Documents(rows, record_rows)
-        self.items = Items(rows, record_rows)
+        self.facts = Facts(rows, topics)
+        self.extraction = Extractions(rows, topics)
+        self.knowledge = Knowledge(rows)
+        self.relations = Relations(rows)
+        self.received = Received(rows)
+        self.turns = Turns(rows)
+        self.conversations = Conversations(rows)
+        self.documents = Documents(rows)
+        self.items = Items(rows)
         self.sessions = Sessions(rows)
         self.notes = Notes(rows)
         self.outputs = Outputs(rows)
         self.index = IndexedRecords(rows)
         self.backlog = TaskQueue(rows)
-        self.upkeep = Upkeep(rows, record_rows, topics)
-        self.audit = Audit(rows, record_rows, topics)
+        self.upkeep = Upkeep(rows, topics)
+        self.audit = Audit(rows, topics)
         self.searches = Searches(rows, budgets)
         self.exports = Exports(rows)
         after_import = topics.forget_all, self.knowledge.forget_held
-        self.imports = Imports(rows, record_rows, tombstones, after_import)
+        self.imports = Imports(rows, after_import)
         after_erasure = topics.forget_all, self.searches.forget_held
-        self.erasures = Erasures(database, rows, record_rows, tombstones, after_erasure)
+        self.erasures = Erasures(database, rows, after_erasure)
 
     async def counts(self) -> Counts:
         """Return the numbers of all records, of indexed ones and of those waiting for it."""
@@ -82,19 +79,11 @@ async def find_problems(database: Database) -> list[str]:
     """Read all of the ledger; return its problems, an empty list if it is sound."""
     found = await database.damages()
     try:
-        await database.write(_check_full_text)
+        await database.write(lambda c: c.execute(SQL["check_full_text"]).rowcount)
     except StorageError as error:
         found.append(f"The full-text index does not match the records: {error.message}")
     if not found:  # counting needs sound pages
-        found += await database.read(lambda c: list(_missing_records(c)))
+        count = await database.read(lambda c: c.execute(SQL["count_rows"]).fetchone())
+        if missing := count["last"] - count["there"]:
+            found.append(f"{missing} of {count['last']} records are missing.")
     return found
-
-
-def _check_full_text(connection: SqlConnection) -> None:
-    connection.execute(SQL["check_full_text"])
-
-
-def _missing_records(connection: SqlConnection) -> Iterator[str]:
-    row = connection.execute(SQL["count_rows"]).fetchone()
-    if row["there"] != row["last"]:
-        yield f"{row['last'] - row['there']} of {row['last']} records are missing."

@@ -28,9 +28,16 @@ from local2.ledger.records import (
     TripletFact,
     Written,
 )
-from local2.ledger.sqlite.database import SqlConnection
-from local2.ledger.sqlite.record_rows import Cause, RecordRows
-from local2.ledger.sqlite.rows import TenantRows, as_json, record_of
+from local2.ledger.sqlite.record_rows import Cause, add_to_audit, relate, store_fact
+from local2.ledger.sqlite.rows import (
+    Part,
+    TenantRows,
+    Transaction,
+    as_json,
+    reads,
+    record_of,
+    writes,
+)
 from local2.ledger.upkeep import MAX_RELATIONS, Permit, RelatedRecord, Relation
 from local2.protocol.envelope import content_id
 from local2.protocol.memories import OwnerScope
@@ -50,106 +57,83 @@ Place = tuple[OwnerScope, str]
 TENANT_PLACE: Place = ("tenant", TENANT_OWNED)
 
 
-class Relations:
+class Relations(Part):
     """One tenant's relations."""
 
-    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
-        self._rows = rows
-        self._records = records
-
-    async def add(self, relation: Relation, permit: Permit) -> bool:
+    @writes
+    def add(self, tx: Transaction, relation: Relation, permit: Permit) -> bool:
         """Store a relation; return False if it exists already.
 
         Raises:
             InvalidArgumentsError: `permit` raised it, a record would have too many relations, or
                 the two would supersede each other.
         """
+        self._check(tx, relation, permit)
+        ends = {"id": relation.source, "older": relation.target}
+        if relation.type == "supersedes" and tx.execute("superseded_in_turn", **ends).fetchone():
+            raise InvalidArgumentsError(
+                "target: it supersedes the source already, directly or over other memories.",
+                remedy="Remove that relation first, or use contradicts.",
+            )
+        full = full_end(tx, relation.source, relation.type, relation.target)
+        if full is not None:
+            raise InvalidArgumentsError(
+                f"The memory {full} already has {MAX_RELATIONS} relations, the maximum.",
+                remedy="Withdraw one first.",
+            )
+        return self._change(tx, "relate", relation, "related")
 
-        def add(connection: SqlConnection) -> bool:
-            self._check(connection, relation, permit)
-            self._check_order(connection, relation)
-            added = self._change(connection, "relate", relation, "related")
-            if added:
-                self._check_limit(connection, relation.source)
-                self._check_limit(connection, relation.target)
-            return added
-
-        return await self._rows.write(add)
-
-    async def remove(self, relation: Relation, permit: Permit) -> bool:
+    @writes
+    def remove(self, tx: Transaction, relation: Relation, permit: Permit) -> bool:
         """Withdraw a relation; return False if it does not exist.
 
         Raises:
             InvalidArgumentsError: `permit` raised it.
         """
+        self._check(tx, relation, permit)
+        return self._change(tx, "unrelate", relation, "unrelated")
 
-        def remove(connection: SqlConnection) -> bool:
-            self._check(connection, relation, permit)
-            return self._change(connection, "unrelate", relation, "unrelated")
-
-        return await self._rows.write(remove)
-
-    async def of(self, record_id: str) -> tuple[Record | None, list[RelatedRecord]]:
+    @reads
+    def of(self, tx: Transaction, record_id: str) -> tuple[Record | None, list[RelatedRecord]]:
         """Return a record, and the records related to it in either direction."""
-
-        def read(connection: SqlConnection) -> tuple[Record | None, list[RelatedRecord]]:
-            return self._record(connection, record_id), self._related(connection, record_id)
-
-        return await self._rows.read(read)
-
-    def _check(self, connection: SqlConnection, relation: Relation, permit: Permit) -> None:
-        permit(self._record(connection, relation.source), self._record(connection, relation.target))
-
-    def _check_order(self, connection: SqlConnection, relation: Relation) -> None:
-        """Raise if a record would supersede one that supersedes it, over others perhaps."""
-        ends = {"id": relation.source, "older": relation.target}
-        if relation.type == "supersedes" and (
-            self._rows.execute(connection, "superseded_in_turn", **ends).fetchone()
-        ):
-            raise InvalidArgumentsError(
-                "target: it supersedes the source already, directly or over other memories.",
-                remedy="Remove that relation first, or use contradicts.",
-            )
-
-    def _check_limit(self, connection: SqlConnection, record_id: str) -> None:
-        """Raise if a record has too many relations, which rolls the addition back."""
-        if len(self._related(connection, record_id)) > MAX_RELATIONS:
-            raise InvalidArgumentsError(
-                f"The memory {record_id} already has {MAX_RELATIONS} relations, the maximum.",
-                remedy="Withdraw one first.",
-            )
-
-    def _change(
-        self, connection: SqlConnection, statement: str, relation: Relation, action: str
-    ) -> bool:
-        edge: dict[str, Any] = {"type": relation.type, "target": relation.target}
-        changed = self._rows.execute(connection, statement, source=relation.source, **edge)
-        if changed.rowcount < 1:
-            return False
-        cause = Cause(agent=relation.agent, superseded_by="", at=relation.at, user=relation.user)
-        self._records.add_to_audit(connection, action, relation.source, cause, edge)
-        return True
-
-    def _record(self, connection: SqlConnection, record_id: str) -> Record | None:
-        row = self._rows.execute(connection, "record_by_id", id=record_id).fetchone()
-        return record_of(row) if row else None
-
-    def _related(self, connection: SqlConnection, record_id: str) -> list[RelatedRecord]:
-        found = self._rows.execute(connection, "relations_of", id=record_id, types=TYPES)
-        return [
+        found = tx.execute("relations_of", id=record_id, types=TYPES)
+        related = [
             RelatedRecord(
                 type=row["relation_type"], incoming=bool(row["incoming"]), record=record_of(row)
             )
             for row in found
         ]
+        return self._record(tx, record_id), related
+
+    def _check(self, tx: Transaction, relation: Relation, permit: Permit) -> None:
+        permit(self._record(tx, relation.source), self._record(tx, relation.target))
+
+    def _change(self, tx: Transaction, statement: str, relation: Relation, action: str) -> bool:
+        edge: dict[str, Any] = {"type": relation.type, "target": relation.target}
+        changed = tx.execute(statement, source=relation.source, **edge)
+        if changed.rowcount < 1:
+            return False
+        cause = Cause(agent=relation.agent, superseded_by="", at=relation.at, user=relation.user)
+        add_to_audit(tx, action, relation.source, cause, edge)
+        return True
+
+    def _record(self, tx: Transaction, record_id: str) -> Record | None:
+        row = tx.execute("record_by_id", id=record_id).fetchone()
+        return record_of(row) if row else None
 
 
-class Knowledge:
+def full_end(tx: Transaction, source: str, type_: str, target: str) -> str | None:
+    """Return the end of a new relation that has the maximum of stated relations already, if any."""
+    edge = {"source": source, "type": type_, "target": target}
+    row = tx.execute("full_end", **edge, types=TYPES, most=MAX_RELATIONS).fetchone()
+    return row["id"] if row else None
+
+
+class Knowledge(Part):
     """One tenant's facts that are stated as triplets."""
 
-    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
+    def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
-        self._records = records
         self._has_aliases: bool | None = None
 
     async def store(self, facts: Sequence[TripletFact]) -> list[Written]:
@@ -158,7 +142,7 @@ class Knowledge:
         A name is spelled as in its first statement. A fact is linked with facts of its scope and
         owner, and with the tenant's, that name its subject or object by any of their names.
         """
-        written = await self._rows.write(lambda c: [self._store(c, fact) for fact in facts])
+        written = await self._rows.write(lambda tx: [self._store(tx, fact) for fact in facts])
         if any(fact.alias for fact in facts):
             self._has_aliases = True
         return written
@@ -170,10 +154,8 @@ class Knowledge:
         """
         named = await asyncio.to_thread(_possible_names, text, partial(_entities_of, places))
 
-        def read(connection: SqlConnection) -> list[str]:
-            spellings = self._spellings(
-                connection, {id_: run.text for run, ids in named for id_ in ids}
-            )
+        def read(tx: Transaction) -> list[str]:
+            spellings = self._spellings(tx, {id_: run.text for run, ids in named for id_ in ids})
             found: dict[str, None] = {}
             end = 0
             for run, ids in named:
@@ -200,47 +182,45 @@ class Knowledge:
         named = await asyncio.to_thread(_possible_names, text, partial(_aliases_of, places))
         names_by_id = {id_: run.text for run, ids in named for id_ in ids}
 
-        def read(connection: SqlConnection) -> list[str]:
+        def read(tx: Transaction) -> list[str]:
             asked = as_json(list(names_by_id))
-            stated = self._rows.execute(connection, "stated_aliases", aliases=asked).fetchall()
+            stated = tx.execute("stated_aliases", aliases=asked).fetchall()
             names = [names_by_id[row["alias"]] for row in stated]
-            aliases = (self._all_names(connection, places, name)[1:] for name in names)
+            aliases = (self._all_names(tx, places, name)[1:] for name in names)
             return list(dict.fromkeys(chain.from_iterable(aliases)))
 
         return await self._rows.read(read)
 
-    def _store(self, connection: SqlConnection, fact: TripletFact) -> Written:
+    def _store(self, tx: Transaction, fact: TripletFact) -> Written:
         place: Place = (fact.record.scope, fact.record.owner)
         within = list(dict.fromkeys((place, TENANT_PLACE)))
-        fact = self._as_spelled(connection, within, fact)
+        fact = self._as_spelled(tx, within, fact)
         triplet = fact.triplet
         stated = content_id(STATES, *place, *triplet.key())
-        known = self._rows.execute(connection, "stating", triplet=stated).fetchone()
+        known = tx.execute("stating", triplet=stated).fetchone()
         if known is not None:
             return Written(id=known["id"], was_new=False)
-        written = self._records.store_fact(connection, fact.record)
-        self._records.relate(connection, written.id, STATES, stated)
+        written = store_fact(tx, fact.record)
+        relate(tx, written.id, STATES, stated)
         names = (triplet.subject, triplet.object)
         if fact.alias:
             aliases = (_aliases_of([place], entity_key(name)) for name in names)
             for target in (ANY_ALIAS, *chain.from_iterable(aliases)):
-                self._records.relate(connection, written.id, ALSO_NAMES, target)
+                relate(tx, written.id, ALSO_NAMES, target)
         for role, name in zip(ROLES, names, strict=True):
             key = entity_key(name)
-            self._records.relate(connection, written.id, NAMES, _entity(place, role, key))
-            for any_name in self._all_names(connection, within, name):
-                for other in self._facts_naming(connection, written.id, within, any_name):
-                    self._records.relate(connection, written.id, SHARES_ENTITY, other)
+            relate(tx, written.id, NAMES, _entity(place, role, key))
+            for any_name in self._all_names(tx, within, name):
+                for other in self._facts_naming(tx, written.id, within, any_name):
+                    relate(tx, written.id, SHARES_ENTITY, other)
         return written
 
     def _as_spelled(
-        self, connection: SqlConnection, within: Sequence[Place], fact: TripletFact
+        self, tx: Transaction, within: Sequence[Place], fact: TripletFact
     ) -> TripletFact:
         """Return the fact with names spelled as in known facts."""
         stated = fact.triplet
-        spelled = {
-            role: self._spelling(connection, within, getattr(stated, role)) for role in ROLES
-        }
+        spelled = {role: self._spelling(tx, within, getattr(stated, role)) for role in ROLES}
         triplet = msgspec.structs.replace(stated, **spelled)
         if triplet == stated:
             return fact
@@ -251,15 +231,15 @@ class Knowledge:
         )
         return msgspec.structs.replace(fact, triplet=triplet, record=record)
 
-    def _spelling(self, connection: SqlConnection, places: Sequence[Place], name: str) -> str:
+    def _spelling(self, tx: Transaction, places: Sequence[Place], name: str) -> str:
         """Return a name as spelled in the oldest fact that has it; unchanged if there is none."""
         entities = dict.fromkeys(_entities_of(places, entity_key(name)), name)
-        spellings = self._spellings(connection, entities)
+        spellings = self._spellings(tx, entities)
         return next((spellings[entity] for entity in entities if entity in spellings), name)
 
-    def _spellings(self, connection: SqlConnection, entities: dict[str, str]) -> dict[str, str]:
+    def _spellings(self, tx: Transaction, entities: dict[str, str]) -> dict[str, str]:
         """Return the spellings of names, by the ids of their entities."""
-        found = self._rows.execute(connection, "spellings", entities=as_json(list(entities)))
+        found = tx.execute("spellings", entities=as_json(list(entities)))
         return {
             row["entity"]: part
             for row in found
@@ -267,15 +247,13 @@ class Knowledge:
             if entity_key(part) == entity_key(entities[row["entity"]])
         }
 
-    def _all_names(
-        self, connection: SqlConnection, places: Sequence[Place], name: str
-    ) -> list[str]:
+    def _all_names(self, tx: Transaction, places: Sequence[Place], name: str) -> list[str]:
         """Return a name, followed by its stated aliases and their aliases."""
         names = {entity_key(name): name}
         waiting = [name]
         while waiting and len(names) < MAX_NAMES:
             for target in _aliases_of(places, entity_key(waiting.pop(0))):
-                found = self._rows.execute(connection, "aliases", alias=target, limit=MAX_NAMES)
+                found = tx.execute("aliases", alias=target, limit=MAX_NAMES)
                 for alias in chain.from_iterable(row for row in found.fetchall()):
                     if entity_key(alias) not in names:
                         names[entity_key(alias)] = alias
@@ -283,14 +261,14 @@ class Knowledge:
         return list(names.values())[:MAX_NAMES]
 
     def _facts_naming(
-        self, connection: SqlConnection, record_id: str, within: Sequence[Place], name: str
+        self, tx: Transaction, record_id: str, within: Sequence[Place], name: str
     ) -> Iterator[str]:
         """Yield the newest facts that have the name as their subject or object."""
         scope, owner = within[0]
         limits: dict[str, Any] = {"limit": LINKED_PER_ROLE, "most": MAX_LINKS}
         asked = {"id": record_id, "scope": scope, "owner": owner, **limits}
         for entity in _entities_of(within, entity_key(name)):
-            found = self._rows.execute(connection, "naming", entity=entity, **asked).fetchall()
+            found = tx.execute("naming", entity=entity, **asked).fetchall()
             yield from (row["id"] for row in found)
 
 

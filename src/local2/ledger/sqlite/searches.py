@@ -7,7 +7,6 @@ being embedded, and one when its vector has arrived.
 
 import asyncio
 from contextlib import suppress
-from functools import partial
 from typing import Generic, TypeVar
 
 import msgspec
@@ -27,9 +26,8 @@ from local2.ledger.search import (
     run_choice,
 )
 from local2.ledger.sqlite.candidates import Filter, Pool
-from local2.ledger.sqlite.database import SqlConnection
 from local2.ledger.sqlite.fulltext import WIDER_LIMIT, FullText, PoolMatches
-from local2.ledger.sqlite.rows import TenantRows
+from local2.ledger.sqlite.rows import TenantRows, Transaction
 from local2.ledger.sqlite.working_sets import Budgets, WorkingSets
 from local2.protocol.vectors import VectorHits
 
@@ -61,7 +59,7 @@ class HiddenByOthersError(Exception):
 
 
 class SearchRun(Generic[D, T]):
-    """One search, in a few reads; its methods take a connection."""
+    """One search, in a few reads; its methods take a transaction."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - the search, and how its results are chosen
         self,
@@ -79,9 +77,9 @@ class SearchRun(Generic[D, T]):
         self._draft = draft
         self._choose = choose
 
-    def draft_whole(self, columns: Columns, connection: SqlConnection) -> Drafted[D]:
+    def draft_whole(self, tx: Transaction, columns: Columns) -> Drafted[D]:
         """Return the draft for a whole memory, made before the question's vector arrives."""
-        pool = self._pool(connection)
+        pool = self._pool(tx)
         worded = WordMatches(
             view=self._view(columns, pool),
             topics=pool.rows_of_topics(self._search.topics),
@@ -89,12 +87,10 @@ class SearchRun(Generic[D, T]):
         )
         return worded, self._draft(worded)
 
-    def choose_from_whole(
-        self, meaning: VectorResult, drafted: Drafted[D], connection: SqlConnection
-    ) -> T:
+    def choose_from_whole(self, tx: Transaction, meaning: VectorResult, drafted: Drafted[D]) -> T:
         """Return the choice from a whole memory."""
         worded, draft = drafted
-        pool = self._pool(connection)
+        pool = self._pool(tx)
 
         def details_of(wanted: DetailRequest) -> Details:
             return pool.details(
@@ -105,21 +101,21 @@ class SearchRun(Generic[D, T]):
 
         return run_choice(self._choose(Matches.of(worded, meaning), draft), details_of)
 
-    def has_retired_since(self, connection: SqlConnection) -> bool:
+    def has_retired_since(self, tx: Transaction) -> bool:
         """Return whether searched records were retired after `as_of`: the columns lack them."""
-        return bool(self._pool(connection).retired_rows())
+        return bool(self._pool(tx).retired_rows())
 
-    def pool_by_words(self, connection: SqlConnection) -> PoolMatches:
+    def pool_by_words(self, tx: Transaction) -> PoolMatches:
         """Return the candidates by words and topics."""
-        pool = self._pool(connection)
-        return self._full_text.pool(connection, self._search, self.filter, pool)
+        pool = self._pool(tx)
+        return self._full_text.pool(tx, self._search, self.filter, pool)
 
     def choose_from_pool(
         self,
+        tx: Transaction,
         pooled: PoolMatches,
         meaning: VectorResult,
         nearest: list[int] | None,
-        connection: SqlConnection,
     ) -> T:
         """Add the candidates by vectors and relations; return the choice from all candidates.
 
@@ -129,7 +125,7 @@ class SearchRun(Generic[D, T]):
         Raises:
             HiddenByOthersError: Too few of the hits are visible, and `nearest` is None.
         """
-        pool = self._pool(connection, pooled.pool)
+        pool = self._pool(tx, pooled.pool)
         if meaning.hits is not None:
             pool.add(_nearest(pool, meaning.hits) if nearest is None else nearest)
         related = pool.related(list(pool.candidates))
@@ -152,21 +148,21 @@ class SearchRun(Generic[D, T]):
         """Compare all records that the caller may see, page by page; return the nearest rows."""
         if meaning.hits is None:
             return []
-        own = await self._rows.read(lambda c: self._pool(c).own_rows())
+        own = await self._rows.read(lambda tx: self._pool(tx).own_rows())
         best: list[tuple[float, int]] = []
         for start in range(0, len(own), OWN_RECORDS):
             page = own[start : start + OWN_RECORDS]
-            best += await self._rows.read(partial(self._compared, meaning.hits, page))
+            best += await self._rows.read(self._compared, meaning.hits, page)
             best = sorted(best, reverse=True)[:NEAREST]
         return [row for _, row in best]
 
     def _compared(
-        self, hits: VectorHits, rows: list[int], connection: SqlConnection
+        self, tx: Transaction, hits: VectorHits, rows: list[int]
     ) -> list[tuple[float, int]]:
-        return self._pool(connection).compare_vectors(rows, hits, NEAREST)
+        return self._pool(tx).compare_vectors(rows, hits, NEAREST)
 
-    def _pool(self, connection: SqlConnection, former: Pool | None = None) -> Pool:
-        return Pool(self._rows, connection, self.filter, former)
+    def _pool(self, tx: Transaction, former: Pool | None = None) -> Pool:
+        return Pool(tx, self.filter, former)
 
     def _view(self, columns: Columns, pool: Pool) -> View:
         """Return the view of what the search may find; the ledger applies the conditions."""
@@ -197,7 +193,7 @@ class Searches:
     def __init__(self, rows: TenantRows, budgets: Budgets) -> None:
         """`budgets`: the limits of what is held in RAM, which all tenants share."""
         self._rows = rows
-        self._full_text = FullText(rows, budgets)
+        self._full_text = FullText(budgets)
         self._working_sets = WorkingSets(rows, budgets.records)
         self._embedder = ""
 
@@ -252,19 +248,18 @@ class Searches:
             meaning, drafted = await asyncio.gather(ask_vectors(0), self._drafted(run))
             _require_same_embedder(meaning, filter_)
             if drafted is not None:
-                return await self._rows.read(partial(run.choose_from_whole, meaning, drafted))
+                return await self._rows.read(run.choose_from_whole, meaning, drafted)
         meaning, pooled = await asyncio.gather(ask_vectors(NEAREST), self._pooled(run))
         _require_same_embedder(meaning, filter_)
-        choose_from = partial(run.choose_from_pool, pooled)
         with suppress(HiddenByOthersError):
-            return await self._rows.read(partial(choose_from, meaning, None))
+            return await self._rows.read(run.choose_from_pool, pooled, meaning, None)
         wider = await ask_vectors(WIDER_LIMIT)
         _require_same_embedder(wider, filter_)
         if wider.hits is not None:
             with suppress(HiddenByOthersError):
-                return await self._rows.read(partial(choose_from, wider, None))
+                return await self._rows.read(run.choose_from_pool, pooled, wider, None)
         nearest = await run.nearest_of_all(meaning)
-        return await self._rows.read(partial(choose_from, meaning, nearest))
+        return await self._rows.read(run.choose_from_pool, pooled, meaning, nearest)
 
     async def _drafted(self, run: SearchRun[D, T]) -> Drafted[D] | None:
         """Return the draft for a whole memory; None if the memory has become too large."""
@@ -272,7 +267,7 @@ class Searches:
         columns = await self._working_sets.columns_for(run.filter.words, run.filter.embedder)
         if columns is None:
             return None
-        return await self._rows.read(partial(run.draft_whole, columns))
+        return await self._rows.read(run.draft_whole, columns)
 
     async def _pooled(self, run: SearchRun[D, T]) -> PoolMatches:
         await _let_question_leave()

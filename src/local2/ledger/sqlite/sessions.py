@@ -21,8 +21,8 @@ from local2.ledger.sessions import (
     StoredOutput,
     StoredSession,
 )
-from local2.ledger.sqlite.database import Row, SqlConnection
-from local2.ledger.sqlite.rows import TenantRows, as_json, record_of
+from local2.ledger.sqlite.database import Row
+from local2.ledger.sqlite.rows import Part, Transaction, as_json, reads, record_of, writes
 from local2.ledger.sqlite.working_sets import place_word
 from local2.protocol.answers import Note, SessionNotes
 from local2.protocol.payloads import OutputPart
@@ -30,14 +30,13 @@ from local2.protocol.payloads import OutputPart
 T = TypeVar("T")
 
 
-class Sessions:
+class Sessions(Part):
     """One tenant's sessions."""
 
-    def __init__(self, rows: TenantRows) -> None:
-        self._rows = rows
-
-    async def load(
+    @reads
+    def load(
         self,
+        tx: Transaction,
         session: SessionKey,
         limit: int,
         important: Sequence[FactSelection],
@@ -47,31 +46,28 @@ class Sessions:
 
         `make` receives the newest messages, `limit` at most, the notes, and the important facts.
         """
+        messages, earlier = self._newest(tx, session, limit)
+        stored = StoredSession(
+            messages=messages,
+            earlier=earlier,
+            notes=notes_in(tx, session),
+            facts=self._facts(tx, important),
+        )
+        return make(stored)
 
-        def load(connection: SqlConnection) -> T:
-            messages, earlier = self._newest(connection, session, limit)
-            stored = StoredSession(
-                messages=messages,
-                earlier=earlier,
-                notes=notes_in(self._rows, connection, session),
-                facts=self._facts(connection, important),
-            )
-            return make(stored)
-
-        return await self._rows.read(load)
-
-    async def important(self, important: Sequence[FactSelection]) -> list[list[Record]]:
+    @reads
+    def important(self, tx: Transaction, important: Sequence[FactSelection]) -> list[list[Record]]:
         """Return the important facts of each selection."""
-        return await self._rows.read(lambda c: self._facts(c, important))
+        return self._facts(tx, important)
 
     def _newest(
-        self, connection: SqlConnection, session: SessionKey, limit: int
+        self, tx: Transaction, session: SessionKey, limit: int
     ) -> tuple[list[StoredMessage], bool]:
         """Return the newest messages in order, and whether there are earlier ones."""
         messages: list[StoredMessage] = []
         characters = 0
         asked = msgspec.structs.asdict(session)
-        found = self._rows.execute(connection, "session_messages", **asked, limit=limit + 1)
+        found = tx.execute("session_messages", **asked, limit=limit + 1)
         for row in found:
             if len(messages) == limit or characters >= SESSION_CHARACTERS:
                 found.close()
@@ -80,17 +76,13 @@ class Sessions:
             characters += min(len(row["content"]), COUNTED_CHARACTERS)
         return messages[::-1], False
 
-    def _facts(
-        self, connection: SqlConnection, important: Sequence[FactSelection]
-    ) -> list[list[Record]]:
-        return [self._most_important(connection, wanted) for wanted in important]
+    def _facts(self, tx: Transaction, important: Sequence[FactSelection]) -> list[list[Record]]:
+        return [self._most_important(tx, wanted) for wanted in important]
 
-    def _most_important(self, connection: SqlConnection, wanted: FactSelection) -> list[Record]:
+    def _most_important(self, tx: Transaction, wanted: FactSelection) -> list[Record]:
         """Return the facts of a selection, the most important first."""
-        tenant = self._rows.tenant
-        places = [place_word(tenant, Place(*place, "fact")) for place in wanted.places]
-        found = self._rows.execute(
-            connection,
+        places = [place_word(tx.tenant, Place(*place, "fact")) for place in wanted.places]
+        found = tx.execute(
             "standing_facts" if wanted.standing else "important_facts",
             places=as_json(places),
             types=as_json(wanted.types),
@@ -107,46 +99,47 @@ def _message(row: Row) -> StoredMessage:
     return StoredMessage(**columns)
 
 
-class Notes:
+class Notes(Part):
     """One tenant's notes."""
 
-    def __init__(self, rows: TenantRows) -> None:
-        self._rows = rows
-
-    async def store(
-        self, session: SessionKey, role: str, content: str, at: datetime, *, merge: MergeNotes
+    @writes
+    def store(  # noqa: PLR0913 - the columns of a note
+        self,
+        tx: Transaction,
+        session: SessionKey,
+        role: str,
+        content: str,
+        at: datetime,
+        *,
+        merge: MergeNotes,
     ) -> SessionNotes:
         """Add a note, unless the role has already stored the same words in this session."""
+        notes = notes_in(tx, session)
+        if any((note.role, note.content) == (role, content) for note in notes):
+            return SessionNotes(notes=notes, was_new=False, merged=0)
+        position = notes[-1].position + 1 if notes else 1
+        new = Note(position=position, role=role, content=content, event_time=at)
+        self._insert(tx, session, new)
+        merged = merge(notes)
+        if merged is not None:
+            asked = msgspec.structs.asdict(session)
+            tx.execute("merge_notes", **asked, position=merged.position)
+            self._insert(tx, session, merged)
+        return SessionNotes(
+            notes=notes_in(tx, session),
+            was_new=True,
+            merged=sum(note.position <= merged.position for note in notes) if merged else 0,
+        )
 
-        def store(connection: SqlConnection) -> SessionNotes:
-            notes = notes_in(self._rows, connection, session)
-            if any((note.role, note.content) == (role, content) for note in notes):
-                return SessionNotes(notes=notes, was_new=False, merged=0)
-            position = notes[-1].position + 1 if notes else 1
-            new = Note(position=position, role=role, content=content, event_time=at)
-            self._insert(connection, session, new)
-            merged = merge(notes)
-            if merged is not None:
-                asked = msgspec.structs.asdict(session)
-                self._rows.execute(connection, "merge_notes", **asked, position=merged.position)
-                self._insert(connection, session, merged)
-            return SessionNotes(
-                notes=notes_in(self._rows, connection, session),
-                was_new=True,
-                merged=sum(note.position <= merged.position for note in notes) if merged else 0,
-            )
-
-        return await self._rows.write(store)
-
-    def _insert(self, connection: SqlConnection, session: SessionKey, note: Note) -> None:
+    def _insert(self, tx: Transaction, session: SessionKey, note: Note) -> None:
         values = {**msgspec.structs.asdict(note), "event_time": stamp(note.event_time)}
-        self._rows.execute(connection, "insert_note", **msgspec.structs.asdict(session), **values)
-        self._rows.refuse_excess(connection)
+        tx.execute("insert_note", **msgspec.structs.asdict(session), **values)
+        tx.refuse_excess()
 
 
-def notes_in(rows: TenantRows, connection: SqlConnection, session: SessionKey) -> list[Note]:
+def notes_in(tx: Transaction, session: SessionKey) -> list[Note]:
     """Return the notes of a session in order; called inside a read or write."""
-    found = rows.execute(connection, "notes", **msgspec.structs.asdict(session))
+    found = tx.execute("notes", **msgspec.structs.asdict(session))
     return [
         Note(
             position=row["position"],
@@ -159,13 +152,11 @@ def notes_in(rows: TenantRows, connection: SqlConnection, session: SessionKey) -
     ]
 
 
-class Outputs:
+class Outputs(Part):
     """One tenant's tool outputs; keys are unique per owner."""
 
-    def __init__(self, rows: TenantRows) -> None:
-        self._rows = rows
-
-    async def store(self, owner: str, part: OutputPart) -> bool:
+    @writes
+    def store(self, tx: Transaction, owner: str, part: OutputPart) -> bool:
         """Store the next part of an output, unless it is stored already.
 
         Return False if the part before it is missing, or if the output is already complete.
@@ -179,28 +170,24 @@ class Outputs:
         }
         until = part.offset + len(part.text)
 
-        def store(connection: SqlConnection) -> bool:
-            added = self._rows.execute(connection, "append_output", **values, until=until).rowcount
-            if added:
-                self._rows.refuse_excess(connection)
-            return bool(added or self._rows.execute(connection, "same_part", **values).fetchone())
+        added = tx.execute("append_output", **values, until=until).rowcount
+        if added:
+            tx.refuse_excess()
+        return bool(added or tx.execute("same_part", **values).fetchone())
 
-        return await self._rows.write(store)
-
-    async def read(self, owner: str, key: str, offset: int, limit: int) -> StoredOutput | None:
+    @reads
+    def read(
+        self, tx: Transaction, owner: str, key: str, offset: int, limit: int
+    ) -> StoredOutput | None:
         """Return up to `limit` characters of an output from `offset` on; None if there is none."""
-
-        def read(connection: SqlConnection) -> StoredOutput | None:
-            size = self._rows.execute(connection, "output_size", owner=owner, key=key).fetchone()
-            if size is None:
-                return None
-            asked = {"owner": owner, "key": key, "first": offset, "until": offset + limit}
-            rows = self._rows.execute(connection, "output_parts", **asked).fetchall()
-            start = offset - rows[0]["first"] if rows else 0
-            return StoredOutput(
-                total=size["total"],
-                complete=bool(size["complete"]),
-                text="".join(row["text"] for row in rows)[start : start + limit],
-            )
-
-        return await self._rows.read(read)
+        size = tx.execute("output_size", owner=owner, key=key).fetchone()
+        if size is None:
+            return None
+        asked = {"owner": owner, "key": key, "first": offset, "until": offset + limit}
+        rows = tx.execute("output_parts", **asked).fetchall()
+        start = offset - rows[0]["first"] if rows else 0
+        return StoredOutput(
+            total=size["total"],
+            complete=bool(size["complete"]),
+            text="".join(row["text"] for row in rows)[start : start + limit],
+        )

@@ -23,8 +23,8 @@ from local2.ledger.records import (
     stamp,
 )
 from local2.ledger.search import Place
-from local2.ledger.sqlite.database import Row, SqlConnection
-from local2.ledger.sqlite.rows import TenantRows, as_json
+from local2.ledger.sqlite.database import Row
+from local2.ledger.sqlite.rows import Transaction, as_json
 from local2.ledger.sqlite.working_sets import place_word
 from local2.ledger.transfer import ErasureOptions, Selected, Selection
 from local2.protocol.memories import Kind
@@ -50,235 +50,211 @@ EXPLICIT_CLASSES = frozenset({"asserted", "document"})
 """Source classes of records that somebody added explicitly, and may add again."""
 
 
-class Selections:
-    """Finds the rows of a selection: whole turns, and everything derived from them alone."""
-
-    def __init__(self, rows: TenantRows) -> None:
-        self._rows = rows
-
-    def of(self, selection: Selection, connection: SqlConnection) -> Selected:
-        """Return every row to erase, derived records before their sources, and counts by name."""
-        chosen = self._chosen_rows(selection, connection)
-        rows = dict.fromkeys(chosen)
-        new: Iterable[int] = chosen
-        while new := [
-            row for row in self._dependent(selection, connection, new, rows) if row not in rows
-        ]:
-            rows = dict.fromkeys((*new, *rows))  # derived records come first
-        if selection.scopes is not None:
-            rows = dict.fromkeys(self._in_scopes(selection.scopes, connection, list(rows)))
-        found = self._rows.execute(connection, "to_erase", rows=as_json(list(rows))).fetchall()
-        counts = Counter(DISPLAY_NAMES[row["kind"]] for row in found)
-        counts.update(self._count_related(selection, connection, found))
-        return Selected(rows=tuple(rows), counts={k: n for k, n in counts.items() if n})
-
-    def _in_scopes(
-        self, scopes: Collection[str], connection: SqlConnection, rows: Sequence[int]
-    ) -> list[int]:
-        asked = {"rows": as_json(rows), "scopes": as_json(sorted(scopes))}
-        return [row["row"] for row in self._rows.execute(connection, "rows_in_scopes", **asked)]
-
-    def _chosen_rows(self, selection: Selection, connection: SqlConnection) -> list[int]:
-        owner, execute = selection.owner, self._rows.execute
-        if selection.id is not None:
-            found = execute(connection, "rows_of_id", owner=owner, id=selection.id)
-        elif selection.topic is not None:
-            topic = fold_topic(selection.topic)
-            found = execute(connection, "rows_of_topic", owner=owner, topic=topic)
-        else:
-            tenant = self._rows.tenant
-            places = [place_word(tenant, Place("session", owner, kind)) for kind in SESSION_KINDS]
-            places += [place_word(tenant, Place("user", owner, kind)) for kind in USER_KINDS]
-            asked = {"places": as_json(places), "session_id": selection.session_id}
-            found = execute(connection, "rows_of_owner", owner=owner, **asked)
-        return [row["row"] for row in found]
-
-    def _dependent(
-        self,
-        selection: Selection,
-        connection: SqlConnection,
-        new: Iterable[int],
-        rows: Iterable[int],
-    ) -> list[int]:
-        """Return the rows that are erased with others: of their turns, documents and derivations.
-
-        `new` are the rows found last; `rows` are all rows so far.
-        """
-        asked = {"rows": as_json(list(new)), "owner": selection.owner}
-        found = self._rows.execute(connection, "rows_of_turns", **asked).fetchall()
-        found += self._rows.execute(connection, "rows_of_documents", **asked).fetchall()
-        every = self._rows.execute(connection, "ids_of", rows=as_json(list(rows)))
-        ids = as_json([row["id"] for row in every])
-        derived = self._rows.execute(connection, "rows_derived", ids=ids, owner=selection.owner)
-        return list(dict.fromkeys(row["row"] for row in (*derived.fetchall(), *found)))
-
-    def _count_related(
-        self, selection: Selection, connection: SqlConnection, found: Sequence[Row]
-    ) -> dict[str, int]:
-        """Count the notes, tool outputs, ratings and items that are erased with the records."""
-        owner, execute = selection.owner, self._rows.execute
-        keys = as_json([row["key"] for row in found if row["key"]])
-        every = selection.whole_owner
-        outputs = execute(connection, "count_outputs", owner=owner, keys=keys, every=every)
-        counts = {"long tool outputs": int(outputs.fetchone()["outputs"])}
-        if selection.includes_unreferenced:
-            asked = {"owner": owner, "session_id": selection.session_id}
-            return counts | dict(execute(connection, "count_others", **asked).fetchone())
-        ids = as_json([row["id"] for row in found])
-        return counts | dict(execute(connection, "count_beside", ids=ids).fetchone())
+def selected_rows(tx: Transaction, selection: Selection) -> Selected:
+    """Return every row to erase, derived records before their sources, and counts by name."""
+    chosen = _chosen_rows(tx, selection)
+    rows = dict.fromkeys(chosen)
+    new: Iterable[int] = chosen
+    while new := [row for row in _dependent(tx, selection, new, rows) if row not in rows]:
+        rows = dict.fromkeys((*new, *rows))  # derived records come first
+    if selection.scopes is not None:
+        asked = {"rows": as_json(list(rows)), "scopes": as_json(sorted(selection.scopes))}
+        rows = dict.fromkeys(row["row"] for row in tx.execute("rows_in_scopes", **asked))
+    found = tx.execute("to_erase", rows=as_json(list(rows))).fetchall()
+    counts = Counter(DISPLAY_NAMES[row["kind"]] for row in found)
+    counts.update(_count_related(tx, selection, found))
+    return Selected(rows=tuple(rows), counts={k: n for k, n in counts.items() if n})
 
 
-class Tombstones:
-    """One tenant's tombstones; used inside transactions. It caches whether there are any."""
+def _chosen_rows(tx: Transaction, selection: Selection) -> list[int]:
+    owner = selection.owner
+    if selection.id is not None:
+        found = tx.execute("rows_of_id", owner=owner, id=selection.id)
+    elif selection.topic is not None:
+        topic = fold_topic(selection.topic)
+        found = tx.execute("rows_of_topic", owner=owner, topic=topic)
+    else:
+        places = [place_word(tx.tenant, Place("session", owner, kind)) for kind in SESSION_KINDS]
+        places += [place_word(tx.tenant, Place("user", owner, kind)) for kind in USER_KINDS]
+        asked = {"places": as_json(places), "session_id": selection.session_id}
+        found = tx.execute("rows_of_owner", owner=owner, **asked)
+    return [row["row"] for row in found]
 
-    def __init__(self, rows: TenantRows) -> None:
-        self._rows = rows
-        self._any: bool | None = None
-        self._key = b""
 
-    def match_record(
-        self, connection: SqlConnection, record: NewRecord, *, copied: bool = False
-    ) -> bool:
-        """Return whether a record was erased, and must not be stored again.
+def _dependent(
+    tx: Transaction,
+    selection: Selection,
+    new: Iterable[int],
+    rows: Iterable[int],
+) -> list[int]:
+    """Return the rows that are erased with others: of their turns, documents and derivations.
 
-        A record that somebody adds explicitly may be stored again, unless it is `copied` from an
-        export.
-        """
-        if not self._has_any(connection) or (
-            source_class_of(record) in EXPLICIT_CLASSES and not copied
-        ):
-            return False
-        return self._match(connection, list(self._digests(record)))
+    `new` are the rows found last; `rows` are all rows so far.
+    """
+    asked = {"rows": as_json(list(new)), "owner": selection.owner}
+    found = tx.execute("rows_of_turns", **asked).fetchall()
+    found += tx.execute("rows_of_documents", **asked).fetchall()
+    every = tx.execute("ids_of", rows=as_json(list(rows)))
+    ids = as_json([row["id"] for row in every])
+    derived = tx.execute("rows_derived", ids=ids, owner=selection.owner)
+    return list(dict.fromkeys(row["row"] for row in (*derived.fetchall(), *found)))
 
-    def match_line(
-        self, connection: SqlConnection, line: NoteLine | FeedbackLine | OutputLine | ItemLine
-    ) -> bool:
-        """Return whether a line of an export is older than the erasure of its owner or session."""
-        if not self._has_any(connection):
-            return False
-        digests = [self._selection_digest(Selection(owner=line.owner))]
-        match line:
-            case OutputLine():
-                since = line.kept_at.replace(" ", "T")  # SQLite's own form of a time
-                digests.append(self._digest("output", line.owner, line.key))
-            case NoteLine() | FeedbackLine():
-                since = line.event_time
-                of_session = Selection(owner=line.owner, session_id=line.session_id)
-                digests.append(self._selection_digest(of_session))
-            case ItemLine():
-                since = line.updated_at
-                of_session = Selection(owner=line.owner, session_id=line.session_id)
-                digests += [self._selection_digest(of_session)] if line.session_id else []
-        return self._match(connection, digests, since=since)
 
-    def _match(self, connection: SqlConnection, digests: Sequence[str], *, since: str = "") -> bool:
-        asked = {"digests": as_json(digests), "since": since}
-        return bool(self._rows.execute(connection, "stands_for", **asked).fetchone()["stands"])
+def _count_related(tx: Transaction, selection: Selection, found: Sequence[Row]) -> dict[str, int]:
+    """Count the notes, tool outputs, ratings and items that are erased with the records."""
+    owner = selection.owner
+    keys = as_json([row["key"] for row in found if row["key"]])
+    every = selection.whole_owner
+    outputs = tx.execute("count_outputs", owner=owner, keys=keys, every=every)
+    counts = {"long tool outputs": int(outputs.fetchone()["outputs"])}
+    if selection.includes_unreferenced:
+        asked = {"owner": owner, "session_id": selection.session_id}
+        return counts | dict(tx.execute("count_others", **asked).fetchone())
+    ids = as_json([row["id"] for row in found])
+    return counts | dict(tx.execute("count_beside", ids=ids).fetchone())
 
-    def add(
-        self,
-        connection: SqlConnection,
-        selection: Selection,
-        rows: Sequence[Row],
-        how: ErasureOptions,
-    ) -> None:
-        """Prevent these rows from being stored again."""
-        self._has_any(connection)
-        digests: list[str] = []
-        for row in rows:
-            names: list[tuple[str, ...]] = [
-                ("id", row["id"]),
-                *([("id", row["alias"])] if row["alias"] else []),
-            ]
-            if row["kind"] == "fact" or len(row["content"].strip()) >= MIN_CHARACTERS:
-                names.append(("text", selection.owner, row["content"].strip()))
-            if row["key"]:
-                names.append(("output", selection.owner, row["key"]))
-            digests += [self._digest(*name) for name in names]
-        self._insert(connection, selection, digests, how)
 
-    def add_selection(
-        self, connection: SqlConnection, selection: Selection, how: ErasureOptions
-    ) -> None:
-        """Prevent older notes, ratings, tool outputs and items from being stored again."""
-        self._has_any(connection)
-        self._insert(connection, selection, [self._selection_digest(selection)], how)
+def was_erased(tx: Transaction, record: NewRecord, *, copied: bool = False) -> bool:
+    """Return whether a record was erased, and must not be stored again.
 
-    def _insert(
-        self,
-        connection: SqlConnection,
-        selection: Selection,
-        digests: Sequence[str],
-        how: ErasureOptions,
-    ) -> None:
-        same = {
-            "erased_at": stamp(how.at),
-            "whose": self._digest("owner", selection.owner),
-            "chosen": self._selection_digest(selection),
-        }
-        self._rows.execute_each(
-            connection, "add_tombstone", ({"digest": digest, **same} for digest in digests)
+    A record that somebody adds explicitly may be stored again, unless it is `copied` from an
+    export.
+    """
+    if not _has_any(tx) or (source_class_of(record) in EXPLICIT_CLASSES and not copied):
+        return False
+    return _match(tx, list(_digests(tx, record)))
+
+
+def was_line_erased(tx: Transaction, line: NoteLine | FeedbackLine | OutputLine | ItemLine) -> bool:
+    """Return whether a line of an export is older than the erasure of its owner or session."""
+    if not _has_any(tx):
+        return False
+    digests = [_selection_digest(tx, Selection(owner=line.owner))]
+    match line:
+        case OutputLine():
+            since = line.kept_at.replace(" ", "T")  # SQLite's own form of a time
+            digests.append(_digest(tx, "output", line.owner, line.key))
+        case NoteLine() | FeedbackLine():
+            since = line.event_time
+            of_session = Selection(owner=line.owner, session_id=line.session_id)
+            digests.append(_selection_digest(tx, of_session))
+        case ItemLine():
+            since = line.updated_at
+            of_session = Selection(owner=line.owner, session_id=line.session_id)
+            digests += [_selection_digest(tx, of_session)] if line.session_id else []
+    return _match(tx, digests, since=since)
+
+
+def _match(tx: Transaction, digests: Sequence[str], *, since: str = "") -> bool:
+    asked = {"digests": as_json(digests), "since": since}
+    return bool(tx.execute("stands_for", **asked).fetchone()["stands"])
+
+
+def add_tombstones(
+    tx: Transaction,
+    selection: Selection,
+    rows: Sequence[Row],
+    how: ErasureOptions,
+) -> None:
+    """Prevent these rows from being stored again."""
+    _has_any(tx)
+    digests: list[str] = []
+    for row in rows:
+        names: list[tuple[str, ...]] = [
+            ("id", row["id"]),
+            *([("id", row["alias"])] if row["alias"] else []),
+        ]
+        if row["kind"] == "fact" or len(row["content"].strip()) >= MIN_CHARACTERS:
+            names.append(("text", selection.owner, row["content"].strip()))
+        if row["key"]:
+            names.append(("output", selection.owner, row["key"]))
+        digests += [_digest(tx, *name) for name in names]
+    _insert(tx, selection, digests, how)
+
+
+def add_tombstone_of(tx: Transaction, selection: Selection, how: ErasureOptions) -> None:
+    """Prevent older notes, ratings, tool outputs and items from being stored again."""
+    _has_any(tx)
+    _insert(tx, selection, [_selection_digest(tx, selection)], how)
+
+
+def _insert(
+    tx: Transaction,
+    selection: Selection,
+    digests: Sequence[str],
+    how: ErasureOptions,
+) -> None:
+    same = {
+        "erased_at": stamp(how.at),
+        "whose": _digest(tx, "owner", selection.owner),
+        "chosen": _selection_digest(tx, selection),
+    }
+    tx.execute_each("add_tombstone", ({"digest": digest, **same} for digest in digests))
+    tx.tombstones.any = True
+
+
+def lift_tombstones(tx: Transaction, records: Sequence[NewRecord]) -> None:
+    """Allow these records to be stored again."""
+    if _has_any(tx):
+        digests = [digest for record in records for digest in _digests(tx, record)]
+        tx.execute("lift_tombstones", digests=as_json(digests))
+        tx.tombstones.any = None
+
+
+def lift_tombstones_of(tx: Transaction, selection: Selection) -> None:
+    """Allow everything that this selection erased to be stored again.
+
+    For a selection of everything, that is whatever the owner has ever erased.
+    """
+    if _has_any(tx):
+        tx.execute(
+            "lift_tombstones_of",
+            whose=_digest(tx, "owner", selection.owner),
+            chosen=None if selection.whole_owner else _selection_digest(tx, selection),
         )
-        self._any = True
+        tx.tombstones.any = None
 
-    def lift(self, connection: SqlConnection, records: Sequence[NewRecord]) -> None:
-        """Allow these records to be stored again."""
-        if self._has_any(connection):
-            digests = [digest for record in records for digest in self._digests(record)]
-            self._rows.execute(connection, "lift_tombstones", digests=as_json(digests))
-            self._any = None
 
-    def lift_all(self, connection: SqlConnection, selection: Selection) -> None:
-        """Allow everything that this selection erased to be stored again.
+def chosen_among(tx: Transaction, digests: Collection[str]) -> list[tuple[Selection, str]]:
+    """Return the possible selections of existing data that have one of these digests."""
+    _has_any(tx)
+    found = {
+        digest: selection
+        for row in tx.execute("could_be_chosen")
+        for selection in _selections(row)
+        if (digest := _selection_digest(tx, selection)) in digests
+    }
+    return [(selection, digest) for digest, selection in found.items()]
 
-        For a selection of everything, that is whatever the owner has ever erased.
-        """
-        if self._has_any(connection):
-            self._rows.execute(
-                connection,
-                "lift_tombstones_of",
-                whose=self._digest("owner", selection.owner),
-                chosen=None if selection.whole_owner else self._selection_digest(selection),
-            )
-            self._any = None
 
-    def chosen_among(
-        self, connection: SqlConnection, digests: Collection[str]
-    ) -> list[tuple[Selection, str]]:
-        """Return the possible selections of existing data that have one of these digests."""
-        self._has_any(connection)
-        found = {
-            digest: selection
-            for row in self._rows.execute(connection, "could_be_chosen")
-            for selection in _selections(row)
-            if (digest := self._selection_digest(selection)) in digests
-        }
-        return [(selection, digest) for digest, selection in found.items()]
+def _has_any(tx: Transaction) -> bool:
+    state = tx.tombstones
+    if state.any is None:
+        row = tx.execute("has_tombstones").fetchone()
+        state.any, state.key = bool(row["any"]), row["key"]
+    return state.any
 
-    def _has_any(self, connection: SqlConnection) -> bool:
-        if self._any is None:
-            row = self._rows.execute(connection, "has_tombstones").fetchone()
-            self._any, self._key = bool(row["any"]), row["key"]
-        return self._any
 
-    def _digests(self, record: NewRecord) -> Iterator[str]:
-        for id_ in {record.id, record.alias, record.turn} - {None}:
-            yield self._digest("id", id_)
-        received_live = record.turn is not None or record.pending is not None
-        stated_again = EXTRACTED_FROM in record.metadata  # its message was not erased
-        text = record.content.strip()
-        if not (received_live or stated_again) and (
-            record.kind == "fact" or len(text) >= MIN_CHARACTERS
-        ):
-            yield self._digest("text", principal_of(record) or TENANT_OWNED, text)
+def _digests(tx: Transaction, record: NewRecord) -> Iterator[str]:
+    for id_ in {record.id, record.alias, record.turn} - {None}:
+        yield _digest(tx, "id", id_)
+    received_live = record.turn is not None or record.pending is not None
+    stated_again = EXTRACTED_FROM in record.metadata  # its message was not erased
+    text = record.content.strip()
+    if not (received_live or stated_again) and (
+        record.kind == "fact" or len(text) >= MIN_CHARACTERS
+    ):
+        yield _digest(tx, "text", principal_of(record) or TENANT_OWNED, text)
 
-    def _selection_digest(self, selection: Selection) -> str:
-        topic = fold_topic(selection.topic) if selection.topic else None
-        return self._digest("chosen", selection.owner, selection.session_id, topic, selection.id)
 
-    def _digest(self, *parts: str | None) -> str:
-        data = msgspec.json.encode((self._rows.tenant, *parts))
-        return hashlib.blake2b(data, key=self._key, digest_size=16).hexdigest()
+def _selection_digest(tx: Transaction, selection: Selection) -> str:
+    topic = fold_topic(selection.topic) if selection.topic else None
+    return _digest(tx, "chosen", selection.owner, selection.session_id, topic, selection.id)
+
+
+def _digest(tx: Transaction, *parts: str | None) -> str:
+    data = msgspec.json.encode((tx.tenant, *parts))
+    return hashlib.blake2b(data, key=tx.tombstones.key, digest_size=16).hexdigest()
 
 
 def _selections(row: Row) -> Iterator[Selection]:

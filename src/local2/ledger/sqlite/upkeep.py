@@ -1,180 +1,31 @@
-"""Reads and writes for maintaining memories: indexing, consolidation, and counting recalls.
+"""Reads and changes facts for consolidation, and counts recalls.
 
 Each read or write is limited to a few hundred rows, so that others do not wait long for it.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from functools import partial
 
 import msgspec
 import numpy as np
 
-from local2.ledger.records import Task, TaskKind, stamp
+from local2.ledger.records import stamp
 from local2.ledger.search import Place
-from local2.ledger.sqlite.backlog import PAGE
 from local2.ledger.sqlite.candidates import vector_of
-from local2.ledger.sqlite.database import Row, SqlConnection
-from local2.ledger.sqlite.extraction import Sources
-from local2.ledger.sqlite.record_rows import Cause, RecordRows
-from local2.ledger.sqlite.records import RecentTopics
-from local2.ledger.sqlite.rows import TenantRows, as_json
+from local2.ledger.sqlite.extraction import merge_sources
+from local2.ledger.sqlite.facts import RecentTopics
+from local2.ledger.sqlite.record_rows import Cause, add_to_audit, supersede
+from local2.ledger.sqlite.rows import Part, TenantRows, Transaction, as_json, reads
 from local2.ledger.sqlite.working_sets import place_word
-from local2.ledger.upkeep import (
-    COMPARED_FACT_CHARACTERS,
-    Access,
-    ActiveFact,
-    Actor,
-    Change,
-    Run,
-    Waiting,
-    indexed_text,
-    labelled,
-)
+from local2.ledger.upkeep import COMPARED_FACT_CHARACTERS, Access, ActiveFact, Actor, Change, Run
 from local2.protocol.envelope import utc_now
 
 
-class IndexedRecords:
-    """One tenant's indexed records: those that are searched and have no pending task `index`."""
-
-    def __init__(self, rows: TenantRows) -> None:
-        self._rows = rows
-        self.tenant = rows.tenant
-        self.next: str | None = None
-        """Embedder of the index that is being filled to replace the current one; every indexed
-        record is added to it, too."""
-
-    async def waiting(
-        self, tasks: Sequence[Task], *, embedder: str, kind: TaskKind = "index"
-    ) -> list[Waiting]:
-        """Return the records of these tasks, if still pending, with their vectors by `embedder`."""
-        rows = as_json([task.row for task in tasks])
-        asked = {"rows": rows, "embedder": embedder, "kind": kind}
-        return [_waiting(row) for row in await self._rows.all("to_index", **asked)]
-
-    async def sample_indexed(self, limit: int, *, embedder: str) -> list[Waiting]:
-        """Return a random sample of the records that the index should hold, with their vectors."""
-        found = await self._rows.all("sample_indexed", limit=limit, embedder=embedder)
-        return [_waiting(row) for row in found]
-
-    async def store_vectors(
-        self,
-        records: Sequence[Waiting],
-        vectors: Sequence[bytes],
-        embedder: str,
-        *,
-        kind: TaskKind = "index",
-    ) -> None:
-        """Store the new vectors, and finish the tasks of all records.
-
-        `vectors` are those of the records without one, in order. Vectors of embedders that no
-        longer have an index are deleted. A record that was superseded while its vector was made is
-        removed from the index again; if it was erased, its vector is not stored.
-        """
-        embedded = [record for record in records if record.vector is None]
-
-        def store(connection: SqlConnection) -> None:
-            new_vectors = [
-                {"row": record.row, "id": record.id, "embedder": embedder, "data": data}
-                for record, data in zip(embedded, vectors, strict=True)
-            ]
-            self._rows.execute_each(connection, "keep_vector", new_vectors)
-            if kind == "index":
-                serving = as_json([name for name in (embedder, self.next) if name])
-                outdated = ({"row": record.row, "embedders": serving} for record in embedded)
-                self._rows.execute_each(connection, "drop_other_vectors", outdated)
-            for record in records:
-                finished = self._rows.execute(connection, "finish_task", kind=kind, row=record.row)
-                if not finished.rowcount:
-                    self._rows.execute(
-                        connection, "unindex_superseded", row=record.row, id=record.id
-                    )
-                elif kind == "index" and self.next is not None:
-                    self._rows.execute(connection, "add_task", kind="embed", row=record.row)
-
-        await self._rows.write(store)
-
-    async def indexed(self) -> int:
-        """Return the number of records that the index should hold now, without waiting ones."""
-        row = await self._rows.one("counts")
-        return int(row["indexed"]) if row else 0
-
-    async def queue_all(self) -> None:
-        """Add the task `index` for every record, for example after the index was emptied."""
-        row = await self._rows.one("last_row")
-        last = row["last"] if row else 0
-        for first in range(1, last + 1, PAGE):
-            await self._rows.change("queue_all", first=first, last=first + PAGE - 1)
-
-    async def queue(self, ids: Sequence[str], *, kind: TaskKind = "index") -> None:
-        """Add the task `index` for these records, or `embed` for the next index."""
-        for start in range(0, len(ids), PAGE):
-            page = ids[start : start + PAGE]
-            await self._rows.change_each("queue_one", ({"id": id_, "kind": kind} for id_ in page))
-
-    async def count_to_embed(self) -> int:
-        """Return the number of records that wait for the next index."""
-        row = await self._rows.one("count_kind", kind="embed")
-        return int(row["waiting"]) if row else 0
-
-    async def drop_embed_tasks(self) -> None:
-        """Delete the tasks for the next index, which was given up or serves now.
-
-        That index lacks the records whose tasks were set aside, so these get the task `index`.
-        """
-
-        def withdraw(state: str, connection: SqlConnection) -> int:
-            asked = {"kind": "embed", "state": state, "limit": PAGE}
-            if state == "aside":
-                self._rows.execute(connection, "index_aside", limit=PAGE)
-            return self._rows.execute(connection, "withdraw_kind", **asked).rowcount
-
-        for state in ("waits", "later", "aside"):
-            while await self._rows.write(partial(withdraw, state)) == PAGE:
-                pass
-
-    async def keep_vectors_of(self, embedder: str) -> None:
-        """Delete the vectors of all other embedders, a page at a time."""
-        embedders = as_json([embedder])
-        row = await self._rows.one("vectors_of_others", embedders=embedders)
-        last = (row["last"] if row else None) or 0
-        for first in range(1, last + 1, PAGE):
-            await self._rows.change(
-                "drop_vectors_of_others", first=first, last=first + PAGE - 1, embedders=embedders
-            )
-
-    async def compare_ids(self, present: set[str]) -> tuple[list[str], list[str]]:
-        """Compare the index with the ledger: return missing ids and surplus ids.
-
-        `present` are the ids in the index.
-        """
-
-        def compare(connection: SqlConnection) -> tuple[list[str], list[str]]:
-            expected = {row["id"] for row in self._rows.execute(connection, "indexed_ids")}
-            return list(expected - present), list(present - expected)
-
-        return await self._rows.read(compare)
-
-
-def _waiting(row: Row) -> Waiting:
-    text = _indexed_text(row) if row["vector"] is None else ""
-    return Waiting(row=row["row"], id=row["id"], text=text, vector=row["vector"])
-
-
-def _indexed_text(row: Row) -> str:
-    before = None if row["before"] is None else labelled(row["before_label"], row["before"])
-    text = labelled(row["topic"] or row["label"], row["content"])
-    return indexed_text(row["kind"], "\n".join([*json.loads(row["queries"]), text]), before)
-
-
-class Upkeep:
+class Upkeep(Part):
     """Consolidation of one tenant's facts, and the counts of recalls."""
 
-    def __init__(self, rows: TenantRows, records: RecordRows, topics: RecentTopics) -> None:
-        self._rows = rows
-        self._records = records
-        self._sources = Sources(rows, records)
+    def __init__(self, rows: TenantRows, topics: RecentTopics) -> None:
+        super().__init__(rows)
         self._topics = topics
 
     async def add_access(self, accesses: Iterable[Access]) -> None:
@@ -195,42 +46,39 @@ class Upkeep:
         row = await self._rows.one("count_facts", place=place_word(self._rows.tenant, place))
         return int(row["facts"]) if row else 0
 
-    async def facts(self, place: Place, after: int, limit: int) -> list[ActiveFact]:
+    @reads
+    def facts(self, tx: Transaction, place: Place, after: int, limit: int) -> list[ActiveFact]:
         """Return the active facts of a place after a row, in order."""
-        asked = {"place": place_word(self._rows.tenant, place), "after": after, "limit": limit}
+        asked = {"place": place_word(tx.tenant, place), "after": after, "limit": limit}
 
-        def read(connection: SqlConnection) -> list[ActiveFact]:
-            rows = self._rows.execute(connection, "rows_of_facts", **asked)
-            return self._facts(connection, [row["row"] for row in rows])
+        rows = tx.execute("rows_of_facts", **asked)
+        return self._facts(tx, [row["row"] for row in rows])
 
-        return await self._rows.read(read)
-
-    async def facts_at(self, rows: Sequence[int]) -> list[ActiveFact]:
+    @reads
+    def facts_at(self, tx: Transaction, rows: Sequence[int]) -> list[ActiveFact]:
         """Return the facts in these rows that are still active."""
-        return await self._rows.read(lambda c: self._facts(c, rows))
+        return self._facts(tx, rows)
 
-    def _facts(self, connection: SqlConnection, rows: Sequence[int]) -> list[ActiveFact]:
+    def _facts(self, tx: Transaction, rows: Sequence[int]) -> list[ActiveFact]:
         asked = {"rows": as_json(list(rows)), "longest": COMPARED_FACT_CHARACTERS}
-        found = self._rows.execute(connection, "facts_at", **asked)
+        found = tx.execute("facts_at", **asked)
         return [
             msgspec.convert({**dict(row), "extracted": bool(row["extracted"])}, ActiveFact)
             for row in found
         ]
 
-    async def contradictions(
-        self, facts: Sequence[ActiveFact]
+    @reads
+    def contradictions(
+        self, tx: Transaction, facts: Sequence[ActiveFact]
     ) -> list[tuple[ActiveFact, ActiveFact]]:
         """Return pairs of a given fact and an active fact that it is stated to contradict."""
         by_id = {fact.id: fact for fact in facts}
         ids = as_json(list(by_id))
 
-        def read(connection: SqlConnection) -> list[tuple[ActiveFact, ActiveFact]]:
-            found = self._rows.execute(connection, "contradictions", ids=ids).fetchall()
-            rows = dict.fromkeys(row["older"] for row in found)
-            older = {fact.row: fact for fact in self._facts(connection, list(rows))}
-            return [(by_id[row["newer"]], older[row["older"]]) for row in found]
-
-        return await self._rows.read(read)
+        found = tx.execute("contradictions", ids=ids).fetchall()
+        rows = dict.fromkeys(row["older"] for row in found)
+        older = {fact.row: fact for fact in self._facts(tx, list(rows))}
+        return [(by_id[row["newer"]], older[row["older"]]) for row in found]
 
     async def cosine(self, one: int, other: int) -> float | None:
         """Return the cosine of two rows' vectors, None if they cannot be compared."""
@@ -247,15 +95,13 @@ class Upkeep:
         at = utc_now()
         try:
             return await self._rows.write(
-                lambda c: [self._carry_out(c, change, actor, at) for change in changes]
+                lambda tx: [self._carry_out(tx, change, actor, at) for change in changes]
             )
         finally:
             for change in changes:
                 self._topics.forget_topic(change.fact.scope, change.fact.owner, change.fact.topic)
 
-    def _carry_out(
-        self, connection: SqlConnection, change: Change, actor: Actor, at: datetime
-    ) -> bool:
+    def _carry_out(self, tx: Transaction, change: Change, actor: Actor, at: datetime) -> bool:
         cause = Cause(
             agent=actor.agent,
             user=actor.user,
@@ -266,22 +112,22 @@ class Upkeep:
             reason=change.reason,
         )
         if change.action == "importance":
-            return self._change_importance(connection, change, cause)
+            return self._change_importance(tx, change, cause)
         newer = change.superseded_by
-        if newer and not self._rows.execute(connection, "active_fact", id=newer).fetchone():
+        if newer and not tx.execute("active_fact", id=newer).fetchone():
             return False
-        retired = self._records.supersede(connection, change.fact.id, cause)
+        retired = supersede(tx, change.fact.id, cause)
         if retired and change.action == "merged":
-            self._sources.merge(connection, change.fact.id, newer, cause)
+            merge_sources(tx, change.fact.id, newer, cause)
         return retired
 
-    def _change_importance(self, connection: SqlConnection, change: Change, cause: Cause) -> bool:
+    def _change_importance(self, tx: Transaction, change: Change, cause: Cause) -> bool:
         fact = change.fact
         detail = {"before": fact.importance, "after": change.importance}
-        changed = self._rows.execute(connection, "change_importance", id=fact.id, **detail).rowcount
+        changed = tx.execute("change_importance", id=fact.id, **detail).rowcount
         if changed:
-            self._rows.execute(connection, "weigh_recalls", row=fact.row, recalls=fact.recalls)
-            self._records.add_to_audit(connection, "importance", fact.id, cause, detail)
+            tx.execute("weigh_recalls", row=fact.row, recalls=fact.recalls)
+            add_to_audit(tx, "importance", fact.id, cause, detail)
         return bool(changed)
 
     async def begin(self, run: str, began_at: datetime) -> None:

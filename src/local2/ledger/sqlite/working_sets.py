@@ -26,8 +26,8 @@ from local2.bounded_dict import BoundedDict
 from local2.ledger.columns import Columns
 from local2.ledger.entries import Candidate, Positions
 from local2.ledger.search import Place, Search
-from local2.ledger.sqlite.database import Database, Row, SqlConnection
-from local2.ledger.sqlite.rows import TenantRows, as_json
+from local2.ledger.sqlite.database import Database, Row
+from local2.ledger.sqlite.rows import TenantRows, Transaction, as_json
 from local2.protocol.memories import OwnerScope
 
 HELD_RECORDS = 120_000
@@ -140,40 +140,39 @@ class PlaceRows:
     Rows are only added, and never change their place.
     """
 
-    def __init__(self, rows: TenantRows, budget: Budget) -> None:
-        self._rows = rows
+    def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._places: dict[str, array[int]] = {}
         self._last = 0
 
-    def count(self, connection: SqlConnection, places: Iterable[str], rows: Positions) -> int:
+    def count(self, tx: Transaction, places: Iterable[str], rows: Positions) -> int:
         """Return how many of the rows are in any of the places."""
-        self._catch_up(connection)
-        return sum(_count_common(self._rows_in(connection, place), rows) for place in places)
+        self._catch_up(tx)
+        return sum(_count_common(self._rows_in(tx, place), rows) for place in places)
 
-    def ratio_from(self, connection: SqlConnection, places: Iterable[str], row: int) -> float:
+    def ratio_from(self, tx: Transaction, places: Iterable[str], row: int) -> float:
         """Return the ratio of all rows of the places to those from this row on."""
-        self._catch_up(connection)
-        every = [self._rows_in(connection, place) for place in places]
+        self._catch_up(tx)
+        every = [self._rows_in(tx, place) for place in places]
         newer = sum(len(rows) - bisect_left(rows, row) for rows in every)
         return sum(map(len, every)) / max(newer, 1)
 
-    def _rows_in(self, connection: SqlConnection, place: str) -> "array[int]":
+    def _rows_in(self, tx: Transaction, place: str) -> "array[int]":
         if place not in self._places:
-            found = self._rows.execute(connection, "rows_of_place", place=place, last=self._last)
+            found = tx.execute("rows_of_place", place=place, last=self._last)
             self._places[place] = array("q", sorted(row for (row,) in found))
         rows = self._places[place]
         self._budget.use((self, place), len(rows), partial(self._places.pop, place))
         return rows
 
-    def _catch_up(self, connection: SqlConnection) -> None:
-        last = self._rows.execute(connection, "last_row").fetchone()["last"]
+    def _catch_up(self, tx: Transaction) -> None:
+        last = tx.execute("last_row").fetchone()["last"]
         if last - self._last > MAX_NEW_ROWS:
             for place in self._places:
                 self._budget.forget((self, place))
             self._places.clear()
         elif self._places:
-            for row, place in self._rows.execute(connection, "rows_after", after=self._last):
+            for row, place in tx.execute("rows_after", after=self._last):
                 if place in self._places:
                     self._places[place].append(row)
         self._last = last
@@ -203,7 +202,7 @@ class WorkingSets:
         if any(held == places for _, held in self._sets):
             return True
         if places not in self._large:
-            if await self._rows.read(partial(self._count, places)) <= MAX_RECORDS:
+            if await self._rows.read(_count_records, places) <= MAX_RECORDS:
                 return True
             self._large[places] = None
         return False
@@ -221,7 +220,7 @@ class WorkingSets:
     async def columns_for(self, places: Places, embedder: str) -> Columns | None:
         """Return a memory's current columns with an embedder's vectors; None if it is too large."""
         key = (embedder, places)
-        known = self._sets.setdefault(key, _WorkingSet(self._rows, places, embedder))
+        known = self._sets.setdefault(key, _WorkingSet(places, embedder))
         while not await self._rows.read(known.catch_up):
             pass
         size = len(known.columns)
@@ -243,11 +242,10 @@ class WorkingSets:
         self._sets.pop(key, None)
         self._budget.forget((self, key))
 
-    def _count(self, places: Places, connection: SqlConnection) -> int:
-        (count,) = self._rows.execute(
-            connection, "count_in", places=as_json(places), limit=MAX_RECORDS + 1
-        ).fetchone()
-        return int(count)
+
+def _count_records(tx: Transaction, places: Places) -> int:
+    (count,) = tx.execute("count_in", places=as_json(places), limit=MAX_RECORDS + 1).fetchone()
+    return int(count)
 
 
 def candidates_of(rows: Sequence[Row]) -> list[Candidate]:
@@ -260,17 +258,16 @@ def candidates_of(rows: Sequence[Row]) -> list[Candidate]:
 
 
 class _WorkingSet:
-    def __init__(self, rows: TenantRows, places: Places, embedder: str) -> None:
-        self._rows = rows
+    def __init__(self, places: Places, embedder: str) -> None:
         self._embedder = embedder
         self._seen = dict.fromkeys(places, (-1, 0))
         self._version = 0
         """SQLite's number for the last commit that was read; 0 if there may be more to read."""
         self.columns = Columns()
 
-    def catch_up(self, connection: SqlConnection) -> bool:
+    def catch_up(self, tx: Transaction) -> bool:
         """Read at most a page of changes in each place; return whether there are no more."""
-        (version,) = self._rows.execute(connection, "data_version").fetchone()
+        (version,) = tx.execute("data_version").fetchone()
         if version == self._version:
             return True
         complete = True
@@ -282,7 +279,7 @@ class _WorkingSet:
                 "limit": PAGE,
                 "embedder": self._embedder,
             }
-            changed = self._rows.execute(connection, "changed", **asked).fetchall()
+            changed = tx.execute("changed", **asked).fetchall()
             if changed:
                 self.columns.add(candidates_of(changed))
                 self._seen[place] = changed[-1]["revision"], changed[-1]["row"]

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from local2.ledger.door import Ledger
 from local2.ledger.records import (
     LONG_TEXT,
     OWN_ONLY,
@@ -19,6 +18,7 @@ from local2.ledger.records import (
     with_metadata,
 )
 from local2.ledger.sessions import Rating
+from local2.ledger.sqlite.ledger import Ledger
 from local2.memory.changes import Changes
 from local2.memory.intake.conversations import (
     Conversation,

@@ -19,9 +19,9 @@ import structlog
 from local2.errors import Local2Error, ModelError, OverloadedError, StorageError
 from local2.language.statements import differ_in_one_value
 from local2.language.words import bare_words
-from local2.ledger.door import Ledger
 from local2.ledger.records import SOURCE_STRENGTH
 from local2.ledger.search import Place
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import ActiveFact, Actor, Change
 from local2.memory.changes import Changes
 from local2.memory.recall.tuning import FADING

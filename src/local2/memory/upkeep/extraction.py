@@ -18,7 +18,6 @@ import structlog
 
 from local2.keys import fold_topic
 from local2.language.statements import contains, forget_compared
-from local2.ledger.door import Ledger
 from local2.ledger.records import (
     EXTRACTED_FROM,
     OWN_ONLY,
@@ -30,6 +29,7 @@ from local2.ledger.records import (
     place_of_topic,
     source_class_of,
 )
+from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import ExtractedFact, FactRelation, MessageGroup
 from local2.memory.backlog import Job
 from local2.memory.changes import Changes

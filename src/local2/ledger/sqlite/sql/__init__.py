@@ -9,9 +9,17 @@ from local2.ledger.sqlite.database.schema import Schema
 _HERE = files(__name__)
 _SCHEMA = "schema.sql"
 _NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
+_NUMBER = re.compile(r"^-- number: (\d+)$", re.MULTILINE)
 
-SCHEMA = Schema(number=19, script=(_HERE / _SCHEMA).read_text(encoding="utf-8"))
-"""Numbers 1 to 18 were migrations: ledgers of those may hold what only these cleaned up."""
+
+def _schema() -> Schema:
+    script = (_HERE / _SCHEMA).read_text(encoding="utf-8")
+    (number,) = _NUMBER.findall(script)
+    return Schema(number=int(number), script=script)
+
+
+SCHEMA = _schema()
+"""The current schema; ledgers with another number are refused."""
 
 
 def statements() -> dict[str, str]:

@@ -1,4 +1,5 @@
--- The schema of a new ledger. Raise SCHEMA.number (__init__.py) with every change.
+-- number: 20
+-- The schema of a new ledger; every change raises its number. Numbers 1 to 18 were migrations.
 
 -- Every memory is a row of `record`: what it says, whose it is, who said it, and how it ages.
 CREATE TABLE record (
@@ -15,7 +16,6 @@ CREATE TABLE record (
     query_id      TEXT,
     event_time    TEXT    NOT NULL,            -- ISO 8601, UTC
     superseded_by TEXT,                        -- '': retired with nothing in its place
-    index_state   INTEGER NOT NULL DEFAULT 0,  -- not read
     scope         TEXT    NOT NULL DEFAULT 'session', -- session, user, agent, tenant
     label         TEXT,                        -- who said it, which tool, which document
     role          TEXT,                        -- of a message: user, assistant, …
@@ -23,10 +23,9 @@ CREATE TABLE record (
     memory_type   TEXT,
     durability    TEXT    NOT NULL DEFAULT 'standard',
     importance    REAL    NOT NULL DEFAULT 0.5,
-    unjudged      INTEGER NOT NULL DEFAULT 0,  -- not read
 
     -- One opaque word for whose record of which kind it is, and one for its session: full-text
-    -- search narrows itself by them. Retired records have none. (places.py makes the same words.)
+    -- search narrows itself by them. Retired records have none. (working_sets.py makes the same words.)
     place TEXT GENERATED ALWAYS AS (
         'p' || hex(tenant) || 'x' || hex(scope) || 'x' || hex(owner) || 'x' || hex(kind) || 'x'
     ) VIRTUAL,
@@ -302,10 +301,9 @@ CREATE TABLE tombstone (
 ) WITHOUT ROWID;
 CREATE INDEX tombstone_whose ON tombstone (tenant, whose);
 CREATE TABLE erasure (
-    key     BLOB    NOT NULL,                    -- of the tombstones' hashes
-    residue INTEGER NOT NULL                     -- not read
+    key BLOB NOT NULL                            -- of the tombstones' hashes
 );
-INSERT INTO erasure (key, residue) VALUES (randomblob(32), 0);
+INSERT INTO erasure (key) VALUES (randomblob(32));
 
 -- The daily runs of consolidation.
 CREATE TABLE consolidation (

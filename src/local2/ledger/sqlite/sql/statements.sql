@@ -1,14 +1,16 @@
 -- New records are staged in memory and added by one statement: before each statement that inserts
 -- records, FTS5 writes the words of the previous ones to its index.
--- name: staging
-CREATE TEMP TABLE IF NOT EXISTS new_record (
-    id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type, durability,
+-- part: staged
+id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type, durability,
     importance, content, metadata, agent, session_id, query_id, turn, stands_at, alias, pending,
     source_class, stated_by, summary, keywords, queries, confidence, event_time, score,
-    superseded_by, retired_at, retired_why, pairs, stored_at);
+    superseded_by, retired_at, retired_why, pairs, stored_at
+
+-- name: staging
+CREATE TEMP TABLE IF NOT EXISTS new_record ({staged});
 
 -- name: stage_record
-INSERT INTO temp.new_record
+INSERT INTO temp.new_record ({staged})
 VALUES (:id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :source_ref, :memory_type,
         :durability, :importance, :content, :metadata, :agent, :session_id, :query_id, :turn,
         :stands_at, :alias, :pending, :source_class, :stated_by, :summary, :keywords, :queries,
@@ -17,11 +19,7 @@ VALUES (:id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :sourc
 
 -- Records of a place that are added together get one revision, so a reader sees all or none of them.
 -- name: insert_records
-INSERT INTO record (tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref,
-                    memory_type, durability, importance, content, metadata, agent, session_id,
-                    query_id, turn, stands_at, alias, pending, source_class, stated_by, summary,
-                    keywords, queries, confidence, event_time, score, superseded_by, retired_at,
-                    retired_why, pairs, stored_at, revision)
+INSERT INTO record (tenant, {staged}, revision)
 SELECT :tenant, new_record.*,
        (SELECT 1 + ifnull(max(revision), 0) FROM record
         WHERE tenant = :tenant AND place = 'p' || hex(:tenant) || 'x' || hex(new_record.scope) || 'x'
