@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from calling import caller_named
 from local2.language.features import features
 from local2.ledger.columns import Columns
 from local2.ledger.door import Ledger
@@ -26,7 +27,6 @@ from local2.memory.recall.ranking import Draft, RankedRecord, Shares, rank
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.scopes import EQUAL_WEIGHTS, Reach, Weights
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.payloads import MemoryChange
 from local2.settings import MemorySettings
 
@@ -100,7 +100,7 @@ def ranked(
     }
     every = Matches(view=columns.whole(), **{**usual, **found})
     query = analyse(query_text, NOW)
-    reach = Reach(caller=Caller(tenant="default", user="richard"), weights=weights, places=())
+    reach = Reach(caller=caller_named("richard"), weights=weights, places=())
     draft = Draft(query, reach, NOW, feedback_weight, every)
 
     def details(wanted: DetailRequest) -> Details:
@@ -457,7 +457,7 @@ async def test_the_configured_weight_of_ratings_counts(memory: Memory, database:
 
     settings = MemorySettings(feedback_weight=0.5)
     weighing = Memory(Ledger(database, "default"), memory.vectors, settings, announce=announce)
-    richard = weighing.of(Caller(tenant="default", user="richard"))
+    richard = weighing.of(caller_named("richard"))
     await richard.intake.store_turn(Turn(query="?", answer="Osmium.", at=NOW, query_id="q1"))
     await richard.intake.store_rating("q1", -0.5)
 
