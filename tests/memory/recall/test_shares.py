@@ -517,12 +517,3 @@ def test_the_documented_components_equal_the_constants() -> None:
 
     assert documented.keys() == set(Shares.__struct_fields__)
     assert {share: documented_numbers(share) for share in documented} == documented
-    assert tuning.FADING.keys() == {"standard", "ephemeral"}
-    assert tuning.FADING["standard"][1] == 365, "a year"
-    assert tuning.HALF_SCORE == 1.2
-    text = " ".join(DOCS.read_text(encoding="utf-8").split())
-    assert "`score` is sum² / (sum² + 1.2²), from 0 to 1" in text
-    assert (
-        f"From the {tuning.SURE + 1}th place to the {tuning.SPREAD}th a conversation that "
-        f"has no place yet gains {tuning.NEW_SESSION}."
-    ) in text
