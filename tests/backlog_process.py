@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from calling import caller_named
 from ledgers import fact
 from local2.ledger.records import Record, TaskKind
 from local2.ledger.sqlite.backlog import TaskQueue
@@ -27,7 +28,7 @@ from local2.memory.extraction.items import Item, Passage
 from local2.memory.tenant import Memory, Models
 from local2.memory.upkeep.supersession import Judge, Verdict
 from local2.protocol.conversation import ConversationMessage
-from local2.protocol.envelope import DEFAULT_TENANT, Caller
+from local2.protocol.envelope import DEFAULT_TENANT
 from local2.protocol.payloads import MemoryChange
 from local2.protocol.vectors import (
     TenantOnly,
@@ -253,7 +254,7 @@ def arm(kind: TaskKind, step: str) -> None:
 
 async def send(memory: Memory, content: str) -> None:
     """Send a message as Richard, always in the same session."""
-    intake = memory.of(Caller(tenant="default", user="richard", agent="shell")).intake
+    intake = memory.of(caller_named("richard", agent="shell")).intake
     await intake.store_conversation([ConversationMessage(role="user", content=content)], "s1")
 
 

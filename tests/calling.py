@@ -7,7 +7,15 @@ from local2.client.tools import call_tool
 from local2.protocol.envelope import Caller
 from local2.protocol.payloads import Json, ToolResult
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
+
+def caller_named(
+    user: str | None, *, agent: str | None = None, session_id: str | None = None
+) -> Caller:
+    return Caller(tenant="default", user=user, agent=agent, session_id=session_id)
+
+
+RICHARD = caller_named("richard", agent="shell", session_id="s1")
+UNNAMED = Caller(tenant="default")
 
 
 async def ask(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> ToolResult:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, Literal
 
+from calling import caller_named
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
 from local2.errors import BusError
@@ -12,7 +13,7 @@ from local2.protocol.payloads import ToolResult
 from local2.settings import GeneratorSettings, MemorySettings, Settings
 from waiting import eventually
 
-CALLER = Caller(tenant="default", user="richard", agent="test", session_id="s1")
+CALLER = caller_named("richard", agent="test", session_id="s1")
 
 
 def settings_in(

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from calling import answer, ask, call
+from calling import UNNAMED, answer, ask, call, caller_named
 from factories import StartWorker
 from local2.bus.connection import connect
 from local2.bus.dead_letters import store_dead_letter
@@ -34,10 +34,10 @@ from waiting import eventually
 pytestmark = pytest.mark.usefixtures("worker_here")
 
 SESSION = "zqsession-of-richard"
-RICHARD = Caller(tenant="default", user="zqrichard", agent="zqagent", session_id=SESSION)
+RICHARD = caller_named("zqrichard", agent="zqagent", session_id=SESSION)
 LOGGED = ["zqagent"]
 """Names of calling programs, which the log may contain."""
-EVE = Caller(tenant="default", user="eve", agent="other", session_id="s-eve")
+EVE = caller_named("eve", agent="other", session_id="s-eve")
 
 
 class Markers:
@@ -279,7 +279,7 @@ async def test_a_request_without_exactly_one_selection_is_refused(stack: Stack, 
 
 
 async def test_forgetting_everything_needs_a_user(stack: Stack) -> None:
-    refused = await ask(stack.bus, "forget", {"everything": True}, Caller(tenant="default"))
+    refused = await ask(stack.bus, "forget", {"everything": True}, UNNAMED)
 
     assert refused.error is not None
     assert "user" in refused.error.message

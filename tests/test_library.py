@@ -10,18 +10,18 @@ import pytest
 import structlog
 
 import local2
+from calling import caller_named
 from local2.bus.connection import connect
 from local2.config_files import load_settings
 from local2.errors import FolderLockedError, NoRespondersError
 from local2.home import running_url
 from local2.memory.service import MemoryService
 from local2.protocol import subjects
-from local2.protocol.envelope import Caller
 from local2.stack.app import open_memory
 from waiting import eventually
 
 DOCS = Path(__file__).parents[1] / "docs" / "library.md"
-RICHARD = Caller(tenant="default", user="richard")
+RICHARD = caller_named("richard")
 PARIS = "Q: What is the capital of France?\nA: Paris."
 GOLD = "The chemical symbol of gold is Au."
 TEN = 10
@@ -79,7 +79,7 @@ async def test_memories_are_found_by_meaning_after_reopening(
         await eventually(lambda: is_found_by_meaning(memory.of(RICHARD)), within=30)
 
         assert await is_found_by_meaning(memory.of(RICHARD)) == [GOLD]
-        assert await is_found_by_meaning(memory.of(Caller(tenant="default", user="eve"))) == []
+        assert await is_found_by_meaning(memory.of(caller_named("eve"))) == []
 
 
 @pytest.mark.usefixtures("worker_here")

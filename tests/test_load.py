@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from blockbuster import BlockBuster, BlockingError, blockbuster_ctx
 
+from calling import caller_named
 from local2.bus.connection import connect
 from local2.client.tools import call_tool
 from local2.config_files import load_settings
 from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.sql import SCHEMA
-from local2.protocol.envelope import Caller
 from local2.protocol.payloads import Json
 from local2.stack.app import open_stack
 from stacks import in_step, settings_in
@@ -76,7 +76,7 @@ class Load:
             await asyncio.gather(*(self._caller(f"user{n}") for n in range(CALLERS)))
 
     async def _caller(self, user: str) -> None:
-        caller = Caller(tenant="default", user=user, agent="load", session_id=user)
+        caller = caller_named(user, agent="load", session_id=user)
         for number in self._calls:
             tool = TOOLS[number % len(TOOLS)]
             args = self._args(tool, user, number)

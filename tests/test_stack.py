@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from calling import caller_named
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.streams import publish_durably
 from local2.client.queries import QueryClient
@@ -23,7 +24,7 @@ from local2.errors import (
 from local2.home import running_url
 from local2.ledger.sqlite.database import SqlConnection
 from local2.protocol import subjects
-from local2.protocol.envelope import Caller, decode
+from local2.protocol.envelope import decode
 from local2.protocol.maintenance import MemoryStatus
 from local2.protocol.payloads import MemoryChange, ToolCallRecord, ToolResult
 from local2.settings import BusSettings, GeneratorSettings, Settings
@@ -88,7 +89,7 @@ async def test_a_saved_memory_is_found_by_meaning(client: Connection) -> None:
 async def test_an_ingested_conversation_is_recalled_by_meaning(
     client: Connection,
 ) -> None:
-    caller = Caller(tenant="default", user="ingesting", agent="test")
+    caller = caller_named("ingesting", agent="test")
     messages = [
         {"role": "user", "content": GOLD, "id": "D1:1", "timestamp": "2026-05-02T14:23:01Z"},
         {"role": "assistant", "content": TIDES, "id": "D1:2"},
@@ -116,7 +117,7 @@ async def test_a_tool_can_be_called_with_nothing_but_a_payload(client: Connectio
 async def test_results_of_a_tool_that_declares_them_unrecorded_are_not_recorded(
     stack: Stack, client: Connection
 ) -> None:
-    caller = Caller(tenant="default", user="measuring", agent="test", session_id="s1")
+    caller = caller_named("measuring", agent="test", session_id="s1")
     for tool, says in (("pulse", {"recorded": False}), ("scales", {})):
         await client.publish("tool.schema", json.dumps({"name": tool, **says}).encode())
     call = ToolCallRecord(name="pulse", content="Measured: 60 beats a minute.")
@@ -165,8 +166,7 @@ async def test_every_participant_can_be_discovered(client: Connection) -> None:
 async def test_a_conversation_is_remembered_in_another_session(client: Connection) -> None:
     async with QueryClient(client) as asking:
         first, second = (
-            Caller(tenant="default", user="anna", agent="shell", session_id=session)
-            for session in ("a1", "a2")
+            caller_named("anna", agent="shell", session_id=session) for session in ("a1", "a2")
         )
         await asking.ask("Remember that my favourite metal is osmium.", caller=first)
         recalled = await asking.ask("What is my favourite metal?", caller=second)

@@ -6,8 +6,9 @@ from typing import Any
 from local2.bus.connection import Connection, connect
 from local2.bus.dead_letters import next_letter
 from local2.bus.streams import turns_stream
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.protocol.maintenance import StoredLetter
+from stored import records
 from waiting import eventually
 
 GENERATION = "response.generation"
@@ -30,15 +31,8 @@ def turn(**payload: object) -> bytes:
     return json.dumps({**TURN, "payload": {**TURN["payload"], **payload}}).encode()
 
 
-async def rows(database: Database) -> list[dict[str, Any]]:
-    def read(connection: SqlConnection) -> list[dict[str, Any]]:
-        return [dict(row) for row in connection.execute("SELECT * FROM record ORDER BY row")]
-
-    return await database.read(read)
-
-
 async def episodes(database: Database) -> list[dict[str, Any]]:
-    return [row for row in await rows(database) if row["kind"] == "episode"]
+    return [row for row in await records(database) if row["kind"] == "episode"]
 
 
 async def in_stream(bus: Connection) -> int:

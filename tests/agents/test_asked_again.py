@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from calling import caller_named
 from indexed import indexed
 from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably
 from local2.client.tools import call_tool
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from turns import GENERATION, all_done, turn
 
 pytestmark = pytest.mark.usefixtures("memory_agent", "tools", "searchable", "either_size")
@@ -31,7 +31,7 @@ async def say(bus: Connection, memory: Memory, query: str, answer: str, session:
 
 
 async def call(bus: Connection, tool: str, session: str, **args: Any) -> Any:
-    caller = Caller(tenant="default", user="richard", agent="model", session_id=session)
+    caller = caller_named("richard", agent="model", session_id=session)
     return (await call_tool(bus, tool, args, caller=caller)).data
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 import pytest
 from msgspec.structs import replace
 
+from calling import caller_named
 from factories import Listen
 from local2.bus import participant
 from local2.bus.connection import Connection
@@ -62,7 +63,7 @@ async def agent(
 
 
 def eve(session: int) -> Caller:
-    return Caller(tenant="default", user="eve", agent="test", session_id=f"s{session}")
+    return caller_named("eve", agent="test", session_id=f"s{session}")
 
 
 async def publish(bus: Connection, text: str, caller: Caller) -> ToolResult:
@@ -83,9 +84,7 @@ async def test_260_hanging_queries_of_a_user_leave_the_model_to_others(
         assert (await publish(bus, f"hang {number}", eve(number))).ok
     await eventually(lambda: len(model.queries) == 2)
 
-    answer = await client.ask(
-        "Hello?", caller=Caller(tenant="default", user="ann", session_id="s1"), timeout=20
-    )
+    answer = await client.ask("Hello?", caller=caller_named("ann", session_id="s1"), timeout=20)
 
     assert answer.answer.startswith("To Hello?")
     assert model.queries == ["hang 0", "hang 1", "Hello?"]
@@ -144,6 +143,4 @@ async def test_queries_over_the_limit_of_waiting_ones_are_refused(
 
     with pytest.raises(OverloadedError):
         await client.ask("One more?", caller=eve(9), timeout=20)
-    assert (
-        await client.ask("Hello?", caller=Caller(tenant="default", user="ann"), timeout=20)
-    ).answer
+    assert (await client.ask("Hello?", caller=caller_named("ann"), timeout=20)).answer

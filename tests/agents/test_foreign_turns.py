@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from calling import UNNAMED
 from local2.agents.memory_agent import MemoryAgent
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.streams import publish_durably
@@ -15,9 +16,10 @@ from local2.errors import BusError
 from local2.ledger.sqlite.database import Database
 from local2.memory.tenant import Memory
 from local2.protocol import subjects
-from local2.protocol.envelope import Caller, decode, encode, seal
+from local2.protocol.envelope import decode, encode, seal
 from local2.protocol.payloads import Query, ToolResult
-from turns import GENERATION, TURN, all_done, episodes, letters, rows, turn
+from stored import records
+from turns import GENERATION, TURN, all_done, episodes, letters, turn
 from waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("memory_agent")
@@ -62,7 +64,7 @@ async def test_tool_results_of_other_forms_are_recorded(
     ]
     await publish(bus, turn(tool_calls=calls))
 
-    outputs = [row for row in await rows(database) if row["kind"] == "tool_output"]
+    outputs = [row for row in await records(database) if row["kind"] == "tool_output"]
     assert [(row["label"], row["content"], json.loads(row["metadata"])) for row in outputs] == [
         ("weigh", "1 g", {"args": {"of": "gold"}}),
         ("list", '["gold","lead"]', {}),
@@ -123,7 +125,7 @@ async def test_a_dead_letter_published_again_is_remembered_once_it_is_readable(
     await all_done(bus)
 
     assert [row["query_id"] for row in await episodes(database)] == ["q1"]
-    assert memory.of(Caller(tenant="default")) is not None
+    assert memory.of(UNNAMED) is not None
 
 
 @pytest.mark.parametrize("filling", ['"', "x", "é"])
@@ -185,8 +187,6 @@ async def test_a_client_receives_the_answer_of_another_generator(bus: Connection
 
     await bus.subscribe(subjects.QUERY_RECEIVED, answer)
     async with QueryClient(bus) as client:
-        generation = await client.ask(
-            "Symbol of gold?", caller=Caller(tenant="default"), timeout=10
-        )
+        generation = await client.ask("Symbol of gold?", caller=UNNAMED, timeout=10)
 
     assert (generation.answer, [call.name for call in generation.tool_calls]) == ("Au.", ["weigh"])

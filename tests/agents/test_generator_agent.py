@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from calling import RICHARD
+from calling import RICHARD, caller_named
 from factories import Listen, StartGenerator
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.streams import ensure_streams
@@ -295,7 +295,7 @@ async def test_each_session_has_its_own_history(
 ) -> None:
     await start(tools=0)
     for text, session in (("one", "s1"), ("two", "s1"), ("three", "s2"), ("four", "s1")):
-        await client.ask(text, caller=Caller(tenant="default", session_id=session))
+        await client.ask(text, caller=caller_named(None, session_id=session))
 
     texts = [
         [m["content"] for m in messages if m["role"] != "system"]
@@ -315,9 +315,7 @@ async def test_two_users_sessions_with_the_same_id_are_separate(
 ) -> None:
     await start(tools=0)
     await client.ask("My pin is 4714.", caller=RICHARD)
-    await client.ask(
-        "What is my pin?", caller=Caller(tenant="default", user="eve", session_id="s1")
-    )
+    await client.ask("What is my pin?", caller=caller_named("eve", session_id="s1"))
 
     assert [m["content"] for m in message_lists(ollama)[-1][1:]] == ["What is my pin?"]
 
@@ -344,7 +342,7 @@ async def test_turns_of_one_session_run_in_order_and_other_sessions_do_not_wait(
     await eventually(lambda: len(message_lists(ollama)) == 1)
     second = asyncio.create_task(client.ask("second", caller=RICHARD))
 
-    other = await client.ask("other", caller=Caller(tenant="default", session_id="s2"))
+    other = await client.ask("other", caller=caller_named(None, session_id="s2"))
 
     assert other.answer == "Understood."
     assert not second.done()
@@ -390,11 +388,8 @@ async def test_tools_act_for_the_user_of_the_query(
 
     await client.ask("I am Richard.", caller=RICHARD)
 
-    assert (
-        await memory.of(Caller(tenant="default", user="richard")).recall_topic("user.name")
-        == "Richard"
-    )
-    assert await memory.of(Caller(tenant="default", user="eve")).recall_topic("user.name") is None
+    assert await memory.of(caller_named("richard")).recall_topic("user.name") == "Richard"
+    assert await memory.of(caller_named("eve")).recall_topic("user.name") is None
     (version,) = await memory.ledger.facts.history("user", "richard", "user.name")
     assert (version.agent, version.session_id) == ("generator_agent", "s1")
 
@@ -477,7 +472,7 @@ async def test_without_a_model_the_rules_remember_and_recall(
         saved = await client.ask("Remember that my preferred language is Elixir.", caller=RICHARD)
         recalled = await client.ask(
             "What language do I prefer?",
-            caller=Caller(tenant="default", user="richard", session_id="s2"),
+            caller=caller_named("richard", session_id="s2"),
         )
 
     assert [call.name for call in saved.tool_calls] == ["save_topic"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from calling import UNNAMED
 from factories import StartWorker
 from indexed import indexed
 from local2.agents import health as status_of
@@ -15,7 +16,7 @@ from local2.bus.connection import BusMessage, Connection
 from local2.bus.identity import signed
 from local2.memory import backlog
 from local2.memory.tenant import Memories, Memory
-from local2.protocol.envelope import Caller, utc_now
+from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import MemoryStatus, TasksSetAside
 from local2.protocol.vectors import VectorItem
 from local2.vectors.embedder import FloatMatrix
@@ -37,7 +38,7 @@ async def test_without_a_worker_the_status_names_the_waiting_records_and_the_pro
     bus: Connection, memory: Memory
 ) -> None:
     before = utc_now()
-    await memory.of(Caller(tenant="default")).write_episodic("The symbol of gold is Au.")
+    await memory.of(UNNAMED).write_episodic("The symbol of gold is Au.")
 
     now = await status(bus)
 
@@ -61,7 +62,7 @@ async def test_a_worker_that_hangs_does_not_block_the_status(
 
     monkeypatch.setattr(status_of, "WORKER_PATIENCE", 0.1)
     await bus.subscribe("vector.status", hang)
-    await memory.of(Caller(tenant="default")).write_episodic("The symbol of gold is Au.")
+    await memory.of(UNNAMED).write_episodic("The symbol of gold is Au.")
 
     now = await status(bus)
 
@@ -72,7 +73,7 @@ async def test_a_worker_that_hangs_does_not_block_the_status(
 async def test_without_a_worker_a_reindex_names_the_problem_and_loses_nothing(
     bus: Connection, memory: Memory, start_worker: StartWorker
 ) -> None:
-    await memory.of(Caller(tenant="default")).write_episodic("The symbol of gold is Au.")
+    await memory.of(UNNAMED).write_episodic("The symbol of gold is Au.")
 
     refused = await status(bus, reindex=True)
 
@@ -85,7 +86,7 @@ async def test_a_new_worker_is_noticed_at_once(
     bus: Connection, memory: Memory, start_worker: StartWorker
 ) -> None:
     for n in range(20):
-        await memory.of(Caller(tenant="default")).write_episodic(f"Note {n}.")
+        await memory.of(UNNAMED).write_episodic(f"Note {n}.")
     await start_worker()
     await indexed(memory)
 
@@ -97,10 +98,7 @@ async def test_a_new_worker_is_noticed_at_once(
 async def test_a_reindex_removes_vectors_without_a_record(
     bus: Connection, searchable: Memory
 ) -> None:
-    ids = {
-        await searchable.of(Caller(tenant="default")).write_episodic(f"Note {n}.")
-        for n in range(20)
-    }
+    ids = {await searchable.of(UNNAMED).write_episodic(f"Note {n}.") for n in range(20)}
     await indexed(searchable)
     unknown = VectorItem(id="stranger", text="A record that the ledger never had.")
     await searchable.vectors.upsert([unknown], tenant="default")
@@ -128,7 +126,7 @@ async def test_a_record_that_the_embedder_fails_on_is_set_aside_and_the_others_i
     monkeypatch.setattr(backlog, "FIRST_RETRY", timedelta(0))
     monkeypatch.setattr(embedder, "embed_documents", fail_on_note_7)
     for n in range(20):
-        await memory.of(Caller(tenant="default")).write_episodic(f"Note {n}.")
+        await memory.of(UNNAMED).write_episodic(f"Note {n}.")
     await start_worker()
 
     async def is_set_aside() -> bool:
@@ -140,7 +138,7 @@ async def test_a_record_that_the_embedder_fails_on_is_set_aside_and_the_others_i
     assert (now.indexed, now.in_index, now.waiting, now.problem) == (19, 19, 0, None)
     failed = "The vector_worker failed: RuntimeError; its log says where."
     assert now.set_aside == [TasksSetAside(kind="index", aside=1, errors=[failed])]
-    found = await memory.of(Caller(tenant="default")).search_episodic("Note 7.")
+    found = await memory.of(UNNAMED).search_episodic("Note 7.")
     assert found.hits[0].content == "Note 7.", "full-text search still finds it"
 
     monkeypatch.setattr(embedder, "embed_documents", embed)
@@ -165,7 +163,7 @@ async def test_a_malformed_announcement_of_a_worker_is_logged_in_one_line(
     assert {line["event"] for line in logged} == {"message_failed"}
     assert not [line for line in logged if "exception" in line or len(str(line)) > 500]
     await start_worker()
-    await memory.of(Caller(tenant="default")).write_episodic("The symbol of gold is Au.")
+    await memory.of(UNNAMED).write_episodic("The symbol of gold is Au.")
     await indexed(memory)
 
 

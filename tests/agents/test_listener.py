@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from calling import RICHARD
+from calling import RICHARD, caller_named
 from factories import ConnectBus, StartGenerator
 from local2.bus.connection import Connection, has_other_subscribers
 from local2.bus.streams import publish_durably
@@ -15,13 +15,14 @@ from local2.client.tools import call_tool
 from local2.errors import NoRespondersError
 from local2.ledger.sqlite.database import Database
 from local2.memory.tenant import Memories, Memory
-from local2.protocol.envelope import Caller, decode
+from local2.protocol.envelope import decode
 from local2.protocol.payloads import ToolResult
 from local2.tools.catalog import memory_tools
 from note_tool import Notes
 from recalling import recall
 from stand_ins.ollama_server import OllamaStandIn, Reply
-from turns import GENERATION, all_done, rows, turn
+from stored import records
+from turns import GENERATION, all_done, turn
 from waiting import eventually
 
 QUESTION = "What is the symbol of gold?"
@@ -32,25 +33,25 @@ pytestmark = pytest.mark.usefixtures("listener", "memory_agent")
 
 async def publish_query(bus: Connection, database: Database, **message: Any) -> None:
     """Publish a query, and wait until one more record is stored."""
-    before = len(await rows(database))
+    before = len(await records(database))
     await bus.publish("query.received", json.dumps(message).encode())
     await eventually(lambda: _has(database, before + 1))
 
 
 async def publish_result(bus: Connection, database: Database, tool: str, **message: Any) -> None:
     """Publish a tool's result, and wait until one more record is stored."""
-    before = len(await rows(database))
+    before = len(await records(database))
     await bus.publish(f"tool.result.{tool}", json.dumps(message).encode())
     await eventually(lambda: _has(database, before + 1))
 
 
 async def _has(database: Database, count: int) -> bool:
-    return len(await rows(database)) == count
+    return len(await records(database)) == count
 
 
 async def stored(database: Database) -> list[tuple[Any, ...]]:
     columns = ("kind", "role", "content", "session_id", "query_id")
-    return [tuple(row[name] for name in columns) for row in await rows(database)]
+    return [tuple(row[name] for name in columns) for row in await records(database)]
 
 
 async def test_a_question_is_remembered_when_it_is_received(
@@ -92,7 +93,7 @@ async def test_a_turn_does_not_repeat_a_question_already_received(
         ("chat_message", "user"),
         ("episode", None),
     ]
-    (question,) = [one for one in await rows(database) if one["role"] == "user"]
+    (question,) = [one for one in await records(database) if one["role"] == "user"]
     assert (question["session_id"], question["query_id"], question["pending"]) == ("s1", "q1", 0)
     assert "unnamed" not in json.loads(question["metadata"])
 
@@ -117,7 +118,7 @@ async def test_a_question_belongs_to_the_user_who_asked_it(
     await publish_durably(bus, GENERATION, turn(query=QUESTION, query_id="q9", tool_calls=[]))
     await all_done(bus)
 
-    owners = [row["owner"] for row in await rows(database) if row["role"] == "user"]
+    owners = [row["owner"] for row in await records(database) if row["role"] == "user"]
     assert owners == ["eve", "richard"]
 
 
@@ -177,7 +178,7 @@ async def test_an_unreadable_question_that_no_generator_answers_is_refused(
     answer = await bus.request("query.received", b"{}", timeout=5)
 
     assert decode(answer.data, ToolResult).payload.ok is False
-    assert await rows(database) == []
+    assert await records(database) == []
 
 
 async def test_a_result_is_remembered_when_the_tool_returns(
@@ -190,7 +191,7 @@ async def test_a_result_is_remembered_when_the_tool_returns(
         assert result_.ok, result_.content
         await eventually(lambda: _has(database, 1))
 
-    (row,) = await rows(database)
+    (row,) = await records(database)
     assert (row["kind"], row["label"], row["content"]) == ("tool_output", "note", notes.answer)
     assert (row["owner"], row["session_id"], row["agent"]) == ("richard", "s1", "note")
     assert await recall(memory.of(RICHARD), "scales", kinds=("tool_output",)) == [notes.answer]
@@ -210,7 +211,7 @@ async def test_results_of_every_form_are_stored(
 ) -> None:
     await publish_result(bus, database, "weigh", user="richard", session_id="s1", **message)
 
-    (row,) = await rows(database)
+    (row,) = await records(database)
     assert row["content"] == "19.3 g"
     assert json.loads(row["metadata"]).get("args") == message["payload"].get("args")
 
@@ -219,7 +220,7 @@ async def test_a_structured_result_is_stored_as_json(bus: Connection, database: 
     weight = {"content": {"gold": 19.3}}
     await publish_result(bus, database, "weigh", user="richard", session_id="s1", payload=weight)
 
-    assert [row["content"] for row in await rows(database)] == ['{"gold":19.3}']
+    assert [row["content"] for row in await records(database)] == ['{"gold":19.3}']
 
 
 async def test_blank_results_and_those_without_a_session_or_of_the_memory_are_ignored(
@@ -238,7 +239,7 @@ async def test_blank_results_and_those_without_a_session_or_of_the_memory_are_ig
         bus, database, "recall", session_id="s1", payload={"content": "Not the memory"}
     )
 
-    assert [row["content"] for row in await rows(database)] == ["Not the memory"]
+    assert [row["content"] for row in await records(database)] == ["Not the memory"]
 
 
 async def test_a_turn_does_not_repeat_a_result_already_received_but_adds_its_call(
@@ -256,7 +257,7 @@ async def test_a_turn_does_not_repeat_a_result_already_received_but_adds_its_cal
         await publish_durably(bus, GENERATION, turn(tool_calls=calls))
         await all_done(bus)
 
-    results = [row for row in await rows(database) if row["kind"] == "tool_output"]
+    results = [row for row in await records(database) if row["kind"] == "tool_output"]
     assert [row["source_ref"] for row in results] == ["c0", "c1", "c2"]
     assert {row["query_id"] for row in results} == {"q1"}
     assert [json.loads(row["metadata"])["args"]["n"] for row in results] == [0, 1, 2]
@@ -285,7 +286,7 @@ async def test_a_long_result_that_the_turn_shortens_is_stored_once(
         await publish_durably(bus, GENERATION, turn(tool_calls=calls))
         await all_done(bus)
 
-    (row,) = [row for row in await rows(database) if row["kind"] == "tool_output"]
+    (row,) = [row for row in await records(database) if row["kind"] == "tool_output"]
     assert (row["source_ref"], row["pending"]) == ("c1", 0)
 
 
@@ -300,7 +301,7 @@ async def test_a_result_received_after_its_turn_is_not_stored_again(
     await bus.publish("tool.result.weigh", late)
     await publish_result(bus, database, "weigh", **envelope, payload={"content": "20 g"})
 
-    contents = [row["content"] for row in await rows(database) if row["kind"] == "tool_output"]
+    contents = [row["content"] for row in await records(database) if row["kind"] == "tool_output"]
     assert contents == ["19.3 g", "20 g"]
 
 
@@ -342,7 +343,7 @@ async def test_the_question_being_answered_is_neither_recalled_nor_repeated_in_t
     assert generation.tool_calls[0].content.splitlines()[0] == "No memories found."
     messages = ollama.bodies("/api/chat")[0]["messages"]
     assert [m["content"] for m in messages if m["role"] == "user"] == [QUESTION]
-    assert (await rows(database))[0]["content"] == QUESTION
+    assert (await records(database))[0]["content"] == QUESTION
 
 
 @pytest.mark.usefixtures("tools")
@@ -354,7 +355,7 @@ async def test_the_generator_and_the_memory_give_a_query_the_same_id(
     await bus.publish("query.received", json.dumps(query).encode())
     await eventually(lambda: _has(database, 3))
 
-    assert {row["query_id"] for row in await rows(database)} == {"e1"}
+    assert {row["query_id"] for row in await records(database)} == {"e1"}
 
 
 @pytest.mark.usefixtures("tools")
@@ -434,7 +435,7 @@ async def test_results_that_no_turn_reports_are_loaded_up_to_the_limit(
     tool = next(tool for tool in memory_tools(Memories(memory)) if tool.name == "load_session")
     async with ToolHost(bus, tool):
         loaded = await call_tool(
-            bus, tool.name, {"limit": 5}, caller=Caller(tenant="default", session_id="s1")
+            bus, tool.name, {"limit": 5}, caller=caller_named(None, session_id="s1")
         )
 
     request, *answers = loaded.data["messages"]

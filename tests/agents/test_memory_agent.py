@@ -6,20 +6,22 @@ from typing import Any
 
 import pytest
 
+from calling import UNNAMED
 from factories import Listen
 from local2.bus import streams
 from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably
 from local2.client.maintenance import publish_again
 from local2.errors import StorageError
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.memory.intake.conversations import Turn
 from local2.memory.intake.intake import Intake
 from local2.memory.tenant import Memories, Memory
-from local2.protocol.envelope import Caller, decode
+from local2.protocol.envelope import decode
 from local2.protocol.payloads import DeadLetter
 from remembering import remembering
-from turns import GENERATION, TURN, all_done, episodes, letters, rows, turn
+from stored import records, select
+from turns import GENERATION, TURN, all_done, episodes, letters, turn
 from waiting import eventually
 
 
@@ -108,7 +110,7 @@ async def test_the_question_and_results_of_a_failed_turn_are_remembered(
         await publish_durably(bus, GENERATION, failed)
     await all_done(bus)
 
-    stored = [(row["kind"], row["content"]) for row in await rows(database)]
+    stored = [(row["kind"], row["content"]) for row in await records(database)]
     question = TURN["payload"]["query"]
     assert stored == [("chat_message", question), ("tool_output", "19.3 g")]
 
@@ -171,11 +173,8 @@ async def test_feedback_is_stored_with_its_query(bus: Connection, database: Data
     await publish_durably(bus, "response.feedback", json.dumps(message).encode())
     await all_done(bus)
 
-    def read(connection: SqlConnection) -> list[tuple[object, ...]]:
-        found = connection.execute("SELECT tenant, query_id, score, comment FROM feedback")
-        return [tuple(row) for row in found]
-
-    assert await database.read(read) == [("default", "q1", -0.5, "No.")]
+    stored = await select(database, "SELECT tenant, query_id, score, comment FROM feedback")
+    assert stored == [("default", "q1", -0.5, "No.")]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +211,7 @@ async def test_storing_a_turn_is_retried_after_a_ledger_failure(
     await all_done(bus)
 
     assert len(await episodes(database)) == 1
-    assert memory.of(Caller(tenant="default")) is not None
+    assert memory.of(UNNAMED) is not None
 
 
 async def test_a_turn_that_times_out_every_time_becomes_a_dead_letter(
@@ -263,7 +262,7 @@ async def test_turns_wait_in_the_stream_while_no_agent_runs(
     await asyncio.gather(
         *(publish_durably(bus, GENERATION, turn(query_id=f"q{n}")) for n in range(50))
     )
-    assert await rows(database) == []
+    assert await records(database) == []
 
     async with remembering(bus, Memories(memory)):
         await all_done(bus)

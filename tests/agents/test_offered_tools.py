@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from calling import RICHARD
+from calling import RICHARD, caller_named
 from factories import ConnectBus, StartGenerator
 from local2.bus.connection import Connection, connect
 from local2.bus.tool_host import ToolHost
 from local2.client.queries import QueryClient
 from local2.generator.agent import GeneratorAgent
 from local2.memory.tenant import Memories, Memory
-from local2.protocol.envelope import Caller
 from local2.tools.catalog import TOOLS, memory_tools
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
@@ -143,11 +142,7 @@ async def test_a_users_recently_used_tools_are_offered_before_others(
     await announce(theirs, "last")
     await knows_tools(agent, 4)
 
-    await client.ask(
-        "And now?", caller=Caller(tenant="default", user="richard", agent="shell", session_id="s2")
-    )
+    await client.ask("And now?", caller=caller_named("richard", agent="shell", session_id="s2"))
     assert offered(ollama) == ["first", "last", "used"]
-    await client.ask(
-        "And now?", caller=Caller(tenant="default", user="eve", agent="shell", session_id="s1")
-    )
+    await client.ask("And now?", caller=caller_named("eve", agent="shell", session_id="s1"))
     assert offered(ollama) == ["first", "last", "second"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from calling import RICHARD
+from calling import RICHARD, caller_named
 from factories import Listen, StartGenerator
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.tool_host import ToolHost
@@ -154,7 +154,7 @@ async def test_notes_and_important_memories_are_in_every_prompt(
 async def test_another_users_notes_are_in_no_prompt(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
-    eve = Caller(tenant="default", user="eve", agent="shell", session_id="s1")
+    eve = caller_named("eve", agent="shell", session_id="s1")
     await memory.of(eve).sessions.note("Eve's secret.", "planner")
     await start(tools=1)
     await client.ask("Hello", caller=RICHARD)
@@ -277,7 +277,7 @@ async def test_a_cleared_session_starts_empty_and_the_reset_is_announced(
     resets = await listen("session.reset")
     await start(tools=1)
     await client.ask("My pin is 4714.", caller=RICHARD)
-    eve = Caller(tenant="default", user="eve", agent="shell", session_id="s1")
+    eve = caller_named("eve", agent="shell", session_id="s1")
     await client.ask("My pin is 1111.", caller=eve)
 
     assert (await clear(bus, RICHARD)).ok
@@ -297,7 +297,7 @@ async def test_clearing_without_a_session_is_refused(
 ) -> None:
     await start(tools=0)
 
-    refused = await clear(bus, Caller(tenant="default", user="richard"))
+    refused = await clear(bus, caller_named("richard"))
 
     assert refused.error is not None
     assert refused.error.code == "invalid_arguments"
@@ -392,10 +392,10 @@ async def test_a_session_in_use_is_not_evicted_by_others(
     first = asyncio.create_task(client.ask("first", caller=RICHARD))
     await eventually(lambda: ollama.bodies("/api/chat"))
     for number in range(3):
-        await client.ask("other", caller=Caller(tenant="default", session_id=f"other {number}"))
+        await client.ask("other", caller=caller_named(None, session_id=f"other {number}"))
 
     second = asyncio.create_task(client.ask("second", caller=RICHARD))
-    await client.ask("other", caller=Caller(tenant="default", session_id="other"))
+    await client.ask("other", caller=caller_named(None, session_id="other"))
     may_finish.set()
     await asyncio.gather(first, second)
 
@@ -409,9 +409,7 @@ async def test_the_least_recently_used_sessions_are_evicted(
     agent = await start(tools=0)
 
     for number in range(5):
-        await client.ask(
-            "Hello", caller=Caller(tenant="default", user="richard", session_id=str(number))
-        )
+        await client.ask("Hello", caller=caller_named("richard", session_id=str(number)))
 
     await eventually(lambda: set(agent._sessions) == {("richard", "3"), ("richard", "4")})
 

@@ -1,25 +1,24 @@
 """A user's top memories are in every prompt, framed as data, and in no other user's."""
 
 import json
-from functools import partial
 from typing import Any
 
 import pytest
 
-from calling import RICHARD, answer, call
+from calling import RICHARD, answer, call, caller_named
 from factories import StartGenerator
-from local2.agents.listener import Listener
 from local2.bus.connection import BusMessage, Connection
 from local2.client.queries import QueryClient
 from local2.ledger.records import Fact
-from local2.ledger.sqlite.database import SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import MemoryType
 from stand_ins.ollama_server import OllamaStandIn, Reply
+from stored import change, records
 from waiting import eventually
 
-EVE = Caller(tenant="default", user="eve", agent="robot", session_id="s1")
+EVE = caller_named("eve", agent="robot", session_id="s1")
 
 
 async def store_fact(memory: Memory, content: str, caller: Caller = RICHARD, **fields: Any) -> str:
@@ -147,23 +146,19 @@ async def test_a_turn_continues_without_top_memories(
     assert "pre-seeded-memories" not in system_message(ollama)
 
 
-def _execute(statement: str, values: tuple[str, ...], connection: SqlConnection) -> int:
-    return connection.execute(statement, values).rowcount
-
-
-async def test_facts_from_answers_and_tools_name_their_source(
-    tools: Memory,
-    bus: Connection,
-    start: StartGenerator,
-    client: QueryClient,
-    ollama: OllamaStandIn,
-) -> None:
-    """Such facts were extracted from what an assistant or a tool said."""
-    update = "UPDATE record SET source_class = ? WHERE id = ?"
+@pytest.fixture
+async def extracted(tools: Memory, database: Database) -> None:
+    """Facts as they are extracted from what an assistant or a tool said."""
     for source_class in ("answered", "observed"):
-        values = (source_class, await store_fact(tools, f"It was {source_class}."))
-        await tools.ledger._database.write(partial(_execute, update, values))
+        fact = await store_fact(tools, f"It was {source_class}.")
+        update = "UPDATE record SET source_class = ? WHERE id = ?"
+        await change(database, update, source_class, fact)
 
+
+@pytest.mark.usefixtures("extracted")
+async def test_facts_from_answers_and_tools_name_their_source(
+    bus: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+) -> None:
     await start()
     await client.ask("Hello", caller=RICHARD)
 
@@ -176,10 +171,10 @@ async def test_facts_from_answers_and_tools_name_their_source(
     assert (await answer(bus, "load_session", {})).content.endswith("[said by an assistant]")
 
 
+@pytest.mark.usefixtures("listener")
 async def test_the_section_is_never_recorded(
-    bus: Connection, tools: Memory, listener: Listener, start: StartGenerator, client: QueryClient
+    bus: Connection, tools: Memory, database: Database, start: StartGenerator, client: QueryClient
 ) -> None:
-    assert listener
     await store_fact(tools, "Richard is diabetic.")
     await answer(bus, "top_memories", {})
     await start()
@@ -189,9 +184,7 @@ async def test_the_section_is_never_recorded(
         return (await tools.ledger.counts()).records == 4
 
     await eventually(stored)  # the fact, the question, the answer, and the turn's episode
-    content = "SELECT count(*) FROM record WHERE content LIKE '%pre-seeded%'"
-    (count,) = await tools.ledger._database.read(lambda c: c.execute(content).fetchone())
-    assert count == 0
+    assert not [row for row in await records(database) if "pre-seeded" in row["content"]]
 
 
 @pytest.mark.parametrize("memory_type", ["fact", "preference"])

@@ -5,15 +5,17 @@ from typing import Any
 
 import pytest
 
+from calling import caller_named
 from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably
 from local2.client.tools import call_tool
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.protocol.envelope import Caller
 from local2.protocol.payloads import ToolResult
-from turns import GENERATION, all_done, rows, turn
+from stored import records, select
+from turns import GENERATION, all_done, turn
 
-LATER = Caller(tenant="default", user="richard", session_id="s2")
+LATER = caller_named("richard", session_id="s2")
 QUESTION = "What language do I prefer?"
 
 
@@ -31,23 +33,19 @@ async def publish_answer(
 
 async def sources(database: Database) -> dict[str, set[str]]:
     """Return the ids that the later turn's records derive from, by role or kind."""
-
-    def read(connection: SqlConnection) -> list[dict[str, Any]]:
-        statement = (
-            "SELECT record.kind, record.role, relation.target FROM relation "
-            "JOIN record ON record.id = relation.source WHERE relation.type = 'derived_from'"
-        )
-        return [dict(row) for row in connection.execute(statement)]
-
     found: dict[str, set[str]] = {}
-    for row in await database.read(read):
-        found.setdefault(row["role"] or row["kind"], set()).add(row["target"])
+    for role_or_kind, target in await select(
+        database,
+        "SELECT coalesce(record.role, record.kind), relation.target FROM relation "
+        "JOIN record ON record.id = relation.source WHERE relation.type = 'derived_from'",
+    ):
+        found.setdefault(role_or_kind, set()).add(target)
     return found
 
 
 async def metadata_by_role(database: Database) -> dict[str, dict[str, Any]]:
     """Return the metadata of the later turn's records, by role or kind."""
-    found = {row["role"] or row["kind"]: row for row in await rows(database)}
+    found = {row["role"] or row["kind"]: row for row in await records(database)}
     return {name: json.loads(row["metadata"]) for name, row in found.items()}
 
 
@@ -61,7 +59,7 @@ async def test_an_answer_from_a_fact_is_stored_unchanged_with_its_source(
     reported = [{"name": "recall_topic", "content": shown.content}]
     await publish_answer(bus, f"I know: {shown.content}.", tool_calls=reported)
 
-    (answer,) = [row for row in await rows(database) if row["role"] == "assistant"]
+    (answer,) = [row for row in await records(database) if row["role"] == "assistant"]
     assert answer["content"] == "I know: [Memory: user.language] Elixir."
     fact = saved.data["id"]
     assert await sources(database) == {"episode": {fact}, "user": {fact}, "assistant": {fact}}
@@ -117,7 +115,7 @@ async def test_another_users_or_sessions_results_are_no_source(
     bus: Connection, database: Database
 ) -> None:
     for user, session in (("eve", "s2"), ("richard", "s3")):
-        caller = Caller(tenant="default", user=user, session_id=session)
+        caller = caller_named(user, session_id=session)
         await call(bus, "save_topic", caller, topic="user.language", content="Elixir")
         await call(bus, "recall_topic", caller, topic="user.language")
 
@@ -133,12 +131,12 @@ async def test_an_echo_of_an_echo_derives_from_the_original_statement(
     first = turn(query="I prefer the language Elixir.", answer="Noted.", session_id="s1")
     await publish_durably(bus, GENERATION, first)
     await all_done(bus)
-    (statement_id,) = [row["id"] for row in await rows(database) if row["role"] == "user"]
+    (statement_id,) = [row["id"] for row in await records(database) if row["role"] == "user"]
     await call(bus, "search_memory", query="language")
     await publish_answer(bus, "You prefer Elixir.", query_id="q2")
-    (echo,) = [row for row in await rows(database) if row["content"] == "You prefer Elixir."]
+    (echo,) = [row for row in await records(database) if row["content"] == "You prefer Elixir."]
 
-    again = Caller(tenant="default", user="richard", session_id="s4")
+    again = caller_named("richard", session_id="s4")
     await call(bus, "memory_history", again, topic_or_id=echo["id"])
     await publish_answer(bus, "It is Elixir.", session_id="s4", query_id="q4")
 
@@ -165,7 +163,7 @@ async def test_sources_shown_without_a_session_are_recognised(
     bus: Connection, database: Database, reported: list[str]
 ) -> None:
     saved = await call(bus, "save_topic", topic="user.language", content="Elixir")
-    await call(bus, "recall", caller=Caller(tenant="default", user="richard"), query=QUESTION)
+    await call(bus, "recall", caller=caller_named("richard"), query=QUESTION)
 
     await publish_answer(bus, "You prefer Elixir.", tool_calls=reported)
 

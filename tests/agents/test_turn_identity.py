@@ -10,10 +10,11 @@ from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably
 from local2.client.tools import call_tool
 from local2.generator.publication import TurnPublisher
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.protocol.envelope import Caller
 from local2.protocol.payloads import Generation, MemoryChange
-from turns import GENERATION, all_done, episodes, rows
+from stored import records
+from turns import GENERATION, all_done, episodes
 
 pytestmark = pytest.mark.usefixtures("memory_agent", "tools")
 
@@ -84,12 +85,12 @@ async def test_publishing_the_same_turn_again_changes_nothing(
 ) -> None:
     again = turn("Which metal?", "Osmium.", 1, tool_calls=[WEIGH_CALL])
     await publish(bus, again)
-    stored, announcements = await rows(database), len(announced)
+    stored, announcements = await records(database), len(announced)
 
     later = turn("Which metal?", "Osmium.", 9, tool_calls=[WEIGH_CALL])
     await publish(bus, again, later)
 
-    assert await rows(database) == stored
+    assert await records(database) == stored
     assert len(stored) == announcements == 4
 
 
@@ -148,7 +149,7 @@ async def test_a_revised_answer_replaces_the_older_one(
     ]
     replaced = [change for subject, change in announced if subject == "memory.superseded"]
     assert [change.kind for change in replaced] == ["episode", "chat_message"]
-    assert len(await rows(database)) == 4 + 3 + 2
+    assert len(await records(database)) == 4 + 3 + 2
 
 
 @pytest.mark.parametrize("at", [None, 1])
@@ -253,20 +254,16 @@ async def test_a_rating_applies_to_the_answer_that_was_current_at_its_time(bus: 
 async def test_a_rating_applies_to_its_whole_turn_and_to_no_revision(
     bus: Connection, database: Database
 ) -> None:
-    def scores(connection: SqlConnection) -> dict[str, float | None]:
-        episode_ratings = connection.execute(
-            "SELECT role, score FROM record WHERE superseded_by IS NULL"
-        )
-        return {role or "episode": score for role, score in episode_ratings}
+    async def scores() -> dict[str, float | None]:
+        stored = [row for row in await records(database) if row["superseded_by"] is None]
+        return {row["role"] or "episode": row["score"] for row in stored}
 
     await publish(bus, turn("Which metal?", "Iridium.", 1, tool_calls=[WEIGH_CALL]))
     await publish_rating(bus, 0.5, at=2)
-    assert await database.read(scores) == dict.fromkeys(
-        ("episode", "user", "tool", "assistant"), 0.5
-    )
+    assert await scores() == dict.fromkeys(("episode", "user", "tool", "assistant"), 0.5)
 
     await publish(bus, turn("Which metal?", "Osmium.", 3))
-    assert set((await database.read(scores)).values()) == {None}
+    assert set((await scores()).values()) == {None}
 
 
 async def test_a_rating_applies_to_the_newest_turn_of_the_query_id_at_its_time(

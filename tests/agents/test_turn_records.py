@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
+from calling import caller_named
 from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably
 from local2.ledger.sqlite.database import Database
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.memories import Scope
 from local2.protocol.payloads import MemoryChange
-from turns import GENERATION, all_done, rows, turn
+from stored import records
+from turns import GENERATION, all_done, turn
 
 RECALL = "[Memory: user.language_preference] Elixir"
 
@@ -34,7 +35,7 @@ async def test_messages_and_tool_results_are_stored_once_beside_the_episode(
         await publish_durably(bus, GENERATION, turn(tool_calls=CALLS))
     await all_done(bus)
 
-    _, *other_rows = await rows(database)
+    _, *other_rows = await records(database)
     stored = [(row["kind"], row["role"], row["label"], row["content"]) for row in other_rows]
     assert stored == [
         ("chat_message", "user", None, "What is the symbol of gold?"),
@@ -64,7 +65,7 @@ async def test_every_record_of_a_turn_is_announced_once(
         await publish_durably(bus, GENERATION, turn(tool_calls=CALLS))
     await all_done(bus)
 
-    stored = [MemoryChange(id=row["id"], kind=row["kind"]) for row in await rows(database)]
+    stored = [MemoryChange(id=row["id"], kind=row["kind"]) for row in await records(database)]
     assert len(stored) == 7
     assert announced == [("memory.saved", change) for change in stored]
 
@@ -77,7 +78,7 @@ async def test_the_same_text_in_two_turns_is_stored_twice(
         await publish_durably(bus, GENERATION, turn(query_id=query_id, tool_calls=CALLS[:1]))
     await all_done(bus)
 
-    stored = [(row["query_id"], row["kind"]) for row in await rows(database)]
+    stored = [(row["query_id"], row["kind"]) for row in await records(database)]
     kinds = ["episode", "chat_message", "tool_output", "chat_message"]
     assert stored == [(query_id, kind) for query_id in ("q1", "q2") for kind in kinds]
 
@@ -89,7 +90,7 @@ async def test_a_blank_answer_is_stored_as_a_transcript_only(
     await publish_durably(bus, GENERATION, turn(answer=" "))
     await all_done(bus)
 
-    kinds = [row["kind"] for row in await rows(database)]
+    kinds = [row["kind"] for row in await records(database)]
     assert kinds == ["episode", "chat_message", "transcript"]
 
 
@@ -101,7 +102,7 @@ async def test_a_turn_can_be_recalled_in_its_session_and_from_later_ones(
     await all_done(bus)
 
     async def recalled_kinds(session: str, scope: Scope) -> set[str]:
-        caller = Caller(tenant="default", user="richard", session_id=session)
+        caller = caller_named("richard", session_id=session)
         recalled = await memory.of(caller).recall(RecallRequest(query="gold", top_k=9, scope=scope))
         return {item.record.kind for item in recalled.items}
 
@@ -123,6 +124,6 @@ async def test_equal_outputs_of_calls_with_different_arguments_are_each_stored(
         await publish_durably(bus, GENERATION, turn(tool_calls=calls))
         await all_done(bus)
 
-    results = [row for row in await rows(database) if row["kind"] == "tool_output"]
+    results = [row for row in await records(database) if row["kind"] == "tool_output"]
     cities = [json.loads(row["metadata"])["args"]["city"] for row in results]
     assert cities == ["Bern", "Basel", "Bern", "Basel"]

@@ -2,15 +2,16 @@
 
 import pytest
 
+from calling import caller_named
 from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably
 from local2.client.tools import call_tool
 from local2.ledger.sqlite.database import Database
-from local2.protocol.envelope import Caller
 from local2.protocol.memories import nothing_found
-from turns import GENERATION, all_done, rows, turn
+from stored import records
+from turns import GENERATION, all_done, turn
 
-RICHARD = Caller(tenant="default", user="richard", session_id="s1")
+RICHARD = caller_named("richard", session_id="s1")
 QUESTION = "What is the capital of Australia?"
 REASON = "Ollama at http://127.0.0.1:11434 does not answer. Start it, or set `embedder: minilm`."
 
@@ -25,7 +26,9 @@ async def stored_after(
     ]
     await publish_durably(bus, GENERATION, turn(query=QUESTION, answer=answer, tool_calls=calls))
     await all_done(bus)
-    return [(row["kind"], row["content"]) for row in await rows(database) if row["role"] != "tool"]
+    return [
+        (row["kind"], row["content"]) for row in await records(database) if row["role"] != "tool"
+    ]
 
 
 @pytest.mark.usefixtures("memory_agent")

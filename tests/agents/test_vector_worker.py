@@ -9,6 +9,7 @@ import pytest
 import structlog
 from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
 
+from calling import caller_named
 from factories import ConnectBus
 from indexed import indexed
 from local2.agents import vector_worker as worker_module
@@ -16,7 +17,6 @@ from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
 from local2.errors import VectorError
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.vectors import VectorItem
 from local2.stack.app import open_stack
 from local2.vectors import weights
@@ -28,7 +28,7 @@ from waiting import eventually
 from workers import vector_worker
 
 GOLD = "The chemical symbol of gold is Au."
-RICHARD = Caller(tenant="default", user="richard")
+RICHARD = caller_named("richard")
 TENANT = "default"
 
 log = structlog.get_logger()

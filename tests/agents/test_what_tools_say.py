@@ -24,7 +24,8 @@ from local2.tools.catalog import TOOLS, memory_tools
 from recalling import recall
 from serving import service_host
 from stand_ins.ollama_server import OllamaStandIn, Reply
-from turns import GENERATION, all_done, rows, turn
+from stored import records
+from turns import GENERATION, all_done, turn
 from waiting import eventually
 
 FORECAST = "A forecast of 21 degrees for Basel."
@@ -72,7 +73,7 @@ async def theirs(connect_bus: ConnectBus, toolbox: Toolbox) -> ForeignTools:
 
 
 async def results(database: Database) -> list[tuple[str, str]]:
-    tool_rows = [row for row in await rows(database) if row["role"] == "tool"]
+    tool_rows = [row for row in await records(database) if row["role"] == "tool"]
     return [(row["label"], row["content"]) for row in tool_rows]
 
 
@@ -144,7 +145,7 @@ async def test_a_new_memory_tool_causes_no_echoes_by_default(
 
     assert counted.ok
     assert await results(database) == [("weigh", "19.3 g")]
-    assert [row["kind"] for row in await rows(database)] == [
+    assert [row["kind"] for row in await records(database)] == [
         "tool_output", "episode", "chat_message", "chat_message",
     ]  # fmt: skip
 
@@ -181,7 +182,7 @@ async def test_the_call_of_an_unrecorded_tool_is_stored_without_its_result(
         await all_done(bus)
 
     assert await results(database) == [("weather", "21 degrees in Basel.")]
-    (call_row,) = [row for row in await rows(database) if row["kind"] == "transcript"]
+    (call_row,) = [row for row in await records(database) if row["kind"] == "transcript"]
     assert json.loads(call_row["metadata"])["tool_calls"] == [
         {"id": "c1", "name": "forecast", "args": {"city": "Basel"}},
         {"id": "c2", "name": "forecast", "args": {}},
@@ -263,6 +264,6 @@ async def test_an_answer_is_from_memory_whichever_tool_read_it(
     )
     await all_done(bus)
 
-    (answer,) = [row for row in await rows(database) if row["source_ref"] == "q1:agent"]
+    (answer,) = [row for row in await records(database) if row["source_ref"] == "q1:agent"]
     assert saved.ok
     assert json.loads(answer["metadata"])["recalled"] is True

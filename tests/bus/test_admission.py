@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calling import caller_named
 from local2.admission import Admission, is_nested_deeper
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
 from local2.errors import BadRequestError, OverloadedError, TooLargeError
 from local2.protocol import subjects
-from local2.protocol.envelope import Caller, decode, encode, seal
+from local2.protocol.envelope import decode, encode, seal
 from local2.protocol.error_headers import RETRY_AFTER
 from local2.protocol.lenient.tools import read_result
 from local2.protocol.payloads import ToolRequest, ToolResult
@@ -105,7 +106,7 @@ async def test_a_refusal_on_the_bus_carries_the_time_to_retry(
     bus: Connection, notes: Notes
 ) -> None:
     limits = LimitSettings(user_rate=0.5, user_burst=1)
-    caller = Caller(tenant="default", user="ada")
+    caller = caller_named("ada")
     async with ToolHost(bus, notes.tool(), admission=Admission(limits)):
         first = await call_tool(bus, "note", {"text": "one"}, caller=caller)
         second = await call_tool(bus, "note", {"text": "two"}, caller=caller)

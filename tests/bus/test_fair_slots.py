@@ -6,12 +6,12 @@ from contextlib import AsyncExitStack, ExitStack
 
 import pytest
 
+from calling import caller_named
 from local2.admission import Admission, FairSlots, Owner
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
 from local2.errors import OverloadedError
-from local2.protocol.envelope import Caller
 from local2.settings import LimitSettings, SlotLimits
 from note_tool import Notes
 from waiting import eventually
@@ -199,7 +199,7 @@ async def test_a_user_with_200_requests_waiting_delays_another_user_by_one(
                     bus,
                     "note",
                     {"text": f"{n}"},
-                    caller=Caller(tenant="default", user=user),
+                    caller=caller_named(user),
                     timeout=30,
                 )
             )

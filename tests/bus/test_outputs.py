@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import msgspec
 import pytest
 
-from calling import RICHARD
+from calling import RICHARD, UNNAMED, caller_named
 from factories import ConnectBus
 from local2.bus import outputs
 from local2.bus.connection import BusMessage, Connection
@@ -23,7 +23,7 @@ from local2.tools import long_texts
 from local2.tools.catalog import memory_tools
 from serving import service_host
 
-EVE = Caller(tenant="default", user="eve", agent="shell", session_id="s1")
+EVE = caller_named("eve", agent="shell", session_id="s1")
 KEY = "tout_" + "0123456789ab" * 2
 MEGABYTES = 3 * 1024 * 1024
 
@@ -268,7 +268,7 @@ async def test_nobody_else_can_read_an_output(bus: Connection, book: Book) -> No
     key = (await call_book(bus)).tool_output_key
     assert key is not None
 
-    for stranger in (EVE, Caller(tenant="default")):
+    for stranger in (EVE, UNNAMED):
         assert await read_refusal(bus, key, stranger) == (
             f"tool_output_key: you have no tool output {key!r}. "
             "Copy the key exactly as the preview names it."

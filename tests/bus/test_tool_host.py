@@ -13,13 +13,13 @@ import msgspec
 import pytest
 from nats.aio.subscription import Subscription as NatsSubscription
 
-from calling import RICHARD
+from calling import RICHARD, UNNAMED
 from factories import Listen
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
 from local2.errors import NoRespondersError, StorageError
-from local2.protocol.envelope import Caller, decode, utc_now
+from local2.protocol.envelope import decode, utc_now
 from local2.protocol.payloads import ToolResult
 from local2.protocol.tool import may_wait
 from note_tool import Notes
@@ -41,7 +41,7 @@ async def test_a_minimal_request_is_answered(bus: Connection, notes: Notes) -> N
     assert envelope.id
     assert envelope.timestamp_utc is not None
     assert answer.headers is None
-    assert notes.noted == [(Caller(tenant="default"), "hello")]
+    assert notes.noted == [(UNNAMED, "hello")]
 
 
 @pytest.mark.usefixtures("host")

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from calling import caller_named
 from local2.bus.connection import BusMessage, Connection
 from local2.cli.output import Output
 from local2.cli.recall import history
 from local2.cli.talk import call, list_tools
-from local2.protocol.envelope import Caller, encode, seal
+from local2.protocol.envelope import encode, seal
 from local2.protocol.memories import Version, Versions
 from local2.protocol.payloads import ToolResult
 from local2.settings import BusSettings, Settings
@@ -64,9 +65,7 @@ async def test_a_foreign_tool_is_called_with_its_arguments_as_text(
     settings: Settings, received_args: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["place=garden", "depth=3"]
-    await asyncio.to_thread(
-        call, settings, Output(), "dig", words, Caller(tenant="default", agent="cli")
-    )
+    await asyncio.to_thread(call, settings, Output(), "dig", words, caller_named(None, agent="cli"))
 
     assert capsys.readouterr().out == "A hole.\n"
     assert received_args == [{"place": "garden", "depth": "3"}]
@@ -93,7 +92,7 @@ async def test_the_versions_left_out_of_a_history_are_counted(
     await bus.subscribe("tool.request.memory_history", answer)
     await bus.flush()
     await asyncio.to_thread(
-        history, settings, Output(), "user.editor", Caller(tenant="default", agent="cli")
+        history, settings, Output(), "user.editor", caller_named(None, agent="cli")
     )
 
     assert capsys.readouterr().out.endswith("Vim\n3 older versions are left out.\n")

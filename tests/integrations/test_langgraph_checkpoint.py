@@ -13,13 +13,13 @@ from langgraph.checkpoint.conformance.capabilities import ALL_CAPABILITIES
 from langgraph.graph import START, StateGraph
 
 import local2
+from calling import caller_named
 from local2.errors import TooLargeError
 from local2.integrations import langgraph_threads
 from local2.integrations.langgraph import LocalSaver
 from local2.integrations.langgraph_checkpoint import COLLECTION
 from local2.ledger.sessions import ItemCollection
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 
 
 async def test_the_conformance_suite_passes_with_every_capability(saver: LocalSaver) -> None:
@@ -121,7 +121,7 @@ async def test_a_thread_is_forgotten_with_the_session_of_its_name(
 ) -> None:
     for name in ("one", "two"):
         await put(saver, name, name)
-    erasure = memory.of(Caller(tenant="default", user="ada")).erasure
+    erasure = memory.of(caller_named("ada")).erasure
 
     receipt = await erasure.erase(erasure.selection(session_id="one"))
 

@@ -24,11 +24,12 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 
 import local2
+from calling import caller_named
 from local2.errors import BadRequestError, InvalidArgumentsError, TooLargeError
 from local2.integrations.langgraph import LocalStore
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller, new_id
+from local2.protocol.envelope import new_id
 from local2.protocol.items import ITEM_BYTES
 from waiting import eventually
 
@@ -350,7 +351,7 @@ async def contents(memory: Memory, query: str, user: str = "ada") -> list[str]:
 
 
 def service(memory: Memory, user: str = "ada", session: str | None = None) -> MemoryService:
-    return memory.of(Caller(tenant="default", user=user, agent="mcp", session_id=session))
+    return memory.of(caller_named(user, agent="mcp", session_id=session))
 
 
 @pytest.mark.parametrize(

@@ -5,24 +5,19 @@ from typing import Any
 
 import pytest
 
+from calling import caller_named
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.memory.intake.conversations import Turn
 from local2.memory.intake.intake import Result
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.payloads import ToolCallRecord
 from local2.tools import sessions
 from recalling import DAY, chat_message, recall
-from turns import rows
-
-
-@pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(tenant="default", user="richard", agent="shell"))
+from stored import records, select
 
 
 def calls(name: str, **fields: Any) -> Any:
@@ -38,14 +33,10 @@ def answers(content: str, **fields: Any) -> Any:
 
 async def stored_outputs(database: Database) -> list[tuple[Any, ...]]:
     """Return label, content and reference of the stored tool outputs."""
-
-    def read(connection: SqlConnection) -> list[tuple[Any, ...]]:
-        found = connection.execute(
-            "SELECT label, content, source_ref FROM record WHERE kind = 'tool_output' ORDER BY row"
-        )
-        return [tuple(row) for row in found]
-
-    return await database.read(read)
+    return await select(
+        database,
+        "SELECT label, content, source_ref FROM record WHERE kind = 'tool_output' ORDER BY row",
+    )
 
 
 async def test_a_reused_call_id_does_not_change_earlier_results(
@@ -116,17 +107,13 @@ async def test_turns_without_an_id_store_a_repeated_question_twice(
     for answer in ("one", "two"):
         await richard.intake.store_turn(Turn(query="yes", answer=answer, at=DAY, session_id="s1"))
 
-    def read(connection: SqlConnection) -> int:
-        counted = connection.execute("SELECT count(*) FROM record WHERE content = 'yes'")
-        return int(counted.fetchone()[0])
-
-    assert await database.read(read) == 2
+    assert [record["content"] for record in await records(database)].count("yes") == 2
 
 
 async def test_a_rating_of_another_users_query_has_no_effect(memory: Memory) -> None:
     ann, eve = (
-        memory.of(Caller(tenant="default", user="ann")),
-        memory.of(Caller(tenant="default", user="eve")),
+        memory.of(caller_named("ann")),
+        memory.of(caller_named("eve")),
     )
     await ann.intake.store_turn(Turn(query="Osmium?", answer="22.59", at=DAY, query_id="q1"))
     await eve.intake.store_rating("q1", -1.0)
@@ -153,12 +140,12 @@ async def test_a_conversation_in_openais_form_is_ingested(
     ]
     async with ToolHost(bus, sessions.INGEST.bind(Memories(memory))):
         result = await call_tool(
-            bus, "ingest", {"messages": messages}, caller=Caller(tenant="default", user="richard")
+            bus, "ingest", {"messages": messages}, caller=caller_named("richard")
         )
 
     assert result.ok, result.content
     assert await stored_outputs(database) == [("weather", "Rain.", "c1")]
-    assert await recall(memory.of(Caller(tenant="default", user="richard")), "Bern", top_k=1) == [
+    assert await recall(memory.of(caller_named("richard")), "Bern", top_k=1) == [
         "And in Bern?\n[image]"
     ]
 
@@ -168,9 +155,7 @@ async def test_a_tool_call_without_a_name_is_refused_with_an_example(
 ) -> None:
     messages = [{"role": "assistant", "tool_calls": [{"id": "c1"}]}]
     async with ToolHost(bus, sessions.INGEST.bind(Memories(memory))):
-        result = await call_tool(
-            bus, "ingest", {"messages": messages}, caller=Caller(tenant="default", user="r")
-        )
+        result = await call_tool(bus, "ingest", {"messages": messages}, caller=caller_named("r"))
 
     assert result.error is not None
     assert "messages[0].tool_calls" in result.error.message
@@ -217,5 +202,5 @@ async def test_received_results_are_matched_to_calls_by_their_arguments(
 
 async def cities(database: Database) -> list[str]:
     """Return the cities in the arguments of calls with stored results, in their order."""
-    found = [row for row in await rows(database) if row["kind"] == "tool_output"]
+    found = [row for row in await records(database) if row["kind"] == "tool_output"]
     return [json.loads(row["metadata"])["args"]["city"] for row in found]

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from calling import RICHARD, ask, call
+from calling import RICHARD, ask, call, caller_named
 from ledgers import EMBEDDER, OWNER, angle, fact, message, record, to_index
 from local2.bus.connection import Connection
 from local2.errors import OverloadedError, StorageError
 from local2.ledger.records import EXTRACTED_FROM, NewRecord, Record
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.upkeep import Upkeep
 from local2.ledger.upkeep import Access, Actor, Change
 from local2.memory.tenant import Memory
@@ -24,10 +24,11 @@ from local2.memory.upkeep.supersession import Judge, Verdict
 from local2.protocol.envelope import Caller
 from local2.protocol.payloads import MemoryChange
 from local2.settings import MemorySettings
+from stored import records
 from waiting import eventually
 
 LONG_AGO = datetime(2019, 1, 1, tzinfo=UTC)
-EVE = Caller(tenant="default", user="eve", agent="shell")
+EVE = caller_named("eve", agent="shell")
 
 pytestmark = pytest.mark.usefixtures("tools")
 
@@ -53,11 +54,7 @@ COLUMNS = ("row", "id", "scope", "owner", "content", "metadata", "importance", "
 async def everything(
     database: Database, *, columns: Sequence[str] = (*COLUMNS, "retired_why", "retired_at")
 ) -> list[tuple[Any, ...]]:
-    def read(connection: SqlConnection) -> list[tuple[Any, ...]]:
-        rows = connection.execute("SELECT * FROM record ORDER BY row")
-        return [tuple(row[column] for column in columns) for row in rows]
-
-    return await database.read(read)
+    return [tuple(record[column] for column in columns) for record in await records(database)]
 
 
 async def active(database: Database) -> list[str]:

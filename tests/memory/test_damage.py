@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 
+from calling import caller_named
 from indexed import indexed, indexing_of
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
@@ -12,11 +13,10 @@ from local2.errors import IndexDamagedError
 from local2.memory import vectors
 from local2.memory.tenant import Memory
 from local2.memory.vectors import FIRST_PAUSE, LAST_PAUSE, STABLE_SECONDS, Damage
-from local2.protocol.envelope import Caller
 from local2.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from waiting import eventually
 
-RICHARD = Caller(tenant="default", user="richard")
+RICHARD = caller_named("richard")
 READY = VectorStatus(worker="w", count=0, embedder="none", clean=True, dimensions=1)
 
 

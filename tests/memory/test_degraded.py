@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from calling import caller_named
 from factories import ConnectBus, StartWorker
 from indexed import indexed, paused_indexing
 from local2.errors import BadRequestError
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller, utc_now
+from local2.protocol.envelope import utc_now
 from local2.protocol.tool import caller_waits_until
 from local2.protocol.vectors import VectorHits, VectorStatus
 from local2.vectors.minilm import MiniLM
@@ -22,17 +23,12 @@ from workers import vector_worker
 GOLD = "The chemical symbol of gold is Au."
 
 
-@pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(tenant="default", user="richard"))
-
-
 async def test_without_a_worker_words_are_searched_and_the_answer_is_degraded(
     memory: Memory, richard: MemoryService
 ) -> None:
     await richard.write_episodic(GOLD)
     await richard.write_episodic("The moon pulls at the oceans.")
-    await memory.of(Caller(tenant="default", user="eve")).write_episodic("Eve sells gold.")
+    await memory.of(caller_named("eve")).write_episodic("Eve sells gold.")
     await eventually(lambda: memory.indexer.delay)  # the first attempt to index has failed
 
     result = await richard.search_episodic("What was the symbol of gold?")
@@ -55,7 +51,7 @@ async def test_a_failure_of_the_worker_does_not_fail_recall(
     async def fail(*_: object, **__: object) -> VectorHits:
         raise BadRequestError("The answer cannot be read.")
 
-    richard = searchable.of(Caller(tenant="default", user="richard"))
+    richard = searchable.of(caller_named("richard"))
     await richard.write_episodic(GOLD)
     await indexed(searchable)
     monkeypatch.setattr(searchable.vectors, "search", fail)
@@ -88,9 +84,7 @@ async def test_a_record_waiting_for_the_index_is_found_by_words_in_a_degraded_an
     async with paused_indexing(memory):
         await richard.write_episodic(GOLD)
         waiting = await richard.search_episodic("symbol of gold")
-        others = await memory.of(Caller(tenant="default", user="eve")).search_episodic(
-            "symbol of gold"
-        )
+        others = await memory.of(caller_named("eve")).search_episodic("symbol of gold")
     await indexed(memory)
     caught_up = await richard.search_episodic("symbol of gold")
 
@@ -154,7 +148,7 @@ async def test_an_answer_from_an_emptied_index_is_degraded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The answer is degraded from the loss of the worker until the next one has been compared."""
-    richard = memory.of(Caller(tenant="default", user="richard"))
+    richard = memory.of(caller_named("richard"))
     folder = tmp_path / "chroma"
     async with vector_worker(await connect_bus(), embedder, folder) as store:
         memory.indexer.worker_started(store.id)

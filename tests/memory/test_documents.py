@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calling import RICHARD
+from calling import RICHARD, UNNAMED, caller_named
 from local2.errors import InvalidArgumentsError, StorageError, TooLargeError
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.memory.intake.documents import (
     CHUNK,
     MAX_LABEL,
@@ -21,13 +21,14 @@ from local2.memory.intake.documents import (
     _records,
 )
 from local2.memory.tenant import Memories, Memory
-from local2.protocol.envelope import Caller, decode
+from local2.protocol.envelope import decode
 from local2.protocol.memories import MAX_DOCUMENT
 from local2.protocol.payloads import Json, MemoryChange, ToolRequest
 from local2.tools.long_texts import ADD_DOCUMENT, AddDocument
 from recalling import DAY, recall
+from stored import records, select
 
-EVE = Caller(tenant="default", user="eve")
+EVE = caller_named("eve")
 WATER = "Water the plants on Monday, before the sun is high over the roof. " * 12
 BREAD = "Bake the bread at 230 degrees until its crust is dark and it sounds hollow. " * 10
 WINDOW = "Clean the windows in spring, with vinegar and yesterday's newspaper. " * 11
@@ -47,12 +48,8 @@ async def add(memory: Memory, content: str = GUIDE, **args: Any) -> Json:
 
 async def rows(database: Database, *, active: bool = True) -> list[dict[str, Any]]:
     """Return the chunks in the order in which they were written."""
-
-    def read(connection: SqlConnection) -> list[dict[str, Any]]:
-        statement = "SELECT * FROM record WHERE kind = 'document_chunk' ORDER BY row"
-        return [dict(row) for row in connection.execute(statement)]
-
-    return [row for row in await database.read(read) if not (active and row["superseded_by"])]
+    chunks = [row for row in await records(database) if row["kind"] == "document_chunk"]
+    return [chunk for chunk in chunks if not (active and chunk["superseded_by"])]
 
 
 def split(content: str) -> list[tuple[str, str]]:
@@ -154,7 +151,7 @@ def test_chunks_lose_only_blanks_and_are_never_too_long(text: str) -> None:
 async def test_a_documents_text_is_found_by_everybody(searchable: Memory) -> None:
     await add(searchable)
 
-    for caller in (RICHARD, EVE, Caller(tenant="default")):
+    for caller in (RICHARD, EVE, UNNAMED):
         (first, *_) = await recall(searchable.of(caller), "How hot must the oven be for bread?")
         assert "230 degrees" in first
 
@@ -243,15 +240,12 @@ async def test_chunks_beyond_the_new_end_are_replaced_by_the_last_one(
 
 
 async def test_a_replaced_chunk_leaves_an_audit_row(memory: Memory, database: Database) -> None:
-    def audit(connection: SqlConnection) -> set[tuple[str, str]]:
-        found = connection.execute("SELECT record_id, agent FROM audit")
-        return {(row["record_id"], row["agent"]) for row in found}
-
     await add(memory)
     old = await rows(database)
     await add(memory, f"# Plants\n\n{WATER.replace('Monday', 'Friday')}")
 
-    assert await database.read(audit) == {(row["id"], "shell") for row in old}
+    audit = await select(database, "SELECT record_id, agent FROM audit")
+    assert set(audit) == {(row["id"], "shell") for row in old}
 
 
 async def test_a_new_title_relabels_every_chunk(memory: Memory, database: Database) -> None:

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from calling import call, ingest
+from calling import call, caller_named, ingest
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
-from local2.protocol.envelope import Caller
 from local2.protocol.payloads import Json, MemoryChange
 
 pytestmark = pytest.mark.usefixtures("tools")
@@ -124,9 +123,7 @@ async def test_the_same_id_in_another_role_session_or_user_is_another_message(
     args = {"messages": [edited(0, "Hello.")]}
     in_other_session = await call(bus, "ingest", {**args, "session_id": "s2"})
     assert counts(in_other_session) == (1, 0, 0)
-    theirs = await call_tool(
-        bus, "ingest", args, caller=Caller(tenant="default", user="eve", session_id="s1")
-    )
+    theirs = await call_tool(bus, "ingest", args, caller=caller_named("eve", session_id="s1"))
     assert counts(theirs.data) == (1, 0, 0)
     assert await load_contents(bus) == ["Ship it to Basel.", "To Basel, then."]
 

@@ -2,12 +2,13 @@
 
 import pytest
 
-from local2.ledger.sqlite.database import Database, SqlConnection
+from calling import UNNAMED, caller_named
+from local2.ledger.sqlite.database import Database
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.memories import OwnerScope, Triplet
 from recalling import recall
+from stored import linked_contents
 
 WORKS = ("Robert Smith", "works for", "Northwind")
 ALSO = ("Bob", "is", "Robert Smith")
@@ -16,7 +17,7 @@ WORKS_TEXT, ALSO_TEXT = "Robert Smith works for Northwind.", "Bob is Robert Smit
 
 @pytest.fixture
 def eve(memory: Memory) -> MemoryService:
-    return memory.of(Caller(tenant="default", user="eve", agent="robot"))
+    return memory.of(caller_named("eve", agent="robot"))
 
 
 async def store_triplets(
@@ -26,18 +27,6 @@ async def store_triplets(
     triplets = [Triplet(subject=s, predicate=p, object=o) for s, p, o in facts]
     ids = [one.id for one in await service.facts.store_triplets(triplets, scope)]
     return [(await service.facts.history(id_))[0].content for id_ in ids]
-
-
-async def linked(database: Database) -> set[tuple[str, str]]:
-    def read(connection: SqlConnection) -> set[tuple[str, str]]:
-        found = connection.execute(
-            "SELECT newer.content, older.content FROM relation "
-            "JOIN record AS newer ON newer.id = source JOIN record AS older ON older.id = target "
-            "WHERE type = 'shares_entity'"
-        )
-        return {tuple(row) for row in found}
-
-    return await database.read(read)
 
 
 async def test_a_name_keeps_its_first_spelling(richard: MemoryService) -> None:
@@ -97,7 +86,7 @@ async def test_facts_are_linked_through_stated_aliases(
     await store_triplets(richard, *((ALSO, WORKS) if alias_first else (WORKS, ALSO)))
     await store_triplets(richard, ("Bob", "plays", "chess"))
 
-    assert ("Bob plays chess.", WORKS_TEXT) in await linked(database)
+    assert ("Bob plays chess.", WORKS_TEXT) in set(await linked_contents(database))
     assert await store_triplets(richard, ("BOB", "sings", "bass")) == ["Bob sings bass."], (
         "as it was told"
     )
@@ -111,7 +100,7 @@ async def test_without_a_stated_alias_two_names_are_different(
     )
     await store_triplets(richard, ("Bob", "plays", "chess"))
 
-    assert ("Bob plays chess.", WORKS_TEXT) not in await linked(database)
+    assert ("Bob plays chess.", WORKS_TEXT) not in set(await linked_contents(database))
     assert WORKS_TEXT not in await recall(richard, "Where does Bob earn money?")
 
 
@@ -153,7 +142,7 @@ async def test_an_alias_ends_with_its_statement(
 
     assert await recall(richard, "Who pays Bob?") == []
     await store_triplets(richard, ("Bob", "plays", "chess"))
-    assert ("Bob plays chess.", WORKS_TEXT) not in await linked(database)
+    assert ("Bob plays chess.", WORKS_TEXT) not in set(await linked_contents(database))
 
 
 async def test_aliases_survive_a_restart(memory: Memory, richard: MemoryService) -> None:
@@ -179,6 +168,6 @@ async def test_names_known_to_the_caller_are_found_in_a_text(
         "Northwind",
     ]
     assert await eve.facts.known_entities(text) == ["Cleo", "Northwind", "Oslo"]
-    without_user = memory.of(Caller(tenant="default"))
+    without_user = memory.of(UNNAMED)
     assert await without_user.facts.known_entities(text) == ["Northwind", "Oslo"]
     assert await richard.facts.known_entities("") == []

@@ -4,14 +4,16 @@ from datetime import UTC, datetime
 
 import pytest
 
+from calling import UNNAMED, caller_named
 from indexed import indexed
 from local2.errors import InvalidArgumentsError
 from local2.language.words import terms
 from local2.memory.hits import SearchResult
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.payloads import MemoryChange
+
+pytestmark = pytest.mark.usefixtures("searchable")
 
 GOLD = "Q: What is the chemical symbol of gold?\nA: The chemical symbol of gold is Au."
 CAPITAL = "Q: What is the capital of Australia?\nA: The capital of Australia is Canberra."
@@ -21,13 +23,8 @@ TIDES = "Q: Why are there tides?\nA: The moon pulls at the oceans."
 
 
 @pytest.fixture
-def richard(searchable: Memory) -> MemoryService:
-    return searchable.of(Caller(tenant="default", user="richard", agent="shell", session_id="s1"))
-
-
-@pytest.fixture
 def eve(searchable: Memory) -> MemoryService:
-    return searchable.of(Caller(tenant="default", user="eve"))
+    return searchable.of(caller_named("eve"))
 
 
 def contents(result: SearchResult) -> list[str]:
@@ -230,10 +227,7 @@ async def test_users_do_not_find_each_others_episodes(
     await indexed(searchable)
 
     assert contents(await eve.search_episodic("chemical symbol of gold")) == []
-    assert (
-        contents(await searchable.of(Caller(tenant="default")).search_episodic("symbol of gold"))
-        == []
-    )
+    assert contents(await searchable.of(UNNAMED).search_episodic("symbol of gold")) == []
     assert contents(await richard.search_episodic("chemical symbol of gold")) == [GOLD]
 
 

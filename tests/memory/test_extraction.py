@@ -14,7 +14,7 @@ from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
 from local2.errors import ModelError
 from local2.ledger.records import EXTRACTED_FROM, NewRecord, Record, sources_of
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import ExtractedFact
 from local2.memory.extraction.items import USER, Item, Passage
@@ -29,6 +29,7 @@ from local2.protocol.memories import Kind
 from local2.protocol.payloads import MemoryChange
 from local2.settings import MemorySettings
 from recalling import DAY, chat_message, recall, remember
+from stored import relations
 from waiting import eventually
 
 HOME = {"topic": "user.home"}
@@ -134,16 +135,9 @@ def fact_of(content: str, message: str) -> ExtractedFact:
     return ExtractedFact(record=record, sources=[message])
 
 
-async def relations(database: Database, record_id: str) -> set[tuple[str, str]]:
+async def relations_of(database: Database, record_id: str) -> set[tuple[str, str]]:
     """Return type and target of a record's relations."""
-
-    def read(connection: SqlConnection) -> set[tuple[str, str]]:
-        found = connection.execute(
-            "SELECT type, target FROM relation WHERE source = ?", (record_id,)
-        )
-        return {(row["type"], row["target"]) for row in found}
-
-    return await database.read(read)
+    return {(type_, to) for source, type_, to in await relations(database) if source == record_id}
 
 
 async def test_a_fact_is_found_with_its_source_message(
@@ -266,7 +260,7 @@ async def test_a_known_fact_is_not_stored_again_but_gains_a_source(
     second = await send_and_extract(memory, richard, "As you know, I live in Bath.", session="s2")
 
     (fact,) = await facts(richard, "Bath")
-    assert await relations(database, fact.id) == {
+    assert await relations_of(database, fact.id) == {
         ("derived_from", id_) for id_ in (*first, *second)
     }
 
@@ -297,7 +291,7 @@ async def test_another_users_statement_contradicts_but_does_not_replace(
     ]
     active = await richard.facts.topic("project.database")
     assert active is not None
-    assert ("contradicts", active.id) in await relations(database, other.id)
+    assert ("contradicts", active.id) in await relations_of(database, other.id)
 
 
 async def test_a_fact_for_everybody_is_also_stored_for_the_agent(
@@ -467,7 +461,7 @@ async def test_a_message_forgotten_during_extraction_leaves_no_fact(
     (written,) = await memory.ledger.extraction.store([fact], [task], sources=[task.id])
 
     assert (written.was_new, await facts(richard, "Bath")) == (False, [])
-    assert await relations(database, fact.record.id) == set()
+    assert await relations_of(database, fact.record.id) == set()
 
 
 async def test_a_forgotten_statement_can_be_made_again_and_becomes_active(

@@ -5,16 +5,18 @@ from typing import Any
 
 import pytest
 
+from calling import caller_named
 from ledgers import unjudged
 from local2.errors import InvalidArgumentsError
 from local2.ledger.records import Fact, Written
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import OwnerScope
 from local2.protocol.payloads import MemoryChange
 from recalling import chat_message, recall
+from stored import select
 
 EDITOR = "user.editor"
 SCOPES: tuple[OwnerScope, ...] = ("user", "agent", "tenant")
@@ -22,7 +24,7 @@ SCOPES: tuple[OwnerScope, ...] = ("user", "agent", "tenant")
 
 @pytest.fixture
 def eve(memory: Memory) -> MemoryService:
-    return memory.of(Caller(tenant="default", user="eve", agent="robot"))
+    return memory.of(caller_named("eve", agent="robot"))
 
 
 async def remember(service: MemoryService, content: str, **fields: Any) -> Written:
@@ -31,12 +33,8 @@ async def remember(service: MemoryService, content: str, **fields: Any) -> Writt
 
 async def audit(database: Database) -> list[tuple[str, str]]:
     """Return the retired records and their successors, in order."""
-
-    def read(connection: SqlConnection) -> list[tuple[str, str]]:
-        found = connection.execute("SELECT record_id, detail FROM audit ORDER BY row")
-        return [(row[0], json.loads(row[1])["superseded_by"]) for row in found]
-
-    return await database.read(read)
+    found = await select(database, "SELECT record_id, detail FROM audit ORDER BY row")
+    return [(record_id, json.loads(detail)["superseded_by"]) for record_id, detail in found]
 
 
 async def history(service: MemoryService, topic_or_id: str) -> list[str]:
@@ -78,9 +76,7 @@ async def test_another_session_or_agent_does_not_make_it_another_fact_of_the_use
     memory: Memory, richard: MemoryService
 ) -> None:
     first = await remember(richard, "Prefers dark mode.")
-    in_other_session = memory.of(
-        Caller(tenant="default", user="richard", agent="robot", session_id="s2")
-    )
+    in_other_session = memory.of(caller_named("richard", agent="robot", session_id="s2"))
 
     assert await remember(in_other_session, "Prefers dark mode.") == Written(
         id=first.id, was_new=False
@@ -103,7 +99,7 @@ async def test_a_fact_is_recalled_only_by_those_it_belongs_to(
     seen = set()
     for user in ("richard", "eve"):
         for agent in ("shell", "robot"):
-            service = memory.of(Caller(tenant="default", user=user, agent=agent, session_id="s9"))
+            service = memory.of(caller_named(user, agent=agent, session_id="s9"))
             if await recall(service, "dark mode"):
                 seen.add((user, agent))
     assert seen == seen_by
@@ -112,8 +108,8 @@ async def test_a_fact_is_recalled_only_by_those_it_belongs_to(
 @pytest.mark.parametrize(
     ("scope", "caller", "lacks"),
     [
-        ("user", Caller(tenant="default", agent="shell"), "user"),
-        ("agent", Caller(tenant="default", user="richard"), "source"),
+        ("user", caller_named(None, agent="shell"), "user"),
+        ("agent", caller_named("richard"), "source"),
     ],
 )
 async def test_a_fact_without_the_identity_of_its_scope_is_refused(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from calling import RICHARD
+from calling import RICHARD, caller_named
 from factories import ConnectBus
 from indexed import indexed, paused_indexing
 from local2.errors import VectorError
@@ -81,7 +81,7 @@ async def test_a_waiting_record_degrades_the_scopes_that_contain_it(
 async def test_waiting_records_of_another_user_or_agent_degrade_nothing(
     searchable: Memory,
 ) -> None:
-    eve = searchable.of(Caller(tenant="default", user="eve", agent="robot", session_id="s1"))
+    eve = searchable.of(caller_named("eve", agent="robot", session_id="s1"))
     await eventually(lambda: searchable.indexer.problem is None)
 
     async with paused_indexing(searchable):
@@ -228,7 +228,7 @@ async def test_an_index_full_of_other_users_records_hides_none_of_the_callers(
 ) -> None:
     """For an owner of few records all are compared; for others the index is searched further."""
     monkeypatch.setattr(searches, "OWN_RECORDS", own_records)
-    eve = searchable.of(Caller(tenant="default", user="eve"))
+    eve = searchable.of(caller_named("eve"))
     await eve.intake.store_conversation(
         [chat_message(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
     )
@@ -249,7 +249,7 @@ async def test_a_second_index_search_that_fails_hides_nothing(
     """The worker ends between two searches, and all of the owner's records are compared."""
     monkeypatch.setattr(searches, "OWN_RECORDS", 1)
     monkeypatch.setattr(working_sets, "MAX_RECORDS", -1)
-    eve = searchable.of(Caller(tenant="default", user="eve"))
+    eve = searchable.of(caller_named("eve"))
     await eve.intake.store_conversation(
         [chat_message(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
     )

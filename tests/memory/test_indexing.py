@@ -10,13 +10,14 @@ import msgspec
 import numpy as np
 import pytest
 
+from calling import caller_named
 from indexed import indexed, indexing_of, paused_indexing
 from ledgers import to_index
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
 from local2.errors import VectorError
 from local2.ledger.records import NewRecord
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import Waiting
 from local2.logs import logging_to
@@ -30,14 +31,15 @@ from local2.memory.vectors import (
     batches,
     vector_items,
 )
-from local2.protocol.envelope import Caller, encode, new_id, seal
+from local2.protocol.envelope import encode, new_id, seal
 from local2.protocol.vectors import VectorItem, VectorsStored, VectorStatus, VectorUpsert
 from local2.vectors.embedder import FloatMatrix
 from local2.vectors.minilm import MiniLM
 from recalling import DAY
+from stored import select
 from waiting import eventually
 
-RICHARD = Caller(tenant="default", user="richard")
+RICHARD = caller_named("richard")
 
 
 async def in_index(memory: Memory) -> set[str]:
@@ -47,14 +49,10 @@ async def in_index(memory: Memory) -> set[str]:
 async def test_a_record_is_stored_with_the_vector_of_its_text(
     searchable: Memory, database: Database, embedder: MiniLM
 ) -> None:
-    def stored(connection: SqlConnection) -> tuple[str, bytes]:
-        row = connection.execute("SELECT embedder, data FROM vector").fetchone()
-        return row["embedder"], row["data"]
-
     await searchable.of(RICHARD).write_topic("user.metal", "gold")
     await indexed(searchable)
 
-    name, data = await database.read(stored)
+    ((name, data),) = await select(database, "SELECT embedder, data FROM vector")
     expected = embedder.embed_queries(["user.metal: gold"])[0]
     assert name == "all-MiniLM-L6-v2"
     np.testing.assert_allclose(np.frombuffer(data, np.float32), expected, atol=1e-5)

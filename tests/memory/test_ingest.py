@@ -8,17 +8,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from calling import UNNAMED, caller_named
 from local2.errors import InvalidArgumentsError
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.records import RECORDS_PER_TRANSACTION
 from local2.memory.intake.conversations import Conversation, records_of
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.protocol.conversation import ConversationMessage
-from local2.protocol.envelope import Caller
 from local2.protocol.payloads import MemoryChange, ToolCallRecord
 from local2.tools.catalog import TOOLS
 from recalling import DAY, chat_message, recall
+from stored import records
 
 TALK = [
     chat_message("Which metal is the densest?", timestamp=DAY),
@@ -29,24 +30,12 @@ TALK = [
 ]
 
 
-@pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(tenant="default", user="richard", agent="shell"))
-
-
-async def rows(database: Database) -> list[dict[str, Any]]:
-    def read(connection: SqlConnection) -> list[dict[str, Any]]:
-        return [dict(row) for row in connection.execute("SELECT * FROM record ORDER BY row")]
-
-    return await database.read(read)
-
-
 async def test_messages_are_stored_word_for_word_in_their_order(
     richard: MemoryService, database: Database
 ) -> None:
     ingested = await richard.intake.store_conversation(TALK)
 
-    stored = await rows(database)
+    stored = await records(database)
     assert [row["content"] for row in stored] == [message.content for message in TALK]
     assert [row["role"] for row in stored] == [message.role for message in TALK]
     assert {row["kind"] for row in stored} == {"chat_message"}
@@ -116,10 +105,11 @@ async def test_a_conversation_of_one_message_may_grow(
     ],
 )
 async def test_another_conversation_is_another_session(
-    richard: MemoryService, other: list[ConversationMessage]
+    memory: Memory, other: list[ConversationMessage]
 ) -> None:
-    first = await richard.intake.store_conversation(TALK)
-    second = await richard.intake.store_conversation(other)
+    intake = memory.of(caller_named("richard")).intake
+    first = await intake.store_conversation(TALK)
+    second = await intake.store_conversation(other)
 
     assert second.session_id != first.session_id
     assert second.added == 5
@@ -128,15 +118,15 @@ async def test_another_conversation_is_another_session(
 async def test_the_session_is_the_given_one_else_the_callers_else_derived(
     memory: Memory,
 ) -> None:
-    inside = memory.of(Caller(tenant="default", user="richard", session_id="envelope"))
-    outside = memory.of(Caller(tenant="default", user="richard"))
+    inside = memory.of(caller_named("richard", session_id="envelope"))
+    outside = memory.of(caller_named("richard"))
 
     assert (await inside.intake.store_conversation(TALK, "given")).session_id == "given"
     assert (await inside.intake.store_conversation(TALK)).session_id == "envelope"
     derived = (await outside.intake.store_conversation(TALK)).session_id
     assert derived not in {"given", "envelope"}
     assert (
-        await memory.of(Caller(tenant="default", user="eve")).intake.store_conversation(TALK)
+        await memory.of(caller_named("eve")).intake.store_conversation(TALK)
     ).session_id == derived
 
 
@@ -163,7 +153,7 @@ async def test_an_id_of_one_session_is_another_message_in_another(richard: Memor
 
 
 async def test_two_users_with_the_same_conversation_have_one_each(memory: Memory) -> None:
-    services = [memory.of(Caller(tenant="default", user=user)) for user in ("richard", "eve")]
+    services = [memory.of(caller_named(user)) for user in ("richard", "eve")]
     ingested = [await service.intake.store_conversation(TALK) for service in services]
 
     assert [one.added for one in ingested] == [5, 5]
@@ -179,7 +169,7 @@ async def test_a_message_is_stored_with_speaker_reference_and_time(
         [chat_message("Hello.", name="Ann", id="D1:3", timestamp=DAY)]
     )
 
-    (row,) = await rows(database)
+    (row,) = await records(database)
     assert (row["label"], row["source_ref"]) == ("Ann", "D1:3")
     assert row["event_time"] == "2026-05-02T14:23:01.000+00:00"
 
@@ -200,9 +190,9 @@ async def test_times_are_stored_in_utc_and_default_to_now(
     message = msgspec.convert(
         {"role": "user", "content": "Hi.", "timestamp": timestamp}, ConversationMessage
     )
-    await memory.of(Caller(tenant="default")).intake.store_conversation([message])
+    await memory.of(UNNAMED).intake.store_conversation([message])
 
-    assert [row["event_time"] for row in await rows(database)] == [stored]
+    assert [row["event_time"] for row in await records(database)] == [stored]
 
 
 async def test_a_time_outside_the_calendar_is_refused_and_nothing_is_stored(
@@ -235,7 +225,7 @@ async def test_tool_results_are_stored_with_the_id_of_their_call(
         ]
     )
 
-    asking, *stored = sorted(await rows(database), key=lambda row: row["kind"] != "transcript")
+    asking, *stored = sorted(await records(database), key=lambda row: row["kind"] != "transcript")
     assert [(row["label"], row["content"], row["source_ref"]) for row in stored] == [
         ("weigh", "22.59 g", "c1"),
         ("count", "17 pieces", "c2"),
@@ -257,7 +247,7 @@ async def test_a_result_in_both_the_call_and_a_message_is_one_record(
         ]
     )
 
-    assert len(await rows(database)) == 1
+    assert len(await records(database)) == 1
 
 
 async def test_an_identical_result_of_two_calls_is_stored_twice(
@@ -272,7 +262,7 @@ async def test_an_identical_result_of_two_calls_is_stored_twice(
         ]
     )
 
-    assert len(await rows(database)) == 4
+    assert len(await records(database)) == 4
 
 
 @pytest.mark.parametrize("tool", [tool.name for tool in TOOLS])
@@ -293,7 +283,7 @@ async def test_answers_of_the_memory_itself_are_skipped_with_the_reason(
 
     assert [skipped.index for skipped in ingested.skipped] == [0, 1, 2]
     assert {skipped.reason for skipped in ingested.skipped} == {"answered by this memory itself"}
-    stored = [(row["kind"], row["content"]) for row in await rows(database)]
+    stored = [(row["kind"], row["content"]) for row in await records(database)]
     assert stored == [("transcript", ""), ("tool_output", "An answer of somebody else's.")]
 
 
@@ -307,7 +297,7 @@ async def test_possible_older_answers_of_the_memory_are_stored_but_not_searched(
     ingested = await richard.intake.store_conversation(results)
 
     assert (ingested.added, ingested.skipped) == (2, [])
-    stored = [(row["kind"], row["label"]) for row in await rows(database)]
+    stored = [(row["kind"], row["label"]) for row in await records(database)]
     assert stored == [("transcript", "recall"), ("tool_output", "weigh")]
 
 
@@ -325,7 +315,7 @@ async def test_prompts_and_blank_messages_are_stored_but_not_searched(
         ]
     )
 
-    stored = await rows(database)
+    stored = await records(database)
     assert (len(ingested.ids), ingested.added) == (6, 6)
     assert {row["kind"] for row in stored} == {"transcript"}
     assert [row["content"] for row in stored] == [
@@ -362,7 +352,7 @@ async def test_a_message_without_an_id_has_no_reference(
         [chat_message("Osmium is dense."), chat_message("It is.", id="D1:2")]
     )
 
-    assert [row["source_ref"] for row in await rows(database)] == [None, "D1:2"]
+    assert [row["source_ref"] for row in await records(database)] == [None, "D1:2"]
 
 
 async def test_other_writes_do_not_wait_for_the_whole_of_a_long_conversation(
@@ -379,10 +369,10 @@ async def test_other_writes_do_not_wait_for_the_whole_of_a_long_conversation(
 
     writing = asyncio.create_task(memory.ledger.records.store(pages))
     await asyncio.sleep(0)
-    await memory.of(Caller(tenant="default", user="richard")).write_topic("user.name", "Richard")
+    await memory.of(caller_named("richard")).write_topic("user.name", "Richard")
     await writing
 
-    topics = [row["topic"] for row in await rows(database)]
+    topics = [row["topic"] for row in await records(database)]
     assert (len(topics), topics.index("user.name")) == (
         2 * RECORDS_PER_TRANSACTION + 1,
         RECORDS_PER_TRANSACTION,

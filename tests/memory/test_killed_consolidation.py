@@ -10,37 +10,34 @@ import consolidation_process
 from backlog_process import open_memory, wait_until_done
 from consolidation_process import FACTS, STEPS
 from forking import exit_code
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
+from stored import records, select
 
 
 async def count_audited_retirements(database: Database) -> int:
     """Return the number of retired facts; each change must have one audit row, and vice versa."""
-
-    def read(connection: SqlConnection) -> int:
-        records = connection.execute("SELECT * FROM record").fetchall()
-        audit = connection.execute("SELECT * FROM audit").fetchall()
-        retired = {row["id"]: row["retired_why"] for row in records if row["retired_why"]}
-        noted = {
-            row["record_id"]: row["action"]
-            for row in audit
-            if row["action"] in {"archived", "merged", "contradicted"}
-        }
-        weighed = {row["id"]: row["importance"] for row in records if row["importance"] != 0.5}
-        weights = {
-            row["record_id"]: json.loads(row["detail"])["after"]
-            for row in audit
-            if row["action"] == "importance"
-        }
-        enriched = [
-            row["id"] for row in records if len(json.loads(row["metadata"])["extracted_from"]) > 1
-        ]
-        assert retired == noted
-        assert weighed == weights
-        assert enriched == [row["record_id"] for row in audit if row["action"] == "enriched"]
-        assert len(enriched) == list(retired.values()).count("merged")
-        return len(retired)
-
-    return await database.read(read)
+    stored = await records(database)
+    audit = await select(database, "SELECT record_id, action, detail FROM audit ORDER BY row")
+    retired = {row["id"]: row["retired_why"] for row in stored if row["retired_why"]}
+    noted = {
+        record_id: action
+        for record_id, action, _ in audit
+        if action in {"archived", "merged", "contradicted"}
+    }
+    weighed = {row["id"]: row["importance"] for row in stored if row["importance"] != 0.5}
+    weights = {
+        record_id: json.loads(detail)["after"]
+        for record_id, action, detail in audit
+        if action == "importance"
+    }
+    enriched = [
+        row["id"] for row in stored if len(json.loads(row["metadata"])["extracted_from"]) > 1
+    ]
+    assert retired == noted
+    assert weighed == weights
+    assert enriched == [record_id for record_id, action, _ in audit if action == "enriched"]
+    assert len(enriched) == list(retired.values()).count("merged")
+    return len(retired)
 
 
 @pytest.mark.parametrize("step", STEPS)

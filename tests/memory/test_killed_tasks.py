@@ -2,7 +2,6 @@
 
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,16 +20,9 @@ from backlog_process import (
     wait_until_done,
 )
 from forking import exit_code
-from local2.ledger.sqlite.database import Database, SqlConnection
 from local2.memory.tenant import Memory
+from stored import select
 from waiting import eventually
-
-
-async def rows(database: Database, statement: str) -> list[tuple[Any, ...]]:
-    def read(connection: SqlConnection) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in connection.execute(statement)]
-
-    return await database.read(read)
 
 
 async def in_index(memory: Memory) -> list[str]:
@@ -50,11 +42,11 @@ async def test_a_kill_loses_no_task_and_repeats_none(tmp_path: Path, kind: str, 
 
     async with open_memory(tmp_path) as (memory, database):
         await wait_until_done(memory)
-        found = dict(await rows(database, "SELECT content, id FROM record"))
-        replaced = await rows(database, "SELECT id, superseded_by FROM record ORDER BY row")
-        supports = await rows(database, "SELECT source, type, target FROM relation")
-        audit = await rows(database, "SELECT action, record_id FROM audit")
-        vectors = await rows(database, "SELECT count(*), count(DISTINCT record) FROM vector")
+        found = dict(await select(database, "SELECT content, id FROM record"))
+        replaced = await select(database, "SELECT id, superseded_by FROM record ORDER BY row")
+        supports = await select(database, "SELECT source, type, target FROM relation")
+        audit = await select(database, "SELECT action, record_id FROM audit")
+        vectors = await select(database, "SELECT count(*), count(DISTINCT record) FROM vector")
         indexed = await in_index(memory)
 
     piano, berlin, rome = (found[content] for content in (PIANO, BERLIN, ROME))
@@ -73,11 +65,11 @@ async def test_a_kill_loses_no_message_and_extracts_no_fact_twice(
 
     async with open_memory(tmp_path) as (memory, database):
         await wait_until_done(memory)
-        messages = await rows(database, "SELECT content FROM record WHERE kind = 'chat_message'")
-        facts = await rows(
+        messages = await select(database, "SELECT content FROM record WHERE kind = 'chat_message'")
+        facts = await select(
             database, "SELECT content, superseded_by IS NULL FROM record WHERE kind = 'fact'"
         )
-        sources = await rows(database, "SELECT 1 FROM relation WHERE type = 'derived_from'")
+        sources = await select(database, "SELECT 1 FROM relation WHERE type = 'derived_from'")
 
     assert messages == [(FIRST_MESSAGE,), (LATER_MESSAGE,)]
     assert facts == [(FIRST_MESSAGE, 0), (LATER_MESSAGE, 1)]
@@ -92,13 +84,13 @@ async def test_a_kill_during_a_change_of_embedder_only_delays_it(tmp_path: Path,
         await eventually(lambda: memory.indexer.embedder == OTHER, within=30)
         await wait_until_done(memory)
         active = "SELECT id FROM record WHERE superseded_by IS NULL"
-        facts = sorted(id_ for (id_,) in await rows(database, active))
+        facts = sorted(id_ for (id_,) in await select(database, active))
 
         async def only_next_index() -> bool:
-            return await rows(database, "SELECT DISTINCT embedder FROM vector") == [(OTHER,)]
+            return await select(database, "SELECT DISTINCT embedder FROM vector") == [(OTHER,)]
 
         await eventually(only_next_index)
-        vectors = await rows(
+        vectors = await select(
             database, "SELECT id FROM vector JOIN record ON record.row = vector.record ORDER BY id"
         )
         indexed = await in_index(memory)

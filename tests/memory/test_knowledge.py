@@ -2,18 +2,19 @@
 
 import pytest
 
+from calling import caller_named
 from indexed import indexed
 from local2.errors import InvalidArgumentsError
-from local2.ledger.records import SHARES_ENTITY, Fact, Written
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.records import Fact, Written
+from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.relations import LINKED_PER_ROLE, MAX_LINKS
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.memories import OwnerScope, Triplet
 from local2.protocol.payloads import MemoryChange
 from recalling import contents, recall
+from stored import linked_contents
 
 ADA = ("Ada", "works for", "Northwind")
 BOSS = ("Zoltan Kiss", "runs", "Northwind")
@@ -23,7 +24,7 @@ QUESTION = "Who is the boss of Ada's employer?"
 
 @pytest.fixture
 def eve(memory: Memory) -> MemoryService:
-    return memory.of(Caller(tenant="default", user="eve", agent="robot"))
+    return memory.of(caller_named("eve", agent="robot"))
 
 
 def triplet(subject: str, predicate: str, object_: str) -> Triplet:
@@ -34,21 +35,6 @@ async def store_triplets(
     service: MemoryService, *facts: tuple[str, str, str], scope: OwnerScope = "user"
 ) -> list[Written]:
     return await service.facts.store_triplets([triplet(*fact) for fact in facts], scope)
-
-
-async def links(database: Database) -> list[tuple[str, str]]:
-    """Return the contents of linked records, the newer one first."""
-
-    def read(connection: SqlConnection) -> list[tuple[str, str]]:
-        found = connection.execute(
-            "SELECT newer.content, older.content FROM relation "
-            "JOIN record AS newer ON newer.id = source JOIN record AS older ON older.id = target "
-            "WHERE type = ? ORDER BY newer.row, older.row",
-            (SHARES_ENTITY,),
-        )
-        return [tuple(row) for row in found]
-
-    return await database.read(read)
 
 
 async def test_a_triplet_is_stored_as_a_readable_fact(
@@ -93,13 +79,13 @@ async def test_a_known_triplet_is_not_stored_again_in_any_case(
     memory: Memory, richard: MemoryService, database: Database
 ) -> None:
     first, boss = await store_triplets(richard, ADA, BOSS)
-    linked = await links(database)
+    linked = await linked_contents(database)
     again = await store_triplets(richard, ADA, BOSS, ("ada", "Works for", "NORTHWIND"))
 
     assert [one.was_new for one in (first, boss)] == [True, True]
     assert again == [Written(id=one.id, was_new=False) for one in (first, boss, first)]
     assert (await memory.ledger.counts()).records == 2
-    assert await links(database) == linked
+    assert await linked_contents(database) == linked
 
 
 async def test_a_duplicate_triplet_in_one_request_is_one_fact(
@@ -118,7 +104,7 @@ async def test_a_sentence_stored_earlier_becomes_knowledge(
 
     assert await store_triplets(richard, ADA) == [Written(id=plain.id, was_new=False)]
     await store_triplets(richard, BOSS)
-    assert await links(database) == [(BOSS_TEXT, ADA_TEXT)]
+    assert await linked_contents(database) == [(BOSS_TEXT, ADA_TEXT)]
 
 
 async def test_a_retired_fact_can_be_stored_again(memory: Memory, richard: MemoryService) -> None:
@@ -150,7 +136,7 @@ async def test_facts_that_name_the_same_entity_are_linked_once(
     await store_triplets(richard, ADA, ("Cleo", "lives in", "Oslo"), other)
 
     spelled = triplet(*other).sentence().replace("NORTHWIND", "Northwind")
-    assert await links(database) == [(spelled, ADA_TEXT)]
+    assert await linked_contents(database) == [(spelled, ADA_TEXT)]
 
 
 async def test_a_frequently_named_entity_has_a_bounded_number_of_links(
@@ -161,7 +147,7 @@ async def test_a_frequently_named_entity_has_a_bounded_number_of_links(
     )
     await store_triplets(richard, ("Northwind", "sells", "tea"), ADA)
 
-    newest = [older for newer, older in await links(database) if newer == ADA_TEXT]
+    newest = [older for newer, older in await linked_contents(database) if newer == ADA_TEXT]
     assert newest == [
         *(f"Clerk {n} works for Northwind." for n in range(50 - LINKED_PER_ROLE, 50)),
         "Northwind sells tea.",
@@ -174,7 +160,7 @@ async def test_a_fact_is_linked_with_a_bounded_number_of_newer_ones(
     await store_triplets(richard, ("Northwind", "sells", "osmium"))
     await store_triplets(richard, *((f"Clerk {n}", "works for", "Northwind") for n in range(60)))
 
-    linked = [older for _, older in await links(database)]
+    linked = [older for _, older in await linked_contents(database)]
     assert linked.count("Northwind sells osmium.") == MAX_LINKS
 
 
@@ -187,7 +173,7 @@ async def test_other_users_private_facts_do_not_use_up_the_links_of_a_shared_fac
     )
     await store_triplets(richard, ADA)
 
-    assert (ADA_TEXT, BOSS_TEXT) in await links(database)
+    assert (ADA_TEXT, BOSS_TEXT) in await linked_contents(database)
 
 
 @pytest.mark.parametrize("triplets", [(ADA, BOSS), (BOSS, ADA)], ids=["forth", "back"])
@@ -228,7 +214,7 @@ async def test_knowledge_is_linked_with_shared_facts_but_not_with_those_of_other
     await store_triplets(eve, BOSS, scope="tenant")
     await store_triplets(richard, ADA)
 
-    assert await links(database) == [(ADA_TEXT, BOSS_TEXT)]
+    assert await linked_contents(database) == [(ADA_TEXT, BOSS_TEXT)]
     assert await recall(richard, QUESTION) == [ADA_TEXT, BOSS_TEXT]
     assert await recall(eve, "Ada") == []
 
@@ -256,7 +242,7 @@ async def test_a_blank_part_is_refused_by_name_and_nothing_is_written(
 
 async def test_private_knowledge_without_a_user_is_refused(memory: Memory) -> None:
     with pytest.raises(InvalidArgumentsError, match="has no user"):
-        await store_triplets(memory.of(Caller(tenant="default", agent="shell")), ADA)
+        await store_triplets(memory.of(caller_named(None, agent="shell")), ADA)
 
 
 async def test_a_caller_without_own_knowledge_finds_a_tenant_fact(

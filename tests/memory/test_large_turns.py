@@ -4,18 +4,19 @@ from typing import Any
 
 import pytest
 
+from calling import caller_named
 from local2.ledger.records import Written
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.turns import RECORDS_PER_TRANSACTION
 from local2.memory.intake.conversations import Turn
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.payloads import ToolCallRecord
 from recalling import DAY
+from stored import records
 
 RICHARD, EVE = (
-    Caller(tenant="default", user="richard", session_id="s1"),
-    Caller(tenant="default", user="eve"),
+    caller_named("richard", session_id="s1"),
+    caller_named("eve"),
 )
 CALLS = 2 * RECORDS_PER_TRANSACTION + 7
 
@@ -27,11 +28,7 @@ def large_turn() -> Turn:
 
 async def stored(database: Database) -> list[str]:
     """Return the texts of all messages and answers, in the order in which they were stored."""
-
-    def read(connection: SqlConnection) -> list[str]:
-        return [row["content"] for row in connection.execute("SELECT * FROM record ORDER BY row")]
-
-    return await database.read(read)
+    return [record["content"] for record in await records(database)]
 
 
 EPISODE = "Q: How heavy?\nA: Heavy."

@@ -4,17 +4,18 @@ import threading
 
 import pytest
 
+from calling import caller_named
 from local2.language.features import features
 from local2.ledger import records
 from local2.ledger.records import LONG_TEXT, NewRecord
 from local2.ledger.sqlite import record_rows
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.memory.intake.conversations import Turn
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from recalling import DAY, chat_message
+from stored import select
 
-RICHARD = Caller(tenant="default", user="richard", session_id="s1")
+RICHARD = caller_named("richard", session_id="s1")
 TEXT = "I bought osmium in May, and gold. " * (LONG_TEXT // 30)
 
 
@@ -44,11 +45,8 @@ async def test_a_long_text_is_not_analysed_in_the_writer(
         sum(length >= LONG_TEXT for _, length in read) == 3
     )  # the episode, the answer, the message
 
-    def stems(connection: SqlConnection) -> list[str]:
-        rows = connection.execute(
-            "SELECT stems FROM feature JOIN record ON row = record WHERE content = ?", (TEXT,)
-        )
-        return [row["stems"] for row in rows]
-
+    stored = await select(
+        database, "SELECT stems FROM feature JOIN record ON row = record WHERE content = ?", TEXT
+    )
     expected = features(TEXT, topic=None, label=None, at=DAY).stems
-    assert (await database.read(stems))[0] == expected
+    assert stored[0] == (expected,)

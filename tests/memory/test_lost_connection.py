@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from calling import caller_named
 from indexed import indexed
 from local2.bus.connection import connect
 from local2.bus.server import embedded_server
@@ -17,7 +18,6 @@ from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.sql import SCHEMA
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.payloads import MemoryChange
 from local2.protocol.vectors import VectorsStored, VectorUpsert
 from local2.settings import MemorySettings
@@ -61,7 +61,7 @@ async def test_batches_under_way_when_the_server_dies_are_resent(
         await running.enter_async_context(vector_worker(other, embedder, tmp_path / "chroma"))
         indexing = asyncio.create_task(memory.backlog.run())
         running.callback(indexing.cancel)
-        await memory.of(Caller(tenant="default", user="ann")).write_episodic("A note.")
+        await memory.of(caller_named("ann")).write_episodic("A note.")
         await begun.wait()
         pid = server.pid
         os.kill(pid, signal.SIGKILL)

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from calling import caller_named
 from indexed import indexed
 from local2.errors import InvalidArgumentsError
 from local2.ledger.records import Fact
@@ -11,7 +12,6 @@ from local2.ledger.sqlite import fulltext, searches
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from recalling import chat_message, recall
 
 pytestmark = pytest.mark.usefixtures("either_size")
@@ -32,7 +32,7 @@ async def owner_of_many_records(
     monkeypatch.setattr(searches, "OWN_RECORDS", MUCH - 1)
     for module in (searches, fulltext):
         monkeypatch.setattr(module, "WIDER_LIMIT", MUCH - 20)
-    richard = searchable.of(Caller(tenant="default", user="richard", session_id="s1"))
+    richard = searchable.of(caller_named("richard", session_id="s1"))
     other = [f"The letter {n} for that precious stuff was sent." for n in range(MUCH)]
     await richard.intake.store_conversation(
         [chat_message(text, timestamp=OLD) for text in other], "s2"
@@ -61,7 +61,7 @@ async def test_a_time_is_searched_by_meaning_among_many_records_of_other_times(
 async def test_a_time_is_searched_by_words_that_are_frequent_at_other_times(
     memory: Memory,
 ) -> None:
-    richard = memory.of(Caller(tenant="default", user="richard"))
+    richard = memory.of(caller_named("richard"))
     often = [f"Osmium {n}." for n in range(800)]
     await richard.intake.store_conversation(
         [chat_message(text, timestamp=OLD) for text in often], "s1"
@@ -75,7 +75,7 @@ async def test_a_time_is_searched_by_words_that_are_frequent_at_other_times(
 async def test_past_sessions_are_searched_by_words_that_are_frequent_in_this_one(
     memory: Memory,
 ) -> None:
-    richard = memory.of(Caller(tenant="default", user="richard", session_id="now"))
+    richard = memory.of(caller_named("richard", session_id="now"))
     await richard.intake.store_conversation(
         [chat_message(f"Osmium {n}.") for n in range(MUCH * 4)], "now"
     )
@@ -85,7 +85,7 @@ async def test_past_sessions_are_searched_by_words_that_are_frequent_in_this_one
 
 
 async def test_retired_versions_do_not_hide_the_active_one(memory: Memory) -> None:
-    richard = memory.of(Caller(tenant="default", user="richard"))
+    richard = memory.of(caller_named("richard"))
     await richard.intake.store_conversation(
         [chat_message(f"Ann walks, {n}.") for n in range(MUCH * 4)]
     )
@@ -101,8 +101,8 @@ async def test_another_users_messages_do_not_hide_those_of_the_main_user(
     memory: Memory,
 ) -> None:
     eve, richard = (
-        memory.of(Caller(tenant="default", user="eve")),
-        memory.of(Caller(tenant="default", user="richard")),
+        memory.of(caller_named("eve")),
+        memory.of(caller_named("richard")),
     )
     await eve.intake.store_conversation([chat_message(f"Osmium {n}.") for n in range(MUCH * 4)])
     await richard.intake.store_conversation(
@@ -115,9 +115,7 @@ async def test_another_users_messages_do_not_hide_those_of_the_main_user(
 
 async def test_a_time_that_ends_before_it_begins_is_refused(memory: Memory) -> None:
     with pytest.raises(InvalidArgumentsError, match="since"):
-        await recall(
-            memory.of(Caller(tenant="default", user="richard")), "osmium", since=NEW, until=OLD
-        )
+        await recall(memory.of(caller_named("richard")), "osmium", since=NEW, until=OLD)
 
 
 async def behind_others(searchable: Memory, *texts: str) -> MemoryService:
@@ -125,12 +123,12 @@ async def behind_others(searchable: Memory, *texts: str) -> MemoryService:
 
     Eighty messages of another user are nearer to QUESTION: more than one index search returns.
     """
-    eve = searchable.of(Caller(tenant="default", user="eve"))
+    eve = searchable.of(caller_named("eve"))
     nearer = "These letters stand for that precious stuff"
     await eve.intake.store_conversation(
         [chat_message(f"{nearer}, number {n}.") for n in range(searches.NEAREST + 30)]
     )
-    richard = searchable.of(Caller(tenant="default", user="richard"))
+    richard = searchable.of(caller_named("richard"))
     for number, text in enumerate(texts):
         await richard.intake.store_conversation([chat_message(text)], f"s{number}")
     await indexed(searchable)

@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
+from calling import caller_named
 from local2.errors import InvalidArgumentsError
 from local2.ledger.sessions import SessionKey
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.sql import SCHEMA
 from local2.memory.service import MemoryService
 from local2.memory.sessions import MAX_NOTES, MERGED_ROLE, MERGED_SIZE, merge, merge_oldest
 from local2.memory.tenant import Memory
 from local2.protocol.answers import Note, SessionNotes
-from local2.protocol.envelope import Caller
 from recalling import DAY
+from stored import select
 
 
 def notes_in(result: SessionNotes) -> list[tuple[str, str]]:
@@ -40,13 +41,6 @@ async def stored(ledger: Ledger, content: str) -> SessionNotes:
     return await ledger.notes.store(session, "shell", content, DAY, merge=merge_oldest)
 
 
-async def rows(database: Database, statement: str) -> list[Any]:
-    def read(connection: SqlConnection) -> list[Any]:
-        return [row[0] for row in connection.execute(statement)]
-
-    return await database.read(read)
-
-
 async def test_notes_are_returned_in_their_order_with_their_roles(richard: MemoryService) -> None:
     await richard.sessions.note("Ask for the budget.", role="chief")
     result = await richard.sessions.note("It is 5,000.", role="cfo")
@@ -60,7 +54,7 @@ async def test_without_a_role_the_note_names_the_calling_agent(
     memory: Memory, richard: MemoryService
 ) -> None:
     await richard.sessions.note("One.")
-    without_agent = memory.of(Caller(tenant="default", user="richard", session_id="s1"))
+    without_agent = memory.of(caller_named("richard", session_id="s1"))
 
     assert notes_in(await without_agent.sessions.note("Two.")) == [
         ("shell", "One."),
@@ -126,8 +120,10 @@ async def test_merged_notes_are_merged_again_and_counted(richard: MemoryService)
 async def test_merged_notes_stay_in_the_ledger(richard: MemoryService, database: Database) -> None:
     await note_many(richard, 40)
 
-    originals = await rows(database, "SELECT content FROM note WHERE merges = 0 ORDER BY position")
-    assert originals == [f"Step {number}." for number in range(1, 41)]
+    originals = await select(
+        database, "SELECT content FROM note WHERE merges = 0 ORDER BY position"
+    )
+    assert originals == [(f"Step {number}.",) for number in range(1, 41)]
 
 
 async def test_a_failed_merge_leaves_the_notes_unchanged(
@@ -144,7 +140,7 @@ async def test_a_failed_merge_leaves_the_notes_unchanged(
         await richard.sessions.note("One more.")
 
     assert await notes_of(richard) == before
-    assert await rows(database, "SELECT count(*) FROM note") == [MAX_NOTES]
+    assert await select(database, "SELECT count(*) FROM note") == [(MAX_NOTES,)]
 
 
 async def test_concurrent_notes_are_all_stored(richard: MemoryService) -> None:
@@ -159,9 +155,9 @@ async def test_notes_belong_to_a_session_of_a_user(memory: Memory, richard: Memo
     await richard.sessions.note("Mine.")
 
     for other in (
-        Caller(tenant="default", user="richard", agent="shell", session_id="s2"),
-        Caller(tenant="default", user="eve", agent="shell", session_id="s1"),
-        Caller(tenant="default", agent="shell", session_id="s1"),
+        caller_named("richard", agent="shell", session_id="s2"),
+        caller_named("eve", agent="shell", session_id="s1"),
+        caller_named(None, agent="shell", session_id="s1"),
     ):
         result = await memory.of(other).sessions.note("Theirs.")
         assert notes_in(result) == [("shell", "Theirs.")]
@@ -182,7 +178,7 @@ async def test_every_agent_of_the_session_sees_every_note(
     memory: Memory, richard: MemoryService
 ) -> None:
     await richard.sessions.note("From the shell.")
-    robot = memory.of(Caller(tenant="default", user="richard", agent="robot", session_id="s1"))
+    robot = memory.of(caller_named("richard", agent="robot", session_id="s1"))
 
     result = await robot.sessions.note("From the robot.")
     assert notes_in(result) == [("shell", "From the shell."), ("robot", "From the robot.")]
@@ -190,7 +186,7 @@ async def test_every_agent_of_the_session_sees_every_note(
 
 async def test_a_note_without_a_session_is_refused(memory: Memory) -> None:
     with pytest.raises(InvalidArgumentsError, match="Send session_id in the envelope"):
-        await memory.of(Caller(tenant="default", user="richard")).sessions.note("Where?")
+        await memory.of(caller_named("richard")).sessions.note("Where?")
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t"])

@@ -21,10 +21,9 @@ DAYS = (1, 8, 15, 22)
 """Days of May 2026, each a Friday, on which messages about the pump were sent."""
 
 
-@pytest.fixture
-def richard(memory: Memory) -> MemoryService:
+@pytest.fixture(autouse=True)
+def clock(memory: Memory) -> None:
     memory.clock = lambda: datetime(2026, 11, 22, tzinfo=UTC)
-    return memory.of(RICHARD)
 
 
 @pytest.fixture(autouse=True)

@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from calling import RICHARD, answer, ask, call
+from calling import RICHARD, answer, ask, call, caller_named
 from local2.bus.connection import Connection
 from local2.ledger import upkeep as ledger_relations
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.memory.recall.items import RecallItem
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.recall.tuning import STATED
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.memories import ItemRelation, RelationType
 from recalling import chat_message, recall, remember
+from stored import select
 
-EVE = Caller(tenant="default", user="eve", agent="robot", session_id="s9")
+EVE = caller_named("eve", agent="robot", session_id="s9")
 TYPES: tuple[RelationType, ...] = (
     "contradicts",
     "supports",
@@ -36,11 +36,7 @@ def eve(memory: Memory) -> MemoryService:
 
 
 async def audit_rows(database: Database) -> list[tuple[str, ...]]:
-    def read(connection: SqlConnection) -> list[tuple[str, ...]]:
-        found = connection.execute("SELECT action, record_id, user, agent, detail FROM audit")
-        return [tuple(row) for row in found]
-
-    return await database.read(read)
+    return await select(database, "SELECT action, record_id, user, agent, detail FROM audit")
 
 
 async def found(service: MemoryService, query: str) -> dict[str, RecallItem]:

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from calling import RICHARD, answer
+from calling import RICHARD, answer, caller_named
 from local2.examination import run_checks
 from local2.ledger.records import Record
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.memory.upkeep import retention
@@ -22,12 +22,13 @@ from local2.protocol.payloads import MemoryChange
 from local2.settings import Anonymising
 from local2.stack.app import open_stack
 from stacks import settings_in, status
+from stored import change, select
 from waiting import eventually
 
 NOW = utc_now().replace(microsecond=0)
 """Retention counts from when a retirement was recorded, which is not before the tests run."""
-EVE = Caller(tenant="default", user="eve", agent="shell")
-NOBODY = Caller(tenant="default", agent="shell")
+EVE = caller_named("eve", agent="shell")
+NOBODY = caller_named(None, agent="shell")
 RetentionInMode = Callable[..., Retention]
 Announced = list[tuple[str, MemoryChange]]
 
@@ -120,14 +121,12 @@ async def test_words_and_vector_of_a_redacted_record_are_removed(
     memory.clock = lambda: NOW + timedelta(days=31)
     await retention_in_mode("on").run_once()
 
-    def count_traces(connection: SqlConnection) -> int:
-        matched = "SELECT count(*) FROM record_text WHERE record_text MATCH 'harbour'"
-        vectors = "SELECT count(*) FROM vector JOIN record USING (row) WHERE content LIKE '[%'"
-        features = "SELECT count(*) FROM feature WHERE stems LIKE '%harbour%'"
-        statements = (matched, vectors.replace("USING (row)", "ON row = record"), features)
-        return sum(connection.execute(each).fetchone()[0] for each in statements)
-
-    assert await database.read(count_traces) == 0
+    for traces in (
+        "SELECT 1 FROM record_text WHERE record_text MATCH 'harbour'",
+        "SELECT 1 FROM vector JOIN record ON row = record WHERE content LIKE '[%'",
+        "SELECT 1 FROM feature WHERE stems LIKE '%harbour%'",
+    ):
+        assert await select(database, traces) == []
 
 
 async def test_a_run_stopped_between_two_batches_is_continued(
@@ -208,6 +207,6 @@ async def test_the_history_of_a_retired_record_contains_no_other_users_records(
     """Both facts are retired without a successor."""
     mine = await richard.facts.store_topic("user.drink", "Tea")
     await memory.of(EVE).facts.store_topic("user.drink", "Mate")
-    await database.write(lambda c: c.execute("UPDATE record SET superseded_by = ''").rowcount)
+    await change(database, "UPDATE record SET superseded_by = ''")
 
     assert texts(await memory.ledger.records.chain(mine.id)) == ["Tea"]

@@ -6,13 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from calling import RICHARD
+from calling import RICHARD, caller_named
 from indexed import indexed
 from local2.memory.intake.conversations import Turn
 from local2.memory.intake.episodes import new_episode
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.maintenance import ExportRequest
 from local2.protocol.memories import RecalledItem, RecalledItems
 from local2.protocol.portable import RecordLine, stored_line
@@ -84,7 +83,7 @@ async def test_other_users_do_not_find_a_note(
 ) -> None:
     await save(richard)
 
-    assert await found(memory.of(Caller(tenant="default", user=user, agent="shell"))) == []
+    assert await found(memory.of(caller_named(user, agent="shell"))) == []
     assert await found(richard) == [POSTGRES, POSTGRES]
 
 

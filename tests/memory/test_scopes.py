@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from calling import UNNAMED, caller_named
 from local2.errors import InvalidArgumentsError
 from local2.ledger.records import Fact, NewRecord
 from local2.memory.scopes import Weights
@@ -13,9 +14,9 @@ from local2.protocol.payloads import ToolCallRecord
 from local2.settings import MemorySettings
 from recalling import DAY, chat_message, recall
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="now")
-EVE = Caller(tenant="default", user="eve", agent="robot", session_id="now")
-NOBODY = Caller(tenant="default", agent="shell", session_id="now")
+RICHARD = caller_named("richard", agent="shell", session_id="now")
+EVE = caller_named("eve", agent="robot", session_id="now")
+NOBODY = caller_named(None, agent="shell", session_id="now")
 WEIGHTS = Weights.of(MemorySettings())
 
 
@@ -42,9 +43,7 @@ async def store_every_class(memory: Memory, caller: Caller, name: str) -> None:
 async def remembered(memory: Memory) -> None:
     await store_every_class(memory, RICHARD, "richard")
     await store_every_class(memory, EVE, "eve")
-    await store_every_class(
-        memory, Caller(tenant="default", session_id="now", agent="nobody"), "nobody"
-    )
+    await store_every_class(memory, caller_named(None, agent="nobody", session_id="now"), "nobody")
     fact = Fact(content="tenant osmium", scope="tenant")
     await memory.of(EVE).facts.store(fact)
     chunk = NewRecord(
@@ -106,7 +105,7 @@ async def test_a_caller_without_a_user_finds_records_of_other_such_callers(
 
 
 async def test_a_caller_without_any_identity_can_recall(memory: Memory) -> None:
-    found = set(await recall(memory.of(Caller(tenant="default")), "osmium"))
+    found = set(await recall(memory.of(UNNAMED), "osmium"))
 
     assert found == NOBODYS | TENANT
 
@@ -114,10 +113,10 @@ async def test_a_caller_without_any_identity_can_recall(memory: Memory) -> None:
 @pytest.mark.parametrize(
     ("scope", "caller", "lacks"),
     [
-        ("session", Caller(tenant="default", user="richard", agent="shell"), "session_id"),
-        ("history", Caller(tenant="default", agent="shell", session_id="now"), "user"),
-        ("user", Caller(tenant="default", agent="shell", session_id="now"), "user"),
-        ("agent", Caller(tenant="default", user="richard", session_id="now"), "source"),
+        ("session", caller_named("richard", agent="shell"), "session_id"),
+        ("history", caller_named(None, agent="shell", session_id="now"), "user"),
+        ("user", caller_named(None, agent="shell", session_id="now"), "user"),
+        ("agent", caller_named("richard", session_id="now"), "source"),
     ],
 )
 async def test_a_scope_without_its_identity_is_refused_and_the_error_names_it(
@@ -173,7 +172,7 @@ async def test_the_current_session_is_not_part_of_history_and_vice_versa(
 async def test_without_a_session_all_of_the_users_sessions_are_history(
     memory: Memory,
 ) -> None:
-    outside = memory.of(Caller(tenant="default", user="richard", agent="shell"))
+    outside = memory.of(caller_named("richard", agent="shell"))
 
     assert set(await recall(outside, "osmium", scope="history")) == SESSION | PAST
 
@@ -181,8 +180,8 @@ async def test_without_a_session_all_of_the_users_sessions_are_history(
 async def test_the_users_facts_are_found_by_every_agent_and_an_agents_by_every_user(
     memory: Memory,
 ) -> None:
-    by_robot = memory.of(Caller(tenant="default", user="richard", agent="robot"))
-    for_eve = memory.of(Caller(tenant="default", user="eve", agent="shell"))
+    by_robot = memory.of(caller_named("richard", agent="robot"))
+    for_eve = memory.of(caller_named("eve", agent="shell"))
 
     assert set(await recall(by_robot, "osmium", scope="user")) == USER
     assert set(await recall(for_eve, "osmium", scope="agent")) == AGENT
@@ -192,8 +191,8 @@ async def test_similar_names_of_users_and_agents_are_distinguished(
     memory: Memory,
 ) -> None:
     """An agent named like a user, and names that differ only in case or in odd characters."""
-    namesake = memory.of(Caller(tenant="default", user="shell", agent="richard", session_id="now"))
+    namesake = memory.of(caller_named("shell", agent="richard", session_id="now"))
     assert set(await recall(namesake, "osmium")) == TENANT
     for user in ("Richard", "richard ", "richárd", "rich*", 'richard" OR "eve', "x" * 256, "\x00"):
-        found = await recall(memory.of(Caller(tenant="default", user=user)), "osmium")
+        found = await recall(memory.of(caller_named(user)), "osmium")
         assert set(found) == TENANT, user

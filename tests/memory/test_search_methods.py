@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import pytest
 
+from calling import UNNAMED, caller_named
 from local2.errors import InvalidArgumentsError
 from local2.ledger.records import Fact
 from local2.memory.recall.recaller import RecallModels
 from local2.memory.recall.reranker import RerankedDocument, RerankError
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.memories import OwnerScope
 from recalling import chat_message, contents, remember
 
-CTO = Caller(tenant="default", user="richard", agent="cto", session_id="s1")
+CTO = caller_named("richard", agent="cto", session_id="s1")
 
 
 class Reversing:
@@ -56,7 +56,7 @@ async def test_facts_of_the_tenant_and_of_an_agent_are_searched_separately(
     for scope in ("user", "agent", "tenant"):
         await store_facts(cto, scope, 1)
     await cto.intake.store_conversation([chat_message("Osmium is mine.")], "s1")
-    cfo = memory.of(Caller(tenant="default", user="eve", agent="cfo"))
+    cfo = memory.of(caller_named("eve", agent="cfo"))
 
     assert contents(await cto.search_tenant("osmium")) == ["Osmium lot 0 of the tenant."]
     assert contents(await cto.search_agent("osmium")) == ["Osmium lot 0 of the agent."]
@@ -117,7 +117,7 @@ async def test_several_scopes_are_searched_together_without_reranking_in_fast_mo
 
 
 async def test_a_scope_without_its_identity_is_refused(memory: Memory) -> None:
-    without_identity = memory.of(Caller(tenant="default"))
+    without_identity = memory.of(UNNAMED)
 
     with pytest.raises(InvalidArgumentsError, match="source"):
         await without_identity.search_agent("osmium")
@@ -128,7 +128,7 @@ async def test_a_scope_without_its_identity_is_refused(memory: Memory) -> None:
 async def test_a_prompt_has_a_section_per_scope_with_the_source_of_every_line(
     memory: Memory, cto: MemoryService
 ) -> None:
-    eve = memory.of(Caller(tenant="default", user="eve", agent="cto"))
+    eve = memory.of(caller_named("eve", agent="cto"))
     talk = [
         chat_message("Osmium is mine.", name="Ann"),
         chat_message("Osmium is heavy.", role="assistant"),

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from calling import RICHARD
+from calling import RICHARD, caller_named
 from local2.errors import InvalidArgumentsError
 from local2.ledger.records import Fact
 from local2.ledger.sessions import SESSION_CHARACTERS
@@ -22,6 +22,7 @@ from local2.protocol.envelope import Caller
 from local2.protocol.payloads import ToolCallRecord
 from local2.settings import MemorySettings
 from recalling import DAY, chat_message
+from stored import change
 
 WEATHER = ToolCallRecord(
     id="call-1", name="weather", args={"city": "Rome"}, content="Rain in Rome."
@@ -220,8 +221,8 @@ async def test_a_session_belongs_to_its_user(memory: Memory, richard: MemoryServ
     await richard.sessions.note("Mine.")
 
     for stranger in (
-        Caller(tenant="default", user="eve", session_id="s1"),
-        Caller(tenant="default", session_id="s1"),
+        caller_named("eve", session_id="s1"),
+        caller_named(None, session_id="s1"),
     ):
         for session_id in (None, "s1"):
             session = await load(memory.of(stranger), session_id=session_id)
@@ -232,7 +233,7 @@ async def test_another_session_of_the_user_is_loaded_by_its_id(
     memory: Memory, richard: MemoryService
 ) -> None:
     await richard.intake.store_turn(turn(1))
-    in_other_session = memory.of(Caller(tenant="default", user="richard", session_id="s2"))
+    in_other_session = memory.of(caller_named("richard", session_id="s2"))
 
     assert (await load(in_other_session)).messages == []
     assert len((await load(in_other_session, session_id="s1")).messages) == 2
@@ -252,13 +253,13 @@ async def test_another_tenants_session_is_separate(
 
 async def test_without_a_session_the_error_names_what_is_missing(memory: Memory) -> None:
     with pytest.raises(InvalidArgumentsError, match="Send session_id"):
-        await load(memory.of(Caller(tenant="default", user="richard")))
+        await load(memory.of(caller_named("richard")))
 
 
 async def test_retired_messages_are_not_loaded(richard: MemoryService, database: Database) -> None:
     await richard.intake.store_turn(turn(1))
     retire = "UPDATE record SET superseded_by = 'x' WHERE content = 'Answer 1.'"
-    await database.write(lambda c: c.execute(retire).rowcount)
+    await change(database, retire)
 
     assert roles_and_contents(await load(richard)) == [("user", "Question 1?")]
 
@@ -360,9 +361,9 @@ async def test_other_users_facts_are_not_included(memory: Memory, richard: Memor
     await remember(richard, "Only for the shell.", 1, scope="agent")
     await remember(richard, "For everybody.", 1, scope="tenant")
 
-    eve = memory.of(Caller(tenant="default", user="eve", agent="robot", session_id="s1"))
+    eve = memory.of(caller_named("eve", agent="robot", session_id="s1"))
     assert await memories(eve) == ["For everybody."]
-    without_user = memory.of(Caller(tenant="default", session_id="s1"))
+    without_user = memory.of(caller_named(None, session_id="s1"))
     assert await memories(without_user) == ["For everybody."]
 
 

@@ -8,21 +8,24 @@ from functools import partial
 
 import pytest
 
+from calling import caller_named
 from indexed import indexed, paused_indexing
 from ledgers import unjudged
 from local2.errors import ModelError, VectorError
 from local2.ledger.records import Record
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.memory.recall.recaller import Closeness, Retrieval
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.memory.upkeep.supersession import Judge, Supersession, Verdict
-from local2.protocol.envelope import Caller
 from local2.protocol.payloads import MemoryChange
 from local2.protocol.vectors import VectorHits
 from local2.vectors.minilm import MiniLM
 from recalling import remember
+from stored import relations
 from waiting import eventually
+
+pytestmark = pytest.mark.usefixtures("searchable")
 
 BERLIN = "We live in Berlin."
 ROME = "We live in Rome now."
@@ -50,11 +53,6 @@ class ScriptedJudge(Judge):
 @pytest.fixture
 def judge() -> ScriptedJudge:
     return ScriptedJudge()
-
-
-@pytest.fixture
-def richard(searchable: Memory) -> MemoryService:
-    return searchable.of(Caller(tenant="default", user="richard", agent="shell"))
 
 
 @pytest.fixture
@@ -98,14 +96,6 @@ async def wait_until_judged(memory: Memory) -> None:
 async def successors(service: MemoryService, record_id: str) -> dict[str, str | None]:
     """Return the successor of each version, by its id."""
     return {version.id: version.superseded_by for version in await service.facts.history(record_id)}
-
-
-async def relations(database: Database) -> list[tuple[str, ...]]:
-    def read(connection: SqlConnection) -> list[tuple[str, ...]]:
-        found = connection.execute("SELECT source, type, target FROM relation")
-        return [tuple(row) for row in found]
-
-    return await database.read(read)
 
 
 async def test_only_the_nearest_facts_are_compared(
@@ -163,7 +153,7 @@ async def test_facts_beyond_the_distance_are_not_compared(
 async def test_facts_of_other_users_and_scopes_are_never_compared(
     searchable: Memory, richard: MemoryService, judge: ScriptedJudge
 ) -> None:
-    eve = searchable.of(Caller(tenant="default", user="eve", agent="shell"))
+    eve = searchable.of(caller_named("eve", agent="shell"))
     await remember(eve, "We live in Bonn.")
     await remember(richard, "We live in Oslo.", scope="agent")
     await remember(richard, "We live in Madrid.", scope="tenant")
@@ -365,7 +355,7 @@ async def test_a_fact_that_the_model_never_finishes_does_not_delay_others(
         return await verdicts(fact, older)
 
     monkeypatch.setattr(judge, "verdicts", slow_for_one)
-    eve = searchable.of(Caller(tenant="default", user="eve", agent="shell"))
+    eve = searchable.of(caller_named("eve", agent="shell"))
     async with judging(searchable, judge):
         await remember(richard, BERLIN)
         await remember(eve, BERLIN)
@@ -401,7 +391,7 @@ async def test_another_users_fact_is_contradicted_but_stays(
     searchable: Memory, richard: MemoryService, judge: ScriptedJudge, database: Database
 ) -> None:
     judge.verdicts_by_pair[(ROME, BERLIN)] = "replaces"
-    eve = searchable.of(Caller(tenant="default", user="eve", agent="shell"))
+    eve = searchable.of(caller_named("eve", agent="shell"))
 
     async with judging(searchable, judge):
         berlin = await remember(richard, BERLIN, scope="tenant")

@@ -14,7 +14,7 @@ from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
 from local2.ledger.records import Fact, NewRecord, Task
 from local2.ledger.sessions import Rating
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.ledger import Ledger
 from local2.memory.backlog import Backlog
 from local2.memory.indexing import Indexer
@@ -33,6 +33,7 @@ from local2.protocol.envelope import Caller, new_id
 from local2.protocol.vectors import VectorHits
 from local2.settings import MemorySettings
 from recalling import DAY, chat_message, contents
+from stored import select
 
 NAMESAKE = Caller(tenant="other", user="richard", agent="shell", session_id="s1")
 SOURCE = Path(local2.__file__).parent
@@ -111,12 +112,7 @@ def message(content: str, **fields: Any) -> NewRecord:
 
 async def every_row(database: Database) -> list[tuple[Any, ...]]:
     """Return the default tenant's records, unchanged."""
-
-    def read(connection: SqlConnection) -> list[tuple[Any, ...]]:
-        found = connection.execute("SELECT * FROM record WHERE tenant = 'default' ORDER BY row")
-        return [tuple(row) for row in found]
-
-    return await database.read(read)
+    return await select(database, "SELECT * FROM record WHERE tenant = 'default' ORDER BY row")
 
 
 @pytest.mark.parametrize("scope", ["session", "history", "user", "agent", "tenant", "any"])

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from calling import caller_named
 from indexed import indexed
 from local2._version import __version__
 from local2.bus.connection import Connection
@@ -21,8 +22,8 @@ from local2.tools.catalog import memory_tools
 from local2.tools.episodes import formatted
 from waiting import eventually
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell")
-EVE = Caller(tenant="default", user="eve")
+RICHARD = caller_named("richard", agent="shell")
+EVE = caller_named("eve")
 TODAY = datetime.now(UTC).date().isoformat()
 
 
@@ -358,7 +359,7 @@ def test_the_mcp_definition_has_the_same_parameters(memory: Memory) -> None:
 async def test_a_fact_without_a_scope_belongs_to_the_user_to_its_key_or_to_everybody(
     memory: Memory,
 ) -> None:
-    nobody = Caller(tenant="default", agent="shell")
+    nobody = caller_named(None, agent="shell")
     for caller, args in (
         (RICHARD, {"content": "Likes tea."}),
         (RICHARD, {"content": "Tuesday.", "topic": "project.deadline"}),

@@ -2,15 +2,14 @@
 
 import pytest
 
-from calling import RICHARD, answer
+from calling import RICHARD, answer, caller_named
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
-from local2.protocol.envelope import Caller
 from local2.protocol.payloads import MemoryChange
 
 pytestmark = pytest.mark.usefixtures("tools")
 
-EVE = Caller(tenant="default", user="eve", agent="shell")
+EVE = caller_named("eve", agent="shell")
 
 
 @pytest.mark.parametrize(

@@ -2,24 +2,25 @@
 
 import asyncio
 import json
-from typing import Any
 
 import pytest
 
+from calling import caller_named
 from local2.errors import InvalidArgumentsError
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import OwnerScope
 from local2.protocol.payloads import MemoryChange
+from stored import select
 
 LANGUAGE = "user.language_preference"
 
 
 @pytest.fixture
 def eve(memory: Memory) -> MemoryService:
-    return memory.of(Caller(tenant="default", user="eve"))
+    return memory.of(caller_named("eve"))
 
 
 async def contents(memory: Memory, scope: OwnerScope, owner: str, topic: str) -> list[str]:
@@ -74,17 +75,14 @@ async def test_returning_to_an_older_value_is_a_third_version(
 async def test_a_replaced_value_leaves_an_audit_row(
     database: Database, richard: MemoryService
 ) -> None:
-    def audit(connection: SqlConnection) -> list[dict[str, Any]]:
-        return [dict(row) for row in connection.execute("SELECT * FROM audit")]
-
+    audit = "SELECT tenant, action, record_id, agent, detail FROM audit"
     old = await richard.write_topic(LANGUAGE, "Elixir")
-    assert await database.read(audit) == []
+    assert await select(database, audit) == []
     new = await richard.write_topic(LANGUAGE, "Python")
 
-    (row,) = await database.read(audit)
-    assert (row["tenant"], row["action"], row["record_id"]) == ("default", "superseded", old)
-    assert row["agent"] == "shell"
-    assert json.loads(row["detail"]) == {"superseded_by": new}
+    ((*row, detail),) = await select(database, audit)
+    assert row == ["default", "superseded", old, "shell"]
+    assert json.loads(detail) == {"superseded_by": new}
 
 
 async def test_changes_are_announced_by_id_without_content(

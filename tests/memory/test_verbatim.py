@@ -10,9 +10,10 @@ import pytest
 from calling import RICHARD, call, ingest
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
 from local2.protocol.lenient.messages import MAX_EXTRA_BYTES, bounded, messages_of
 from local2.protocol.payloads import Json
+from stored import records
 
 pytestmark = pytest.mark.usefixtures("tools")
 
@@ -21,11 +22,8 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "weigh", "arguments
 
 
 async def rows(database: Database) -> list[dict[str, Any]]:
-    def read(connection: SqlConnection) -> list[dict[str, Any]]:
-        found = [dict(row) for row in connection.execute("SELECT * FROM record ORDER BY row")]
-        return [{**row, "metadata": json.loads(row["metadata"])} for row in found]
-
-    return await database.read(read)
+    found = await records(database)
+    return [{**record, "metadata": json.loads(record["metadata"])} for record in found]
 
 
 async def test_instructions_blanks_and_calls_are_stored_in_place_but_not_recalled(

@@ -2,15 +2,14 @@
 
 import pytest
 
-from calling import ask, call
+from calling import ask, call, caller_named
 from local2.bus.connection import Connection
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")
 
-EVE = Caller(tenant="default", user="eve", agent="robot")
+EVE = caller_named("eve", agent="robot")
 VIM = {"content": "Edits with Vim.", "scope": "user", "topic": "user.editor"}
 EMACS = {**VIM, "content": "Edits with Emacs."}
 
@@ -145,7 +144,7 @@ async def test_wrong_arguments_are_clear_errors_and_write_nothing(
 async def test_a_fact_without_the_identity_of_its_scope_is_a_clear_error(
     bus: Connection,
 ) -> None:
-    result = await ask(bus, "remember_fact", VIM, Caller(tenant="default", agent="shell"))
+    result = await ask(bus, "remember_fact", VIM, caller_named(None, agent="shell"))
 
     assert result.error is not None
     assert result.error.code == "invalid_arguments"

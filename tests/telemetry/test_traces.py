@@ -10,6 +10,7 @@ import nats
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 
+from calling import caller_named
 from factories import Listen
 from local2 import telemetry
 from local2.bus.connection import connect
@@ -17,7 +18,7 @@ from local2.bus.receiving import instrument
 from local2.client.queries import QueryClient
 from local2.client.tools import call_tool
 from local2.errors import ConfigError
-from local2.protocol.envelope import Caller, decode
+from local2.protocol.envelope import decode
 from local2.protocol.payloads import ToolResult
 from local2.settings import GeneratorSettings, Settings, TelemetrySettings
 from local2.stack.app import Stack, open_stack
@@ -116,7 +117,7 @@ async def test_a_turn_is_one_trace_from_question_through_model_and_tools_to_ledg
 async def test_no_span_contains_content_or_names_of_users(
     traced: Settings, spans: Spans, ollama: OllamaStandIn
 ) -> None:
-    caller = Caller(tenant="default", user="mallory", agent="spy", session_id="ocelot")
+    caller = caller_named("mallory", agent="spy", session_id="ocelot")
     ollama.script(
         Reply(tool_calls=(("recall", {"query": "zanzibar"}),)), Reply(content="Zanzibar it is.")
     )

@@ -5,14 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from calling import caller_named
 from local2.errors import InvalidArgumentsError
 from local2.memory.tenant import Memories, Memory
-from local2.protocol.envelope import Caller, decode
+from local2.protocol.envelope import decode
 from local2.protocol.payloads import Json, ToolRequest
 from local2.protocol.tool import ToolOutput, parameters_of
 from local2.tools.relations import ADD_KNOWLEDGE, MAX_FACTS, MAX_PART, AddKnowledge
 
-RICHARD = Caller(tenant="default", user="richard")
+RICHARD = caller_named("richard")
 ADA = {"subject": "Ada", "predicate": "works for", "object": "Northwind"}
 BOSS = {"subject": "Zoltan Kiss", "predicate": "runs", "object": "Northwind"}
 

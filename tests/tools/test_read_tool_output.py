@@ -3,14 +3,15 @@
 import msgspec
 import pytest
 
+from calling import caller_named
 from local2.errors import InvalidArgumentsError
 from local2.memory.tenant import Memories, Memory
-from local2.protocol.envelope import Caller, decode
+from local2.protocol.envelope import decode
 from local2.protocol.payloads import Json, OutputPart, ToolRequest
 from local2.protocol.tool import ToolOutput, parameters_of
 from local2.tools.long_texts import READ_TOOL_OUTPUT, ReadToolOutput
 
-RICHARD = Caller(tenant="default", user="richard")
+RICHARD = caller_named("richard")
 KEY = "tout_" + "a" * 24
 PARTS = ("\x00" * 5_000, "b" * 10_000, "🎻" * 5_000)
 WHOLE = "".join(PARTS)

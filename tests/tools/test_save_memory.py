@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from calling import RICHARD
+from calling import RICHARD, caller_named
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
 from local2.memory.intake.episodes import MAX_METADATA
 from local2.memory.tenant import Memories, Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.payloads import Json, ToolResult
 from local2.tools import episodes
 
@@ -58,7 +57,7 @@ async def test_a_hit_returns_its_saved_metadata(bus: Connection) -> None:
 async def test_the_owner_of_a_note_is_the_envelopes_user(bus: Connection, user: str | None) -> None:
     await save(bus, {"user": "eve", "tenant": "other", "owner": ""})
 
-    other = Caller(tenant="default", user=user, agent="shell")
+    other = caller_named(user, agent="shell")
     found = await call_tool(bus, "search_memory", {"query": "symbol of gold"}, caller=other)
 
     assert found.data["hits"] == []

@@ -5,14 +5,13 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from calling import ask
+from calling import ask, caller_named
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.ledger.records import Fact
 from local2.memory.intake.conversations import Turn
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.payloads import Json, ToolCallRecord
 from local2.protocol.tool import parameters_of
 from local2.tools import sessions
@@ -97,7 +96,7 @@ async def test_arguments_out_of_bounds_are_refused(bus: Connection, tool: str, a
 async def test_without_a_session_the_error_says_which_field_to_send(
     bus: Connection, tool: str, args: Json
 ) -> None:
-    result = await ask(bus, tool, args, Caller(tenant="default", user="richard"))
+    result = await ask(bus, tool, args, caller_named("richard"))
 
     assert result.error is not None
     assert result.error.code == "invalid_arguments"
@@ -151,9 +150,7 @@ async def test_another_users_session_is_empty(bus: Connection, richard: MemorySe
     await richard.intake.store_conversation([chat_message("A secret.")])
     await richard.sessions.note("A secret.")
 
-    result = await ask(
-        bus, "load_session", {"session_id": "s1"}, Caller(tenant="default", user="eve")
-    )
+    result = await ask(bus, "load_session", {"session_id": "s1"}, caller_named("eve"))
 
     assert result.content == "[Session s1, its last 0 messages]"
     assert (result.data["messages"], result.data["notes"]) == ([], [])

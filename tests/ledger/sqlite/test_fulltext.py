@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from calling import caller_named
 from local2.ledger.records import Fact
 from local2.ledger.search import Search
 from local2.ledger.sqlite import fulltext
@@ -18,21 +19,14 @@ from local2.memory.recall.recaller import RECALLED_KINDS
 from local2.memory.scopes import EQUAL_WEIGHTS, reach
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.payloads import ToolCallRecord
 from recalling import chat_message, recall
 
-RICHARD = Caller(tenant="default", user="richard")
+RICHARD = caller_named("richard")
 MESSAGES = reach("history", RECALLED_KINDS, RICHARD, EQUAL_WEIGHTS).places
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FEW = 10
 BOTH, RARE, COMMON = "Iridium and osmium.", "Iridium and nothing.", "Osmium and nothing."
-
-
-@pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    """Richard's memory without a vector worker, so only words are searched."""
-    return memory.of(RICHARD)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from calling import RICHARD, call
+from calling import RICHARD, call, caller_named
 from indexed import indexed
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
@@ -73,7 +73,7 @@ async def test_what_others_stated_later_does_not_stand_beside_my_statement(
     bus: Connection, memory: Memory
 ) -> None:
     await tell(bus, 1, VOLVO, *SMALL_TALK)
-    mallory = Caller(tenant="default", user="mallory", session_id="m1")
+    mallory = caller_named("mallory", session_id="m1")
     theirs = "The Volvo that Richard drives was sold."
     await call(bus, "remember_fact", {"content": theirs, "scope": "tenant"}, mallory)
     document = {"content": SOLD, "title": "Cars", "source": "cars.md"}

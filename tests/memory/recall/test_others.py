@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
+from calling import caller_named
 from indexed import indexed
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from recalling import chat_message
 
 QUERIES = (
@@ -42,7 +42,7 @@ async def everything(service: MemoryService) -> bytes:
 
 
 async def test_records_of_other_users_do_not_change_a_users_results(searchable: Memory) -> None:
-    richard = searchable.of(Caller(tenant="default", user="richard", session_id="s1"))
+    richard = searchable.of(caller_named("richard", session_id="s1"))
     for session, texts in TALK.items():
         await richard.intake.store_conversation(
             [chat_message(text, name="Ann") for text in texts], session
@@ -51,7 +51,7 @@ async def test_records_of_other_users_do_not_change_a_users_results(searchable: 
     await indexed(searchable)
     before = await everything(richard)
 
-    eve = searchable.of(Caller(tenant="default", user="eve", session_id="s1"))
+    eve = searchable.of(caller_named("eve", session_id="s1"))
     near = [text for texts in TALK.values() for text in texts]
     far = [f"Number {n} of the tax forms." for n in range(50)]
     copies = [f"{text} {n}" for n in range(10) for text in near]

@@ -6,19 +6,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from calling import caller_named
 from local2.memory.recall.query import analyse
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from recalling import chat_message, recall
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-
-
-@pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(tenant="default", user="richard"))
 
 
 @pytest.mark.parametrize(
@@ -132,10 +127,10 @@ async def test_an_identifier_is_found_among_others_with_the_same_parts(
 
 async def test_quoted_words_are_found_where_they_are_adjacent(richard: MemoryService) -> None:
     await richard.intake.store_conversation(
-        [chat_message("The cheese is old, and so is the moon: it is cold there.")], "s1"
+        [chat_message("The cheese is old, and so is the moon: it is cold there.")], "a"
     )
     await richard.intake.store_conversation(
-        [chat_message("They say that the moon cheese is cold, and so is the air.")], "s2"
+        [chat_message("They say that the moon cheese is cold, and so is the air.")], "b"
     )
 
     found = await recall(richard, 'Who said "moon cheese"?')
@@ -195,7 +190,7 @@ SYNTAX = st.text(alphabet="\"*^:(){}+-~AND OR NOT NEAR'_\x00,;%.[]\\“”«»",
 @example(question="NEAR(moon cheese, 2)")
 @example(question="\u0345_\u0300 ²³ ①② \U0001d7d8\U0001d7d9")
 async def test_no_question_breaks_the_search(memory: Memory, question: str) -> None:
-    service = memory.of(Caller(tenant="default", user="richard"))
+    service = memory.of(caller_named("richard"))
     await service.intake.store_conversation([chat_message("The moon is a cheese.")])
 
     if question.isspace():
@@ -212,14 +207,14 @@ async def test_no_question_breaks_the_search(memory: Memory, question: str) -> N
     ).map(" ".join)
 )
 async def test_no_time_breaks_the_search(memory: Memory, question: str) -> None:
-    assert await recall(memory.of(Caller(tenant="default", user="richard")), question) == []
+    assert await recall(memory.of(caller_named("richard")), question) == []
 
 
 @given(name=st.text(min_size=1, max_size=40), content=st.text(min_size=1))
 async def test_no_name_and_no_content_break_the_search(
     memory: Memory, name: str, content: str
 ) -> None:
-    service = memory.of(Caller(tenant="default", user=name, agent=name, session_id=name))
+    service = memory.of(caller_named(name, agent=name, session_id=name))
     if not content.isspace():
         await service.intake.store_conversation([chat_message(f"{content} osmium", name=name)])
 

@@ -5,23 +5,23 @@ from typing import Any
 
 import pytest
 
+from calling import caller_named
+from local2.ledger.sqlite.database import Database
 from local2.memory.intake.conversations import Turn
 from local2.memory.recall.items import RecallItem
 from local2.memory.recall.ranking import Shares
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from recalling import chat_message, remember
+from stored import change
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 
-@pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    """Richard's memory without a vector worker, so only words are ranked."""
+@pytest.fixture(autouse=True)
+def clock(memory: Memory) -> None:
     memory.clock = lambda: NOW
-    return memory.of(Caller(tenant="default", user="richard", agent="shell"))
 
 
 async def items(service: MemoryService, query: str, **ask: Any) -> dict[str, RecallItem]:
@@ -120,9 +120,9 @@ async def test_a_speaker_named_in_the_question_is_preferred(richard: MemoryServi
 
 
 async def test_messages_of_people_rank_above_those_of_machines(richard: MemoryService) -> None:
-    await richard.intake.store_conversation([chat_message("Osmium 1.", "tool", name="weigh")], "s1")
-    await richard.intake.store_conversation([chat_message("Osmium 2.", "assistant")], "s2")
-    await richard.intake.store_conversation([chat_message("Osmium 3.", "user")], "s3")
+    await richard.intake.store_conversation([chat_message("Osmium 1.", "tool", name="weigh")], "a")
+    await richard.intake.store_conversation([chat_message("Osmium 2.", "assistant")], "b")
+    await richard.intake.store_conversation([chat_message("Osmium 3.", "user")], "c")
 
     found = await shares(richard, "osmium")
 
@@ -232,12 +232,12 @@ async def test_a_topic_key_of_another_user_finds_nothing(
 ) -> None:
     await remember(richard, "Vim", topic="user.editor_preference")
 
-    eve = memory.of(Caller(tenant="default", user="eve"))
+    eve = memory.of(caller_named("eve"))
     assert await items(eve, "What is user.editor_preference?") == {}
 
 
 async def test_a_record_related_to_a_hit_is_returned_with_it(
-    memory: Memory, richard: MemoryService
+    memory: Memory, richard: MemoryService, database: Database
 ) -> None:
     ids = [await remember(richard, text) for text in ("Ann collects osmium.", "The lab is cold.")]
     await remember(richard, "Bob sleeps.")
@@ -249,13 +249,13 @@ async def test_a_record_related_to_a_hit_is_returned_with_it(
 
         assert list(found) == ["Ann collects osmium.", "The lab is cold."]
         assert found["The lab is cold."].related > 0
-        await memory.ledger._database.write(lambda c: c.execute("DELETE FROM relation").rowcount)
+        await change(database, "DELETE FROM relation")
 
 
 async def test_relations_do_not_lead_to_records_that_the_caller_may_not_see(
     memory: Memory, richard: MemoryService
 ) -> None:
-    eve = memory.of(Caller(tenant="default", user="eve"))
+    eve = memory.of(caller_named("eve"))
     source = await remember(richard, "Ann collects osmium.")
     replaced = await remember(richard, "The lab is cold.", topic="user.lab")
     await remember(richard, "The lab is warm.", topic="user.lab")

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from calling import caller_named
 from local2.language.features import features
 from local2.ledger.columns import Columns
 from local2.ledger.entries import ECHO, UNANSWERED, Candidate
@@ -26,7 +27,6 @@ from local2.memory.recall.ranking import Draft, RankedRecord, Shares, rank
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.scopes import EQUAL_WEIGHTS, Reach, Weights
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.payloads import MemoryChange
 from local2.settings import MemorySettings
 
@@ -100,7 +100,7 @@ def ranked(
     }
     every = Matches(view=columns.whole(), **{**usual, **found})
     query = analyse(query_text, NOW)
-    reach = Reach(caller=Caller(tenant="default", user="richard"), weights=weights, places=())
+    reach = Reach(caller=caller_named("richard"), weights=weights, places=())
     draft = Draft(query, reach, NOW, feedback_weight, every)
 
     def details(wanted: DetailRequest) -> Details:
@@ -457,7 +457,7 @@ async def test_the_configured_weight_of_ratings_counts(memory: Memory, database:
 
     settings = MemorySettings(feedback_weight=0.5)
     weighing = Memory(Ledger(database, "default"), memory.vectors, settings, announce=announce)
-    richard = weighing.of(Caller(tenant="default", user="richard"))
+    richard = weighing.of(caller_named("richard"))
     await richard.intake.store_turn(Turn(query="?", answer="Osmium.", at=NOW, query_id="q1"))
     await richard.intake.store_rating("q1", -0.5)
 
@@ -517,12 +517,3 @@ def test_the_documented_components_equal_the_constants() -> None:
 
     assert documented.keys() == set(Shares.__struct_fields__)
     assert {share: documented_numbers(share) for share in documented} == documented
-    assert tuning.FADING.keys() == {"standard", "ephemeral"}
-    assert tuning.FADING["standard"][1] == 365, "a year"
-    assert tuning.HALF_SCORE == 1.2
-    text = " ".join(DOCS.read_text(encoding="utf-8").split())
-    assert "`score` is sum² / (sum² + 1.2²), from 0 to 1" in text
-    assert (
-        f"From the {tuning.SURE + 1}th place to the {tuning.SPREAD}th a conversation that "
-        f"has no place yet gains {tuning.NEW_SESSION}."
-    ) in text

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from calling import RICHARD, call, ingest
+from calling import RICHARD, call, caller_named, ingest
 from indexed import indexed
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
@@ -15,7 +15,7 @@ from local2.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")
 
-EVE = Caller(tenant="default", user="zelda", agent="robot", session_id="s9")
+EVE = caller_named("zelda", agent="robot", session_id="s9")
 
 
 async def recall_items(
@@ -138,7 +138,7 @@ async def test_an_item_names_its_kind_and_its_author(bus: Connection) -> None:
     await save(bus, "user.metal", "osmium")
     await save(bus, "project.metal", "osmium alloy", EVE)
     note = {"content": "Osmium is for experts.", "scope": "agent"}
-    await call(bus, "remember_fact", note, Caller(tenant="default", user="zelda", agent="shell"))
+    await call(bus, "remember_fact", note, caller_named("zelda", agent="shell"))
     await call(bus, "add_document", {"title": "Metals", "content": "Osmium, page one."})
     weighed = {"id": "c1", "name": "weigh", "content": "Osmium: heavy."}
     await ingest(

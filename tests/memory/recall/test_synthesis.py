@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from calling import caller_named
 from local2.ledger.records import Fact
 from local2.llm.models import StructuredModel
 from local2.memory.recall.model import ALL_CHARACTERS, ITEM_CHARACTERS, Synthesis, SynthesisItem
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.memories import Answer
 from local2.protocol.payloads import ToolCallRecord
 from own_logs import own_logs
@@ -79,7 +79,7 @@ async def test_the_model_sees_the_speaker_or_topic_of_each_item(
 ) -> None:
     memory.synthesis = synthesis
     calls = [ToolCallRecord(name="atlas", content="Ada: Berlin.")]
-    service = memory.of(Caller(tenant="default", user="richard"))
+    service = memory.of(caller_named("richard"))
     await service.intake.store_conversation(
         [chat_message("Ada lives in Berlin.", name="Bob"), chat_message("And Ada?")]
     )

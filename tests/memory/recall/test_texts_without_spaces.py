@@ -10,7 +10,8 @@ import pytest
 from calling import RICHARD, answer
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database
+from stored import records, select
 
 pytestmark = pytest.mark.usefixtures("either_size", "tools")
 
@@ -104,17 +105,17 @@ async def test_one_common_character_does_not_rank_above_matching_words(
     assert "据说明天会下雨。" not in await found(bus, "数据")
 
 
-def left(connection: SqlConnection) -> int:
+async def left(database: Database) -> int:
     """Count the rows with a pair, and those that the full-text index finds by one."""
-    matched = "SELECT count(*) FROM record_text WHERE record_text MATCH '主题'"
-    stored = "SELECT count(*) FROM record WHERE pairs IS NOT NULL"
-    return sum(connection.execute(each).fetchone()[0] for each in (matched, stored))
+    matched = await select(database, "SELECT 1 FROM record_text WHERE record_text MATCH '主题'")
+    stored = [row for row in await records(database) if row["pairs"] is not None]
+    return len(matched) + len(stored)
 
 
 async def test_a_forgotten_record_leaves_no_pair(bus: Connection, database: Database) -> None:
     await remember(bus, CHINESE[:2])
-    assert await database.read(left) == 1 + 2
+    assert await left(database) == 1 + 2
 
     await answer(bus, "forget", {"everything": True})
 
-    assert await database.read(left) == 0
+    assert await left(database) == 0

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from calling import RICHARD, answer, call, ingest
+from calling import RICHARD, answer, call, caller_named, ingest
 from local2.bus.connection import Connection
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller
@@ -13,7 +13,7 @@ from local2.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")
 
-EVE = Caller(tenant="default", user="eve", agent="robot", session_id="s9")
+EVE = caller_named("eve", agent="robot", session_id="s9")
 RENT = "What is my rent?"
 
 

@@ -2,20 +2,20 @@
 
 import pytest
 
+from calling import caller_named
 from indexed import indexed
 from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.ledger import Ledger
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.payloads import MemoryChange
 from local2.settings import MemorySettings
 from recalling import chat_message, recall
 
 pytestmark = pytest.mark.usefixtures("either_size")
 
-RICHARD = Caller(tenant="default", user="richard")
+RICHARD = caller_named("richard")
 
 
 @pytest.mark.parametrize(
