@@ -43,6 +43,7 @@ from local2.protocol.generation import (
     source_of,
 )
 from local2.protocol.maintenance import ExportRequest, ImportRequest, Reindex
+from local2.protocol.memory_tools import TOOLS
 from local2.protocol.messages import messages_of
 from local2.protocol.payloads import ClearSession, Empty, OutputPart, ToolRequest, ToolResult
 from local2.protocol.portable import stored_line
@@ -50,7 +51,6 @@ from local2.protocol.reading import in_utc
 from local2.protocol.tool import Tool, ToolOutput
 from local2.protocol.tool_messages import SERVICE_ERROR, read_result, read_schema
 from local2.stories.script import load_story
-from local2.tools.catalog import TOOLS
 
 CURSOR = ["record", 7, 0]
 SECRET = "0" * 64

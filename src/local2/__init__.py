@@ -44,10 +44,14 @@ if TYPE_CHECKING:
     from local2.client.memory import Memory, connect
     from local2.memory.service import MemoryService, SearchResult
     from local2.memory.tenant import Memories
-    from local2.protocol.answers import (
+    from local2.protocol.conversation import IngestReport
+    from local2.protocol.envelope import Caller
+    from local2.protocol.memory_tools import (
         FoundMemories,
         Hit,
         Note,
+        RecalledItem,
+        RecalledItems,
         Receipt,
         RememberedFact,
         SavedMemory,
@@ -56,10 +60,8 @@ if TYPE_CHECKING:
         SessionMessage,
         SessionNotes,
         TopMemory,
+        Version,
     )
-    from local2.protocol.conversation import IngestReport
-    from local2.protocol.envelope import Caller
-    from local2.protocol.memories import RecalledItem, RecalledItems, Version
     from local2.protocol.payloads import ToolResult
 
 __all__ = [

@@ -36,11 +36,11 @@ from local2.memory.tenant import Memories, Memory, Models
 from local2.opening import Ledgers
 from local2.protocol import subjects
 from local2.protocol.envelope import encode, seal
+from local2.protocol.memory_tools import TOOL_NAMES
 from local2.protocol.payloads import MemoryChange
 from local2.protocol.tool_messages import read_schema
 from local2.settings import Settings
 from local2.tenants.credentials import GENERATOR, read_credentials
-from local2.tools.catalog import TOOL_NAMES
 
 CHECK_INTERVAL = 0.5
 """Seconds between two checks of the directory's file."""

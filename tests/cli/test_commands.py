@@ -27,7 +27,7 @@ from local2.bus.server import embedded_server
 from local2.bus.streams import publish_durably
 from local2.cli import app
 from local2.client.maintenance import memory_status
-from local2.tools.catalog import TOOLS
+from local2.protocol.memory_tools import TOOLS
 from pages import python_in
 from waiting import eventually
 

@@ -11,7 +11,7 @@ from local2.cli.output import Output
 from local2.cli.recall import history
 from local2.cli.talk import call, list_tools
 from local2.protocol.envelope import Caller, encode, seal
-from local2.protocol.memories import Version, Versions
+from local2.protocol.memory_tools import Version, Versions
 from local2.protocol.payloads import ToolResult
 from local2.settings import BusSettings, Settings
 from recalling import DAY

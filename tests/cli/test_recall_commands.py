@@ -12,7 +12,7 @@ from local2.cli.answers import SHOWN_LINES
 from local2.cli.output import Output
 from local2.cli.recall import _show
 from local2.memory.recall.ranking import Shares
-from local2.protocol.memories import Answer, Explanation, RecalledItem, RecalledItems
+from local2.protocol.memory_tools import Answer, Explanation, RecalledItem, RecalledItems
 
 PLANTS = "# Plants\n\nWater the ficus on Mondays.\n"
 

@@ -14,8 +14,9 @@ from local2.memory.intake.intake import Result
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import Caller
+from local2.protocol.memory_tools import INGEST
 from local2.protocol.payloads import ToolCallRecord
-from local2.tools import sessions
+from local2.tools.catalog import bind
 from recalling import DAY, chat_message, recall
 from turns import rows
 
@@ -151,7 +152,7 @@ async def test_a_conversation_in_openais_form_is_ingested(
         },
         {"role": "tool", "tool_call_id": "c1", "content": "Rain."},
     ]
-    async with ToolHost(bus, sessions.INGEST.bind(Memories(memory))):
+    async with ToolHost(bus, bind(INGEST, Memories(memory))):
         result = await call_tool(
             bus, "ingest", {"messages": messages}, caller=Caller(tenant="default", user="richard")
         )
@@ -167,7 +168,7 @@ async def test_a_tool_call_without_a_name_is_refused_with_an_example(
     bus: Connection, memory: Memory
 ) -> None:
     messages = [{"role": "assistant", "tool_calls": [{"id": "c1"}]}]
-    async with ToolHost(bus, sessions.INGEST.bind(Memories(memory))):
+    async with ToolHost(bus, bind(INGEST, Memories(memory))):
         result = await call_tool(
             bus, "ingest", {"messages": messages}, caller=Caller(tenant="default", user="r")
         )

@@ -15,7 +15,8 @@ from local2.memory.recall.tuning import STATED
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller
-from local2.protocol.memories import ItemRelation, RelationType
+from local2.protocol.memories import RelationType
+from local2.protocol.memory_tools import ItemRelation
 from recalling import chat_message, recall, remember
 
 EVE = Caller(tenant="default", user="eve", agent="robot", session_id="s9")

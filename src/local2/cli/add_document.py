@@ -12,7 +12,8 @@ from local2.client import Connection
 from local2.client.access import connected
 from local2.errors import BadRequestError, InvalidArgumentsError, Local2Error
 from local2.protocol.envelope import Sender
-from local2.protocol.memories import MAX_DOCUMENT, MAX_TITLE, AddedDocument, check_size
+from local2.protocol.memories import MAX_DOCUMENT, MAX_TITLE, check_size
+from local2.protocol.memory_tools import AddedDocument
 from local2.protocol.payloads import Json
 from local2.settings import Settings
 

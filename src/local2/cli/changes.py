@@ -22,7 +22,8 @@ from local2.client.access import connected
 from local2.client.maintenance import memory_status
 from local2.errors import InvalidArgumentsError, Local2Error
 from local2.home import asking_user
-from local2.protocol.answers import (
+from local2.protocol.envelope import Sender
+from local2.protocol.memory_tools import (
     AuditEntry,
     AuditTrail,
     ConsolidationChange,
@@ -31,7 +32,6 @@ from local2.protocol.answers import (
     Receipt,
     UndoReport,
 )
-from local2.protocol.envelope import Sender
 from local2.protocol.payloads import Json, ToolResult
 from local2.settings import Settings
 

@@ -6,8 +6,8 @@ from local2.cli.answers import INDENT, answer, data_of, show_entry, shown_time
 from local2.cli.output import Output, printable, run_async, styled
 from local2.home import other_homes
 from local2.protocol.envelope import Sender
-from local2.protocol.memories import (
-    NOTHING_FOUND,
+from local2.protocol.memories import NOTHING_FOUND, nothing_found
+from local2.protocol.memory_tools import (
     Answer,
     Explanation,
     RecalledItem,
@@ -16,7 +16,6 @@ from local2.protocol.memories import (
     RelatedMemory,
     Version,
     Versions,
-    nothing_found,
 )
 from local2.protocol.payloads import Json
 from local2.settings import Settings

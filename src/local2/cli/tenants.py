@@ -24,6 +24,7 @@ from local2.errors import (
 )
 from local2.home import running_url
 from local2.protocol.envelope import Role, new_id
+from local2.protocol.memory_tools import TOOL_NAMES
 from local2.protocol.subjects import checked_tenant_name, checked_tool_name
 from local2.settings import Settings
 from local2.tenants.credentials import (
@@ -152,7 +153,7 @@ def share(
     """Let other tenants use a tenant's tool; without `others`, stop sharing it."""
     entries = _entries(settings)
     entry = _tenant(entries, tenant)
-    if tool in _own_tools():
+    if tool in TOOL_NAMES:
         raise InvalidArgumentsError(
             f"{tool} is a tool of the memory, which every tenant has.",
             remedy="Share a tool that one of the tenant's own agents serves.",
@@ -192,16 +193,9 @@ def server_config(settings: Settings, output: Output) -> None:
     """Print the accounts for the configuration of your own NATS server."""
     from local2.tenants.accounts import accounts  # noqa: PLC0415 - no other command needs it
 
-    text = accounts(_entries(settings), _own_tools())
+    text = accounts(_entries(settings), sorted(TOOL_NAMES))
     output.data({"accounts": text})
     output.text(text, as_it_is=True)
-
-
-def _own_tools() -> Sequence[str]:
-    """Return the names of all tools of the memory, whether or not a role has them."""
-    from local2.tools.catalog import TOOL_NAMES  # noqa: PLC0415 - slow, and rarely needed
-
-    return sorted(TOOL_NAMES)
 
 
 def _entries(settings: Settings) -> Entries:

@@ -29,9 +29,8 @@ from local2.errors import (
 )
 from local2.home import running_url
 from local2.protocol import subjects
-from local2.protocol.answers import RecalledTopic, Receipt, SavedTopic
 from local2.protocol.envelope import Sender, encode, seal_from
-from local2.protocol.memories import Version, Versions
+from local2.protocol.memory_tools import RecalledTopic, Receipt, SavedTopic, Version, Versions
 from local2.protocol.payloads import Feedback, Json, ToolResult
 from local2.settings import Settings
 from local2.tenants.credentials import OwnTokens

@@ -18,24 +18,18 @@ from local2.config_files import load_settings
 from local2.errors import InvalidArgumentsError
 from local2.home import asking_user, home_of
 from local2.logs import is_configured, logging_to
-from local2.protocol.answers import (
+from local2.protocol.conversation import IngestReport
+from local2.protocol.envelope import Sender
+from local2.protocol.memories import Durability, MemoryType, OwnerScope, Scope, SourceKind
+from local2.protocol.memory_tools import (
     FoundMemories,
+    RecalledItems,
     Receipt,
     RememberedFact,
     SavedMemory,
     SessionContent,
     SessionNotes,
     TopMemory,
-)
-from local2.protocol.conversation import IngestReport
-from local2.protocol.envelope import Sender
-from local2.protocol.memories import (
-    Durability,
-    MemoryType,
-    OwnerScope,
-    RecalledItems,
-    Scope,
-    SourceKind,
 )
 from local2.protocol.payloads import Feedback, Json, ToolResult
 from local2.settings import Settings

@@ -24,7 +24,7 @@ from local2.ledger.sessions import (
 from local2.ledger.sqlite.database import Row, SqlConnection
 from local2.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local2.ledger.sqlite.working_sets import place_word
-from local2.protocol.answers import Note, SessionNotes
+from local2.protocol.memory_tools import Note, SessionNotes
 from local2.protocol.payloads import OutputPart
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from local2.ledger.upkeep import ActiveFact, Change
 from local2.memory.upkeep import decisions
 from local2.memory.upkeep.decisions import Limits, Survey
 from local2.memory.upkeep.supersession import Judge
-from local2.protocol.answers import LeftAlone
 from local2.protocol.envelope import Clock
+from local2.protocol.memory_tools import LeftAlone
 
 PAGE = 200
 """Number of facts that are read and compared in one step. Reading and comparing take about 3 ms
