@@ -126,10 +126,14 @@ _LAZY = {
     "local2.app": ("open_memory",),
     "local2.memory.service": ("MemoryService", "SearchResult"),
     "local2.memory.tenant": ("Memories",),
-    "local2.protocol.answers": (
+    "local2.protocol.conversation": ("IngestReport",),
+    "local2.protocol.envelope": ("Caller",),
+    "local2.protocol.memory_tools": (
         "FoundMemories",
         "Hit",
         "Note",
+        "RecalledItem",
+        "RecalledItems",
         "Receipt",
         "RememberedFact",
         "SavedMemory",
@@ -138,10 +142,8 @@ _LAZY = {
         "SessionMessage",
         "SessionNotes",
         "TopMemory",
+        "Version",
     ),
-    "local2.protocol.conversation": ("IngestReport",),
-    "local2.protocol.envelope": ("Caller",),
-    "local2.protocol.memories": ("RecalledItem", "RecalledItems", "Version"),
     "local2.protocol.payloads": ("ToolResult",),
 }
 _MODULES = {name: module for module, names in _LAZY.items() for name in names}

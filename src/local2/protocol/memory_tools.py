@@ -38,7 +38,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The base class of all tools' arguments. Unknown arguments are refused."""
 
     def given(self) -> Json:
-        """Return what is sent: the arguments that are not the tool's defaults."""
+        """Return what is sent: the arguments that are neither None nor the tool's defaults."""
         defaults = dict(
             zip(reversed(self.__struct_fields__), reversed(self.__struct_defaults__), strict=False)
         )
@@ -46,7 +46,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return {
             name: value
             for name, value in values.items()
-            if value != defaults.get(name, msgspec.NODEFAULT)
+            if value is not None and value != defaults.get(name, msgspec.NODEFAULT)
         }
 
 
