@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
 import msgspec
 
 from local2.cli.answers import NAME, Outcome, answer_on, name_of, progress, report
+from local2.cli.commands import PATH, command
 from local2.cli.output import Output, run_async
 from local2.client import Connection
 from local2.client.access import connected
@@ -18,11 +20,15 @@ from local2.protocol.payloads import Json
 from local2.settings import Settings
 
 
+@command()
+@click.argument("files", nargs=-1, required=True, type=PATH, help="Text or Markdown, in UTF-8.")
+@click.option("--title", help="The title. Default: the file's name.")
+@click.option("--source", help="The source. Default: the file's full path.")
 def add_document(
     settings: Settings,
     output: Output,
-    files: Sequence[Path],
     *,
+    files: Sequence[Path],
     title: str | None,
     source: str | None,
 ) -> None:

@@ -10,10 +10,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
+import click
 import msgspec
 from rich.progress import Progress, TaskID
 
 from local2.cli.answers import NAME, Outcome, answer_on, name_of, progress, report, show_outcomes
+from local2.cli.commands import PATH, asked_by_caller, command
 from local2.cli.output import Output, run_async
 from local2.client import Connection
 from local2.client.access import connected
@@ -105,14 +107,25 @@ class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
         return f"{whole.summary()}."
 
 
+@command()
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    type=PATH,
+    help="JSON lines with one message each; - is stdin.",
+)
+@click.option("--session", help="The session of lines that name none.")
+@asked_by_caller()
+@click.option("--allow-again", is_flag=True, help="Also store messages that were forgotten.")
 def ingest(  # noqa: PLR0913 - one parameter an option
     settings: Settings,
     output: Output,
-    files: Sequence[Path],
-    caller: Sender,
     *,
+    files: Sequence[Path],
     session: str | None,
-    allow_again: bool = False,
+    caller: Sender,
+    allow_again: bool,
 ) -> None:
     parsed = [_parsed(file, session, allow_again=allow_again) for file in files]
     outcomes: list[Outcome] = []
