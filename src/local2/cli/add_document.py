@@ -15,8 +15,7 @@ from local2.client.access import connected
 from local2.errors import BadRequestError, InvalidArgumentsError, Local2Error
 from local2.protocol.envelope import Sender
 from local2.protocol.memories import MAX_DOCUMENT, MAX_TITLE, check_size
-from local2.protocol.memory_tools import AddedDocument
-from local2.protocol.payloads import Json
+from local2.protocol.memory_tools import ADD_DOCUMENT, AddDocument, AddedDocument
 from local2.settings import Settings
 
 
@@ -63,12 +62,12 @@ async def _add(bus: Connection, file: Path, title: str | None, source: str | Non
         content = await asyncio.to_thread(_text_of, file)
     except Local2Error as error:
         return Outcome(file=shown, error=str(error))
-    args: Json = {
-        "content": content,
-        "title": (title or name_of(Path(file.stem)))[:MAX_TITLE],
-        "source": source or await asyncio.to_thread(_path_of, file),
-    }
-    result = await answer_on(bus, "add_document", args, Sender(agent=NAME))
+    args = AddDocument(
+        content=content,
+        title=(title or name_of(Path(file.stem)))[:MAX_TITLE],
+        source=source or await asyncio.to_thread(_path_of, file),
+    )
+    result = await answer_on(bus, ADD_DOCUMENT.name, args.given(), Sender(agent=NAME))
     if result.error is not None:
         return Outcome(file=shown, error=result.error.message)
     data = msgspec.convert(result.data, AddedDocument)

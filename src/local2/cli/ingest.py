@@ -29,6 +29,7 @@ from local2.protocol.conversation import (
 )
 from local2.protocol.envelope import Sender
 from local2.protocol.json_text import read_json
+from local2.protocol.memory_tools import INGEST
 from local2.protocol.messages import Id, messages_of
 from local2.protocol.payloads import Json, split_into_parts
 from local2.settings import Settings
@@ -235,7 +236,7 @@ async def _send_file(
             args: Json = {"messages": batch, "session_id": session.id}
             if file.allow_again:
                 args["allow_again"] = True
-            result = await answer_on(bus, "ingest", args, caller)
+            result = await answer_on(bus, INGEST.name, args, caller)
             if result.error is not None:
                 yield _stopped_outcome(file, done, result.error.message)
                 return
