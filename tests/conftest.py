@@ -29,10 +29,11 @@ from local2.ledger.sqlite.sql import SCHEMA
 from local2.logs import logging_to
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
+from local2.protocol.memory_tools import TOOL_NAMES
 from local2.protocol.payloads import MemoryChange
 from local2.settings import MemorySettings
 from local2.stack import supervisor
-from local2.tools.catalog import TOOL_NAMES, memory_tools
+from local2.tools.catalog import memory_tools
 from local2.vectors.minilm import MiniLM
 from stand_ins.ollama_server import OllamaStandIn
 from stand_ins.openai_server import OpenAIStandIn

@@ -11,9 +11,9 @@ from local2.ledger.records import NewRecord, TripletFact
 from local2.ledger.sessions import ItemWriter, NewItem, Rating, SessionKey
 from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.transfer import ExportCursor, ExportFilter, Importing
-from local2.protocol.answers import Note
 from local2.protocol.maintenance import ExportPage, ImportReport
 from local2.protocol.memories import Triplet
+from local2.protocol.memory_tools import Note
 from local2.protocol.payloads import OutputPart
 from local2.protocol.portable import Stored, stored_line
 

@@ -4,6 +4,8 @@ import re
 from itertools import count
 from pathlib import Path
 
+import tool_page
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "local2"
 DOCS = ROOT / "docs"
@@ -39,6 +41,10 @@ def test_every_module_named_in_the_architecture_exists() -> None:
             missing += [] if found else [name]
 
     assert missing == []
+
+
+def test_the_page_of_the_tools_says_what_the_tools_declare() -> None:
+    assert tool_page.PAGE.read_text(encoding="utf-8") == tool_page.page()
 
 
 def test_decisions_are_numbered_without_gaps_or_duplicates() -> None:

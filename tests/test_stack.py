@@ -26,10 +26,10 @@ from local2.ledger.sqlite.database import SqlConnection
 from local2.protocol import subjects
 from local2.protocol.envelope import decode
 from local2.protocol.maintenance import MemoryStatus
+from local2.protocol.memory_tools import TOOLS
 from local2.protocol.payloads import MemoryChange, ToolCallRecord, ToolResult
 from local2.settings import BusSettings, GeneratorSettings, Settings
 from local2.stack.app import Stack, open_stack
-from local2.tools.catalog import TOOLS
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
 from turns import GENERATION
 from waiting import eventually

@@ -46,12 +46,12 @@ from local2.protocol.lenient.turns import (
     source_of,
 )
 from local2.protocol.maintenance import ExportRequest, ImportRequest, Reindex
+from local2.protocol.memory_tools import TOOLS
 from local2.protocol.payloads import ClearSession, Empty, OutputPart, ToolRequest, ToolResult
 from local2.protocol.portable import stored_line
 from local2.protocol.times import in_utc
 from local2.protocol.tool import Tool, ToolOutput
 from local2.stories.script import load_story
-from local2.tools.catalog import TOOLS
 
 CURSOR = ["record", 7, 0]
 SECRET = "0" * 64

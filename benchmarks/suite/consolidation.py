@@ -23,8 +23,8 @@ from local2.ledger.records import EXTRACTED_FROM, NewRecord
 from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.sql import SCHEMA
-from local2.protocol.answers import ConsolidationReport
 from local2.protocol.envelope import DEFAULT_TENANT, content_id
+from local2.protocol.memory_tools import ConsolidationReport
 from local2.vectors.minilm import MiniLM
 
 FACTS = 50_000

@@ -20,8 +20,8 @@ from harness.processes import data_dir, running_stack
 from harness.report import Figure, milliseconds, ratio, run
 from harness.texts import notes
 from local2.ledger.records import NewRecord
-from local2.protocol.answers import FoundMemories
 from local2.protocol.envelope import new_id
+from local2.protocol.memory_tools import FoundMemories
 
 LOADING = "eve"
 REMEMBERED = 400

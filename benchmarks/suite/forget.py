@@ -18,9 +18,8 @@ from harness.fill import fill_index, made_up_vectors, write_records
 from harness.processes import chroma_dir, data_dir, running_stack
 from harness.report import Figure, run
 from local2.ledger.records import NewRecord
-from local2.protocol.answers import Receipt
 from local2.protocol.envelope import content_id
-from local2.protocol.memories import RecalledItems
+from local2.protocol.memory_tools import RecalledItems, Receipt
 from local2.vectors.minilm import MiniLM
 
 RECORDS = 100_000

@@ -16,7 +16,7 @@ from harness.report import Figure, milliseconds, percentile, run
 from harness.texts import notes
 from local2.memory.recall.ranking import shown_scores
 from local2.memory.recall.tuning import COVERAGE, DENSITY, FIRSTHAND, NEW, TIME, TIMED, WORDS
-from local2.protocol.answers import FoundMemories, SavedMemory
+from local2.protocol.memory_tools import FoundMemories, SavedMemory
 
 BLOCKS = 5
 SAVES = 60

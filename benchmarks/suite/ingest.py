@@ -22,8 +22,8 @@ from local2.ledger.records import NewRecord
 from local2.memory.intake.conversations import Conversation, records_of
 from local2.protocol.envelope import decode
 from local2.protocol.lenient.messages import messages_of
+from local2.protocol.memory_tools import Ingest
 from local2.protocol.payloads import ToolRequest
-from local2.tools.sessions import Ingest
 
 CONVERSATIONS = 8
 LENGTH = 20

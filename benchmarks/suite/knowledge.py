@@ -17,7 +17,7 @@ from harness.client import Asker, asking, data_of, request_of
 from harness.processes import running_stack
 from harness.report import Figure, run
 from harness.texts import choices_of
-from local2.protocol.memories import RecalledItems
+from local2.protocol.memory_tools import RecalledItems
 
 _LISTS = """
 FIRST: Ada, Bruno, Cleo, Dario, Edda, Fabio, Greta, Hugo, Ines, Jonas, Kira, Leon, Mona, Nils, Olga

@@ -17,7 +17,7 @@ from harness.client import Asker, asking, data_of, request_as
 from harness.processes import BENCHMARKS, running_stack
 from harness.report import Figure, print_figures
 from local2.config_files import read_yaml_file
-from local2.protocol.memories import RecalledItems
+from local2.protocol.memory_tools import RecalledItems
 
 DATA = BENCHMARKS / "data" / "languages.yaml"
 MODEL = "multilingual-e5-small"

@@ -21,8 +21,7 @@ import uvloop
 from harness.client import POLL, Asker, asking, data_of, request_as
 from harness.processes import running_stack
 from harness.report import Figure, print_figures
-from local2.protocol.answers import RecalledTopic
-from local2.protocol.memories import RecalledItem, RecalledItems
+from local2.protocol.memory_tools import RecalledItem, RecalledItems, RecalledTopic
 
 TOP_K = 5
 NOD_CHARACTERS = 60

@@ -19,7 +19,7 @@ import uvloop
 from harness.client import POLL, Asker, asking, data_of, request_as
 from harness.processes import BENCHMARKS, running_stack
 from harness.report import Figure, print_figures
-from local2.protocol.memories import RecalledItems
+from local2.protocol.memory_tools import RecalledItems
 
 OWN = BENCHMARKS / "data" / "poison.yaml"
 MALLORY = "mallory"

@@ -28,7 +28,7 @@ from harness.client import Asker, asking, data_of, request_as, seconds
 from harness.dataset import Conversation, DataError, Dataset, Piece, load, pieces
 from harness.processes import data_dir, running_stack
 from harness.scores import SESSIONS, TURNS, Cut, Run, Summary, Task, cuts, summary, tasks
-from local2.protocol.memories import RecalledItem, RecalledItems
+from local2.protocol.memory_tools import RecalledItem, RecalledItems
 from local2.vectors.embedder import FloatMatrix
 from local2.vectors.minilm import MiniLM
 

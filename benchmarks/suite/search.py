@@ -16,7 +16,7 @@ from harness.fill import episodes, made_up_vectors, write_records
 from harness.processes import data_dir
 from harness.report import Figure, milliseconds, ratio, run
 from harness.texts import notes
-from local2.protocol.answers import FoundMemories
+from local2.protocol.memory_tools import FoundMemories
 from local2.vectors.minilm import MiniLM
 
 FEW = 10_000

@@ -17,7 +17,7 @@ from rich.console import Console
 from harness.client import Asker, asking, data_of, request_of
 from harness.processes import running_stack
 from harness.report import Figure, table_of
-from local2.protocol.memories import RecalledItems
+from local2.protocol.memory_tools import RecalledItems
 
 TOP_K = 20
 SESSION = "updates"

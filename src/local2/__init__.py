@@ -44,10 +44,14 @@ if TYPE_CHECKING:
     from local2.memory.hits import SearchResult
     from local2.memory.service import MemoryService
     from local2.memory.tenant import Memories
-    from local2.protocol.answers import (
+    from local2.protocol.conversation import IngestReport
+    from local2.protocol.envelope import Caller
+    from local2.protocol.memory_tools import (
         FoundMemories,
         Hit,
         Note,
+        RecalledItem,
+        RecalledItems,
         Receipt,
         RememberedFact,
         SavedMemory,
@@ -56,10 +60,8 @@ if TYPE_CHECKING:
         SessionMessage,
         SessionNotes,
         TopMemory,
+        Version,
     )
-    from local2.protocol.conversation import IngestReport
-    from local2.protocol.envelope import Caller
-    from local2.protocol.memories import RecalledItem, RecalledItems, Version
     from local2.protocol.payloads import ToolResult
     from local2.stack.app import open_memory
 
@@ -126,10 +128,14 @@ _LAZY = {
     "local2.memory.hits": ("SearchResult",),
     "local2.memory.service": ("MemoryService",),
     "local2.memory.tenant": ("Memories",),
-    "local2.protocol.answers": (
+    "local2.protocol.conversation": ("IngestReport",),
+    "local2.protocol.envelope": ("Caller",),
+    "local2.protocol.memory_tools": (
         "FoundMemories",
         "Hit",
         "Note",
+        "RecalledItem",
+        "RecalledItems",
         "Receipt",
         "RememberedFact",
         "SavedMemory",
@@ -138,10 +144,8 @@ _LAZY = {
         "SessionMessage",
         "SessionNotes",
         "TopMemory",
+        "Version",
     ),
-    "local2.protocol.conversation": ("IngestReport",),
-    "local2.protocol.envelope": ("Caller",),
-    "local2.protocol.memories": ("RecalledItem", "RecalledItems", "Version"),
     "local2.protocol.payloads": ("ToolResult",),
 }
 _MODULES = {name: module for module, names in _LAZY.items() for name in names}

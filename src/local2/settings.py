@@ -37,49 +37,20 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class RoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The tools that a role adds to those of the previous roles, and the scopes it may write."""
+    """The tools that a role adds to those of the previous roles, and the scopes it may write.
 
-    tools: tuple[str, ...] = ()
+    `tools`: None means those that name the role in their declarations.
+    """
+
+    tools: tuple[str, ...] | None = None
     writes: tuple[Literal["session", "user", "agent", "tenant"], ...] = ()
 
 
 class RolesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    reader: RoleSettings = RoleSettings(
-        tools=(
-            "recall",
-            "recall_topic",
-            "search_memory",
-            "memory_history",
-            "read_tool_output",
-            "read_document",
-            "load_session",
-            "top_memories",
-            "relations",
-            "read_items",
-            "status",
-        )
-    )
-    writer: RoleSettings = RoleSettings(
-        tools=(
-            "save_topic",
-            "remember_fact",
-            "add_knowledge",
-            "save_memory",
-            "note",
-            "ingest",
-            "relate",
-            "forget_own",
-            "write_items",
-            "turn",
-        ),
-        writes=("session", "user", "agent"),
-    )
-    curator: RoleSettings = RoleSettings(
-        tools=("add_document", "consolidate", "undo", "audit"), writes=("tenant",)
-    )
-    admin: RoleSettings = RoleSettings(
-        tools=("forget", "export", "import", "reindex", "dead_letters")
-    )
+    reader: RoleSettings = RoleSettings()
+    writer: RoleSettings = RoleSettings(writes=("session", "user", "agent"))
+    curator: RoleSettings = RoleSettings(writes=("tenant",))
+    admin: RoleSettings = RoleSettings()
 
 
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

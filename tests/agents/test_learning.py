@@ -12,8 +12,9 @@ from local2.client.queries import QueryClient
 from local2.generator.agent import GeneratorAgent
 from local2.llm.rules import RulesModel
 from local2.memory.tenant import Memories, Memory
+from local2.protocol.memory_tools import ADD_KNOWLEDGE
 from local2.settings import GeneratorSettings
-from local2.tools import relations
+from local2.tools.catalog import bind
 from recalling import recall
 from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually
@@ -23,7 +24,7 @@ STATEMENT = "Bob works for Northwind."
 
 @pytest.fixture
 async def add_knowledge(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with ToolHost(bus, relations.ADD_KNOWLEDGE.bind(Memories(memory))):
+    async with ToolHost(bus, bind(ADD_KNOWLEDGE, Memories(memory))):
         yield
 
 

@@ -14,7 +14,8 @@ from local2.bus.tool_host import ToolHost
 from local2.client.queries import QueryClient
 from local2.generator.agent import GeneratorAgent
 from local2.memory.tenant import Memories, Memory
-from local2.tools.catalog import TOOLS, memory_tools
+from local2.protocol.memory_tools import TOOLS
+from local2.tools.catalog import memory_tools
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 

@@ -13,8 +13,8 @@ from local2.generator.prompt import (
     Prompt,
     PromptWriter,
 )
-from local2.protocol.answers import Note, TopMemory
 from local2.protocol.memories import StatedBy
+from local2.protocol.memory_tools import Note, TopMemory
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 ROOM = 1_000

@@ -17,8 +17,9 @@ from local2.conversation.events import MemoryResetEvent
 from local2.ledger.records import Fact
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import Caller, decode, encode, seal
+from local2.protocol.memory_tools import LOAD_SESSION
 from local2.protocol.payloads import ClearSession, Json, ToolResult
-from local2.tools import sessions
+from local2.tools.catalog import bind
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
@@ -28,7 +29,7 @@ SMALL = 600
 
 @pytest.fixture
 async def load_session_tool(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with ToolHost(bus, sessions.LOAD_SESSION.bind(Memories(memory))):
+    async with ToolHost(bus, bind(LOAD_SESSION, Memories(memory))):
         yield
 
 
@@ -344,7 +345,7 @@ async def test_loading_a_session_is_retried_in_its_next_turn(
     assert last_chat(ollama)[1] == ["Hello"]
     await stored(memory, 4)
 
-    async with ToolHost(bus, sessions.LOAD_SESSION.bind(Memories(memory))):
+    async with ToolHost(bus, bind(LOAD_SESSION, Memories(memory))):
         await client.ask("What is my pin?", caller=RICHARD)
 
     conversation = ["My pin is 4714.", "Understood.", "Hello", "Understood.", "What is my pin?"]

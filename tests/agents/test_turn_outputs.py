@@ -15,9 +15,10 @@ from local2.bus.tool_host import ToolHost
 from local2.client.queries import QueryClient
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import Caller
+from local2.protocol.memory_tools import READ_TOOL_OUTPUT
 from local2.protocol.tool import Tool, ToolOutput
 from local2.settings import GeneratorSettings
-from local2.tools import long_texts
+from local2.tools.catalog import bind
 from serving import service_host
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
@@ -149,7 +150,7 @@ async def test_a_piece_read_back_from_the_memory_is_not_shortened_again(
 ) -> None:
     key = await store_output(bus, BOOK, caller=RICHARD)
     args = {"tool_output_key": key, "offset": 10, "limit": 50_000}
-    async with ToolHost(bus, long_texts.READ_TOOL_OUTPUT.bind(Memories(memory))):
+    async with ToolHost(bus, bind(READ_TOOL_OUTPUT, Memories(memory))):
         await start(tools=1, context_size=LARGE)
         ollama.script(Reply(tool_calls=(("read_tool_output", args),)), Reply(content="I see."))
 

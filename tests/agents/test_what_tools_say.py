@@ -16,11 +16,11 @@ from local2.ledger.sqlite.database import Database
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.conversation import ConversationMessage
+from local2.protocol.memory_tools import NOTE, READS, TOOLS, Arguments, MemoryTool
 from local2.protocol.payloads import ToolCallRecord
 from local2.protocol.tool import ToolOutput
-from local2.tools import sessions
-from local2.tools.base import READS, Args, MemoryTool
-from local2.tools.catalog import TOOLS, memory_tools
+from local2.tools.base import answers
+from local2.tools.catalog import bind, memory_tools
 from recalling import recall
 from serving import service_host
 from stand_ins.ollama_server import OllamaStandIn, Reply
@@ -109,11 +109,23 @@ def test_tools_for_programs_are_marked_as_such() -> None:
     }
 
 
-class NoArgs(Args, frozen=True):
+class NoArgs(Arguments, frozen=True):
     pass
 
 
-async def _count(memory: MemoryService, args: NoArgs) -> ToolOutput:
+COUNT_NOTES = MemoryTool(
+    name="count_notes",
+    title="Count",
+    description="Count.",
+    annotations=READS,
+    args=NoArgs,
+    answer=NoArgs,
+    role="reader",
+)
+
+
+@answers(COUNT_NOTES)
+async def count_notes(memory: MemoryService, args: NoArgs) -> ToolOutput:
     return ToolOutput(content=f"{memory.caller.user} has 3 notes on gold.", data=args)
 
 
@@ -125,17 +137,8 @@ async def test_a_new_memory_tool_causes_no_echoes_by_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its results are not stored when it answers or when a turn reports them, even blank ones."""
-    new_tool = MemoryTool(
-        name="count_notes",
-        title="Count",
-        description="Count.",
-        annotations=READS,
-        args=NoArgs,
-        answer=NoArgs,
-        function=_count,
-    )
-    monkeypatch.setattr(memory.tools, "own", memory.tools.own | {new_tool.name})
-    async with ToolHost(bus, new_tool.bind(Memories(memory))):
+    monkeypatch.setattr(memory.tools, "own", memory.tools.own | {COUNT_NOTES.name})
+    async with ToolHost(bus, bind(COUNT_NOTES, Memories(memory))):
         counted = await call_tool(bus, "count_notes", {}, caller=RICHARD)
         await theirs.answer("weigh", "19.3 g")
         await eventually(lambda: has(database, ("weigh", "19.3 g")))
@@ -240,7 +243,7 @@ async def test_the_generator_marks_unrecorded_calls_and_gives_its_model_every_re
 async def test_a_foreign_tool_with_the_name_of_a_memory_tool_is_recorded(
     bus: Connection, theirs: ForeignTools, memory: Memory, toolbox: Toolbox, database: Database
 ) -> None:
-    async with ToolHost(bus, sessions.NOTE.bind(Memories(memory))):
+    async with ToolHost(bus, bind(NOTE, Memories(memory))):
         await eventually(lambda: toolbox.get("note") is not None)
         await theirs.answer("note", "A note by somebody else.")
         await eventually(lambda: has(database, ("note", "A note by somebody else.")))

@@ -16,11 +16,11 @@ from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import Caller, decode, encode, seal
+from local2.protocol.memory_tools import READ_TOOL_OUTPUT
 from local2.protocol.payloads import OutputPart, ToolResult
 from local2.protocol.tool import Tool, ToolOutput
 from local2.settings import TOOL_OUTPUT_LIMIT
-from local2.tools import long_texts
-from local2.tools.catalog import memory_tools
+from local2.tools.catalog import bind, memory_tools
 from serving import service_host
 
 EVE = caller_named("eve", agent="shell", session_id="s1")
@@ -71,9 +71,7 @@ async def keeper(connect_bus: ConnectBus, memory: Memory) -> AsyncIterator[Memor
     bus = await connect_bus()
     async with AsyncExitStack() as serving:
         await serving.enter_async_context(service_host("output_keeper", bus, Memories(memory)))
-        await serving.enter_async_context(
-            ToolHost(bus, long_texts.READ_TOOL_OUTPUT.bind(Memories(memory)))
-        )
+        await serving.enter_async_context(ToolHost(bus, bind(READ_TOOL_OUTPUT, Memories(memory))))
         yield memory
 
 

@@ -25,9 +25,9 @@ from local2._version import __version__
 from local2.bus.connection import connect
 from local2.bus.server import embedded_server
 from local2.bus.streams import publish_durably
-from local2.cli import app
+from local2.cli import COMMANDS
 from local2.client.maintenance import memory_status
-from local2.tools.catalog import TOOLS
+from local2.protocol.memory_tools import TOOLS
 from pages import python_in
 from waiting import eventually
 
@@ -235,7 +235,7 @@ def test_a_failing_story_fails_the_command(tmp_path: Path) -> None:
 
 
 def test_the_docs_name_every_command() -> None:
-    names = {name for name, command in app.commands.items() if not command.hidden}
+    names = {name for name, command in COMMANDS.items() if command.summary}
     listed = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     missing = [name for name in names - {"version"} if f"`{name}" not in listed]
     assert missing == []

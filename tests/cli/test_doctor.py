@@ -16,9 +16,8 @@ from local2.cli.up import _announce_download
 from local2.config_files import load_settings
 from local2.examination import installation, stack
 from local2.home import folder_lock, home_of
-from local2.protocol.answers import ConsolidationStatus
 from local2.protocol.envelope import utc_now
-from local2.protocol.maintenance import CheckResult, MemoryStatus
+from local2.protocol.maintenance import CheckResult, ConsolidationStatus, MemoryStatus
 from local2.settings import GeneratorSettings, MemorySettings, Settings
 from local2.vectors import weights
 from stand_ins.ollama_server import OllamaStandIn

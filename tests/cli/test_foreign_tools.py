@@ -2,28 +2,25 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from calling import caller_named
+from commands import local2
 from local2.bus.connection import BusMessage, Connection
-from local2.cli.output import Output
-from local2.cli.recall import history
-from local2.cli.talk import call, list_tools
 from local2.protocol.envelope import encode, seal
-from local2.protocol.memories import Version, Versions
+from local2.protocol.memory_tools import Version, Versions
 from local2.protocol.payloads import ToolResult
-from local2.settings import BusSettings, Settings
 from recalling import DAY
 
 MINIMAL: dict[str, Any] = {"type": "object"}
 ANY_VALUE: dict[str, Any] = {"type": "object", "properties": {"depth": True}}
 
 
-@pytest.fixture
-def settings(nats_url: str) -> Settings:
-    return Settings(bus=BusSettings(url=nats_url))
+@pytest.fixture(autouse=True)
+def bus_of_commands(monkeypatch: pytest.MonkeyPatch, nats_url: str) -> None:
+    monkeypatch.setenv("LOCAL2_BUS__URL", nats_url)
 
 
 @pytest.fixture(params=[MINIMAL, ANY_VALUE], ids=["minimal", "any value"])
@@ -49,12 +46,11 @@ async def received_args(request: pytest.FixtureRequest, bus: Connection) -> list
 
 @pytest.mark.usefixtures("received_args")
 @pytest.mark.parametrize("as_json", [True, False])
-async def test_a_foreign_tool_is_listed(
-    settings: Settings, capsys: pytest.CaptureFixture[str], as_json: bool
-) -> None:
-    await asyncio.to_thread(list_tools, settings, Output(json=as_json))
+async def test_a_foreign_tool_is_listed(tmp_path: Path, as_json: bool) -> None:
+    words = ["tools", "--json"] if as_json else ["tools"]
 
-    printed = capsys.readouterr().out
+    printed = (await asyncio.to_thread(local2, tmp_path, *words)).stdout
+
     if as_json:
         assert [tool["name"] for tool in json.loads(printed)] == ["dig"]
     else:
@@ -62,17 +58,16 @@ async def test_a_foreign_tool_is_listed(
 
 
 async def test_a_foreign_tool_is_called_with_its_arguments_as_text(
-    settings: Settings, received_args: list[Any], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, received_args: list[Any]
 ) -> None:
-    words = ["place=garden", "depth=3"]
-    await asyncio.to_thread(call, settings, Output(), "dig", words, caller_named(None, agent="cli"))
+    called = await asyncio.to_thread(local2, tmp_path, "call", "dig", "place=garden", "depth=3")
 
-    assert capsys.readouterr().out == "A hole.\n"
+    assert called.stdout == "A hole.\n"
     assert received_args == [{"place": "garden", "depth": "3"}]
 
 
 async def test_the_versions_left_out_of_a_history_are_counted(
-    settings: Settings, bus: Connection, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, bus: Connection
 ) -> None:
     version = Version(
         id="1",
@@ -91,8 +86,6 @@ async def test_the_versions_left_out_of_a_history_are_counted(
 
     await bus.subscribe("tool.request.memory_history", answer)
     await bus.flush()
-    await asyncio.to_thread(
-        history, settings, Output(), "user.editor", caller_named(None, agent="cli")
-    )
+    shown = await asyncio.to_thread(local2, tmp_path, "history", "user.editor")
 
-    assert capsys.readouterr().out.endswith("Vim\n3 older versions are left out.\n")
+    assert shown.stdout.endswith("Vim\n3 older versions are left out.\n")

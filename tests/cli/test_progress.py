@@ -14,7 +14,8 @@ import pytest
 from factories import ConnectBus
 from local2.bus.tool_host import ToolHost
 from local2.memory.tenant import Memories, Memory
-from local2.tools import sessions
+from local2.protocol.memory_tools import INGEST
+from local2.tools.catalog import bind
 
 COMMAND = [sys.executable, "-c", "from local2.cli import main; main()", "ingest"]
 MESSAGES = [{"role": "user", "content": f"Osmium {n}."} for n in range(3)]
@@ -25,7 +26,7 @@ async def folder(connect_bus: ConnectBus, memory: Memory, tmp_path: Path) -> Asy
     """Return a folder with a file of messages, while `ingest` is served."""
     lines = "\n".join(map(json.dumps, MESSAGES))
     (tmp_path / "talk.jsonl").write_text(lines)
-    async with ToolHost(await connect_bus(), sessions.INGEST.bind(Memories(memory))):
+    async with ToolHost(await connect_bus(), bind(INGEST, Memories(memory))):
         yield tmp_path
 
 

@@ -12,7 +12,7 @@ from local2.cli.answers import SHOWN_LINES
 from local2.cli.output import Output
 from local2.cli.recall import _show
 from local2.memory.recall.ranking import Shares
-from local2.protocol.memories import Answer, Explanation, RecalledItem, RecalledItems
+from local2.protocol.memory_tools import Answer, Explanation, RecalledItem, RecalledItems
 
 PLANTS = "# Plants\n\nWater the ficus on Mondays.\n"
 
@@ -130,7 +130,7 @@ def test_recall_applies_its_options(running: Served, tmp_path: Path, user: str) 
         pytest.param(["--until", "2023-02-30"], 1, "until: '2023-02-30'", id="until"),
         pytest.param(["--as-of", "noon"], 1, "as_of: 'noon'", id="as-of"),
         pytest.param(["--min-relevance", "2"], 1, "min_relevance", id="min-relevance"),
-        pytest.param(["--source-kinds", "episode"], 1, "episode", id="kind"),
+        pytest.param(["--source-kinds", "episode"], 2, "episode", id="kind"),
         pytest.param(["--top-k", "21"], 1, "top_k", id="top-k"),
         pytest.param(["--scope", "world"], 2, "world", id="scope"),
         pytest.param(["--scope", "user", "--user", ""], 1, "user", id="a scope without a user"),

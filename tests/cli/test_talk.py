@@ -1,5 +1,6 @@
 """`local2 chat` answers commands in a terminal."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from commands import served
 from factories import Listen
 from local2.bus.connection import Connection
 from local2.cli.output import Output
-from local2.cli.talk import HELP, chat, converse
+from local2.cli.talk import HELP, chatting, converse
 from stacks import settings_in
 
 
@@ -38,7 +39,7 @@ def test_tool_calls_are_shown_on_request(
         create_app_session(input=keys, output=DummyOutput()),
     ):
         keys.send_text("/tools\rRemember that my metal is osmium.\r/tools\r/quit\r")
-        chat(settings, session=None, user="ada")
+        asyncio.run(chatting(settings, user="ada"))
 
     before, after = capsys.readouterr().out.split("Saved: osmium (user.metal).")
     assert "The last answer used no tools." in before

@@ -13,6 +13,7 @@ from local2.bus.participant import Participant
 from local2.bus.tool_host import ToolHost
 from local2.errors import CODES, ErrorCode, Local2Error, error_from_code
 from local2.protocol.items import ItemKey
+from local2.protocol.memory_tools import Arguments, MemoryTool
 from local2.protocol.payloads import ErrorReply
 from note_tool import Notes
 
@@ -117,6 +118,19 @@ async def test_a_tool_that_does_not_answer_in_time_is_an_error(
         notes.may_finish.set()
 
 
+class Text(Arguments, frozen=True):
+    text: str
+
+
+OTHER_NOTE = MemoryTool(
+    name="note",
+    description="Note.",
+    args=Text,
+    answer=local2.SessionNotes,
+    role="reader",
+)
+
+
 async def test_an_answer_of_another_form_is_an_error(
     connect_bus: ConnectBus, nats_url: str
 ) -> None:
@@ -128,7 +142,7 @@ async def test_an_answer_of_another_form_is_an_error(
         with pytest.raises(local2.InvalidArgumentsError):
             await memory.note("hello")
         with pytest.raises(local2.ToolFailedError, match="data of another form"):
-            await memory._calls.ask(local2.SessionNotes, "note", text="hello")
+            await memory._calls.ask(OTHER_NOTE, Text(text="hello"))
 
 
 async def test_an_overloaded_service_names_the_time_to_retry_once(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from local2.client.memory import connect
-from local2.protocol.memories import RecalledItem
+from local2.protocol.memory_tools import RecalledItem
 
 
 async def found_by(home: Path, user: str, query: str) -> list[RecalledItem]:

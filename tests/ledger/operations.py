@@ -18,9 +18,9 @@ from local2.ledger.sessions import FactSelection, ItemSelection, ItemWriter, Rat
 from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.transfer import Erased, ErasureOptions, ExportFilter, Selection, combined
 from local2.ledger.upkeep import Access, Actor, Change, ExtractedFact, FactRelation, Relation
-from local2.protocol.answers import Note
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import Triplet
+from local2.protocol.memory_tools import Note
 from local2.protocol.payloads import OutputPart
 from local2.protocol.portable import RecordLine
 

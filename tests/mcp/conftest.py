@@ -8,8 +8,9 @@ from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.mcp import bridge
 from local2.memory.tenant import Memories, Memory
+from local2.protocol.memory_tools import READ_TOOL_OUTPUT
 from local2.settings import BusSettings, McpSettings, Settings
-from local2.tools import long_texts
+from local2.tools.catalog import bind
 from note_tool import Notes
 from serving import service_host
 
@@ -35,6 +36,6 @@ def notes() -> Notes:
 async def output_keeper(bus: Connection, memory: Memory) -> AsyncIterator[None]:
     """A memory that stores and reads long outputs."""
     memories = Memories(memory)
-    reading = ToolHost(bus, long_texts.READ_TOOL_OUTPUT.bind(memories))
+    reading = ToolHost(bus, bind(READ_TOOL_OUTPUT, memories))
     async with service_host("output_keeper", bus, memories), reading:
         yield

@@ -8,8 +8,8 @@ from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.errors import ToolFailedError
 from local2.mcp.bridge import DEFAULT_TOOLS
+from local2.protocol.memory_tools import TOOLS
 from local2.settings import Settings
-from local2.tools.catalog import TOOLS
 from mcp_clients import ERAS, client_of, text_of
 from note_tool import Notes
 

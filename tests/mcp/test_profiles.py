@@ -9,9 +9,9 @@ from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.errors import ConfigError
 from local2.mcp.bridge import DEFAULT_TOOLS, profile_of
+from local2.protocol.memory_tools import TOOL_NAMES, TOOLS
 from local2.protocol.payloads import ToolHints
 from local2.settings import Settings
-from local2.tools.catalog import TOOL_NAMES, TOOLS
 from mcp_clients import client_of, text_of
 from note_tool import Notes
 

@@ -14,8 +14,9 @@ from local2.memory.intake.conversations import Turn
 from local2.memory.intake.intake import Result
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
+from local2.protocol.memory_tools import INGEST
 from local2.protocol.payloads import ToolCallRecord
-from local2.tools import sessions
+from local2.tools.catalog import bind
 from recalling import DAY, chat_message, recall
 from stored import records, select
 
@@ -138,7 +139,7 @@ async def test_a_conversation_in_openais_form_is_ingested(
         },
         {"role": "tool", "tool_call_id": "c1", "content": "Rain."},
     ]
-    async with ToolHost(bus, sessions.INGEST.bind(Memories(memory))):
+    async with ToolHost(bus, bind(INGEST, Memories(memory))):
         result = await call_tool(
             bus, "ingest", {"messages": messages}, caller=caller_named("richard")
         )
@@ -154,7 +155,7 @@ async def test_a_tool_call_without_a_name_is_refused_with_an_example(
     bus: Connection, memory: Memory
 ) -> None:
     messages = [{"role": "assistant", "tool_calls": [{"id": "c1"}]}]
-    async with ToolHost(bus, sessions.INGEST.bind(Memories(memory))):
+    async with ToolHost(bus, bind(INGEST, Memories(memory))):
         result = await call_tool(bus, "ingest", {"messages": messages}, caller=caller_named("r"))
 
     assert result.error is not None

@@ -23,8 +23,9 @@ from local2.memory.intake.documents import (
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import decode
 from local2.protocol.memories import MAX_DOCUMENT
+from local2.protocol.memory_tools import ADD_DOCUMENT, AddDocument
 from local2.protocol.payloads import Json, MemoryChange, ToolRequest
-from local2.tools.long_texts import ADD_DOCUMENT, AddDocument
+from local2.tools.catalog import bind
 from recalling import DAY, recall
 from stored import records, select
 
@@ -41,7 +42,7 @@ async def add(memory: Memory, content: str = GUIDE, **args: Any) -> Json:
     request = msgspec.json.encode({"payload": {"args": sent}})
     checked = decode(request, ToolRequest[AddDocument]).payload.args
     data: Json = msgspec.to_builtins(
-        (await ADD_DOCUMENT.bind(Memories(memory)).run(RICHARD, checked)).data
+        (await bind(ADD_DOCUMENT, Memories(memory)).run(RICHARD, checked)).data
     )
     return data
 

@@ -16,8 +16,8 @@ from local2.memory.intake.conversations import Conversation, records_of
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.protocol.conversation import ConversationMessage
+from local2.protocol.memory_tools import TOOLS
 from local2.protocol.payloads import MemoryChange, ToolCallRecord
-from local2.tools.catalog import TOOLS
 from recalling import DAY, chat_message, recall
 from stored import records
 

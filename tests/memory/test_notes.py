@@ -16,7 +16,7 @@ from local2.ledger.sqlite.sql import SCHEMA
 from local2.memory.service import MemoryService
 from local2.memory.sessions import MAX_NOTES, MERGED_ROLE, MERGED_SIZE, merge, merge_oldest
 from local2.memory.tenant import Memory
-from local2.protocol.answers import Note, SessionNotes
+from local2.protocol.memory_tools import Note, SessionNotes
 from recalling import DAY
 from stored import select
 

@@ -9,10 +9,10 @@ from local2.ledger.records import Fact
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.answers import Receipt
 from local2.protocol.conversation import ConversationMessage
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import OwnerScope
+from local2.protocol.memory_tools import Receipt
 
 OWN = frozenset({"session", "user", "agent"})
 

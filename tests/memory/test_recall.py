@@ -20,15 +20,16 @@ from local2.memory.recall.ranking import shown_scores
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
+from local2.protocol.memory_tools import RECALL
 from local2.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local2.protocol.vectors import VectorHits
-from local2.tools import recall as recall_tool
+from local2.tools.catalog import bind
 from recalling import DAY, chat_message, recall
 
 
 async def over_the_bus(bus: Connection, memory: Memory, args: Json) -> ToolResult:
     """Return the tool's result as a client receives it."""
-    async with ToolHost(bus, recall_tool.RECALL.bind(Memories(memory))):
+    async with ToolHost(bus, bind(RECALL, Memories(memory))):
         return await call_tool(bus, "recall", args, caller=RICHARD)
 
 

@@ -14,7 +14,8 @@ from local2.client.tools import call_tool
 from local2.ledger.records import Fact
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
-from local2.tools import recall as recall_tool
+from local2.protocol.memory_tools import RECALL
+from local2.tools.catalog import bind
 from recalling import chat_message
 
 DAYS = (1, 8, 15, 22)
@@ -28,7 +29,7 @@ def clock(memory: Memory) -> None:
 
 @pytest.fixture(autouse=True)
 async def host(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with ToolHost(bus, recall_tool.RECALL.bind(Memories(memory))):
+    async with ToolHost(bus, bind(RECALL, Memories(memory))):
         yield
 
 

@@ -14,7 +14,8 @@ from local2.memory.recall.recaller import RecallRequest
 from local2.memory.recall.tuning import STATED
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.memories import ItemRelation, RelationType
+from local2.protocol.memories import RelationType
+from local2.protocol.memory_tools import ItemRelation
 from recalling import chat_message, recall, remember
 from stored import select
 

@@ -13,9 +13,8 @@ from local2.memory.intake.episodes import new_episode
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.protocol.maintenance import ExportRequest
-from local2.protocol.memories import RecalledItem, RecalledItems
+from local2.protocol.memory_tools import Recall, RecalledItem, RecalledItems
 from local2.protocol.portable import RecordLine, stored_line
-from local2.tools.recall import Recall
 from local2.tools.recall import recall as recall_tool
 from recalling import DAY, chat_message, recall
 

@@ -17,8 +17,8 @@ from local2.memory.intake.conversations import Turn
 from local2.memory.service import MemoryService
 from local2.memory.sessions import Sessions
 from local2.memory.tenant import Memory
-from local2.protocol.answers import SessionContent, SessionMessage
 from local2.protocol.envelope import Caller
+from local2.protocol.memory_tools import SessionContent, SessionMessage
 from local2.protocol.payloads import ToolCallRecord
 from local2.settings import MemorySettings
 from recalling import DAY, chat_message

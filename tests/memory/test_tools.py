@@ -13,11 +13,11 @@ from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
 from local2.errors import InvalidArgumentsError
 from local2.memory.tenant import Memories, Memory
-from local2.protocol.answers import Hit
 from local2.protocol.envelope import Caller, decode
+from local2.protocol.memory_tools import MAX_CONTENT, TOOLS, Hit
 from local2.protocol.payloads import Json, ToolRequest
 from local2.protocol.tool import Tool, ToolOutput
-from local2.tools.base import MAX_CONTENT, shortened
+from local2.tools.base import shortened
 from local2.tools.catalog import memory_tools
 from local2.tools.episodes import formatted
 from waiting import eventually
@@ -298,29 +298,7 @@ KNOWN_TYPES = {"string", "integer", "number", "boolean", "array", "object"}
 def test_models_receive_these_schemas(memory: Memory) -> None:
     schemas = {tool.name: tool.schema() for tool in memory_tools(Memories(memory))}
 
-    assert list(schemas) == [
-        "save_topic",
-        "recall_topic",
-        "remember_fact",
-        "add_knowledge",
-        "recall",
-        "save_memory",
-        "search_memory",
-        "memory_history",
-        "read_tool_output",
-        "note",
-        "load_session",
-        "top_memories",
-        "ingest",
-        "add_document",
-        "read_document",
-        "relate",
-        "relations",
-        "consolidate",
-        "undo",
-        "audit",
-        "forget",
-    ]
+    assert list(schemas) == [tool.name for tool in TOOLS]
     for name, schema in schemas.items():
         function = schema.tool_schema.function
         assert (function.name, schema.version) == (name, __version__)

@@ -6,9 +6,8 @@ import pytest
 
 from local2.ledger.records import EXTRACTED_FROM, Record
 from local2.memory.views import view
-from local2.protocol.answers import TopMemory
 from local2.protocol.envelope import Caller
-from local2.protocol.memories import LaterStatement, Version
+from local2.protocol.memory_tools import LaterStatement, TopMemory, Version
 
 FACT = Record(
     id="f1",

@@ -11,11 +11,11 @@ from commands import in_a_fork
 from local2.bus.server import embedded_server
 from local2.errors import ConfigError
 from local2.logs import logging_to
+from local2.protocol.memory_tools import TOOL_NAMES
 from local2.settings import BusSettings
 from local2.stack.app import open_stack
 from local2.tenants.accounts import accounts
 from local2.tenants.directory import Entries
-from local2.tools.catalog import TOOL_NAMES
 from tenant_agents import ACCOUNTS, agent, with_tenants
 from waiting import eventually
 

@@ -8,8 +8,8 @@ import pytest
 
 from commands import in_a_fork
 from local2.protocol import subjects
+from local2.protocol.memory_tools import TOOL_NAMES
 from local2.stack.app import Stack
-from local2.tools.catalog import TOOL_NAMES
 from tenant_agents import Agent, agent
 from waiting import eventually
 

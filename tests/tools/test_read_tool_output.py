@@ -7,9 +7,10 @@ from calling import caller_named
 from local2.errors import InvalidArgumentsError
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import decode
+from local2.protocol.memory_tools import READ_TOOL_OUTPUT, ReadToolOutput
 from local2.protocol.payloads import Json, OutputPart, ToolRequest
 from local2.protocol.tool import ToolOutput, parameters_of
-from local2.tools.long_texts import READ_TOOL_OUTPUT, ReadToolOutput
+from local2.tools.catalog import bind
 
 RICHARD = caller_named("richard")
 KEY = "tout_" + "a" * 24
@@ -32,7 +33,7 @@ async def read(memory: Memory, **args: object) -> ToolOutput:
     """Run the tool on arguments as they are sent over the bus."""
     request = msgspec.json.encode({"payload": {"args": {"tool_output_key": KEY, **args}}})
     checked = decode(request, ToolRequest[ReadToolOutput]).payload.args
-    return await READ_TOOL_OUTPUT.bind(Memories(memory)).run(RICHARD, checked)
+    return await bind(READ_TOOL_OUTPUT, Memories(memory)).run(RICHARD, checked)
 
 
 async def test_the_first_piece_says_how_to_continue(memory: Memory) -> None:

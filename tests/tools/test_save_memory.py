@@ -11,8 +11,9 @@ from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
 from local2.memory.intake.episodes import MAX_METADATA
 from local2.memory.tenant import Memories, Memory
+from local2.protocol.memory_tools import SAVE_MEMORY, SEARCH_MEMORY
 from local2.protocol.payloads import Json, ToolResult
-from local2.tools import episodes
+from local2.tools.catalog import bind
 
 GOLD = "The chemical symbol of gold is Au."
 
@@ -20,8 +21,8 @@ GOLD = "The chemical symbol of gold is Au."
 @pytest.fixture(autouse=True)
 async def hosts(bus: Connection, memory: Memory) -> AsyncIterator[None]:
     async with (
-        ToolHost(bus, episodes.SAVE_MEMORY.bind(Memories(memory))),
-        ToolHost(bus, episodes.SEARCH_MEMORY.bind(Memories(memory))),
+        ToolHost(bus, bind(SAVE_MEMORY, Memories(memory))),
+        ToolHost(bus, bind(SEARCH_MEMORY, Memories(memory))),
     ):
         yield
 

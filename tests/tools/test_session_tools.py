@@ -12,10 +12,18 @@ from local2.ledger.records import Fact
 from local2.memory.intake.conversations import Turn
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
+from local2.protocol.memory_tools import (
+    LOAD_SESSION,
+    MAX_LIMIT,
+    MAX_NOTE,
+    MAX_ROLE,
+    NOTE,
+    LoadSession,
+    MakeNote,
+)
 from local2.protocol.payloads import Json, ToolCallRecord
 from local2.protocol.tool import parameters_of
-from local2.tools import sessions
-from local2.tools.sessions import MAX_LIMIT, MAX_NOTE, MAX_ROLE, LoadSession, MakeNote
+from local2.tools.catalog import bind
 from recalling import DAY, chat_message
 
 WIDE = "\x01"
@@ -25,8 +33,9 @@ WIDE = "\x01"
 @pytest.fixture(autouse=True)
 async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
     async with AsyncExitStack() as hosts:
-        for tool in (sessions.NOTE, sessions.LOAD_SESSION):
-            await hosts.enter_async_context(ToolHost(bus, tool.bind(Memories(memory))))
+        memories = Memories(memory)
+        for tool in (bind(NOTE, memories), bind(LOAD_SESSION, memories)):
+            await hosts.enter_async_context(ToolHost(bus, tool))
         yield
 
 

@@ -20,9 +20,15 @@ from local2.ledger.records import Counts, TaskCounts, TaskKind
 from local2.memory.intake.waiting_turns import why_incomplete
 from local2.memory.tenant import Memories, Memory
 from local2.protocol import subjects
-from local2.protocol.answers import ConsolidationStatus
 from local2.protocol.envelope import encode, seal, utc_now
-from local2.protocol.maintenance import Health, MemoryStatus, NextIndex, Readiness, TasksSetAside
+from local2.protocol.maintenance import (
+    ConsolidationStatus,
+    Health,
+    MemoryStatus,
+    NextIndex,
+    Readiness,
+    TasksSetAside,
+)
 from local2.protocol.vectors import VectorStatus
 from local2.telemetry import GaugeReading
 

@@ -1,4 +1,4 @@
-"""The `local2` command. `--help` lists its groups of commands in this order."""
+"""The `local2` command, with its groups of commands in the order of `--help`."""
 
 import os
 from pathlib import Path
@@ -6,18 +6,76 @@ from pathlib import Path
 import click
 
 from local2._version import __version__
-from local2.cli.commands import PATH, memory, reach, stack
-from local2.cli.output import GlobalOptions
+from local2.cli.commands import PATH, GlobalOptions, LazyGroup, Listed
 from local2.home import PRIVATE_UMASK
 
-
-class _InThisOrder(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as in click
-        return list(self.commands)
+COMMANDS = {
+    "up": Listed(
+        "up",
+        "Start the stack, with a chat if in a terminal, else as a service. Ctrl-C stops it.",
+    ),
+    "chat": Listed("talk", "Talk to a running stack."),
+    "ask": Listed("talk", "Ask one question and print the answer."),
+    "tools": Listed("talk", "List the tools on the bus."),
+    "call": Listed(
+        "talk", "Call one tool: `local2 call save_topic topic=user.name content=Richard`."
+    ),
+    "recall": Listed("recall", "Search everything remembered."),
+    "history": Listed(
+        "recall", "Show every version of a fact, an answer or a message, newest first."
+    ),
+    "relations": Listed("recall", "Show the relations of a memory, in both directions."),
+    "audit": Listed(
+        "changes", "Show which memories were changed by whom, when and why, newest first."
+    ),
+    "consolidate": Listed(
+        "changes",
+        "Archive stale facts, merge duplicates and replace contradicted facts. See also undo.",
+    ),
+    "undo": Listed("changes", "Undo the changes of a run of consolidate."),
+    "ingest": Listed(
+        "ingest",
+        "Store conversations word for word; again, only new and edited messages are stored.",
+    ),
+    "add-document": Listed(
+        "add_document",
+        "Store documents for everybody. A document replaces the earlier one of the same source.",
+    ),
+    "export": Listed("export", "Write all memories to a file, as a backup or to move them."),
+    "import": Listed("import_", "Import an export. Importing it again changes nothing."),
+    "forget": Listed(
+        "changes",
+        "Erase for good what a user said or stated, everywhere; print a receipt.",
+    ),
+    "mcp": Listed(
+        "mcp",
+        "Serve the memory over MCP to the client that starts this command, on stdin and stdout.",
+    ),
+    "hook": Listed("hooks"),
+    "stories": Listed(
+        "stories",
+        "Play stories against live stacks in temporary folders; exit with code 1 if one fails.",
+    ),
+    "doctor": Listed("upkeep", "Check that everything works, and say how to repair what does not."),
+    "reindex": Listed(
+        "upkeep", "Rebuild the vector index from the ledger, whether or not a stack is running."
+    ),
+    "backup": Listed("upkeep", "Back up everything, whether or not a stack is running."),
+    "restore": Listed("restore", "Restore a backup. No stack may be running."),
+    "version": Listed("version", "Print the version."),
+    "dead-letters": Listed(
+        "dead_letters", "List, show, retry or drop messages that could not be read."
+    ),
+    "tenants": Listed("tenants", "Manage accounts: tenants, their agents, keys and tokens."),
+    "hooks": Listed(
+        "hooks", "Hooks of coding agents, which store and recall memories automatically."
+    ),
+}
 
 
 @click.group(
-    cls=_InThisOrder,
+    cls=LazyGroup,
+    listed=COMMANDS,
     no_args_is_help=True,
     context_settings={"show_default": True, "max_content_width": 120},
 )
@@ -42,11 +100,5 @@ def app(
     os.umask(PRIVATE_UMASK)  # files that commands write are private
     context.obj = GlobalOptions(config, tenant, home)
 
-
-for each in (stack.talk, memory.group, reach.servers, reach.hook_commands, stack.upkeep):
-    for command in each.commands.values():
-        app.add_command(command)
-for group in (stack.dead_letters, reach.tenants, reach.hooks):
-    app.add_command(group)
 
 main = app

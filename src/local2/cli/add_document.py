@@ -4,24 +4,30 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
 import msgspec
 
 from local2.cli.answers import NAME, Outcome, answer_on, name_of, progress, report
+from local2.cli.commands import PATH, command
 from local2.cli.output import Output, run_async
 from local2.client import Connection
 from local2.client.access import connected
 from local2.errors import BadRequestError, InvalidArgumentsError, Local2Error
 from local2.protocol.envelope import Sender
-from local2.protocol.memories import MAX_DOCUMENT, MAX_TITLE, AddedDocument, check_size
-from local2.protocol.payloads import Json
+from local2.protocol.memories import MAX_DOCUMENT, MAX_TITLE, check_size
+from local2.protocol.memory_tools import ADD_DOCUMENT, AddDocument, AddedDocument
 from local2.settings import Settings
 
 
+@command()
+@click.argument("files", nargs=-1, required=True, type=PATH, help="Text or Markdown, in UTF-8.")
+@click.option("--title", help="The title. Default: the file's name.")
+@click.option("--source", help="The source. Default: the file's full path.")
 def add_document(
     settings: Settings,
     output: Output,
-    files: Sequence[Path],
     *,
+    files: Sequence[Path],
     title: str | None,
     source: str | None,
 ) -> None:
@@ -56,12 +62,12 @@ async def _add(bus: Connection, file: Path, title: str | None, source: str | Non
         content = await asyncio.to_thread(_text_of, file)
     except Local2Error as error:
         return Outcome(file=shown, error=str(error))
-    args: Json = {
-        "content": content,
-        "title": (title or name_of(Path(file.stem)))[:MAX_TITLE],
-        "source": source or await asyncio.to_thread(_path_of, file),
-    }
-    result = await answer_on(bus, "add_document", args, Sender(agent=NAME))
+    args = AddDocument(
+        content=content,
+        title=(title or name_of(Path(file.stem)))[:MAX_TITLE],
+        source=source or await asyncio.to_thread(_path_of, file),
+    )
+    result = await answer_on(bus, ADD_DOCUMENT.name, args.given(), Sender(agent=NAME))
     if result.error is not None:
         return Outcome(file=shown, error=result.error.message)
     data = msgspec.convert(result.data, AddedDocument)

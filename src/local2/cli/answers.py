@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from local2.client.access import await_while_connected, connected
 from local2.client.tools import call_tool
 from local2.errors import BusError, StackNotRunningError
 from local2.protocol.envelope import Sender, new_id
+from local2.protocol.memory_tools import A, MemoryTool
 from local2.protocol.payloads import Json, ToolResult
 from local2.settings import Settings
 
@@ -39,11 +40,16 @@ T = TypeVar("T")
 
 
 async def answer(
-    settings: Settings, tool: str, args: Json, caller: Sender, *, patience: float = PATIENCE
+    settings: Settings,
+    tool: MemoryTool[A, Any],
+    args: A,
+    caller: Sender,
+    *,
+    patience: float = PATIENCE,
 ) -> ToolResult:
-    """Call one tool of the running stack."""
+    """Call one of the memory's tools, of the running stack."""
     async with connected(settings, name=NAME, user=caller.user) as bus:
-        return await answer_on(bus, tool, args, caller, patience=patience)
+        return await answer_on(bus, tool.name, args.given(), caller, patience=patience)
 
 
 async def answer_on(

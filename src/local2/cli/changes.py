@@ -16,23 +16,32 @@ from rich.table import Table
 
 from local2.background import running_task
 from local2.cli.answers import INDENT, NAME, answer, answer_on, data_of, shown_time
+from local2.cli.commands import asked_by_caller, command, tool_arguments, yes_option
 from local2.cli.output import FAILED, Output, printable, run_async, shown, uncut
 from local2.client import Connection
 from local2.client.access import connected
 from local2.client.maintenance import memory_status
 from local2.errors import InvalidArgumentsError, Local2Error
 from local2.home import asking_user
-from local2.protocol.answers import (
+from local2.protocol.envelope import Sender
+from local2.protocol.memory_tools import (
+    AUDIT,
+    CONSOLIDATE,
+    FORGET,
+    UNDO,
+    Audit,
     AuditEntry,
     AuditTrail,
+    Consolidate,
     ConsolidationChange,
     ConsolidationReport,
+    Forget,
     NotDone,
     Receipt,
+    Undo,
     UndoReport,
 )
-from local2.protocol.envelope import Sender
-from local2.protocol.payloads import Json, ToolResult
+from local2.protocol.payloads import ToolResult
 from local2.settings import Settings
 
 PATIENCE = 600.0
@@ -51,8 +60,11 @@ ERASURE_TIMEOUT = 3600.0
 """Seconds that an erasure may take: erasing a million records takes minutes."""
 
 
-def consolidate(settings: Settings, output: Output, caller: Sender, *, dry_run: bool) -> None:
-    result = run_async(_consolidate(settings, output, caller, dry_run=dry_run))
+@command()
+@tool_arguments(Consolidate)
+@asked_by_caller()
+def consolidate(settings: Settings, output: Output, *, args: Consolidate, caller: Sender) -> None:
+    result = run_async(_consolidate(settings, output, args, caller))
     report = data_of(result, ConsolidationReport, output)
     output.data(report)
     if output.json:
@@ -70,14 +82,13 @@ def consolidate(settings: Settings, output: Output, caller: Sender, *, dry_run: 
 
 
 async def _consolidate(
-    settings: Settings, output: Output, caller: Sender, *, dry_run: bool
+    settings: Settings, output: Output, args: Consolidate, caller: Sender
 ) -> ToolResult:
     async with (
         connected(settings, name=NAME, user=caller.user) as bus,
         running_task(_show_progress(bus, output), "progress"),
     ):
-        args = {"dry_run": dry_run}
-        return await answer_on(bus, "consolidate", args, caller, patience=PATIENCE)
+        return await answer_on(bus, CONSOLIDATE.name, args.given(), caller, patience=PATIENCE)
 
 
 async def _show_progress(bus: Connection, output: Output) -> None:
@@ -115,8 +126,11 @@ def _beginning(content: str, characters: int = 100) -> str:
     return text if len(text) <= characters else f"{text[:characters]}…"
 
 
-def undo(settings: Settings, output: Output, run: str, caller: Sender) -> None:
-    result = run_async(answer(settings, "undo", {"run": run}, caller, patience=PATIENCE))
+@command()
+@tool_arguments(Undo)
+@asked_by_caller()
+def undo(settings: Settings, output: Output, *, args: Undo, caller: Sender) -> None:
+    result = run_async(answer(settings, UNDO, args, caller, patience=PATIENCE))
     report = data_of(result, UndoReport, output)
     output.data(report)
     _show_not_done(output, report.not_done)
@@ -128,17 +142,13 @@ def _show_not_done(output: Output, not_done: Sequence[NotDone]) -> None:
         output.text(f"Not done: {one.id or 'a whole scope'}; {one.reason}.")
 
 
-def audit(  # noqa: PLR0913 - one parameter an option
-    settings: Settings,
-    output: Output,
-    caller: Sender,
-    *,
-    record_id: str | None,
-    run: str | None,
-    limit: int,
-) -> None:
-    args = {"id": record_id, "run": run}
-    trail = run_async(_read_trail(settings, output, caller, args, limit))
+@command()
+@tool_arguments(Audit, without=("before",))
+@click.argument("id", required=False, help="Only changes of this memory.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, help="Maximum number of entries.")
+@asked_by_caller()
+def audit(settings: Settings, output: Output, *, args: Audit, caller: Sender) -> None:
+    trail = run_async(_read_trail(settings, output, args, caller))
     output.data(trail)
     if not trail.entries:
         output.text("Nothing was changed.")
@@ -152,18 +162,20 @@ def audit(  # noqa: PLR0913 - one parameter an option
 
 
 async def _read_trail(
-    settings: Settings, output: Output, caller: Sender, args: dict[str, str | None], limit: int
+    settings: Settings, output: Output, args: Audit, caller: Sender
 ) -> AuditTrail:
-    """Read up to `limit` entries, page by page."""
+    """Read up to `args.limit` entries, page by page."""
     entries: list[AuditEntry] = []
     before: int | None = None
     async with connected(settings, name=NAME, user=caller.user) as bus:
         while True:
-            page = {**args, "limit": min(limit - len(entries), PAGE), "before": before}
-            trail = data_of(await answer_on(bus, "audit", page, caller), AuditTrail, output)
+            size = min(args.limit - len(entries), PAGE)
+            page = msgspec.structs.replace(args, limit=size, before=before)
+            result = await answer_on(bus, AUDIT.name, page.given(), caller)
+            trail = data_of(result, AuditTrail, output)
             entries += trail.entries
             before = trail.next
-            if before is None or len(entries) >= limit:
+            if before is None or len(entries) >= args.limit:
                 return msgspec.structs.replace(trail, entries=entries)
 
 
@@ -180,23 +192,31 @@ def _row(entry: AuditEntry) -> tuple[str, ...]:
     return shown_time(entry.at), entry.action, memory, who, why, entry.run or ""
 
 
-def forget(  # noqa: PLR0913 - one parameter an option
-    settings: Settings, output: Output, args: Json, *, user: str | None, dry_run: bool, yes: bool
+@command()
+@click.option("--user", help="The user. Without another option, everything of this user is erased.")
+@tool_arguments(Forget, without=("everything",))
+@click.option("--session", "session_id", help="Erase everything said in this session.")
+@click.option("--topic", help="Erase every version of the fact under this key.")
+@click.option("--id", help="Erase the record with this id.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
+@yes_option
+def forget(
+    settings: Settings, output: Output, *, args: Forget, user: str | None, yes: bool
 ) -> None:
-    """Erase what these arguments of the tool choose; without any, everything of the user."""
-    if not args.keys() - {"allow_again"}:
+    if args.session_id is None and args.topic is None and args.id is None:
         if user is None:
             raise InvalidArgumentsError(
                 "Say what to forget.", remedy="Add --user, --session, --topic or --id."
             )
-        args = {**args, "everything": True}
+        args = msgspec.structs.replace(args, everything=True)
     caller = Sender(agent=NAME, user=asking_user(settings.bus, user))
-    if dry_run or not yes:
-        preview = data_of(_forget(settings, {**args, "dry_run": True}, caller), Receipt, output)
-        if dry_run:
+    if args.dry_run or not yes:
+        dry_run = msgspec.structs.replace(args, dry_run=True)
+        preview = data_of(_forget(settings, dry_run, caller), Receipt, output)
+        if args.dry_run:
             output.data(preview)
         _show(output, preview)
-        if dry_run:
+        if args.dry_run:
             return
         _confirm(output, preview)
     with output.errors.status("Erasing, and checking that nothing is left …"):
@@ -208,12 +228,8 @@ def forget(  # noqa: PLR0913 - one parameter an option
         sys.exit(FAILED)
 
 
-def _forget(settings: Settings, args: Json, caller: Sender) -> ToolResult:
-    async def ask() -> ToolResult:
-        async with connected(settings, name=NAME, user=caller.user) as bus:
-            return await answer_on(bus, "forget", args, caller, patience=ERASURE_TIMEOUT)
-
-    return run_async(ask())
+def _forget(settings: Settings, args: Forget, caller: Sender) -> ToolResult:
+    return run_async(answer(settings, FORGET, args, caller, patience=ERASURE_TIMEOUT))
 
 
 def _confirm(output: Output, preview: Receipt) -> None:

@@ -4,10 +4,12 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
+import click
 import msgspec
 from rich.table import Table
 
 from local2.cli.answers import NAME, shown_time
+from local2.cli.commands import command, user_option
 from local2.cli.output import FAILED, Output, run_async, shown
 from local2.client import Connection
 from local2.client.access import connected
@@ -48,7 +50,17 @@ class LetterOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     error: str | None = None
 
 
+group = click.Group("dead-letters", no_args_is_help=True)
+numbers_argument = click.argument(
+    "numbers", metavar="NUMBER…", nargs=-1, type=int, help="Their numbers, as listed."
+)
+all_option = click.option("--all", "every", is_flag=True, help="All dead letters.")
+
+
+@command("list", group=group)
 def list_letters(settings: Settings, output: Output) -> None:
+    """List the messages that could not be read, and why."""
+
     async def read() -> list[LetterSummary]:
         async with connected(settings, name=NAME) as bus:
             return [LetterSummary.of(stored) async for stored in all_letters(bus)]
@@ -74,7 +86,11 @@ def list_letters(settings: Settings, output: Output) -> None:
     output.table(table)
 
 
-def show(settings: Settings, output: Output, number: int) -> None:
+@command(group=group)
+@click.argument("number", metavar="NUMBER", type=int, help="Its number, as listed.")
+def show(settings: Settings, output: Output, *, number: int) -> None:
+    """Show one dead letter with its message."""
+
     async def read() -> StoredLetter:
         async with connected(settings, name=NAME) as bus:
             return await letter_at(bus, number)
@@ -90,9 +106,18 @@ def show(settings: Settings, output: Output, number: int) -> None:
         output.text("\n(Cut: only the beginning was stored.)")
 
 
+@command(group=group)
+@numbers_argument
+@all_option
+@user_option
 def retry(
-    settings: Settings, output: Output, numbers: Sequence[int], user: str | None, *, every: bool
+    settings: Settings, output: Output, *, numbers: Sequence[int], every: bool, user: str | None
 ) -> None:
+    """Publish messages again, and drop their dead letters once JetStream has stored them.
+
+    With accounts, name the user with --user, because dead letters contain no tokens.
+    """
+
     async def publish(bus: Connection, stored: StoredLetter) -> None:
         await publish_again(bus, stored)
         await drop_letter(bus, stored.sequence)
@@ -102,7 +127,12 @@ def retry(
     )
 
 
-def drop(settings: Settings, output: Output, numbers: Sequence[int], *, every: bool) -> None:
+@command(group=group)
+@numbers_argument
+@all_option
+def drop(settings: Settings, output: Output, *, numbers: Sequence[int], every: bool) -> None:
+    """Remove dead letters for good."""
+
     async def remove(bus: Connection, stored: StoredLetter) -> None:
         await drop_letter(bus, stored.sequence)
 

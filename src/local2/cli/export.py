@@ -9,18 +9,21 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, get_args
 
+import click
 import msgspec
 
 from local2._version import __version__
 from local2.cli.answers import NAME, Outcome, name_of, progress, report
+from local2.cli.commands import PATH, asked_by_caller, command
 from local2.cli.output import Output, run_async
 from local2.client.access import connected
 from local2.client.maintenance import export_page
 from local2.errors import UnwritableError
 from local2.protocol.envelope import Sender, utc_now
 from local2.protocol.maintenance import ExportPage, ExportRequest
+from local2.protocol.memories import OwnerScope
 from local2.protocol.portable import FORMAT, EndLine, HeaderLine, Line
 from local2.settings import Settings
 
@@ -44,9 +47,25 @@ def _plural(kind: str, count: int) -> str:
     return f"{kind}es" if kind.endswith("s") else f"{kind}s"
 
 
-def export(
-    settings: Settings, output: Output, file: Path, ask: ExportRequest, caller: Sender
+@command()
+@click.argument("file", type=PATH, help="Where to write JSON lines; - is stdout.")
+@click.option(
+    "--scope",
+    type=click.Choice(get_args(OwnerScope)),
+    help="Only memories of --session, --user or --agent, or those of the whole tenant.",
+)
+@click.option("--vectors", is_flag=True, help="Include vectors, so that none is computed again.")
+@asked_by_caller(session="The session, with --scope session.")
+def export(  # noqa: PLR0913 - one parameter an option
+    settings: Settings,
+    output: Output,
+    *,
+    file: Path,
+    scope: OwnerScope | None,
+    vectors: bool,
+    caller: Sender,
 ) -> None:
+    ask = ExportRequest(scope=scope, vectors=vectors)
     with _output_file(file) as target:
         counts = run_async(_export(settings, output, target, ask, caller))
     content = f"{describe_counts(counts)} exported."

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+import click
 import msgspec
 from rich.progress import Progress, TaskID
 
 from local2.cli.answers import NAME, Outcome, name_of, progress, report
+from local2.cli.commands import PATH, asked_by_caller, command
 from local2.cli.export import describe_counts
 from local2.cli.output import Output, run_async
 from local2.client.access import connected
@@ -139,8 +141,12 @@ class LineChecker:
         self._ended = True
 
 
+@command("import")
+@click.argument("file", type=PATH, help="A file from `local2 export`; - is stdin.")
+@click.option("--dry-run", is_flag=True, help="Store nothing; only say what would be stored.")
+@asked_by_caller()
 def import_(
-    settings: Settings, output: Output, file: Path, caller: Sender, *, dry_run: bool
+    settings: Settings, output: Output, *, file: Path, dry_run: bool, caller: Sender
 ) -> None:
     imported = ImportOutcome(dry_run=dry_run)
     error = None

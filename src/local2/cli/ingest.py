@@ -10,10 +10,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
+import click
 import msgspec
 from rich.progress import Progress, TaskID
 
 from local2.cli.answers import NAME, Outcome, answer_on, name_of, progress, report, show_outcomes
+from local2.cli.commands import PATH, asked_by_caller, command
 from local2.cli.output import Output, run_async
 from local2.client import Connection
 from local2.client.access import connected
@@ -28,6 +30,7 @@ from local2.protocol.conversation import (
 from local2.protocol.envelope import Sender
 from local2.protocol.json_text import read_json
 from local2.protocol.lenient.messages import Id, messages_of
+from local2.protocol.memory_tools import INGEST
 from local2.protocol.payloads import Json, split_into_parts
 from local2.settings import Settings
 
@@ -105,14 +108,25 @@ class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
         return f"{whole.summary()}."
 
 
+@command()
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    type=PATH,
+    help="JSON lines with one message each; - is stdin.",
+)
+@click.option("--session", help="The session of lines that name none.")
+@asked_by_caller()
+@click.option("--allow-again", is_flag=True, help="Also store messages that were forgotten.")
 def ingest(  # noqa: PLR0913 - one parameter an option
     settings: Settings,
     output: Output,
-    files: Sequence[Path],
-    caller: Sender,
     *,
+    files: Sequence[Path],
     session: str | None,
-    allow_again: bool = False,
+    caller: Sender,
+    allow_again: bool,
 ) -> None:
     parsed = [_parsed(file, session, allow_again=allow_again) for file in files]
     outcomes: list[Outcome] = []
@@ -222,7 +236,7 @@ async def _send_file(
             args: Json = {"messages": batch, "session_id": session.id}
             if file.allow_again:
                 args["allow_again"] = True
-            result = await answer_on(bus, "ingest", args, caller)
+            result = await answer_on(bus, INGEST.name, args, caller)
             if result.error is not None:
                 yield _stopped_outcome(file, done, result.error.message)
                 return

@@ -8,22 +8,16 @@ rich is imported only for tables and progress: it takes longer than what most co
 import asyncio
 import os
 import sys
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine
 from functools import cached_property
-from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
-from local2.config_files import load_settings
 from local2.errors import Local2Error
-from local2.home import home_of
-from local2.logs import logging_to
-from local2.settings import Settings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -141,36 +135,6 @@ def uncut(heading: str) -> "Column":
     from rich.table import Column
 
     return Column(heading, overflow="fold")
-
-
-class GlobalOptions(NamedTuple):
-    """The folder of the settings, the tenant to ask as, and the folder of the memory, as named."""
-
-    config: Path | None = None
-    tenant: str | None = None
-    home: Path | None = None
-
-
-@contextmanager
-def command(chosen: GlobalOptions, *, json: bool = False) -> Iterator[tuple[Settings, Output]]:
-    """Read the settings for a command, and turn its errors into messages and exit codes.
-
-    An error ends the command with exit code 1, Ctrl-C with 130. Logs go to standard error unless
-    the command sends them to a file.
-    """
-    output = Output(json=json)
-    try:
-        with logging_to(level="error"):
-            settings = load_settings(chosen.config, home=home_of(chosen.home))
-            if chosen.tenant is not None:
-                bus = msgspec.structs.replace(settings.bus, tenant=chosen.tenant)
-                settings = msgspec.structs.replace(settings, bus=bus)
-            yield settings, output
-    except Local2Error as error:
-        output.error(error)
-        sys.exit(FAILED)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:

@@ -2,28 +2,38 @@
 
 from collections.abc import Sequence
 
+import click
+
 from local2.cli.answers import INDENT, answer, data_of, show_entry, shown_time
+from local2.cli.commands import asked_by_caller, command, tool_arguments
 from local2.cli.output import Output, printable, run_async, styled
 from local2.home import other_homes
 from local2.protocol.envelope import Sender
-from local2.protocol.memories import (
-    NOTHING_FOUND,
+from local2.protocol.memories import NOTHING_FOUND, nothing_found
+from local2.protocol.memory_tools import (
+    MEMORY_HISTORY,
+    RECALL,
+    RELATIONS,
     Answer,
     Explanation,
+    ListRelations,
+    MemoryHistory,
+    Recall,
     RecalledItem,
     RecalledItems,
     RelatedMemories,
     RelatedMemory,
     Version,
     Versions,
-    nothing_found,
 )
-from local2.protocol.payloads import Json
 from local2.settings import Settings
 
 
-def search(settings: Settings, output: Output, args: Json, caller: Sender) -> None:
-    result = run_async(answer(settings, "recall", args, caller))
+@command()
+@tool_arguments(Recall)
+@asked_by_caller(session="The current session.")
+def recall(settings: Settings, output: Output, *, args: Recall, caller: Sender) -> None:
+    result = run_async(answer(settings, RECALL, args, caller))
     recalled = data_of(result, RecalledItems, output)
     output.data(recalled)
     if output.json:
@@ -76,9 +86,12 @@ def _score_components(explanation: Explanation) -> str:
     return " ".join([*parts, f"weight={explanation.weight:g}"])
 
 
-def history(settings: Settings, output: Output, topic_or_id: str, caller: Sender) -> None:
-    args = {"topic_or_id": topic_or_id}
-    result = run_async(answer(settings, "memory_history", args, caller))
+@command()
+@tool_arguments(MemoryHistory)
+@click.argument("topic_or_id", help="A topic, or the id of any version.")
+@asked_by_caller()
+def history(settings: Settings, output: Output, *, args: MemoryHistory, caller: Sender) -> None:
+    result = run_async(answer(settings, MEMORY_HISTORY, args, caller))
     past = data_of(result, Versions, output)
     output.data(past)
     if output.json:
@@ -106,8 +119,12 @@ def _version_head(version: Version) -> str:
     return "  ".join(parts)
 
 
-def relations(settings: Settings, output: Output, memory_id: str, caller: Sender) -> None:
-    result = run_async(answer(settings, "relations", {"id": memory_id}, caller))
+@command()
+@tool_arguments(ListRelations)
+@click.argument("id", help="The memory's id.")
+@asked_by_caller()
+def relations(settings: Settings, output: Output, *, args: ListRelations, caller: Sender) -> None:
+    result = run_async(answer(settings, RELATIONS, args, caller))
     found = data_of(result, RelatedMemories, output)
     output.data(found)
     if output.json:

@@ -2,20 +2,32 @@
 
 from pathlib import Path
 
+import click
+
 from local2.backup.restoring import Restored, RestoreRequest
 from local2.backup.restoring import restore as restore_backup
 from local2.backup.sealing import Decrypter
+from local2.cli.commands import PATH, command
 from local2.cli.output import Output, run_async
 from local2.logs import logging_to
 from local2.settings import Settings
 from local2.stack.ledgers import content_keys
 
 
+@command()
+@click.argument("folder", metavar="DIR", type=PATH, help="The folder that `backup` wrote to.")
+@click.option("--generation", help="The name of a backup in DIR. Default: the newest.")
+@click.option(
+    "--data-dir", type=PATH, help="Where to restore it. Default: data_dir in the settings."
+)
+@click.option("--identity", type=PATH, help="The file with the age secret key that decrypts it.")
+@click.option("--replace", is_flag=True, help="Move an existing memory aside.")
+@click.option("--dry-run", is_flag=True, help="Only read the whole backup.")
 def restore(  # noqa: PLR0913 - one parameter an option
     settings: Settings,
     output: Output,
-    folder: Path,
     *,
+    folder: Path,
     generation: str | None,
     data_dir: Path | None,
     identity: Path | None,

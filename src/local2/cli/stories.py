@@ -4,11 +4,14 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
+import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Column, Table
 from rich.text import Text
 
+from local2.cli.commands import PATH, command
 from local2.cli.output import FAILED, Output, run_async
 from local2.errors import ConfigError
 from local2.logs import logging_to
@@ -20,15 +23,24 @@ from local2.stories.script import Story, load_story
 STYLES = {"passed": "green", "failed": "bold red", "skipped": "yellow"}
 
 
+@command()
+@click.argument("paths", nargs=-1, type=PATH, help="Files or folders. Default: stories.")
+@click.option(
+    "--model",
+    type=click.Choice(get_args(ChatChoice)),
+    default="auto",
+    help="The chat model that answers.",
+)
+@click.option("--nats", help="The bus of a stack to use instead of new ones.")
 def stories(
     settings: Settings,
     output: Output,
-    paths: Sequence[Path],
     *,
+    paths: Sequence[Path],
     model: ChatChoice,
     nats: str | None,
 ) -> None:
-    scripts = [load_story(path) for path in _files(paths)]
+    scripts = [load_story(path) for path in _files(paths or [Path("stories")])]
     with (
         tempfile.TemporaryDirectory(prefix="local2-stories-") as folder,
         logging_to(Path(folder) / "stories.log"),

@@ -3,16 +3,19 @@
 import sys
 from collections.abc import Sequence
 
+import click
 import msgspec
 from rich.table import Table
 
 from local2.cli.answers import NAME, answer_on, fail
+from local2.cli.commands import asked_by_caller, command, session_option, user_option
 from local2.cli.output import FAILED, Output, printable, run_async, shown, uncut
 from local2.client import Connection
 from local2.client.access import connected
 from local2.client.queries import QueryClient
 from local2.client.tools import Toolbox
 from local2.errors import InvalidArgumentsError, Local2Error
+from local2.home import asking_user
 from local2.protocol.envelope import Sender, new_id
 from local2.protocol.payloads import Generation, Json, ToolCallRecord, ToolResult, ToolSchema
 from local2.settings import Settings
@@ -23,9 +26,14 @@ SCHEMA_SECONDS = 0.5
 """Seconds to wait for a tool's announcement. Without its schema, all arguments are sent as text."""
 
 
+@command()
+@click.argument("text")
+@session_option
+@user_option
 def ask(
-    settings: Settings, output: Output, text: str, *, session: str | None, user: str | None
+    settings: Settings, output: Output, *, text: str, session: str | None, user: str | None
 ) -> None:
+    user = asking_user(settings.bus, user)
     caller = Sender(agent=NAME, user=user, session_id=session or new_id())
     turn = run_async(_ask(settings, text, caller))
     output.data(turn)
@@ -45,8 +53,11 @@ async def _ask(settings: Settings, text: str, caller: Sender) -> Generation:
         return await queries.ask(text, caller=caller)
 
 
-def chat(settings: Settings, *, session: str | None, user: str | None) -> None:
-    run_async(chatting(settings, session=session, user=user))
+@command(json=False)
+@session_option
+@user_option
+def chat(settings: Settings, _: Output, *, session: str | None, user: str | None) -> None:
+    run_async(chatting(settings, session=session, user=asking_user(settings.bus, user)))
 
 
 async def chatting(
@@ -120,6 +131,7 @@ def _show(output: Output, text: str) -> None:
     output.console.print(printable(text), end="", markup=False)
 
 
+@command("tools")
 def list_tools(settings: Settings, output: Output) -> None:
     schemas = run_async(_announced(settings))
     output.data(schemas)
@@ -137,8 +149,12 @@ async def _announced(settings: Settings) -> list[ToolSchema]:
         return await box.settle()
 
 
+@command()
+@click.argument("tool")
+@click.argument("arguments", metavar="KEY=VALUE…", nargs=-1, help="The tool's arguments.")
+@asked_by_caller(session="Call it in this session.")
 def call(
-    settings: Settings, output: Output, tool: str, arguments: Sequence[str], caller: Sender
+    settings: Settings, output: Output, *, tool: str, arguments: Sequence[str], caller: Sender
 ) -> None:
     result = run_async(_call(settings, tool, arguments, caller))
     if result.error is not None:

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
+import click
 import msgspec
 from rich.table import Table
 
+from local2.cli.commands import command
 from local2.cli.output import Output, run_async, shown
 from local2.client import connect
 from local2.client.tools import Toolbox
@@ -24,6 +26,7 @@ from local2.errors import (
 )
 from local2.home import running_url
 from local2.protocol.envelope import Role, new_id
+from local2.protocol.memory_tools import TOOL_NAMES
 from local2.protocol.subjects import checked_tenant_name, checked_tool_name
 from local2.settings import Settings
 from local2.tenants.credentials import (
@@ -41,7 +44,7 @@ from local2.tenants.credentials import (
     summaries_of,
     write_seed,
 )
-from local2.tenants.directory import Agent, Entries, TenantEntry, write_secret
+from local2.tenants.directory import ROLES, Agent, Entries, TenantEntry, write_secret
 from local2.tenants.tokens import TokenKey, new_signing_key, sign
 
 OWN_AGENTS = {OPERATOR: Agent(key="", role="admin"), GENERATOR: Agent(key="", answers=True)}
@@ -56,8 +59,15 @@ SERVED_WITHIN = 10.0
 """Seconds to wait until a running stack serves a new tenant."""
 
 
-def init(settings: Settings, output: Output, *, encrypt: bool = False) -> None:
-    """Create accounts, so that nobody can connect without credentials."""
+group = click.Group("tenants", no_args_is_help=True)
+tenant_argument = click.argument("tenant", help="The tenant's name.")
+agent_option = click.option("--agent", help="One of the tenant's agents.")
+
+
+@command(group=group)
+@click.option("--encrypt", is_flag=True, help="Encrypt what JetStream stores.")
+def init(settings: Settings, output: Output, *, encrypt: bool) -> None:
+    """Create accounts. From then on, nobody can connect without credentials."""
     folder = settings.bus.accounts
     if Entries.read(folder) is not None:
         raise InvalidArgumentsError(
@@ -74,16 +84,15 @@ def init(settings: Settings, output: Output, *, encrypt: bool = False) -> None:
         output.text("The running stack does not use them yet: restart it.")
 
 
+@command(group=group)
+@tenant_argument
+@click.option("--agent", default="agent", help="The agent's name.")
+@click.option("--role", type=click.Choice(ROLES), default="writer", help="What the agent may do.")
+@click.option("--encrypt", is_flag=True, help="Encrypt the memory of a new tenant.")
 def add(  # noqa: PLR0913 - one parameter an option
-    settings: Settings,
-    output: Output,
-    tenant: str,
-    agent: str,
-    role: Role,
-    *,
-    encrypt: bool = False,
+    settings: Settings, output: Output, *, tenant: str, agent: str, role: Role, encrypt: bool
 ) -> None:
-    """Add a tenant with its own agents, or an agent to a tenant."""
+    """Add a tenant, or another agent to it; print where the credentials are."""
     folder, entries = settings.bus.accounts, _entries(settings)
     checked_tool_name(agent)
     entry = entries.tenants.get(checked_tenant_name(tenant))
@@ -109,8 +118,11 @@ def add(  # noqa: PLR0913 - one parameter an option
     output.text(example, as_it_is=True)
 
 
-def remove(settings: Settings, output: Output, tenant: str, agent: str | None) -> None:
-    """Remove an agent, or a tenant with all its agents. The tenant's memory stays."""
+@command(group=group)
+@tenant_argument
+@agent_option
+def remove(settings: Settings, output: Output, *, tenant: str, agent: str | None) -> None:
+    """Remove a tenant, or one of its agents. The tenant's memory stays."""
     folder, entries = settings.bus.accounts, _entries(settings)
     entry = _tenant(entries, tenant)
     if agent is None:
@@ -129,8 +141,11 @@ def remove(settings: Settings, output: Output, tenant: str, agent: str | None) -
     output.data({"tenant": tenant, "agent": agent})
 
 
-def rotate(settings: Settings, output: Output, tenant: str, agent: str | None) -> None:
-    """Replace an agent's key; without an agent, replace the key that signs the tenant's tokens."""
+@command(group=group)
+@tenant_argument
+@agent_option
+def rotate(settings: Settings, output: Output, *, tenant: str, agent: str | None) -> None:
+    """Replace an agent's key; without an agent, the key that signs the tenant's tokens."""
     folder, entries = settings.bus.accounts, _entries(settings)
     entry = _tenant(entries, tenant)
     if agent is None:
@@ -146,13 +161,17 @@ def rotate(settings: Settings, output: Output, tenant: str, agent: str | None) -
     _show_agent(settings, output, tenant, agent)
 
 
+@command(group=group)
+@tenant_argument
+@click.argument("tool", help="A tool of that tenant.")
+@click.argument("others", nargs=-1, help="The tenants that may use it.")
 def share(
-    settings: Settings, output: Output, tenant: str, tool: str, others: Sequence[str]
+    settings: Settings, output: Output, *, tenant: str, tool: str, others: Sequence[str]
 ) -> None:
-    """Let other tenants use a tenant's tool; without `others`, stop sharing it."""
+    """Let other tenants use a tool; without OTHERS, stop sharing it."""
     entries = _entries(settings)
     entry = _tenant(entries, tenant)
-    if tool in _own_tools():
+    if tool in TOOL_NAMES:
         raise InvalidArgumentsError(
             f"{tool} is a tool of the memory, which every tenant has.",
             remedy="Share a tool that one of the tenant's own agents serves.",
@@ -166,10 +185,17 @@ def share(
     output.text(f"{tool} of {tenant} is shared with {', '.join(others) or 'nobody'}.")
 
 
+@command(group=group)
+@tenant_argument
+@click.option("--user", required=True, help="The user whom the token names.")
+@click.option(
+    "--days", type=click.FloatRange(min=0), default=1.0, help="How many days it is valid."
+)
+@click.option("--role", type=click.Choice(ROLES), help="Limit the token to what this role may do.")
 def token(  # noqa: PLR0913 - one parameter an option
-    settings: Settings, output: Output, tenant: str, user: str, *, days: float, role: Role | None
+    settings: Settings, output: Output, *, tenant: str, user: str, days: float, role: Role | None
 ) -> None:
-    """Print a token for a person."""
+    """Print a token that proves for which user an agent asks."""
     entries = _entries(settings)
     _tenant(entries, tenant)
     private = (settings.bus.accounts / tenant / SIGNING_KEY).read_text(encoding="utf-8")
@@ -179,8 +205,9 @@ def token(  # noqa: PLR0913 - one parameter an option
     output.text(signed, as_it_is=True)
 
 
+@command("list", group=group)
 def list_tenants(settings: Settings, output: Output) -> None:
-    """Print every tenant with its agents."""
+    """List tenants and their agents."""
     folder, entries = settings.bus.accounts, _entries(settings)
     agents = [one for name in entries.tenants for one in summaries_of(folder, entries, name)]
     if not agents:
@@ -188,20 +215,14 @@ def list_tenants(settings: Settings, output: Output) -> None:
     _show(output, agents)
 
 
+@command("server-config", group=group)
 def server_config(settings: Settings, output: Output) -> None:
     """Print the accounts for the configuration of your own NATS server."""
     from local2.tenants.accounts import accounts  # noqa: PLC0415 - no other command needs it
 
-    text = accounts(_entries(settings), _own_tools())
+    text = accounts(_entries(settings), sorted(TOOL_NAMES))
     output.data({"accounts": text})
     output.text(text, as_it_is=True)
-
-
-def _own_tools() -> Sequence[str]:
-    """Return the names of all tools of the memory, whether or not a role has them."""
-    from local2.tools.catalog import TOOL_NAMES  # noqa: PLC0415 - slow, and rarely needed
-
-    return sorted(TOOL_NAMES)
 
 
 def _entries(settings: Settings) -> Entries:

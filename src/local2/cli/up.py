@@ -13,8 +13,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 
+import click
 from rich.markup import escape
 
+from local2.cli.commands import command
 from local2.cli.output import Output, run_async, shown
 from local2.client.embedded import Usage
 from local2.errors import FolderLockedError
@@ -35,7 +37,14 @@ CHAT_NEEDS_TENANT = (
 )
 
 
-def up(settings: Settings, *, while_used: float | None = None) -> None:
+@command(json=False)
+@click.option(
+    "--while-used",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    help="Run without a chat; stop after this long without clients.",
+)
+def up(settings: Settings, _: Output, *, while_used: float | None) -> None:
     if while_used is not None:
         with logging_to():
             run_async(_while_used(settings, while_used))

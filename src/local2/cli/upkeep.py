@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import click
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -20,6 +21,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from local2.cli.commands import PATH, command
 from local2.cli.output import FAILED, Output, run_async, shown, uncut
 from local2.client import Connection
 from local2.client.access import connected
@@ -52,7 +54,15 @@ BACKUP_POLL = 0.1
 MEGABYTE = 1_000_000
 
 
-def doctor(settings: Settings, output: Output, *, deep: bool = False) -> None:
+@command()
+@click.option("--deep", is_flag=True, help="Also read the whole ledger; no stack may be running.")
+@click.option(
+    "--ready", is_flag=True, help="Only check whether the stack serves; exit with 1 if not."
+)
+def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool) -> None:
+    if ready:
+        _show_readiness(settings, output)
+        return
     # Imported here because `doctor --ready` does not need it.
     from local2.examination import run_checks  # noqa: PLC0415
 
@@ -67,9 +77,14 @@ def doctor(settings: Settings, output: Output, *, deep: bool = False) -> None:
         sys.exit(FAILED)
 
 
-def reindex(
-    settings: Settings, output: Output, embedder: str | None = None, *, wait: bool = True
-) -> None:
+@command()
+@click.option(
+    "--embedder",
+    help="Change to another embedder while the present one serves: minilm, an Ollama "
+    "model, or openai:MODEL of an endpoint. Naming the present one cancels a change.",
+)
+@click.option("--wait/--no-wait", default=True, help="Wait until the other embedder serves.")
+def reindex(settings: Settings, output: Output, *, embedder: str | None, wait: bool) -> None:
     logs = settings.memory.data_dir / "logs" / "reindex.log"
     with logging_to(logs):
         status = run_async(_reindex(settings, output, embedder, wait=wait))
@@ -147,7 +162,7 @@ def _progress(output: Output, doing: str) -> Progress:
     return Progress(*columns, console=output.errors, disable=not output.shows_progress)
 
 
-def ready(settings: Settings, output: Output) -> None:
+def _show_readiness(settings: Settings, output: Output) -> None:
     answer = run_async(readiness(settings))
     output.data(answer)
     output.text("ready" if answer.ready else " ".join(answer.reasons))
@@ -155,11 +170,25 @@ def ready(settings: Settings, output: Output) -> None:
         sys.exit(FAILED)
 
 
+@command()
+@click.argument(
+    "folder",
+    metavar="DIR",
+    required=False,
+    type=PATH,
+    help="The folder. Default: backup_folder in the settings.",
+)
+@click.option("--recipient", help="Encrypt for this age public key, or for those in this file.")
+@click.option(
+    "--keep",
+    type=click.IntRange(min=1),
+    help="How many backups to keep in DIR. Default: backup_keep in the settings.",
+)
 def backup(
     settings: Settings,
     output: Output,
-    folder: Path | None,
     *,
+    folder: Path | None,
     recipient: str | None,
     keep: int | None,
 ) -> None:

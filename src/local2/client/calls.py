@@ -25,9 +25,23 @@ from local2.errors import (
     quoted,
 )
 from local2.protocol import subjects
-from local2.protocol.answers import RecalledTopic, Receipt, SavedTopic
 from local2.protocol.envelope import Sender, encode, seal_from
-from local2.protocol.memories import Version, Versions
+from local2.protocol.memory_tools import (
+    FORGET,
+    MEMORY_HISTORY,
+    RECALL_TOPIC,
+    SAVE_TOPIC,
+    A,
+    D,
+    Forget,
+    MemoryHistory,
+    MemoryTool,
+    RecallTopic,
+    Receipt,
+    SavedTopic,
+    SaveTopic,
+    Version,
+)
 from local2.protocol.payloads import Feedback, Json, ToolResult
 
 ERASURE_TIMEOUT = 3600.0
@@ -129,18 +143,17 @@ class Calls:
             raise ToolFailedError(result.content)
         return result
 
-    async def ask(self, into: type[T], tool: str, *, within: float | None = None, **args: Any) -> T:
-        """Return the data of a tool's result. Arguments that are None get the tool's defaults.
+    async def ask(self, tool: MemoryTool[A, D], arguments: A, *, within: float | None = None) -> D:
+        """Return the answer of one of the memory's tools.
 
         Raises what `call` raises.
         """
-        given = {name: value for name, value in args.items() if value is not None}
-        result = await self.call(tool, given, within)
+        result = await self.call(tool.name, arguments.given(), within)
         try:
-            return msgspec.convert(result.data, into)
+            return msgspec.convert(result.data, tool.answer)
         except msgspec.ValidationError as error:
             raise ToolFailedError(
-                f"The tool {quoted(tool)} returned data of another form: {error}.",
+                f"The tool {quoted(tool.name)} returned data of another form: {error}.",
                 remedy="Use a client of the same version as the stack.",
             ) from error
 
@@ -156,11 +169,9 @@ class Calls:
             headers=bearer(caller.token),
         )
 
-    async def forget(self, **chosen: Any) -> Receipt:
-        """Erase what these arguments of the tool `forget` choose."""
-        return await self.ask(
-            Receipt, "forget", within=max(ERASURE_TIMEOUT, self._timeout), **chosen
-        )
+    async def forget(self, chosen: Forget) -> Receipt:
+        """Erase what is chosen."""
+        return await self.ask(FORGET, chosen, within=max(ERASURE_TIMEOUT, self._timeout))
 
 
 class Topics:
@@ -184,17 +195,17 @@ class Topic:
         return self._value().__await__()
 
     async def _value(self) -> str | None:
-        return (await self._calls.ask(RecalledTopic, "recall_topic", topic=self.key)).content
+        return (await self._calls.ask(RECALL_TOPIC, RecallTopic(topic=self.key))).content
 
     async def set(self, value: str) -> SavedTopic:
         """Replace the value; the former one stays in the history."""
-        return await self._calls.ask(SavedTopic, "save_topic", topic=self.key, content=value)
+        return await self._calls.ask(SAVE_TOPIC, SaveTopic(topic=self.key, content=value))
 
     async def history(self) -> list[Version]:
         """Return every version, newest first."""
-        found = await self._calls.ask(Versions, "memory_history", topic_or_id=self.key)
+        found = await self._calls.ask(MEMORY_HISTORY, MemoryHistory(topic_or_id=self.key))
         return found.versions
 
     async def delete(self) -> Receipt:
         """Erase the topic for good, with all its versions."""
-        return await self._calls.forget(topic=self.key)
+        return await self._calls.forget(Forget(topic=self.key))

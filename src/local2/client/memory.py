@@ -18,24 +18,37 @@ from local2.config_files import load_settings
 from local2.errors import InvalidArgumentsError
 from local2.home import asking_user, home_of
 from local2.logs import is_configured, logging_to
-from local2.protocol.answers import (
+from local2.protocol.conversation import IngestReport
+from local2.protocol.envelope import Sender
+from local2.protocol.memories import Durability, MemoryType, Scope, SourceKind
+from local2.protocol.memory_tools import (
+    DEFAULT_LIMIT,
+    INGEST,
+    LOAD_SESSION,
+    NOTE,
+    RECALL,
+    REMEMBER_FACT,
+    SAVE_MEMORY,
+    SEARCH_MEMORY,
+    TOP_MEMORIES,
+    FactScope,
+    Forget,
     FoundMemories,
+    Ingest,
+    LoadSession,
+    MakeNote,
+    NoArguments,
+    Recall,
+    RecalledItems,
     Receipt,
     RememberedFact,
+    RememberFact,
     SavedMemory,
+    SaveMemory,
+    SearchMemory,
     SessionContent,
     SessionNotes,
     TopMemory,
-)
-from local2.protocol.conversation import IngestReport
-from local2.protocol.envelope import Sender
-from local2.protocol.memories import (
-    Durability,
-    MemoryType,
-    OwnerScope,
-    RecalledItems,
-    Scope,
-    SourceKind,
 )
 from local2.protocol.payloads import Feedback, Json, ToolResult
 from local2.settings import Settings
@@ -142,10 +155,10 @@ class Memory:
         content: str,
         *,
         topic: str | None = None,
-        scope: OwnerScope | None = None,
-        memory_type: MemoryType | None = None,
-        durability: Durability | None = None,
-        importance: float | None = None,
+        scope: FactScope | None = None,
+        memory_type: MemoryType = "fact",
+        durability: Durability = "standard",
+        importance: float = 0.5,
     ) -> RememberedFact:
         """Remember a fact until a newer one contradicts it.
 
@@ -159,28 +172,29 @@ class Memory:
             importance: How much it matters, 0 to 1.
         """
         return await self._calls.ask(
-            RememberedFact,
-            "remember_fact",
-            content=content,
-            topic=topic,
-            scope=scope,
-            memory_type=memory_type,
-            durability=durability,
-            importance=importance,
+            REMEMBER_FACT,
+            RememberFact(
+                content=content,
+                topic=topic,
+                scope=scope,
+                memory_type=memory_type,
+                durability=durability,
+                importance=importance,
+            ),
         )
 
     async def recall(  # noqa: PLR0913 - the parts of a search
         self,
         query: str,
         *,
-        top_k: int | None = None,
-        scope: Scope | None = None,
+        top_k: int = 5,
+        scope: Scope = "any",
         source_kinds: Sequence[SourceKind] | None = None,
         since: str | None = None,
         until: str | None = None,
         as_of: str | None = None,
-        min_relevance: float | None = None,
-        synthesize: bool | None = None,
+        min_relevance: float = 0.0,
+        synthesize: bool = False,
     ) -> RecalledItems:
         """Find messages, answers, documents, facts and notes; `items` are best first.
 
@@ -197,26 +211,27 @@ class Memory:
             synthesize: Whether to also write an `answer` to the query from the items.
         """
         return await self._calls.ask(
-            RecalledItems,
-            "recall",
-            query=query,
-            top_k=top_k,
-            scope=scope,
-            source_kinds=list(source_kinds) if source_kinds is not None else None,
-            since=since,
-            until=until,
-            as_of=as_of,
-            min_relevance=min_relevance,
-            synthesize=synthesize,
+            RECALL,
+            Recall(
+                query=query,
+                top_k=top_k,
+                scope=scope,
+                source_kinds=list(source_kinds) if source_kinds is not None else None,
+                since=since,
+                until=until,
+                as_of=as_of,
+                min_relevance=min_relevance,
+                synthesize=synthesize,
+            ),
         )
 
     async def save(self, content: str, metadata: Json | None = None) -> SavedMemory:
         """Store a note about something that happened or was learned."""
-        return await self._calls.ask(SavedMemory, "save_memory", content=content, metadata=metadata)
+        return await self._calls.ask(SAVE_MEMORY, SaveMemory(content=content, metadata=metadata))
 
     async def search(self, query: str, *, top_k: int | None = None) -> FoundMemories:
         """Find earlier questions with their answers, and saved notes."""
-        return await self._calls.ask(FoundMemories, "search_memory", query=query, top_k=top_k)
+        return await self._calls.ask(SEARCH_MEMORY, SearchMemory(query=query, top_k=top_k))
 
     async def ingest(self, messages: Sequence[Json], *, session: str | None = None) -> IngestReport:
         """Store a conversation word for word. Sent again, or continued, it adds only what is new.
@@ -226,26 +241,21 @@ class Memory:
                 `{"role": "user", "content": "…"}`.
             session: The session id of the conversation.
         """
-        return await self._calls.ask(
-            IngestReport, "ingest", messages=list(messages), session_id=session
-        )
+        return await self._calls.ask(INGEST, Ingest(messages=list(messages), session_id=session))
 
     async def load_session(
-        self, session: str | None = None, *, limit: int | None = None
+        self, session: str | None = None, *, limit: int = DEFAULT_LIMIT
     ) -> SessionContent:
         """Return what continuing a session needs: its newest messages, its notes, top memories."""
-        return await self._calls.ask(
-            SessionContent, "load_session", session_id=session, limit=limit
-        )
+        return await self._calls.ask(LOAD_SESSION, LoadSession(session_id=session, limit=limit))
 
     async def note(self, content: str, *, role: str | None = None) -> SessionNotes:
         """Add a note for the rest of the session; return all its notes."""
-        return await self._calls.ask(SessionNotes, "note", content=content, role=role)
+        return await self._calls.ask(NOTE, MakeNote(content=content, role=role))
 
     async def top_memories(self) -> list[TopMemory]:
         """Return the memories that matter most whatever the question, to begin a session with."""
-        result = await self._calls.ask(dict[str, list[TopMemory]], "top_memories")
-        return result["memories"]
+        return (await self._calls.ask(TOP_MEMORIES, NoArguments())).memories
 
     async def forget(  # noqa: PLR0913 - the choices
         self,
@@ -268,12 +278,14 @@ class Memory:
             allow_again: Let a later import store it again.
         """
         return await self._calls.forget(
-            everything=everything,
-            session_id=session,
-            topic=topic,
-            id=id,
-            dry_run=dry_run,
-            allow_again=allow_again,
+            Forget(
+                everything=everything,
+                session_id=session,
+                topic=topic,
+                id=id,
+                dry_run=dry_run,
+                allow_again=allow_again,
+            )
         )
 
     async def feedback(

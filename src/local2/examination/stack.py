@@ -20,11 +20,11 @@ from local2.errors import (
 from local2.examination.models import embedding_server
 from local2.home import folder_lock
 from local2.ledger.records import Counts, TaskCounts
-from local2.protocol.answers import ConsolidationStatus
 from local2.protocol.envelope import DEFAULT_TENANT, utc_now
 from local2.protocol.maintenance import (
     BackupStatus,
     CheckResult,
+    ConsolidationStatus,
     MemoryStatus,
     NextIndex,
     TasksSetAside,

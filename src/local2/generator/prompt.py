@@ -15,7 +15,7 @@ from local2.conversation.message import Message, is_from_user, text_of
 from local2.conversation.parts import text_and_parts
 from local2.llm.framing import fact_line, note_line, section
 from local2.llm.models import ChatMessage, ToolCall
-from local2.protocol.answers import Note, TopMemory
+from local2.protocol.memory_tools import Note, TopMemory
 from local2.protocol.payloads import Json
 
 BACKGROUND_FRACTION = 2

@@ -29,8 +29,8 @@ from local2.conversation.stages import CompactionRuntime
 from local2.errors import BusError, Local2Error
 from local2.generator.prompt import Background
 from local2.protocol import subjects
-from local2.protocol.answers import SessionContent, SessionMessage, TopMemory
 from local2.protocol.envelope import Sender, encode, seal
+from local2.protocol.memory_tools import SessionContent, SessionMessage, TopMemory
 from local2.protocol.payloads import Json
 from local2.settings import GeneratorSettings
 

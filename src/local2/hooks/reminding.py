@@ -17,9 +17,9 @@ from local2.home import CLIENTS_LOCK, running_url
 from local2.hooks.state import Session, Situation, log_problem
 from local2.hooks.wire import Request, Wire
 from local2.llm.framing import fact_line, note_line, quoted_line, section
-from local2.protocol.answers import SessionContent
 from local2.protocol.envelope import decode, encode, seal, utc_now
-from local2.protocol.memories import RecalledItem, RecalledItems, is_nothing
+from local2.protocol.memories import is_nothing
+from local2.protocol.memory_tools import RecalledItem, RecalledItems, SessionContent
 from local2.protocol.payloads import Json, ToolRequest, ToolResult
 from local2.protocol.subjects import tool_request
 

@@ -24,11 +24,10 @@ import structlog
 from local2.client.items import Items
 from local2.client.memory import Memory, connect
 from local2.errors import ForbiddenError
-from local2.protocol.answers import Receipt
 from local2.protocol.conversation import IngestReport
 from local2.protocol.envelope import new_id
 from local2.protocol.items import ItemKey, ItemPut, StoredItem, check_size
-from local2.protocol.memories import RecalledItem
+from local2.protocol.memory_tools import RecalledItem, Receipt
 from local2.protocol.payloads import Json, split_into_parts
 
 R = TypeVar("R")

@@ -19,7 +19,7 @@ from google.genai import types
 from local2.client.memory import Memory
 from local2.errors import ForbiddenError, InvalidArgumentsError, quoted
 from local2.integrations.base import background_memory, metadata_of
-from local2.protocol.memories import RecalledItem
+from local2.protocol.memory_tools import RecalledItem
 from local2.protocol.payloads import Json
 
 MAX_RESULTS = 10

@@ -27,7 +27,8 @@ from pydantic import PrivateAttr
 from local2.client.memory import Memory
 from local2.integrations.base import Background, Entry, SessionLog, background_memory, metadata_of
 from local2.protocol.items import ItemKey, ItemPut
-from local2.protocol.memories import RecalledItem, Scope
+from local2.protocol.memories import Scope
+from local2.protocol.memory_tools import RecalledItem
 from local2.protocol.payloads import Json
 
 FRAMEWORK = "langchain"

@@ -15,7 +15,8 @@ import numpy as np
 from local2.ledger.columns import View
 from local2.ledger.entries import Array, Flags
 from local2.ledger.records import TENANT_OWNED, Record
-from local2.protocol.memories import ItemRelation, Kind, OwnerScope
+from local2.protocol.memories import Kind, OwnerScope
+from local2.protocol.memory_tools import ItemRelation
 from local2.protocol.vectors import VectorHits
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from local2.ledger.records import NewRecord, Record, Written
-from local2.protocol.answers import Note
 from local2.protocol.envelope import content_id
 from local2.protocol.items import ItemKey, ItemPut, StoredItem
 from local2.protocol.memories import MemoryType, OwnerScope
+from local2.protocol.memory_tools import Note
 from local2.protocol.payloads import Json
 
 SESSION_CHARACTERS = 500_000

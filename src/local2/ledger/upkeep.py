@@ -11,8 +11,8 @@ import msgspec
 
 from local2.ledger.records import NewRecord, Record
 from local2.ledger.search import Place
-from local2.protocol.answers import ChangeAction
 from local2.protocol.memories import Durability, Kind, OwnerScope, RelationType, SourceClass
+from local2.protocol.memory_tools import ChangeAction
 from local2.protocol.payloads import Json
 
 MESSAGE_CHARACTERS = 400

@@ -24,6 +24,7 @@ from local2.errors import (
     quoted,
 )
 from local2.protocol.envelope import Sender
+from local2.protocol.memory_tools import TOOLS
 from local2.protocol.payloads import Json, ToolResult, ToolSchema
 from local2.settings import McpSettings, Settings
 
@@ -38,24 +39,8 @@ LIST_SECONDS = 1.0
 """Seconds that a list of the tools waits for the stack. Clients are told of a change later."""
 LATE_TOOL_SECONDS = 1.0
 """Seconds that a call of an unknown tool waits for its announcement: a busy stack may be late."""
-DEFAULT_TOOLS = frozenset(
-    {
-        "add_document",
-        "load_session",
-        "memory_history",
-        "note",
-        "read_tool_output",
-        "recall",
-        "recall_topic",
-        "remember_fact",
-        "save_memory",
-        "save_topic",
-        "search_memory",
-        "top_memories",
-    }
-)
-"""The memory's own tools in the profile `default`. None of them erases: a text that a model reads
-could request that, and the loss would be final."""
+DEFAULT_TOOLS = frozenset(tool.name for tool in TOOLS if tool.offered_over_mcp)
+"""The memory's own tools in the profile `default`."""
 Ask = Callable[[str, Json], Awaitable[ToolResult]]
 """Calls a tool with arguments, for one caller."""
 
@@ -175,9 +160,7 @@ def profile_of(chosen: Sequence[str]) -> Profile:
 
 def _own_tools() -> list[ToolSchema]:
     """Return the memory's own tools, as the stack will announce them."""
-    from local2.tools.catalog import announcements  # noqa: PLC0415 - slow, and rarely needed
-
-    return sorted(announcements(), key=lambda tool: tool.name)
+    return sorted((tool.schema() for tool in TOOLS), key=lambda tool: tool.name)
 
 
 class Bridge:

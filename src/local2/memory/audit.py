@@ -6,9 +6,9 @@ from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import Actor, AuditRow
 from local2.memory.changes import Changes
 from local2.memory.scopes import owns
-from local2.protocol.answers import AuditEntry, AuditTrail, NotDone, UndoReport
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import StatedBy
+from local2.protocol.memory_tools import AuditEntry, AuditTrail, NotDone, UndoReport
 
 CHANGES_PER_TRANSACTION = 100
 """Number of changes that are undone in one transaction."""

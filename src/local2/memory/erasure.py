@@ -22,8 +22,8 @@ from local2.memory.indexing import STARTING, Indexer
 from local2.memory.recall.recaller import Recaller, RecallRequest
 from local2.memory.scopes import check_may_write, how_to_send
 from local2.memory.vectors import Vectors
-from local2.protocol.answers import ErasureCheck, Receipt
 from local2.protocol.envelope import Caller, Clock, Sender
+from local2.protocol.memory_tools import ErasureCheck, Receipt
 from local2.protocol.tool import report
 
 REMOVED_PER_REQUEST = 512

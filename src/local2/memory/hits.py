@@ -6,7 +6,7 @@ from local2.ledger.records import source_class_of
 from local2.memory.intake.echoes import UNANSWERED
 from local2.memory.recall.items import RecallItem
 from local2.memory.recall.recaller import RecallResult
-from local2.protocol.answers import Hit
+from local2.protocol.memory_tools import Hit
 
 RECORD_FIELDS = ("session_id", "query_id", "agent", "score")
 """Fields of a record that are added to the metadata of its hit."""

@@ -28,12 +28,13 @@ from local2.memory.recall.model import Synthesis, SynthesisItem
 from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
 from local2.memory.scoped_results import ScopedResults
 from local2.memory.scopes import EQUAL_WEIGHTS, places_of_facts
-from local2.memory.sessions import Sessions, TopMemories
+from local2.memory.sessions import PreseededMemories, Sessions
 from local2.memory.shown import AccessLog
 from local2.memory.tool_outputs import ToolOutputs
 from local2.memory.upkeep.consolidation import Consolidated, Consolidation
 from local2.protocol.envelope import Caller, Clock, new_id
-from local2.protocol.memories import EPISODIC, Answer, Scope
+from local2.protocol.memories import EPISODIC, Scope
+from local2.protocol.memory_tools import Answer
 from local2.protocol.payloads import Json
 from local2.settings import MemorySettings
 
@@ -210,7 +211,7 @@ class MemoryService:
             RecallRequest(query=query, top_k=top_k, scope=scope, rerank=rerank, candidates=count)
         )
 
-    async def top_memories(self) -> TopMemories:
+    async def top_memories(self) -> PreseededMemories:
         """Return the most important memories that the caller may see; no question is needed.
 
         `section()` of the result is for prompts.

@@ -20,16 +20,17 @@ from local2.ledger.sqlite.ledger import Ledger
 from local2.llm.framing import fact_line, section
 from local2.memory.scopes import how_to_send, own_places
 from local2.memory.views import view
-from local2.protocol.answers import (
+from local2.protocol.envelope import Caller, Clock, content_id
+from local2.protocol.memories import MemoryType
+from local2.protocol.memory_tools import (
     Note,
     SessionCall,
     SessionContent,
     SessionMessage,
     SessionNotes,
+    TopMemories,
     TopMemory,
 )
-from local2.protocol.envelope import Caller, Clock, content_id
-from local2.protocol.memories import MemoryType
 from local2.protocol.payloads import Json
 from local2.settings import MemorySettings
 
@@ -48,10 +49,8 @@ MERGED_ROLE = "earlier notes"
 """The role of a merged note."""
 
 
-class TopMemories(msgspec.Struct, frozen=True, kw_only=True):
-    """The top memories of a caller, the user's own first."""
-
-    memories: list[TopMemory]
+class PreseededMemories(TopMemories, frozen=True, kw_only=True):
+    """The top memories, for a prompt."""
 
     def section(self) -> str:
         """Return a prompt section with a line for each memory; empty if there are none."""
@@ -112,10 +111,10 @@ class Sessions:
         self._top = TopSelection(caller, settings)
         self._clock = clock
 
-    async def top_memories(self) -> TopMemories:
+    async def top_memories(self) -> PreseededMemories:
         """Return the memories that the caller should know in every turn."""
         facts = await self._ledger.sessions.important(self._top.wanted)
-        return TopMemories(memories=self._top.select(facts))
+        return PreseededMemories(memories=self._top.select(facts))
 
     async def note(self, content: str, role: str | None = None) -> SessionNotes:
         """Store a note in the caller's session. The default role is the caller's agent.

@@ -6,7 +6,6 @@ from typing import Literal
 import msgspec
 
 from local2.errors import Local2Error
-from local2.protocol.answers import ConsolidationStatus
 from local2.protocol.memories import OwnerScope
 from local2.protocol.payloads import DeadLetter
 from local2.protocol.portable import Count
@@ -129,6 +128,23 @@ class NextIndex(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     embedder: str
     waiting: int
+    problem: str | None = None
+
+
+class ConsolidationStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The last consolidation of all facts, and the one in progress.
+
+    `ended_at`: None while it runs, or if it was killed. `looked_at`: the number of facts that the
+    one in progress has examined. `problem`: why the last one did not finish.
+    """
+
+    run: str | None = None
+    began_at: datetime | None = None
+    ended_at: datetime | None = None
+    changed: int = 0
+    failed: int = 0
+    under_way: bool = False
+    looked_at: int = 0
     problem: str | None = None
 
 

@@ -85,18 +85,17 @@ class McpTool(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     annotations: ToolHints = ToolHints()
 
 
-class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that a host serves and announces; see ToolSchema for the flags.
+class ToolDeclaration(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of a tool before it is called; see ToolSchema for the flags.
 
-    `answer` is the type of its results' data, if it is always the same.
-    `on_result` is called with every result, including failures, just before it is sent.
+    `title`: the name for people. `annotations`: what it affects. `answer`: the type of its results'
+    data, if it is always the same.
     """
 
     name: str
     description: str
     version: str
     args: type[msgspec.Struct]
-    run: Callable[[Caller, Any], Awaitable[ToolOutput]]
     answer: type[msgspec.Struct] | None = None
     title: str = ""
     annotations: ToolHints = ToolHints()
@@ -104,7 +103,6 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     for_models: bool = True
     recorded: bool = True
     whole: bool = False
-    on_result: Callable[[Caller, ToolResult], None] | None = None
 
     def schema(self) -> ToolSchema:
         """Return the announcement on `tool.schema`."""
@@ -159,6 +157,16 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
             title=self.title,
             annotations=self.annotations,
         )
+
+
+class Tool(ToolDeclaration, frozen=True, kw_only=True):
+    """A tool that a host serves and announces.
+
+    `on_result` is called with every result, including failures, just before it is sent.
+    """
+
+    run: Callable[[Caller, Any], Awaitable[ToolOutput]]
+    on_result: Callable[[Caller, ToolResult], None] | None = None
 
 
 @cache

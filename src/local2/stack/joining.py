@@ -19,12 +19,12 @@ from local2.content_key import ContentKey
 from local2.errors import ConfigError, FolderLockedError
 from local2.home import folder_lock, is_alive, read_runtime
 from local2.protocol.envelope import DEFAULT_TENANT
+from local2.protocol.memory_tools import TOOL_NAMES
 from local2.settings import Settings
 from local2.stack.ledgers import usable_key
 from local2.tenants.accounts import MEMORY, accounts
 from local2.tenants.credentials import JETSTREAM_KEY, Credentials, memory_credentials
 from local2.tenants.directory import Register, Roles
-from local2.tools.catalog import TOOL_NAMES
 
 USER_INFO = "$SYS.REQ.USER.INFO"
 """The subject on which the server reports who is connected."""

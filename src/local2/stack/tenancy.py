@@ -28,12 +28,12 @@ from local2.llm.models import ChatModel
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.recall.recaller import SEARCH_LIMITS, SHARED_SEARCH_LIMITS
 from local2.memory.tenant import Memories, Memory, Models
+from local2.protocol.memory_tools import TOOL_NAMES
 from local2.settings import Settings
 from local2.stack.announcements import announcing
 from local2.stack.joining import Joined
 from local2.stack.ledgers import Ledgers
 from local2.tenants.credentials import GENERATOR, read_credentials
-from local2.tools.catalog import TOOL_NAMES
 
 CHECK_INTERVAL = 0.5
 """Seconds between two checks of the directory's file."""

@@ -18,8 +18,9 @@ from local2.atomic_file import PRIVATE_FILE, write_atomically
 from local2.config_files import read_yaml_file
 from local2.errors import ConfigError, ForbiddenError
 from local2.protocol.envelope import Role
+from local2.protocol.memory_tools import TOOLS
 from local2.protocol.subjects import checked_tenant_name
-from local2.settings import RolesSettings
+from local2.settings import RoleSettings, RolesSettings
 from local2.tenants.tokens import Person, TokenKey, Verifier
 
 ROLES: Sequence[Role] = get_args(Role)
@@ -27,6 +28,26 @@ FORGET, FORGET_OWN = "forget", "forget_own"
 """Actions of the tool `forget`: to erase anything of a user, or only a session, topic or record
 within the scopes that the role may write."""
 TENANTS_FILE = "tenants.yaml"
+
+
+SERVICES: dict[str, Role] = {
+    "read_items": "reader",
+    "status": "reader",
+    FORGET_OWN: "writer",
+    "write_items": "writer",
+    "turn": "writer",
+    "export": "admin",
+    "import": "admin",
+    "reindex": "admin",
+    "dead_letters": "admin",
+}
+"""The least role that may use each service, and what else is not a tool's name, by default."""
+
+
+def default_actions(role: Role) -> list[str]:
+    """Return the tools and services that are for this role by default, and not for lesser ones."""
+    tools = [tool.name for tool in TOOLS if tool.role == role]
+    return [*tools, *(service for service, least in SERVICES.items() if least == role)]
 
 
 class Roles:
@@ -38,9 +59,10 @@ class Roles:
         tools: frozenset[str] = frozenset()
         scopes: frozenset[str] = frozenset()
         for role in ROLES:
-            tools |= set(getattr(table, role).tools)
+            own: RoleSettings = getattr(table, role)
+            tools |= set(default_actions(role) if own.tools is None else own.tools)
             tools |= {FORGET_OWN} if FORGET in tools else set()
-            scopes |= set(getattr(table, role).writes)
+            scopes |= set(own.writes)
             self._tools[role], self._scopes[role] = tools, scopes
 
     def check(self, role: Role | None, tool: str) -> None:

@@ -2,60 +2,34 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated
-
-import msgspec
 
 from local2.errors import InvalidArgumentsError
 from local2.memory.hits import SearchResult
 from local2.memory.scopes import how_to_send
 from local2.memory.service import MemoryService
-from local2.protocol.answers import FoundMemories, Hit, SavedMemory
 from local2.protocol.memories import nothing_found
-from local2.protocol.payloads import Json
+from local2.protocol.memory_tools import (
+    SAVE_MEMORY,
+    SEARCH_MEMORY,
+    FoundMemories,
+    Hit,
+    SavedMemory,
+    SaveMemory,
+    SearchMemory,
+)
 from local2.protocol.tool import ToolOutput
 from local2.tools.base import (
     DATA_BYTES,
-    MAX_CONTENT,
-    READS,
     TEXT_BYTES,
-    WRITES,
-    Args,
     Entry,
-    MemoryTool,
-    QueryText,
+    answers,
     numbered,
     replacement_note,
     shortened,
 )
 
-SAVE_MEMORY_DESCRIPTION = (
-    "Note something important that came up in the conversation and has no key of its own: a "
-    "finding, a decision with its reasons, an event. It is found again by its meaning with "
-    "recall or search_memory. For a preference, rule or fact that the user wants remembered use "
-    "save_topic."
-)
 
-
-class SaveMemory(Args, frozen=True):
-    content: Annotated[
-        str,
-        msgspec.Meta(
-            min_length=1,
-            max_length=MAX_CONTENT,
-            description="The note, in words that make sense without the conversation.",
-        ),
-    ]
-
-    metadata: Annotated[
-        Json | None,
-        msgspec.Meta(
-            description="What else to store with it and return when it is found, e.g. "
-            "{'source': 'code review'}. timestamp_utc: when it happened."
-        ),
-    ] = None
-
-
+@answers(SAVE_MEMORY)
 async def save_memory(memory: MemoryService, args: SaveMemory) -> ToolOutput:
     metadata = args.metadata or {}
     if "session_id" in metadata:
@@ -70,34 +44,7 @@ async def save_memory(memory: MemoryService, args: SaveMemory) -> ToolOutput:
     )
 
 
-SAVE_MEMORY = MemoryTool(
-    name="save_memory",
-    title="Save a note for good",
-    description=SAVE_MEMORY_DESCRIPTION,
-    annotations=WRITES,
-    args=SaveMemory,
-    answer=SavedMemory,
-    function=save_memory,
-    operation="upsert_memory",
-)
-
-
-SEARCH_MEMORY_DESCRIPTION = (
-    "Search earlier questions with their answers, and notes, of any session, by meaning, when no "
-    "exact key is known. Call this for 'What do you remember about …?', 'What did we say about "
-    "…?' and whenever earlier conversations may help, e.g. "
-    "search_memory(query='which databases has this user worked with')."
-)
-
-
-class SearchMemory(Args, frozen=True):
-    query: QueryText
-    top_k: Annotated[
-        Annotated[int, msgspec.Meta(ge=1, le=20)] | None,
-        msgspec.Meta(description="Maximum number of memories to return."),
-    ] = None
-
-
+@answers(SEARCH_MEMORY)
 async def search_memory(memory: MemoryService, args: SearchMemory) -> ToolOutput:
     result = await memory.search_episodic(args.query, args.top_k)
     return ToolOutput(
@@ -133,20 +80,3 @@ def formatted(hits: Sequence[Hit]) -> str:
             for hit in hits
         ]
     )
-
-
-def _shown(data: FoundMemories) -> list[str]:
-    return [hit.id for hit in data.hits]
-
-
-SEARCH_MEMORY = MemoryTool[SearchMemory](
-    name="search_memory",
-    title="Search questions, answers and notes",
-    description=SEARCH_MEMORY_DESCRIPTION,
-    annotations=READS,
-    args=SearchMemory,
-    answer=FoundMemories,
-    function=search_memory,
-    shows=_shown,
-    operation="search_memory",
-)

@@ -1,7 +1,6 @@
 """The tool `recall`: one search over all memories."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated
 
 import msgspec
 
@@ -14,27 +13,23 @@ from local2.memory.scopes import stated_by
 from local2.memory.service import MemoryService
 from local2.memory.views import view
 from local2.protocol.envelope import Caller
-from local2.protocol.memories import (
+from local2.protocol.memories import OwnerScope, nothing_found
+from local2.protocol.memory_tools import (
+    RECALL,
     Answer,
     Explanation,
     LaterStatement,
-    OwnerScope,
+    Recall,
     RecalledItem,
     RecalledItems,
-    Scope,
-    SourceKind,
-    nothing_found,
 )
 from local2.protocol.times import time_of
 from local2.protocol.tool import ToolOutput
 from local2.tools.base import (
     DATA_BYTES,
-    READS,
     TEXT_BYTES,
-    Args,
     Entry,
-    MemoryTool,
-    QueryText,
+    answers,
     numbered,
     replacement_note,
     shortened,
@@ -47,69 +42,9 @@ SCOPE_WORDS: dict[OwnerScope, str] = {
     "agent": "of the agent",
     "tenant": "for everybody",
 }
-DESCRIPTION = (
-    "Search what was said, what tools answered, documents, facts and notes, in any session. Call "
-    "this whenever the user refers to something that is not in the conversation any more, for "
-    "example because it was trimmed for length, or was said in an earlier session: "
-    "recall(query='the database query about order count', source_kinds=['tool_output'])."
-)
 
 
-class Recall(Args, frozen=True):
-    query: QueryText
-    top_k: Annotated[
-        int, msgspec.Meta(ge=1, le=20, description="Maximum number of items to return.")
-    ] = 5
-    source_kinds: Annotated[
-        Annotated[list[SourceKind], msgspec.Meta(min_length=1)] | None,
-        msgspec.Meta(description="Which kinds of memories to search; all if left out."),
-    ] = None
-    scope: Annotated[
-        Scope,
-        msgspec.Meta(
-            description="session: this conversation; history: the user's earlier ones; user: facts "
-            "about the user, and notes; agent: facts of this agent; tenant: documents and facts "
-            "for everybody; any: all of them."
-        ),
-    ] = "any"
-    enable_rerank: Annotated[
-        bool,
-        msgspec.Meta(description="Let a reranker put the best items into order, if there is one."),
-    ] = True
-    since: Annotated[
-        str | None,
-        msgspec.Meta(description="Nothing from before this date or time, e.g. 2026-05-01."),
-    ] = None
-    until: Annotated[
-        str | None,
-        msgspec.Meta(
-            description="Nothing from after this date or time, e.g. 2026-05-01T14:30:00Z."
-        ),
-    ] = None
-    as_of: Annotated[
-        str | None,
-        msgspec.Meta(
-            description="Answer as of this date or time: 'last week' counts from there, and what "
-            "happened later is left out."
-        ),
-    ] = None
-    min_relevance: Annotated[
-        float,
-        msgspec.Meta(
-            ge=0,
-            le=1,
-            description="Leave out items that score less than this share of the best one's score; "
-            "0 leaves out none.",
-        ),
-    ] = 0.0
-    synthesize: Annotated[
-        bool, msgspec.Meta(description="Also answer the query from what was found.")
-    ] = False
-    explain: Annotated[
-        bool, msgspec.Meta(description="Also return the components of each item's score.")
-    ] = False
-
-
+@answers(RECALL)
 async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
     recalled = await memory.recall(
         RecallRequest(
@@ -208,20 +143,3 @@ def _item(item: RecallItem, caller: Caller, *, explain: bool) -> RecalledItem:
 
 def _explanation(item: RecallItem) -> Explanation:
     return Explanation(shares=msgspec.to_builtins(item.shares), weight=item.weight)
-
-
-def _shown(data: RecalledItems) -> list[str]:
-    return [item.id for item in data.items]
-
-
-RECALL = MemoryTool[Recall](
-    name="recall",
-    title="Search the memory",
-    description=DESCRIPTION,
-    annotations=READS,
-    args=Recall,
-    answer=RecalledItems,
-    function=recall,
-    shows=_shown,
-    operation="search_memory",
-)

@@ -1,38 +1,30 @@
 """Tools for upkeep: consolidate facts, undo runs, list changes, erase records."""
 
 from collections import Counter
-from typing import Annotated
-
-import msgspec
 
 from local2.ledger.upkeep import Change
 from local2.memory.service import MemoryService
 from local2.memory.upkeep.consolidation import Consolidated
-from local2.protocol.answers import (
+from local2.protocol.memory_tools import (
+    AUDIT,
+    CONSOLIDATE,
+    FORGET,
+    UNDO,
+    Audit,
     AuditEntry,
-    AuditTrail,
+    Consolidate,
     ConsolidationChange,
     ConsolidationReport,
+    Forget,
     Receipt,
+    Undo,
     UndoReport,
 )
-from local2.protocol.envelope import Name
 from local2.protocol.tool import ToolOutput
-from local2.tools.base import DATA_BYTES, ERASES, READS, WRITES, Args, MemoryTool, shortened
-
-CONSOLIDATE_DESCRIPTION = (
-    "Keep the caller's facts and those for everybody in order: archive what is stale, merge "
-    "duplicates, resolve contradictions, raise the importance of what is recalled. Every change "
-    "is in the audit, and `undo` reverses the whole run."
-)
+from local2.tools.base import DATA_BYTES, answers, shortened
 
 
-class Consolidate(Args, frozen=True):
-    dry_run: Annotated[
-        bool, msgspec.Meta(description="Only list what would be changed, and change nothing.")
-    ] = False
-
-
+@answers(CONSOLIDATE)
 async def consolidate(memory: MemoryService, args: Consolidate) -> ToolOutput:
     done = await memory.consolidate(dry_run=args.dry_run)
     changes = shortened([_change(change) for change in done.changes], DATA_BYTES)
@@ -74,35 +66,7 @@ def _change(change: Change) -> ConsolidationChange:
     )
 
 
-CONSOLIDATE = MemoryTool[Consolidate](
-    name="consolidate",
-    title="Keep memories in order",
-    description=CONSOLIDATE_DESCRIPTION,
-    annotations=WRITES,
-    args=Consolidate,
-    answer=ConsolidationReport,
-    function=consolidate,
-    for_models=False,
-    operation="update_memory",
-)
-
-
-UNDO_DESCRIPTION = (
-    "Undo the changes that a run of `consolidate` made to what the caller may see: facts become "
-    "active again, importances return to their earlier values. What has changed since stays, and "
-    "is listed."
-)
-
-
-class Undo(Args, frozen=True):
-    run: Annotated[
-        str,
-        msgspec.Meta(
-            min_length=1, max_length=256, description="The run's id, from the report or the audit."
-        ),
-    ]
-
-
+@answers(UNDO)
 async def undo(memory: MemoryService, args: Undo) -> ToolOutput:
     report = await memory.audit.undo(args.run)
     return ToolOutput(content=_undone(report), data=report)
@@ -119,44 +83,10 @@ def _undone(report: UndoReport) -> str:
     return f"{'; '.join(parts)}."
 
 
-UNDO = MemoryTool[Undo](
-    name="undo",
-    title="Undo a consolidation",
-    description=UNDO_DESCRIPTION,
-    annotations=WRITES,
-    args=Undo,
-    answer=UndoReport,
-    function=undo,
-    for_models=False,
-    operation="update_memory",
-)
-
-
-AUDIT_DESCRIPTION = (
-    "List changes of state, newest first: facts that were replaced, merged, contradicted or "
-    "archived, importances that changed, and what was undone. Ids and reasons, never content."
-)
 NOTHING_CHANGED = "Nothing was changed."
 
 
-class Audit(Args, frozen=True):
-    id: Annotated[
-        Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None,
-        msgspec.Meta(description="Only entries about this record."),
-    ] = None
-    run: Annotated[
-        Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None,
-        msgspec.Meta(description="Only entries of this consolidation run."),
-    ] = None
-    limit: Annotated[
-        int, msgspec.Meta(ge=1, le=1_000, description="Maximum number of entries to return.")
-    ] = 100
-    before: Annotated[
-        Annotated[int, msgspec.Meta(ge=1, lt=2**53)] | None,
-        msgspec.Meta(description="`next` of the previous page, to continue after it."),
-    ] = None
-
-
+@answers(AUDIT)
 async def audit(memory: MemoryService, args: Audit) -> ToolOutput:
     trail = await memory.audit.trail(
         args.limit, record_id=args.id, run=args.run, before=args.before
@@ -171,45 +101,7 @@ def _change_line(entry: AuditEntry) -> str:
     return f"{entry.at:%Y-%m-%d %H:%M} {entry.action} {entry.id}{reason}"
 
 
-AUDIT = MemoryTool[Audit](
-    name="audit",
-    title="Show what was changed",
-    description=AUDIT_DESCRIPTION,
-    annotations=READS,
-    args=Audit,
-    answer=AuditTrail,
-    function=audit,
-    for_models=False,
-)
-
-
-FORGET_DESCRIPTION = (
-    "Erase for good what the caller said or stated: everything of the envelope's user, a "
-    "session, a topic or the record of an id, with all its versions and what was derived from it "
-    "alone. Returns a receipt; with dry_run, only counts what would be erased."
-)
-Named = Annotated[Name, msgspec.Meta(min_length=1)]
-
-
-class Forget(Args, frozen=True):
-    everything: Annotated[
-        bool, msgspec.Meta(description="Everything that the envelope's user said or stated.")
-    ] = False
-    session_id: Named | None = None
-    topic: Named | None = None
-    id: Annotated[
-        Named | None,
-        msgspec.Meta(description="The id of a record; its turn or document is erased, too."),
-    ] = None
-    dry_run: bool = False
-    allow_again: Annotated[
-        bool,
-        msgspec.Meta(
-            description="Let a later import store it again, even if it is already erased."
-        ),
-    ] = False
-
-
+@answers(FORGET)
 async def forget(memory: MemoryService, args: Forget) -> ToolOutput:
     selection = memory.erasure.selection(
         everything=args.everything, session_id=args.session_id, topic=args.topic, id=args.id
@@ -229,17 +121,3 @@ def _receipt_text(receipt: Receipt) -> str:
     if not left:
         return f"Erased {what}; the checks found nothing left."
     return "\n".join([f"Erased {what}.", *rest])
-
-
-FORGET = MemoryTool[Forget](
-    name="forget",
-    title="Forget for good",
-    description=FORGET_DESCRIPTION,
-    annotations=ERASES,
-    args=Forget,
-    answer=Receipt,
-    function=forget,
-    for_models=False,
-    operation="delete_memory",
-    action=lambda args: "forget" if args.everything else "forget_own",
-)

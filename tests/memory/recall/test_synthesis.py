@@ -11,7 +11,7 @@ from local2.llm.models import StructuredModel
 from local2.memory.recall.model import ALL_CHARACTERS, ITEM_CHARACTERS, Synthesis, SynthesisItem
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.tenant import Memory
-from local2.protocol.memories import Answer
+from local2.protocol.memory_tools import Answer
 from local2.protocol.payloads import ToolCallRecord
 from own_logs import own_logs
 from recalling import chat_message

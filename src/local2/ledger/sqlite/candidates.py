@@ -19,7 +19,7 @@ from local2.ledger.search import DetailRequest, Details, Related, Search, Source
 from local2.ledger.sqlite.database import Row
 from local2.ledger.sqlite.rows import Transaction, as_json, record_of
 from local2.ledger.sqlite.working_sets import candidates_of, place_word, session_word
-from local2.protocol.memories import ItemRelation
+from local2.protocol.memory_tools import ItemRelation
 from local2.protocol.vectors import VectorHits
 
 TEXT_CHARACTERS = 400

@@ -24,7 +24,7 @@ from local2.ledger.sessions import (
 from local2.ledger.sqlite.database import Row
 from local2.ledger.sqlite.rows import Part, Transaction, as_json, reads, record_of, writes
 from local2.ledger.sqlite.working_sets import place_word
-from local2.protocol.answers import Note, SessionNotes
+from local2.protocol.memory_tools import Note, SessionNotes
 from local2.protocol.payloads import OutputPart
 
 T = TypeVar("T")

@@ -12,7 +12,8 @@ from local2.ledger.search import Choice, DetailRequest
 from local2.memory.intake.echoes import OF_TURNS
 from local2.memory.recall.ranking import RankedRecord, Shares
 from local2.memory.recall.tuning import LATER_ITEMS
-from local2.protocol.memories import EPISODIC, ItemRelation
+from local2.protocol.memories import EPISODIC
+from local2.protocol.memory_tools import ItemRelation
 
 MAX_NORMALISED = 20_000
 """Number of characters of a text in which capitals and punctuation are ignored."""

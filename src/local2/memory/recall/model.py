@@ -12,7 +12,7 @@ from local2.errors import ModelError
 from local2.ledger.records import Record, source_class_of
 from local2.llm.models import StructuredModel
 from local2.memory.recall.reranker import QUERY_CHARACTERS, Circuit, RerankedDocument, RerankError
-from local2.protocol.memories import Answer
+from local2.protocol.memory_tools import Answer
 
 DOCUMENT_CHARACTERS = 600
 """Maximum characters shown of each document. Twenty of them are about 3,000 tokens, of the 8,192

@@ -27,9 +27,10 @@ from local2.memory.changes import Changes
 from local2.memory.recall.tuning import FADING
 from local2.memory.shown import AccessLog
 from local2.memory.upkeep.supersession import Judge
-from local2.protocol.answers import ConsolidationStatus, LeftAlone, NotDone
 from local2.protocol.envelope import Clock, new_id
+from local2.protocol.maintenance import ConsolidationStatus
 from local2.protocol.memories import ACCUMULATING
+from local2.protocol.memory_tools import LeftAlone, NotDone
 from local2.protocol.tool import report
 from local2.settings import MemorySettings
 
