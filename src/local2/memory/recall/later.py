@@ -38,8 +38,12 @@ from local2.memory.recall.variants import USER_STRENGTH, Variants
 class LaterStatements:
     """The statements of people that match a question, compared with items when asked for."""
 
-    def __init__(self, variants: Variants, compared: Flags, scores: Array, relevant: Flags) -> None:
-        """`compared`: the records with a vector by the question's embedder."""
+    def __init__(
+        self, variants: Variants, compared: Flags, scores: Array, relevant: Flags, floor: float
+    ) -> None:
+        """`compared`: the records with a vector by the question's embedder, with its `floor`."""
+        self._assumed_mean = floor + (1 - floor) * ASSUMED_MEAN
+        self._assumed_deviation = (1 - floor) * ASSUMED_DEVIATION
         self._variants = variants
         self._view: View = variants.view
         self._compared = compared
@@ -77,9 +81,12 @@ class LaterStatements:
         """
         cosines = (self._sample_vectors @ toward)[self._sample != position]
         count = LATER_ASSUMED + len(cosines)
-        mean = (LATER_ASSUMED * ASSUMED_MEAN + float(cosines.sum())) / count
-        squares = LATER_ASSUMED * (ASSUMED_DEVIATION**2 + (ASSUMED_MEAN - mean) ** 2)
-        return mean, math.sqrt((squares + float(((cosines - mean) ** 2).sum())) / count)
+        mean = (LATER_ASSUMED * self._assumed_mean + float(cosines.sum())) / count
+        # The assumed ones spread around their own mean: another embedder's may be far from it.
+        squares = LATER_ASSUMED * self._assumed_deviation**2 + len(cosines) * float(
+            cosines.var() if len(cosines) else 0.0
+        )
+        return mean, math.sqrt(squares / count)
 
     def _is_newer(self, position: int) -> Flags:
         """Return which candidates its speaker, or the one it replied to, stated later."""
