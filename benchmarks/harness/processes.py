@@ -11,6 +11,9 @@ from local2.config_files import load_settings
 from local2.errors import StackNotRunningError
 from local2.home import running_url
 from local2.settings import Settings
+from local2.vectors.embedder import Embedder
+from local2.vectors.joined import JoinedEmbedder
+from local2.vectors.minilm import MiniLM
 
 BENCHMARKS = Path(__file__).parent.parent
 ECHO = Path(__file__).parent / "echo.py"
@@ -56,13 +59,22 @@ def chroma_dir(folder: Path) -> Path:
 
 
 def environment_of(folder: Path) -> dict[str, str]:
-    """Return an environment that keeps a stack in `folder`, without Ollama or a network."""
+    """Return an environment that keeps a stack in `folder`, without Ollama or a network.
+
+    It embeds with MiniLM, or with the built-in embedder that LOCAL2_MEMORY__EMBEDDER names.
+    """
     return {
         "LOCAL2_MEMORY__DATA_DIR": str(data_dir(folder)),
         "LOCAL2_MEMORY__CHROMA_PATH": str(chroma_dir(folder)),
-        "LOCAL2_MEMORY__EMBEDDER": "minilm",
+        "LOCAL2_MEMORY__EMBEDDER": os.environ.get("LOCAL2_MEMORY__EMBEDDER", "minilm"),
         "LOCAL2_GENERATOR__CHAT": "rules",
     }
+
+
+def built_in_embedder() -> Embedder:
+    """Return the embedder with which the stack embeds."""
+    joined = os.environ.get("LOCAL2_MEMORY__EMBEDDER") == "minilm+e5"
+    return (JoinedEmbedder if joined else MiniLM).load(Path("models"))
 
 
 @asynccontextmanager

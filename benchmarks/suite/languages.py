@@ -50,6 +50,7 @@ def environments(ollama: str | None, model: str) -> dict[str, Mapping[str, str]]
     found: dict[str, Mapping[str, str]] = {
         "words": {**of_ollama, "LOCAL2_MEMORY__OLLAMA_URL": NOBODY},
         "minilm": {"LOCAL2_MEMORY__EMBEDDER": "minilm"},
+        "minilm+e5": {"LOCAL2_MEMORY__EMBEDDER": "minilm+e5"},
     }
     if ollama:
         found[model] = {**of_ollama, "LOCAL2_MEMORY__OLLAMA_URL": ollama}

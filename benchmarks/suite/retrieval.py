@@ -26,11 +26,10 @@ from rich.table import Table
 from harness.baselines import FullText, PlainChroma, full_text, fused, plain_chroma
 from harness.client import Asker, asking, data_of, request_as, seconds
 from harness.dataset import Conversation, DataError, Dataset, Piece, load, pieces
-from harness.processes import data_dir, running_stack
+from harness.processes import built_in_embedder, data_dir, running_stack
 from harness.scores import SESSIONS, TURNS, Cut, Run, Summary, Task, cuts, summary, tasks
 from local2.protocol.memory_tools import RecalledItem, RecalledItems
-from local2.vectors.embedder import FloatMatrix
-from local2.vectors.minilm import MiniLM
+from local2.vectors.embedder import Embedder, FloatMatrix
 
 TOP_K = 20
 FUSED = 100
@@ -138,7 +137,7 @@ def run_baselines(
     dataset: Dataset, asked: Sequence[Task], folder: Path, progress: Progress
 ) -> tuple[Run, Run, Run]:
     """Run Chroma, FTS5 and both fused, with a separate collection and table per conversation."""
-    embedder = MiniLM.load(Path("models"))
+    embedder = built_in_embedder()
     vectors = vectors_of(folder)
     runs = Run(), Run(), Run()
     numbered = enumerate(dataset.conversations)
@@ -188,7 +187,7 @@ def add_plainly(
 
 
 def searches(
-    embedder: MiniLM, chroma: PlainChroma, words: FullText
+    embedder: Embedder, chroma: PlainChroma, words: FullText
 ) -> tuple[Search, Search, Search]:
     def by_meaning(question: str, limit: int = TOP_K) -> list[str]:
         return chroma.nearest(embedder.embed_queries([question]), limit)

@@ -15,7 +15,7 @@ TOOL_OUTPUT_LIMIT = 8_192
 """Maximum characters of a tool's result that a model receives: about 2,000 tokens, a quarter of the
 default context. The model reads the rest with `read_tool_output`."""
 
-EmbedderChoice = Literal["auto", "ollama", "openai", "minilm"]
+EmbedderChoice = Literal["auto", "ollama", "openai", "minilm", "minilm+e5"]
 ChatChoice = Literal["auto", "ollama", "openai", "rules"]
 ExtractorChoice = Literal["rules", "model", "none"]
 Anonymising = Literal["dry_run", "on", "off"]

@@ -13,8 +13,9 @@ from tokenizers import Tokenizer
 
 from local2.errors import VectorError
 from local2.vectors import minilm, weights
+from local2.vectors.batches import MAX_TOKENS
 from local2.vectors.embedder import FloatMatrix
-from local2.vectors.minilm import MAX_TOKENS, MiniLM
+from local2.vectors.minilm import MiniLM
 from own_logs import own_logs
 from shared_minilm import original
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from local2.examination.installation import (
+    check_e5,
     check_folder,
     check_hooks,
     check_key,
@@ -29,6 +30,7 @@ async def run_checks(settings: Settings, *, deep: bool = False) -> list[CheckRes
         *[check_folder(path) for path in (settings.memory.data_dir, settings.memory.chroma_path)],
         *check_key(settings.memory),
         check_minilm(settings.memory),
+        *check_e5(settings.memory),
         *check_hooks(settings.memory.data_dir),
     ]
     findings += _say_once(START_OLLAMA, await asyncio.gather(*check_models(settings)))

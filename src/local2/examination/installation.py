@@ -73,7 +73,7 @@ def check_minilm(settings: MemorySettings) -> CheckResult:
     if weights.is_downloaded(models):
         detail = f"its weights are in {folder}"
         return CheckResult(name, "ok", detail)
-    if settings.embedder not in {"auto", "minilm"}:
+    if settings.embedder not in {"auto", "minilm", "minilm+e5"}:
         return CheckResult(name, "ok", "not needed: another model embeds")
     unless = " unless Ollama embeds" if settings.embedder == "auto" else ""
     return CheckResult(
@@ -85,6 +85,16 @@ def check_minilm(settings: MemorySettings) -> CheckResult:
         remedy=f"{_install_command()}; or, without a network, put the file {weights.ARCHIVE} "
         f"(SHA-256 {weights.ARCHIVE_SHA256}) into {folder}.",
     )
+
+
+def check_e5(settings: MemorySettings) -> Iterator[CheckResult]:
+    """Report whether E5's weights are installed, if the settings want them."""
+    if settings.embedder != "minilm+e5":
+        return
+    if weights.installed_e5() is not None:
+        yield CheckResult("E5", "ok", f"its weights are installed ({weights.E5_PACKAGE})")
+    else:
+        yield CheckResult("E5", "broken", "its weights are missing.", remedy=weights.E5_REMEDY)
 
 
 def source_folder() -> Path | None:

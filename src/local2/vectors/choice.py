@@ -5,21 +5,23 @@ built with, whichever others become available.
 """
 
 from local2.errors import VectorError
-from local2.vectors import minilm, served
+from local2.vectors import joined, minilm, served
 from local2.vectors.config import WorkerConfig
 from local2.vectors.embedder import Embedder
 
 
 def named_embedder(config: WorkerConfig, name: str) -> Embedder:
-    """Return the embedder with a name: MiniLM, a model of an endpoint, or a model of Ollama.
+    """Return the embedder with a name: a built-in one, a model of an endpoint, or one of Ollama.
 
     No request is sent yet.
 
     Raises:
-        VectorError: MiniLM cannot be loaded, or no endpoint is configured.
+        VectorError: A built-in one cannot be loaded, or no endpoint is configured.
     """
     if name in {minilm.MODEL, "minilm"}:
         return minilm.MiniLM.load(config.models_dir)
+    if name in {joined.MODEL, "minilm+e5"}:
+        return joined.JoinedEmbedder.load(config.models_dir)
     if not name.startswith(served.OPENAI_PREFIX):
         return served.OllamaEmbedder(config.ollama_url, name, config.properties_of(name))
     if config.openai is None:
@@ -38,6 +40,7 @@ def fixed_embedder(config: WorkerConfig) -> str | None:
     model = config.embedding_model
     names = {
         "minilm": minilm.MODEL,
+        "minilm+e5": joined.MODEL,
         "ollama": model.removesuffix(":latest"),
         "openai": served.OPENAI_PREFIX + model,
     }

@@ -126,6 +126,9 @@ KNOWN_MODELS = (
     KnownModel("embeddinggemma", "title: none | text: ", "task: search result | query: ", 768),
     KnownModel("qwen3-embedding", query_prefix=f"{INSTRUCTION}Query:"),
     KnownModel("multilingual-e5-small", *E5, 384, E5_MIN_SCORE, E5_FLOOR),
+    KnownModel(
+        "all-MiniLM-L6-v2+multilingual-e5-small", dimensions=768, min_score=0.14, floor=0.62
+    ),
     KnownModel("multilingual-e5-base", *E5, 768, E5_MIN_SCORE, E5_FLOOR),
     KnownModel("multilingual-e5-large", *E5, 1024, E5_MIN_SCORE, E5_FLOOR),
     KnownModel(
@@ -152,6 +155,6 @@ def known(name: str) -> KnownModel:
     fitting = [
         model
         for model in KNOWN_MODELS
-        if re.search(rf"\b{re.escape(model.name)}(?![^\W_])", name.lower())
+        if re.search(rf"\b{re.escape(model.name.lower())}(?![^\W_])", name.lower())
     ]
     return max(fitting, key=lambda model: len(model.name), default=KnownModel(name))

@@ -7,29 +7,33 @@ times faster than the plain ones on short texts.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import httpx
 import numpy as np
-import numpy.typing as npt
 import onnx
 import onnxruntime
 import safetensors.numpy
 import structlog
 from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Tokenizer
 
 from local2.errors import VectorError
 from local2.vectors import weights
+from local2.vectors.batches import (
+    MAX_CHARACTERS,
+    MAX_TOKENS,
+    Encode,
+    TokenMatrix,
+    encode_in_batches,
+    in_order,
+    placeholder,
+    session_options,
+)
 from local2.vectors.embedder import FloatMatrix, known, unit_rows
 
-TokenMatrix = npt.NDArray[np.int32]
-"""One text per row: either token ids, or a mask with 1 for tokens and 0 for padding."""
-
-MAX_TOKENS = 256
-"""Limit of the published model, which ignores the rest of a text."""
 LAYERS = 6
 """Number of layers of the model."""
 
@@ -62,13 +66,6 @@ _LAYER = """
         (narrowed_{i}, middle_{i}, end_scale_{i}, end_shift_{i}, narrow_bias_{i})
 """
 MODEL = weights.MODEL
-MAX_CHARACTERS = 16 * MAX_TOKENS
-"""Number of leading characters that are tokenised: the rest would only cost time, being far beyond
-the last token used."""
-CHUNK_TOKENS = MAX_TOKENS
-"""Maximum number of tokens, including padding, in one run of the network. It takes 45 ms; larger
-runs are not faster per token."""
-
 log = structlog.get_logger()
 
 
@@ -88,7 +85,7 @@ class SentenceEncoder:
         )
         layers = "".join(_LAYER.format(i=i, next=i + 1) for i in range(LAYERS))
         model = onnx.parser.parse_model(_GRAPH.format(layers=layers, last=LAYERS))
-        model.graph.initializer.extend(_placeholder(name, array) for name, array in arrays.items())
+        model.graph.initializer.extend(placeholder(name, array) for name, array in arrays.items())
         self._session = onnxruntime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
@@ -96,28 +93,6 @@ class SentenceEncoder:
     def __call__(self, ids: TokenMatrix, mask: TokenMatrix) -> FloatMatrix:
         vectors: FloatMatrix = self._session.run(["vectors"], {"ids": ids, "mask": mask})[0]
         return vectors
-
-
-def session_options() -> onnxruntime.SessionOptions:
-    """Return options for one thread without spinning, which leaves the processor to the stack."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return options
-
-
-def _placeholder(name: str, array: FloatMatrix) -> onnx.TensorProto:
-    """Declare an initializer whose values the session reads from memory."""
-    external = {"location": "in memory", "offset": "0", "length": str(array.nbytes)}
-    return onnx.TensorProto(
-        name=name,
-        data_type=onnx.TensorProto.FLOAT,
-        dims=array.shape,
-        data_location=onnx.TensorProto.EXTERNAL,
-        external_data=[{"key": key, "value": value} for key, value in external.items()],
-    )
 
 
 def _initializers(tensors: Mapping[str, FloatMatrix]) -> dict[str, FloatMatrix]:
@@ -167,9 +142,7 @@ class MiniLM:
     """Cosine that separates unrelated short texts from paraphrased answers."""
     floor = known(MODEL).floor
 
-    def __init__(
-        self, encode: Callable[[TokenMatrix, TokenMatrix], FloatMatrix], tokenizer: Tokenizer
-    ) -> None:
+    def __init__(self, encode: Encode, tokenizer: Tokenizer) -> None:
         tokenizer.no_padding()
         tokenizer.enable_truncation(MAX_TOKENS)
         self._encode = encode
@@ -192,41 +165,15 @@ class MiniLM:
         return cls(DownloadedEncoder(folder), _tokenizer(folder))
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        vectors = np.empty((len(texts), self.dimensions), np.float32)
-        for positions, chunk in self.embed_documents(texts):
-            vectors[positions] = chunk
-        return vectors
+        return in_order(self.embed_documents(texts), len(texts), self.dimensions)
 
     def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
         """Yield positions in `texts` with their vectors, the shortest texts first."""
         encodings = self._tokenizer.encode_batch_fast([text[:MAX_CHARACTERS] for text in texts])
-        for positions in _chunks([len(encoding.ids) for encoding in encodings]):
-            yield positions, self._encode(*_padded([encodings[i] for i in positions]))
+        yield from encode_in_batches([encoding.ids for encoding in encodings], self._encode)
 
     def close(self) -> None:
         """Do nothing: the network is freed with its embedder."""
-
-
-def _chunks(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield positions from the shortest text to the longest, in chunks of at most CHUNK_TOKENS."""
-    chunk: list[int] = []
-    for position in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if chunk and (len(chunk) + 1) * lengths[position] > CHUNK_TOKENS:
-            yield chunk
-            chunk = []
-        chunk.append(position)
-    if chunk:
-        yield chunk
-
-
-def _padded(encodings: Sequence[Encoding]) -> tuple[TokenMatrix, TokenMatrix]:
-    shape = len(encodings), max(len(encoding.ids) for encoding in encodings)
-    ids, mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-    for row, encoding in enumerate(encodings):
-        tokens = encoding.ids
-        ids[row, : len(tokens)] = tokens
-        mask[row, : len(tokens)] = 1
-    return ids, mask
 
 
 def _tokenizer(folder: Path) -> Tokenizer:

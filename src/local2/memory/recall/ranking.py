@@ -152,6 +152,7 @@ class Ranking:
 
     def __init__(self, found: Matches, draft: Draft, min_score: float) -> None:
         self.view, self.query, self.wording = found.view, draft.query, draft.wording
+        self.floor = found.floor
         self.min_score = min_score
         self.like = Likeness(found, draft.wording, draft.query)
         self.repeated = repeats_question(draft.query, draft.wording, self.like)
@@ -164,7 +165,9 @@ class Ranking:
 
     def best_first(self) -> Iterator[RankedRecord]:
         scores = self.total.scores
-        later = LaterStatements(self.variants, self.like.compared, scores, self.relevant)
+        later = LaterStatements(
+            self.variants, self.like.compared, scores, self.relevant, self.floor
+        )
         pages = sorted_pages(scores, np.flatnonzero(self.relevant), self.view.column)
         return chain.from_iterable(self._records_at(page, scores, later) for page in pages)
 

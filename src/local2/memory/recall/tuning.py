@@ -155,5 +155,5 @@ LATER_ASSUMED = 6
 """Number of unrelated statements that are assumed beside those."""
 MAX_RELEVANCE = 1.2
 """Maximum of that relative score."""
-MIN_LATER, MIN_CLOSENESS, MIN_RELEVANCE = 2.35, 1.0, 0.1
+MIN_LATER, MIN_CLOSENESS, MIN_RELEVANCE = 2.45, 1.0, 0.1
 """Minimum of the weighted sum, of the closeness, and of the relative score."""
