@@ -31,7 +31,12 @@ from local2.protocol.memories import (
 )
 from local2.protocol.payloads import Json, ToolHints
 from local2.protocol.tool import ToolDeclaration
-from local2.telemetry import MemoryOperation
+
+MemoryOperation = Literal[
+    "create_memory", "search_memory", "update_memory", "upsert_memory", "delete_memory"
+]
+"""Names from OpenTelemetry's conventions for generative AI (semantic-conventions-genai), which no
+package provides yet."""
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -27,11 +27,6 @@ meter: "Meter | None" = None
 
 PROVIDER = "local2"
 
-MemoryOperation = Literal[
-    "create_memory", "search_memory", "update_memory", "upsert_memory", "delete_memory"
-]
-"""Names from OpenTelemetry's conventions for generative AI (semantic-conventions-genai), which no
-package provides yet."""
 ModelOperation = Literal["chat", "rerank"]
 
 
@@ -111,7 +106,7 @@ def watching_lane(name: str) -> tuple[Watch, ...]:
 
 
 @contextmanager
-def memory_operation(operation: MemoryOperation, tenant: str) -> Iterator[Count]:
+def memory_operation(operation: str, tenant: str) -> Iterator[Count]:
     """Make a span for an operation on memories; call the yielded function with the result count."""
     if tracer is None:
         yield lambda _count: None

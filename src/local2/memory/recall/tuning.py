@@ -148,12 +148,12 @@ MAX_LATER, LATER_ITEMS = 3, 5
 LATER_CANDIDATES, LATER_SAMPLE = 40, 150
 """Number of best statements that may be later ones, and of statements that show how close to each
 other a speaker's statements usually are."""
-LATER_OVERLAP, LATER_RELEVANCE = 0.2, 0.7
+LATER_OVERLAP, LATER_RELEVANCE = 0.25, 0.7
 """Weights of the rarity of common words, and of the later one's score relative to the first item's;
 the closeness in standard deviations has the weight 1."""
 LATER_ASSUMED = 6
 """Number of unrelated statements that are assumed beside those."""
 MAX_RELEVANCE = 1.2
 """Maximum of that relative score."""
-MIN_LATER, MIN_CLOSENESS, MIN_RELEVANCE = 2.45, 1.0, 0.1
+MIN_LATER, MIN_CLOSENESS, MIN_RELEVANCE = 2.6, 1.2, 0.1
 """Minimum of the weighted sum, of the closeness, and of the relative score."""
