@@ -39,7 +39,9 @@ MAGIC = b"E5S1"
 BEGIN, END, UNKNOWN = 0, 2, 3
 """Ids of the tokens around each text, and of what is no token."""
 WORD_START = "\N{LOWER ONE EIGHTH BLOCK}"
-CACHED_WORDS = 16_384
+CACHED_WORDS, CACHED_LENGTH = 16_384, 32
+"""Number of words whose tokens are cached, and their maximum length: scripts without spaces have
+words as long as their sentences."""
 
 _GRAPH = """
 <ir_version: 8, opset_import: ["": 18, "com.microsoft": 1]>
@@ -165,7 +167,8 @@ class Unigrams:
         """Return the ids of the text's first tokens, between those of its begin and end."""
         ids = [BEGIN]
         for word in text[:MAX_CHARACTERS].translate(self._replacements).split():
-            ids += self._split(word)
+            split = self._split if len(word) <= CACHED_LENGTH else self._split_word
+            ids += split(word)
             if len(ids) >= MAX_TOKENS:
                 break
         return [*ids[: MAX_TOKENS - 1], END]
