@@ -214,3 +214,12 @@ async def test_a_user_with_200_requests_waiting_delays_another_user_by_one(
     assert [caller.user for caller, _ in notes.noted].index("ann") <= 2
     texts = [int(text) for caller, text in notes.noted if caller.user == "eve"]
     assert texts == sorted(texts)
+
+
+async def test_a_sole_request_of_any_size_is_admitted_but_no_second_one_beside_it() -> None:
+    slots = FairSlots(SlotLimits(user_waiting_bytes=20))
+    owner = ("default", "ada")
+
+    with slots.admitted(owner, 100), pytest.raises(OverloadedError):
+        slots.admit(owner, 1)
+    slots.admit(owner, 100)
