@@ -275,8 +275,15 @@ async def _status_of(request: Request[Any], problem: str | None = None) -> Memor
 
 
 def compare_indexes(started: WorkerReady, parts: ServiceParts) -> None:
-    """Let every memory compare its index with the ledger: a vector worker has started."""
-    parts.memories.worker_started(started.worker)
+    """Let every memory compare its index with the ledger: a vector worker has started.
+
+    If it could not open the index, the memories report why.
+    """
+    if started.problem is None:
+        parts.memories.worker_started(started.worker)
+        return
+    for memory in parts.memories:
+        memory.indexer.worker_failed(started.problem)
 
 
 async def store_output_part(request: Request[OutputPart]) -> ToolResult:
