@@ -377,9 +377,10 @@ async def test_a_missing_configured_server_is_a_clear_error(tmp_path: Path) -> N
         bus=BusSettings(url="nats://127.0.0.1:1"), memory=settings_in(tmp_path).memory
     )
 
-    with pytest.raises(BusError, match="No NATS server answers"):
+    with pytest.raises(BusError, match="No NATS server answers") as refused:
         async with open_stack(settings):
             pass
+    assert (refused.value.remedy or "").startswith("Start that server, or correct `url`")
 
 
 @pytest.mark.usefixtures("worker_here")

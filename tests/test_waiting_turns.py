@@ -1,4 +1,4 @@
-"""Turns that JetStream holds and the ledger lacks are counted, and searches say so."""
+"""Turns that JetStream holds and the ledger lacks are counted; searches and sessions say so."""
 
 import asyncio
 from pathlib import Path
@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from local2.agents.memory_agent import MemoryAgent
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.streams import publish_durably
+from local2.client.tools import call_tool
 from local2.errors import StorageError
 from local2.protocol.envelope import decode
 from local2.protocol.maintenance import Health
@@ -36,7 +38,7 @@ async def health_of(bus: Connection) -> Health:
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_while_turns_wait_they_are_unread_and_searches_are_degraded(
+async def test_while_turns_wait_they_are_unread_and_searches_and_sessions_are_degraded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_store, handle = asyncio.Event(), MemoryAgent._handle
@@ -54,7 +56,12 @@ async def test_while_turns_wait_they_are_unread_and_searches_are_degraded(
         now = await status(bus)
         assert now.unread >= TURNS  # and the messages that test whether turns are stored
         assert 0 < now.turns_waiting < now.unread, "those that are being stored do not wait"
-        for found in (await recall(bus, "osmium"), await search(bus, "osmium")):
+        session = await call_tool(
+            bus, "load_session", {"session_id": "s1"}, caller=RICHARD, timeout=20
+        )
+        assert "The session may be incomplete" in session.content
+        for found in (await recall(bus, "osmium"), await search(bus, "osmium"), session.data):
+            assert isinstance(found, dict)
             assert found["degraded"]
             assert "turns or ratings wait to be stored" in found["reason"]
         assert "turns or ratings wait" in str((await health_of(bus)).reasons)
@@ -63,6 +70,11 @@ async def test_while_turns_wait_they_are_unread_and_searches_are_degraded(
         await in_step(bus)
         await eventually(lambda: is_complete(bus))
         assert (await status(bus)).turns_waiting == 0
+        session = await call_tool(
+            bus, "load_session", {"session_id": "s1"}, caller=RICHARD, timeout=20
+        )
+        assert session.data is not None
+        assert not session.data["degraded"]
 
 
 @pytest.mark.usefixtures("worker_here")

@@ -1,5 +1,6 @@
 """The housekeeper reports whether ledger and index agree, and reindexes on request."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
@@ -11,14 +12,17 @@ from calling import UNNAMED
 from factories import StartWorker
 from indexed import indexed
 from local2.agents import health as status_of
+from local2.agents import vector_worker
 from local2.agents.services import ServiceHost
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.identity import signed
+from local2.errors import UnwritableError
 from local2.memory import backlog
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import MemoryStatus, TasksSetAside
 from local2.protocol.vectors import VectorItem
+from local2.vectors.config import WorkerConfig
 from local2.vectors.embedder import FloatMatrix
 from local2.vectors.minilm import MiniLM
 from serving import service_host
@@ -52,6 +56,37 @@ async def test_without_a_worker_the_status_names_the_waiting_records_and_the_pro
         problem=f"{NO_WORKER}status.",
         waiting_since=now.waiting_since,
     )
+
+
+async def test_the_status_and_searches_say_why_the_worker_could_not_open_its_index(
+    bus: Connection,
+    memory: Memory,
+    nats_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(vector_worker, "_stop_event", asyncio.Event)
+    (tmp_path / "a_file").touch()
+    config = WorkerConfig(
+        bus_url=nats_url,
+        secret=bus.secret,
+        chroma_path=tmp_path / "a_file",
+        collection="local2.memory",
+        models_dir=tmp_path / "models",
+        embedder="minilm",
+        embedding_model="nomic-embed-text",
+        ollama_url="http://127.0.0.1:1",
+    )
+
+    with pytest.raises(UnwritableError) as refused:
+        await vector_worker.work(config)
+
+    async def is_named() -> bool:
+        return (await status(bus)).problem == str(refused.value)
+
+    await eventually(is_named)
+    found = await memory.of(UNNAMED).search_episodic("gold")
+    assert found.reason == str(refused.value)
 
 
 async def test_a_worker_that_hangs_does_not_block_the_status(

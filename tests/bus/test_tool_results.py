@@ -195,6 +195,23 @@ async def test_the_result_subject_is_subscribed_again_when_a_tool_stops_replying
     assert (await weather(bus, "Oslo")).content == "Rain."
 
 
+async def test_a_tool_whose_first_reply_is_late_still_counts_as_replying(
+    bus: Connection, serve: Serve
+) -> None:
+    async def answer(request: dict[str, Any]) -> None:
+        subscribed.append(subscriptions(bus))
+        if len(subscribed) == 1:
+            await publish(theirs, "Sunny.", correlation_id=request["id"])
+        else:
+            await theirs.publish(request["reply"], b'"Sunny."')
+
+    subscribed: list[set[str]] = []
+    theirs = await serve(answer)
+
+    assert [(await weather(bus)).content for _ in range(3)] == ["Sunny."] * 3
+    assert subscribed == [{"tool.result.weather"}, {"tool.result.weather"}, set()]
+
+
 async def test_an_abandoned_call_leaves_no_subscription(bus: Connection, serve: Serve) -> None:
     async def answer(request: dict[str, Any]) -> None:
         requests.append(request)

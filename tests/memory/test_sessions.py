@@ -14,6 +14,7 @@ from local2.ledger.sqlite.database import Database, SqlConnection
 from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.sql import statements
 from local2.memory.intake.conversations import Turn
+from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.service import MemoryService
 from local2.memory.sessions import Sessions
 from local2.memory.tenant import Memory
@@ -245,7 +246,9 @@ async def test_another_tenants_session_is_separate(
     await richard.intake.store_turn(turn(1))
     await richard.facts.store(Fact(content="Vim.", scope="user", importance=1))
     caller = Caller(tenant="other", user="richard", agent="shell", session_id="s1")
-    theirs = Sessions(Ledger(database, "other"), caller, MemorySettings(), memory.clock)
+    theirs = Sessions(
+        Ledger(database, "other"), caller, MemorySettings(), memory.clock, WaitingTurns()
+    )
 
     session = await theirs.load(None, 100)
     assert (session.messages, session.memories) == ([], [])
@@ -340,7 +343,9 @@ async def test_settings_determine_which_facts_are_included_and_how_many(
 
     async def found(**settings: Any) -> list[str]:
         ledger = Ledger(database, "default")
-        sessions = Sessions(ledger, RICHARD, MemorySettings(**settings), memory.clock)
+        sessions = Sessions(
+            ledger, RICHARD, MemorySettings(**settings), memory.clock, WaitingTurns()
+        )
         return [fact.content for fact in (await sessions.load(None, 1)).memories]
 
     assert await found() == []

@@ -248,3 +248,13 @@ async def test_a_refusal_is_also_in_the_headers_of_nats_services(
     reply_headers = answer.headers or {}
     assert reply_headers.get("Nats-Service-Error-Code") == "forbidden", answer.data
     assert "token" in reply_headers.get("Nats-Service-Error", "")
+
+
+async def test_who_may_not_make_a_request_does_not_learn_what_is_wrong_with_its_payload(
+    acme: Agent,
+) -> None:
+    request = json.dumps({"payload": {"embedder": 5}}).encode()
+
+    answer = await acme.client.request("memory.reindex", request, timeout=15)
+
+    assert (answer.headers or {}).get("Nats-Service-Error-Code") == "forbidden", answer.data

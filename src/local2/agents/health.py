@@ -113,7 +113,7 @@ class StatusReader:
         except BusError as error:
             problem = problem or str(error)
         worker, failure = await self._read_worker()
-        problem = problem or failure or (worker.problem if worker else None)
+        problem = problem or indexer.failure or failure or (worker.problem if worker else None)
         return MemoryStatus(
             records=read.counts.records,
             indexed=read.counts.indexed,

@@ -184,15 +184,16 @@ class ServiceHost(Participant):
 
     async def _answer(self, service: Service[P, A], message: BusMessage) -> A:
         parts = self._parts
-        envelope = self._decode(message, service.payload)
-        caller = self.bus.identity.caller_of(message, envelope)
+        # Only who may make the request learns what is wrong with its payload.
+        caller = self.bus.identity.caller_of(message, self._decode(message, Raw))
         async with AsyncExitStack() as admitted:
             if self._group.slots:
                 admission = parts.admission
                 admitted.enter_context(admission.admitted(caller.principal, message.data))
                 await admitted.enter_async_context(admission.slot(caller.principal))
             memory = await parts.memories.admit(caller, service.action)
-            request = Request(payload=envelope.payload, memory=memory, parts=parts)
+            payload = self._decode(message, service.payload).payload
+            request = Request(payload=payload, memory=memory, parts=parts)
             return await service.function(request)
 
     async def _acknowledge(self, service: Service[P, ToolResult], message: BusMessage) -> None:
@@ -274,8 +275,15 @@ async def _status_of(request: Request[Any], problem: str | None = None) -> Memor
 
 
 def compare_indexes(started: WorkerReady, parts: ServiceParts) -> None:
-    """Let every memory compare its index with the ledger: a vector worker has started."""
-    parts.memories.worker_started(started.worker)
+    """Let every memory compare its index with the ledger: a vector worker has started.
+
+    If it could not open the index, the memories report why.
+    """
+    if started.problem is None:
+        parts.memories.worker_started(started.worker)
+        return
+    for memory in parts.memories:
+        memory.indexer.worker_failed(started.problem)
 
 
 async def store_output_part(request: Request[OutputPart]) -> ToolResult:

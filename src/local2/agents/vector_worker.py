@@ -22,7 +22,7 @@ import structlog
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.identity import signed
 from local2.bus.participant import Participant
-from local2.errors import Local2Error, VectorError
+from local2.errors import BusError, Local2Error, VectorError
 from local2.home import PRIVATE_UMASK
 from local2.logs import logging_to
 from local2.protocol import subjects
@@ -74,9 +74,7 @@ class VectorWorker(Participant):
         self._answer_with(subjects.VECTOR_NEXT, VectorNext, store.change)
 
     async def started(self) -> None:
-        ready = encode(seal(WorkerReady(worker=self._store.id), type="event", source=NAME))
-        headers = signed(self.bus.secret, subjects.VECTOR_READY, ready)
-        await self.bus.publish(subjects.VECTOR_READY, ready, headers=headers)
+        await _announce(self.bus, WorkerReady(worker=self._store.id))
 
     def _answer_with(
         self,
@@ -116,7 +114,11 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
 
     async with AsyncExitStack() as resources:
         await resources.enter_async_context(tracing("local2.vector_worker", on=config.traces))
-        index = await asyncio.to_thread(VectorIndex.open, config.chroma_path, config.collection)
+        try:
+            index = await asyncio.to_thread(VectorIndex.open, config.chroma_path, config.collection)
+        except Local2Error as error:
+            await _announce_failure(config, error)
+            raise
         resources.callback(index.close)
         recorded = next(filter(None, map(index.recorded_embedder, index.tenants())), None)
         embedder = await asyncio.to_thread(_choose_embedder, config, recorded)
@@ -133,6 +135,21 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
         with suppress(TimeoutError):  # then the supervisor restarts the worker
             async with asyncio.timeout(patience):
                 await stop.wait()
+
+
+async def _announce_failure(config: WorkerConfig, error: Local2Error) -> None:
+    """Tell the memory why this worker ends before it serves."""
+    with suppress(BusError):  # its log names the error, too
+        async with connect(
+            config.bus_url, name=NAME, secret=config.secret, credentials=config.credentials
+        ) as bus:
+            await _announce(bus, WorkerReady(worker="", problem=str(error)))
+
+
+async def _announce(bus: Connection, state: WorkerReady) -> None:
+    data = encode(seal(state, type="event", source=NAME))
+    headers = signed(bus.secret, subjects.VECTOR_READY, data)
+    await bus.publish(subjects.VECTOR_READY, data, headers=headers)
 
 
 def _choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:

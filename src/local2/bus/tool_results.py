@@ -89,7 +89,9 @@ class ToolResults:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._replies: dict[str, bool] = {}
-        """Whether each tool replies; after a missing reply, False for good."""
+        """Whether each tool replies, as far as its calls have shown."""
+        self._unreliable: set[str] = set()
+        """The tools that have replied, and later did not: their results are always listened for."""
         self._listeners: dict[str, _ToolListener] = {}
         self._subscribing = asyncio.Lock()
 
@@ -120,6 +122,7 @@ class ToolResults:
                     await asyncio.sleep(RETRY_INTERVAL)
             except BusTimeoutError:
                 self._replies[tool] = False
+                self._unreliable.add(tool)
                 raise
         async with self._listen(tool, request) as call:
             reply = asyncio.create_task(self._reply(tool, request, timeout, headers))
@@ -128,10 +131,12 @@ class ToolResults:
                 if call.result.done():
                     if tool not in self._replies:  # it may reply as well, a moment later
                         await asyncio.wait((reply,), timeout=REPLY_GRACE)
-                        self._replies[tool] = reply.done() and reply.exception() is None
+                        # A late reply is no missing one: a later call may still show it.
+                        self._replies[tool] = False
+                    self._note_reply(tool, reply)
                     return call.result.result()
                 result = reply.result()
-                self._replies.setdefault(tool, True)
+                self._note_reply(tool, reply)
             except BusTimeoutError as error:
                 if not call.saw_unaddressed:
                     raise
@@ -144,6 +149,11 @@ class ToolResults:
                 reply.cancel()
                 await asyncio.gather(reply, return_exceptions=True)
         return result
+
+    def _note_reply(self, tool: str, reply: asyncio.Task[ToolResult]) -> None:
+        """Note that the tool replies, if this reply has arrived."""
+        if reply.done() and reply.exception() is None:
+            self._replies[tool] = tool not in self._unreliable
 
     async def _reply(
         self, tool: str, request: Envelope[Any], seconds: float, headers: Headers | None

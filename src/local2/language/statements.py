@@ -46,6 +46,8 @@ _TIME = r"(?:last |next |this )?\w+(?: \d{1,4})?"
 _DAY_OR_MONTH = rf"(?:{'|'.join((*WEEKDAYS, *(month[:3] for month in MONTHS)))})"
 _PLACED = r"(?:at|on|in|up|down|back|now|not)\b"
 _BEEN = "(?:have been|has been|was|is|has)"
+_ONE_THING = r"(?:my|our|the|your|[^\W_]+['\u2019]s)(?: [\w'\u2019-]+){1,3}"
+_NOT_A_NAME = "(?:after|by|for|from|if|in|off|on|to|upon|when)"
 _PHRASES = tuple(
     (tuple(signs.split("|")), re.compile(phrase, re.IGNORECASE), plain)
     for signs, phrase, plain in (
@@ -81,6 +83,12 @@ _PHRASES = tuple(
             _CHANGED,
             rf"\b(?:{_BEEN} )?(?:{_CHANGED})(?: from [\w .,:]{{1,40}}?)? to\b",
             "is",
+        ),
+        ("called|named", r"\bI am (?:called|named)\b", "my name is"),
+        (
+            "called|named",
+            rf"(?:^|(?<=[.!?,:;] ))({_ONE_THING}) is (?:now )?(?:called|named) (?!{_NOT_A_NAME}\b)",
+            r"\1 name is ",
         ),
         (
             "on|at|to",

@@ -68,6 +68,8 @@ class Indexer(Job):
         self._may_index = asyncio.Event()
         self._may_index.set()
         self._backlog = backlog
+        self.failure: str | None = None
+        """Why the last worker could not open the index, until one starts."""
         self.embedder: str | None = None
         """The embedder of the current worker, or of the last one."""
         self._settled = asyncio.Event()
@@ -111,6 +113,8 @@ class Indexer(Job):
             return None
         if self._damage.pending:
             return str(self._damage)
+        if self.failure is not None:
+            return self.failure
         if self.is_starting:
             return STARTING
         return self._runner.problem or "The vector index is not ready yet."
@@ -147,8 +151,14 @@ class Indexer(Job):
 
     def worker_started(self, worker: str) -> None:
         """Note that a worker with this id is on the bus; its index is compared first."""
+        self.failure = None
         if self._worker is None or self._worker.worker != worker:
             self._start_over()
+
+    def worker_failed(self, problem: str) -> None:
+        """Note why a worker could not open the index."""
+        self.failure = problem
+        self._settled.set()
 
     def worker_lost(self, *, crashed: bool = False) -> None:
         """Note that the worker has ended; the index of the next one must be compared."""

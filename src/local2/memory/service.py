@@ -22,6 +22,7 @@ from local2.memory.hits import SearchResult, search_result
 from local2.memory.intake.documents import Documents
 from local2.memory.intake.echoes import Echoes
 from local2.memory.intake.intake import Intake
+from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.items import Items
 from local2.memory.portability import Portability
 from local2.memory.recall.model import Synthesis, SynthesisItem
@@ -58,6 +59,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     accesses: AccessLog
     backlog: Backlog
     outside: Outside
+    turns: WaitingTurns
 
 
 class MemoryService:
@@ -94,7 +96,7 @@ class MemoryService:
     @cached_property
     def sessions(self) -> Sessions:
         shared = self._shared
-        return Sessions(shared.ledger, self.caller, shared.settings, shared.clock)
+        return Sessions(shared.ledger, self.caller, shared.settings, shared.clock, shared.turns)
 
     @cached_property
     def outputs(self) -> ToolOutputs:

@@ -18,6 +18,7 @@ from local2.ledger.records import TENANT_OWNED, Record, checked_text
 from local2.ledger.sessions import FactSelection, SessionKey, StoredMessage, StoredSession
 from local2.ledger.sqlite.ledger import Ledger
 from local2.llm.framing import fact_line, section
+from local2.memory.intake.waiting_turns import WaitingTurns, why_incomplete
 from local2.memory.scopes import how_to_send, own_places
 from local2.memory.views import view
 from local2.protocol.envelope import Caller, Clock, content_id
@@ -104,12 +105,14 @@ class Sessions:
         caller: Caller,
         settings: MemorySettings,
         clock: Clock,
+        turns: WaitingTurns,
     ) -> None:
         self._ledger = ledger
         self._caller = caller
         self._owner = caller.user or TENANT_OWNED
         self._top = TopSelection(caller, settings)
         self._clock = clock
+        self._turns = turns
 
     async def top_memories(self) -> PreseededMemories:
         """Return the memories that the caller should know in every turn."""
@@ -140,7 +143,12 @@ class Sessions:
         """
         session = SessionKey(self._owner, self._session_id(session_id))
         make = partial(self._content, session.session_id, limit)
-        return await self._ledger.sessions.load(session, limit, self._top.wanted, make)
+        # Asked before the ledger, which may lack a turn that is stored meanwhile.
+        waiting = await self._turns.count()
+        loaded = await self._ledger.sessions.load(session, limit, self._top.wanted, make)
+        if waiting:
+            loaded = msgspec.structs.replace(loaded, degraded=True, reason=why_incomplete(waiting))
+        return loaded
 
     def _content(self, session_id: str, limit: int, stored: StoredSession) -> SessionContent:
         ordered = conversation(in_order(stored.messages))

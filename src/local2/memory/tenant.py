@@ -120,6 +120,7 @@ class Memory:
             accesses=self.accesses,
             backlog=self.backlog,
             outside=self.outside,
+            turns=self.turns,
         )
 
     def _now(self) -> datetime:

@@ -23,4 +23,5 @@ def error_headers(error: ErrorReply) -> dict[str, str]:
 
 def header_value(text: str) -> str:
     """Return the text as one line of ASCII, because some servers otherwise drop all headers."""
-    return " ".join(text.split()).encode("ascii", "replace").decode()[:MAX_HEADER]
+    line = " ".join(text.split()).replace("\u2026", "...")
+    return line.encode("ascii", "replace").decode()[:MAX_HEADER]

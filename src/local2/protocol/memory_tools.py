@@ -760,13 +760,18 @@ class TopMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SessionContent(msgspec.Struct, frozen=True, kw_only=True):
-    """A session's newest messages, in order; `earlier`: there are more messages before these."""
+    """A session's newest messages, in order; `earlier`: there are more messages before these.
+
+    `degraded`: turns may be missing, for this `reason`.
+    """
 
     session_id: str
     messages: list[SessionMessage]
     earlier: bool
     notes: list[Note]
     memories: list[TopMemory]
+    degraded: bool = False
+    reason: str | None = None
 
 
 LOAD_SESSION = MemoryTool(

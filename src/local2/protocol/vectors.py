@@ -87,9 +87,13 @@ class VectorCheck(msgspec.Struct, kw_only=True):
 
 
 class WorkerReady(msgspec.Struct, kw_only=True):
-    """`vector.ready`: the worker with this id has started to serve."""
+    """`vector.ready`: the worker with this id has started to serve.
+
+    `problem`: why it could not open the index instead, and ends.
+    """
 
     worker: str
+    problem: str | None = None
 
 
 class TenantOnly(msgspec.Struct, kw_only=True):

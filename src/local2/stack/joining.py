@@ -16,7 +16,7 @@ from local2.bus.identity import Attested, new_secret
 from local2.bus.lease import Holder, Lease
 from local2.bus.server import EmbeddedServer, embedded_server
 from local2.content_key import ContentKey
-from local2.errors import ConfigError, FolderLockedError
+from local2.errors import ConfigError, FolderLockedError, StackNotRunningError
 from local2.home import folder_lock, is_alive, read_runtime
 from local2.protocol.envelope import DEFAULT_TENANT
 from local2.protocol.memory_tools import TOOL_NAMES
@@ -62,7 +62,7 @@ async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Join
     Raises:
         ConfigError: There are no accounts, and the server would listen beyond loopback; or the
             server does not have the configured accounts.
-        BusError: The server did not start, or has no JetStream.
+        BusError: The server did not start, does not answer, or has no JetStream.
         LeaseHeldError: Another stack serves the bus.
         LedgerKeyError: The content is encrypted, and its key is missing or wrong.
     """
@@ -70,17 +70,26 @@ async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Join
     server = await _start_embedded_server(resources, settings, lock, register)
     url = server.url if server else str(settings.bus.url)
     credentials = await asyncio.to_thread(memory_credentials, register.folder) if register else None
-    bus = await resources.enter_async_context(
-        connect(
-            url,
-            name="local2",
-            request_timeout=settings.bus.request_timeout,
-            secret=new_secret(),
-            credentials=credentials,
-            identity=Attested(register.directory) if register else None,
-            by_tenant=register is not None,
-        )
+    connection = connect(
+        url,
+        name="local2",
+        request_timeout=settings.bus.request_timeout,
+        secret=new_secret(),
+        credentials=credentials,
+        identity=Attested(register.directory) if register else None,
+        by_tenant=register is not None,
     )
+    try:
+        bus = await resources.enter_async_context(connection)
+    except StackNotRunningError as error:
+        if server is not None:
+            raise
+        # The remedy for clients is to start the stack, which is what failed.
+        raise StackNotRunningError(
+            error.message,
+            remedy="Start that server, or correct `url` in config/bus.yaml: without `url`, the "
+            "stack starts a server of its own.",
+        ) from error
     if register is not None:
         # A server without the accounts would let anybody be any tenant.
         answer = await bus.request(USER_INFO, b"")

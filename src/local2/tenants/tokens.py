@@ -82,12 +82,16 @@ class Verifier:
         return person
 
     def _verify(self, token: str) -> Person:
-        problem = f"the tenant {self._tenant} has no key for tokens"
         try:
             named = jwt.get_unverified_header(token).get("kid")
         except (jwt.InvalidTokenError, RecursionError):
             raise _refusal("it is not a JWT") from None
         candidates = [key for key in self._keys if key.id == named] if named else self._keys
+        problem = (
+            f"the tenant {self._tenant} does not have the key that it names"
+            if self._keys
+            else f"the tenant {self._tenant} has no key for tokens"
+        )
         for key in candidates:
             try:
                 claims: dict[str, Any] = jwt.decode(

@@ -95,6 +95,8 @@ def _lines(session: SessionContent) -> Iterator[str]:
     yield f"[Session {session.session_id}, its last {len(newest)} messages]"
     for message in shortened(newest, 2 * quarter):
         yield f"{quoted_line(message.name or message.role)}: {inset(message.content)}"
+    if session.degraded:
+        yield f"(The session may be incomplete: {session.reason})"
     if session.notes:
         yield "[Notes]"
         for note in shortened(session.notes, quarter):
