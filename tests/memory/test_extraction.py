@@ -29,7 +29,7 @@ from local2.protocol.memories import Kind
 from local2.protocol.payloads import MemoryChange
 from local2.settings import MemorySettings
 from recalling import DAY, chat_message, recall, remember
-from stored import relations
+from stored import relations, select
 from waiting import eventually
 
 HOME = {"topic": "user.home"}
@@ -389,7 +389,7 @@ async def test_while_the_model_is_down_messages_are_found_and_wait(
 @pytest.mark.parametrize(
     ("first", "new"),
     [
-        pytest.param("I like tea.", "I don't like tea.", id="a denial"),
+        pytest.param("I like tea.", "I don't like tea pots.", id="a denial"),
         pytest.param("I moved to Rome from Bath.", "I moved to Bath.", id="another value"),
         pytest.param("I like tea.", "I like coffee.", id="another thing"),
     ],
@@ -458,7 +458,8 @@ async def test_a_message_forgotten_during_extraction_leaves_no_fact(
     fact = fact_of("I live in Bath.", group.messages[0].id)
 
     await richard.erasure.erase(richard.erasure.selection(everything=True))
-    (written,) = await memory.ledger.extraction.store([fact], [task], sources=[task.id])
+    stored = await memory.ledger.extraction.store([fact], [task], sources=[task.id])
+    (written,) = stored.written
 
     assert (written.was_new, await facts(richard, "Bath")) == (False, [])
     assert await relations_of(database, fact.record.id) == set()
@@ -504,3 +505,88 @@ async def test_a_full_batch_does_not_wait_for_more(
     await memory.of(RICHARD).intake.store_conversation([chat_message(text) for text in texts])
 
     await eventually(lambda: sorted(extractor.messages()) == sorted(texts))
+
+
+ACME, LEFT = "I work at Acme.", "I no longer work at Acme."
+EMPLOYER = {"topic": "user.employer"}
+
+
+async def test_what_its_user_ends_is_retired_without_a_successor(
+    memory: Memory,
+    richard: MemoryService,
+    extractor: Scripted,
+    database: Database,
+    announced: list[tuple[str, MemoryChange]],
+) -> None:
+    extractor.facts_by_text = {ACME: EMPLOYER}
+    await send_and_extract(memory, richard, ACME)
+
+    (message,) = await send_and_extract(memory, richard, LEFT, session="s2")
+
+    assert await richard.recall_topic("user.employer") is None
+    assert await facts(richard, "Acme") == []
+    (version,) = await richard.facts.history("user.employer")
+    assert (version.content, version.superseded_by, version.retired_why) == (
+        ACME, "", "contradicted",
+    )  # fmt: skip
+    assert version.id in {change.id for _, change in announced if change.why == "contradicted"}
+    ((reason,),) = await select(
+        database, "SELECT reason FROM audit WHERE record_id = ?", version.id
+    )
+    assert message in reason
+
+
+async def test_what_was_ended_may_be_true_again(
+    memory: Memory, richard: MemoryService, extractor: Scripted
+) -> None:
+    extractor.facts_by_text = {ACME: EMPLOYER}
+
+    await send_and_extract(memory, richard, ACME, LEFT, "I came back. I work at Acme.")
+
+    assert await richard.recall_topic("user.employer") == ACME
+    assert [one.retired_why for one in await richard.facts.history("user.employer")] == [
+        None, "contradicted",
+    ]  # fmt: skip
+
+
+async def test_an_end_that_was_said_earlier_ends_nothing_stated_later(
+    memory: Memory, richard: MemoryService, extractor: Scripted
+) -> None:
+    extractor.facts_by_text = {ACME: EMPLOYER}
+    await send_and_extract(memory, richard, ACME, timestamp=DAY)
+
+    await send_and_extract(memory, richard, LEFT, timestamp=DAY - timedelta(9), session="s2")
+
+    assert await richard.recall_topic("user.employer") == ACME
+
+
+async def test_nobody_ends_what_another_user_stated(
+    memory: Memory, richard: MemoryService, extractor: Scripted
+) -> None:
+    extractor.facts_by_text = {ACME: EMPLOYER}
+    await send_and_extract(memory, richard, ACME)
+
+    await send_and_extract(memory, memory.of(ADA), LEFT, session="s9")
+
+    assert await richard.recall_topic("user.employer") == ACME
+
+
+async def test_an_end_leaves_what_a_model_or_tool_stored(
+    memory: Memory, richard: MemoryService
+) -> None:
+    await richard.facts.store_topic("user.employer", ACME)
+
+    await send_and_extract(memory, richard, LEFT)
+
+    assert await richard.recall_topic("user.employer") == ACME
+
+
+async def test_an_assistants_words_end_nothing(
+    memory: Memory, richard: MemoryService, extractor: Scripted
+) -> None:
+    extractor.facts_by_text = {ACME: EMPLOYER}
+    await send_and_extract(memory, richard, ACME)
+
+    await send_and_extract(memory, richard, LEFT, role="assistant", session="s2")
+
+    assert await richard.recall_topic("user.employer") == ACME

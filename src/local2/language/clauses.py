@@ -61,7 +61,7 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 GREETING = re.compile(r"\s*(?:hi|hello|hey|good (?:morning|evening|afternoon))\b", re.IGNORECASE)
-WHEN_FIRST = re.compile(
+_WHEN_FIRST = re.compile(
     rf"(?P<time>(?:in |on |since |back in )?{PAST_TIME}),? (?P<rest>(?:i|we|my)\b.+)", re.IGNORECASE
 )
 CORRECTED_VALUE = re.compile(
@@ -108,6 +108,15 @@ def without_lead_in(sentence: str) -> str:
     """Return the sentence without "Hi", "by the way" and the like at its beginning."""
     found = _LEAD_IN.match(sentence)
     return sentence[found.end() :] if found else sentence
+
+
+def with_time_last(sentence: str) -> str:
+    """Return the sentence with its time at the end: "I … last week" for "Last week I …"."""
+    found = _WHEN_FIRST.fullmatch(sentence.rstrip(" .!"))
+    if found is None:
+        return sentence
+    time = found["time"]
+    return f"{found['rest']} {time[:1].lower() if time[1:2].islower() else time[:1]}{time[1:]}"
 
 
 _ASKS = re.compile(

@@ -140,7 +140,7 @@ def topic_of(form_: Form, found: re.Match[str]) -> str | None:
     """Return the topic key of a statement, or None if there can be several values."""
     if form_.topic is None:
         return None
-    groups = {name: _key_part(text) for name, text in found.groupdict().items() if text}
+    groups = {name: key_part(text) for name, text in found.groupdict().items() if text}
     try:
         topic = form_.topic.format(**groups)
     except KeyError:  # this statement lacks a group
@@ -153,7 +153,7 @@ def opening_of(clause: str) -> str | None:
     return next((kind for kind, text in _OPENINGS.items() if text.match(clause)), None)
 
 
-def _key_part(text: str) -> str:
+def key_part(text: str) -> str:
     """Return the text as one part of a topic key."""
     word = re.sub(r"[\W_]+", "_", text.lower()).strip("_")
     return PREFERRED.sub(r"\1_preference", word)

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import msgspec
 
-from local2.ledger.records import NewRecord, Record
+from local2.ledger.records import NewRecord, Record, Written
 from local2.ledger.search import Place
 from local2.protocol.memories import Durability, Kind, OwnerScope, RelationType, SourceClass
 from local2.protocol.memory_tools import ChangeAction
@@ -84,6 +84,20 @@ class ExtractedFact(msgspec.Struct, frozen=True, kw_only=True):
     replaces: Sequence[str] = ()
     outdated_by: str | None = None
     relations: Sequence[FactRelation] = ()
+
+
+class EndedFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact that its user ended or denied in a message; nothing replaces it."""
+
+    fact: NewRecord
+    message: Record
+
+
+class Extracted(msgspec.Struct, frozen=True, kw_only=True):
+    """What was stored of an extraction: a result for each fact found, and the facts retired."""
+
+    written: list[Written]
+    ended: list[NewRecord]
 
 
 class Relation(msgspec.Struct, frozen=True, kw_only=True):

@@ -79,6 +79,23 @@ class Changes:
             ],
         )
 
+    def ended(self, facts: Sequence[NewRecord]) -> None:
+        """Announce facts that their user ended or denied."""
+        if not facts:
+            return
+        self._backlog.wake("unindex")
+        changes = [
+            MemoryChange(
+                id=fact.id,
+                kind="fact",
+                topic=fact.topic,
+                memory_type=fact.memory_type,
+                why="contradicted",
+            )
+            for fact in facts
+        ]
+        self._announce_each(subjects.MEMORY_RETIRED, changes)
+
     def deleted(self, ids: Sequence[str], kind: Kind) -> None:
         """Announce records that were retired without a replacement."""
         if not ids:

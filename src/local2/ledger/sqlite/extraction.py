@@ -24,7 +24,7 @@ from local2.ledger.sqlite.record_rows import (
 from local2.ledger.sqlite.rows import Part, TenantRows, Transaction, as_json, reads, record_of
 from local2.ledger.sqlite.tombstones import was_erased
 from local2.ledger.sqlite.working_sets import place_word
-from local2.ledger.upkeep import ExtractedFact, MessageGroup
+from local2.ledger.upkeep import EndedFact, Extracted, ExtractedFact, MessageGroup
 from local2.protocol.envelope import utc_now
 
 CONTEXT_BEFORE = 10
@@ -162,31 +162,58 @@ class Extractions(Part):
                 yield record_of(row)
 
     async def store(
-        self, facts: Sequence[ExtractedFact], tasks: Sequence[Task], *, sources: Sequence[str]
-    ) -> list[Written]:
-        """Store the facts found in messages, all or none, and finish the messages' tasks.
+        self,
+        found: Sequence[ExtractedFact | EndedFact],
+        tasks: Sequence[Task],
+        *,
+        sources: Sequence[str],
+    ) -> Extracted:
+        """Store what was found in messages, in order, all or none, and finish the messages' tasks.
 
         Facts whose only source is an older version of a message are retired. `sources` are the ids
         of all messages that were read.
         """
 
-        def write(tx: Transaction) -> list[Written]:
+        def write(tx: Transaction) -> Extracted:
             for task in tasks:
                 tx.execute("finish_task", kind=task.kind, row=task.row)
-            written = [self._store(tx, fact) for fact in facts]
+            written: list[Written] = []
+            ended: list[NewRecord] = []
+            for change in found:
+                if isinstance(change, ExtractedFact):
+                    written.append(self._store(tx, change))
+                elif self._end(tx, change):
+                    ended.append(change.fact)
             for message in sources:
                 for row in tx.execute("extracted_from_older", message=message).fetchall():
                     cause = Cause(
                         agent=None, superseded_by="", at=utc_now(), reason="message edited"
                     )
                     supersede(tx, row["id"], cause)
-            return written
+            return Extracted(written=written, ended=ended)
 
         try:
             return await self._rows.write(write)
         finally:
-            for fact in facts:
-                self._topics.forget(fact.record)
+            for change in found:
+                self._topics.forget(
+                    change.record if isinstance(change, ExtractedFact) else change.fact
+                )
+
+    def _end(self, tx: Transaction, ended: EndedFact) -> bool:
+        """Retire a fact without a successor, unless the message was erased or edited meanwhile."""
+        message = ended.message
+        if not self._is_active(tx, message.id):
+            return False
+        cause = Cause(
+            agent=message.agent,
+            superseded_by="",
+            at=message.newness,
+            user=message.owner,
+            why="contradicted",
+            reason=f"the user ended or denied it in the message {message.id}",
+        )
+        return supersede(tx, ended.fact.id, cause)
 
     def _store(self, tx: Transaction, fact: ExtractedFact) -> Written:
         record = fact.record

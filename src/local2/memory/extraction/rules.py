@@ -12,7 +12,6 @@ from typing import NamedTuple
 from local2.language.clauses import (
     CORRECTED_VALUE,
     GREETING,
-    WHEN_FIRST,
     Salience,
     clauses_of,
     is_denied,
@@ -21,6 +20,7 @@ from local2.language.clauses import (
     join_short,
     sentences_of,
     stands_alone,
+    with_time_last,
     without_lead_in,
 )
 from local2.language.forms import NAME, PEOPLE, PROJECTS, Form, form, opening_of, topic_of
@@ -127,7 +127,7 @@ def _value_kind(value: str) -> tuple[bool, bool]:
 def _statements(sentence: str) -> Iterator[_Stated]:
     """Yield what each clause of a sentence states, by the first form that matches."""
     has_greeting = GREETING.match(sentence) is not None
-    for part in clauses_of(_with_time_last(without_lead_in(sentence))):
+    for part in clauses_of(with_time_last(without_lead_in(sentence))):
         clause = without_lead_in(part)
         if is_lasting(clause) and stands_alone(clause):
             forms = _FORMS[opening_of(clause), is_denied(clause)]
@@ -143,15 +143,6 @@ def _match(form_: Form, clause: str) -> _Stated | None:
         return None
     value_at = found.start("v") if "v" in form_.pattern.groupindex else 0
     return _Stated(form_, clause, topic_of(form_, found), value_at)
-
-
-def _with_time_last(sentence: str) -> str:
-    """Return the sentence with its time at the end: "I … last week" for "Last week I …"."""
-    found = WHEN_FIRST.fullmatch(sentence.rstrip(" .!"))
-    if found is None:
-        return sentence
-    time = found["time"]
-    return f"{found['rest']} {time[:1].lower() if time[1:2].islower() else time[:1]}{time[1:]}"
 
 
 def _item(stated: _Stated, message: Utterance) -> Item:

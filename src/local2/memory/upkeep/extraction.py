@@ -7,16 +7,21 @@ changes nothing.
 A new fact is compared with known ones: it is the same, a later value, an addition or a
 contradiction. It retires a known fact only if it is of the same user, newer and at least as strong;
 documents and tools retire nothing that a user stated. In doubt, both facts stay.
+
+A user also ends or denies what they stated ("I no longer work at Acme"): that retires the fact, and
+nothing replaces it.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Literal
 
 import msgspec
 import structlog
 
 from local2.keys import fold_topic
+from local2.language.endings import Ending, endings_of, ends
 from local2.language.statements import contains, forget_compared
 from local2.ledger.records import (
     EXTRACTED_FROM,
@@ -28,12 +33,13 @@ from local2.ledger.records import (
     TaskKind,
     place_of_topic,
     source_class_of,
+    sources_of,
 )
 from local2.ledger.sqlite.ledger import Ledger
-from local2.ledger.upkeep import ExtractedFact, FactRelation, MessageGroup
+from local2.ledger.upkeep import EndedFact, ExtractedFact, FactRelation, MessageGroup
 from local2.memory.backlog import Job
 from local2.memory.changes import Changes
-from local2.memory.extraction.items import Extractor, Item, Passage, Utterance
+from local2.memory.extraction.items import USER, Extractor, Item, Passage, Utterance
 from local2.memory.scopes import may_retire
 from local2.protocol.envelope import content_id
 from local2.protocol.memories import ACCUMULATING, OwnerScope
@@ -53,6 +59,26 @@ log = structlog.get_logger()
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     known: NewRecord
     verdict: Verdict
+
+
+class Denial(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user says to be over or never to have been so, and what is searched for it.
+
+    `probe` is not stored: it looks like the facts that the denial may end.
+    """
+
+    ending: Ending
+    message: Record
+    probe: NewRecord
+
+    def ends(self, fact: NewRecord) -> bool:
+        """Return whether it ends a known fact: one that the same user stated, and not later."""
+        return (
+            source_class_of(fact) == "stated"
+            and may_retire(self.probe, fact)
+            and fact.event_time <= self.probe.event_time
+            and ends(self.ending, fact.content, fact.topic, _utterance(self.message).speaker)
+        )
 
 
 def compare(new: NewRecord, known: Sequence[NewRecord]) -> list[Comparison]:
@@ -115,13 +141,23 @@ class Extraction(Job):
             await asyncio.sleep(GATHERING)
         groups = await self._ledger.extraction.messages(tasks)
         records = [record for group in groups for record in await self._extract(group)]
-        facts = await self._compare(records)
+        denials = _denials_in(groups, {task.id for task in tasks})
+        rows = {message.id: message.row for group in groups for message in group.messages}
+        found = await self._compare(records, denials, rows)
         sources = [task.id for task in tasks]
-        written = await self._ledger.extraction.store(facts, tasks, sources=sources)
-        new = sum(fact.was_new for fact in written)
-        if new:
-            log.info("facts_extracted", messages=len(sources), found=len(facts), new=new)
-        self._changes.written(written, [fact.record for fact in facts])
+        stored = await self._ledger.extraction.store(found, tasks, sources=sources)
+        facts = [change.record for change in found if isinstance(change, ExtractedFact)]
+        new = sum(fact.was_new for fact in stored.written)
+        if new or stored.ended:
+            log.info(
+                "facts_extracted",
+                messages=len(sources),
+                found=len(facts),
+                new=new,
+                ended=len(stored.ended),
+            )
+        self._changes.written(stored.written, facts)
+        self._changes.ended(stored.ended)
 
     async def _extract(self, group: MessageGroup) -> list[NewRecord]:
         passage = Passage(
@@ -135,27 +171,98 @@ class Extraction(Job):
             for record in _records(item, [messages[source] for source in item.sources])
         ]
 
-    async def _compare(self, records: Sequence[NewRecord]) -> list[ExtractedFact]:
-        """Compare each fact with known ones and with those extracted before it."""
-        if not records:
+    async def _compare(
+        self,
+        records: Sequence[NewRecord],
+        denials: Sequence[Denial],
+        rows: Mapping[str, int],
+    ) -> list[ExtractedFact | EndedFact]:
+        """Compare each fact with known ones and with those before it, and end what was denied.
+
+        `rows`: the rows of the messages by their ids.
+        """
+        compared: Sequence[NewRecord | Denial] = records
+        if denials:  # in order of time, a message's denials before its facts
+            compared = sorted([*denials, *records], key=lambda each: _said_at(each, rows))
+        if not compared:
             return []
-        found: list[ExtractedFact] = []
-        for record, known in zip(
-            records, await self._ledger.extraction.similar(records), strict=True
+        wanted = [each.probe if isinstance(each, Denial) else each for each in compared]
+        found: list[ExtractedFact | EndedFact] = []
+        gone: set[str] = set()
+        """Ids of facts that were replaced or ended by what was compared before."""
+        for each, record, known in zip(
+            compared, wanted, await self._ledger.extraction.similar(wanted), strict=True
         ):
-            replaced = {id_ for fact in found for id_ in fact.replaces}
-            remaining = [fact for fact in known if fact.id not in replaced]
+            remaining = [fact for fact in known if fact.id not in gone]
             place = (record.scope, record.owner)
             earlier = [  # of this batch, and stored in the same place
-                fact.record
-                for fact in found
-                if fact.same_as is None
-                and fact.outdated_by is None
-                and (fact.record.scope, fact.record.owner) == place
+                change.record
+                for change in found
+                if isinstance(change, ExtractedFact)
+                and change.same_as is None
+                and change.outdated_by is None
+                and change.record.id not in gone
+                and (change.record.scope, change.record.owner) == place
             ]
-            found.append(_extracted_fact(record, compare(record, [*remaining, *earlier])))
+            candidates = [*remaining, *earlier]
+            if isinstance(each, Denial):
+                replaced = {  # by what the message states instead
+                    fold_topic(own.topic)
+                    for own in records
+                    if own.topic and each.message.id in sources_of(own)
+                }
+                ended = [
+                    EndedFact(fact=fact, message=each.message)
+                    for fact in candidates
+                    if each.ends(fact)
+                    and (fact.topic is None or fold_topic(fact.topic) not in replaced)
+                ]
+                gone |= {change.fact.id for change in ended}
+                found += ended
+            else:
+                fact = _extracted_fact(each, compare(each, candidates))
+                gone |= set(fact.replaces)
+                found.append(fact)
         forget_compared()  # erased content must not stay in memory
         return found
+
+
+def _said_at(each: NewRecord | Denial, rows: Mapping[str, int]) -> tuple[datetime, int, bool]:
+    """Return when it was said, in which message, and whether it is a fact: these come last."""
+    if isinstance(each, Denial):
+        return each.message.newness, each.message.row, False
+    return each.event_time, rows[sources_of(each)[-1]], True
+
+
+def _denials_in(groups: Sequence[MessageGroup], ids: Collection[str]) -> list[Denial]:
+    """Return what users end or deny in those of the messages that are to be read."""
+    return [
+        denial
+        for group in groups
+        for message in group.messages
+        if message.id in ids and message.role == USER
+        for ending in endings_of(message.content)
+        for denial in _denials(ending, message)
+    ]
+
+
+def _denials(ending: Ending, message: Record) -> Iterator[Denial]:
+    """Yield a denial for each key of the facts that it may end, and one for facts without a key."""
+    for topic in (*ending.topics, None):
+        if topic is None and not ending.searched:
+            continue
+        probe = NewRecord(
+            id=content_id("denial", message.id, topic, ending.searched),
+            kind="fact",
+            content=ending.searched,
+            event_time=message.newness,
+            scope="user",
+            owner=message.owner,
+            topic=topic,
+            source_class="stated",
+            stated_by=message.owner,
+        )
+        yield Denial(ending=ending, message=message, probe=probe)
 
 
 def _utterance(message: Record) -> Utterance:
