@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from local2.ledger.records import NewRecord, TaskKind, Written, sources_of
+from local2.ledger.records import NewRecord, Record, TaskKind, Written, sources_of
 from local2.ledger.upkeep import AuditRow, Change
 from local2.memory.backlog import Backlog
 from local2.protocol import subjects
@@ -76,6 +76,25 @@ class Changes:
                     why=change.action,
                 )
                 for change in changes
+            ],
+        )
+
+    def withdrawn(self, facts: Sequence[Record]) -> None:
+        """Announce facts that their user had retired."""
+        if not facts:
+            return
+        self._backlog.wake("unindex")
+        self._announce_each(
+            subjects.MEMORY_RETIRED,
+            [
+                MemoryChange(
+                    id=fact.id,
+                    kind=fact.kind,
+                    topic=fact.topic,
+                    memory_type=fact.memory_type,
+                    why="withdrawn",
+                )
+                for fact in facts
             ],
         )
 
