@@ -161,7 +161,7 @@ class Memory:
         memory_type: MemoryType = "fact",
         durability: Durability = "standard",
         importance: float = 0.5,
-        replaces: Sequence[str] = (),
+        replaces: Sequence[str] | None = None,
     ) -> RememberedFact:
         """Remember a fact until a newer one contradicts it.
 
@@ -186,7 +186,7 @@ class Memory:
                 memory_type=memory_type,
                 durability=durability,
                 importance=importance,
-                replaces=list(replaces) or None,
+                replaces=list(replaces) if replaces is not None else None,
             ),
         )
 
