@@ -74,6 +74,11 @@ async def records__at(ledger: Ledger, _: str) -> object:
 
 
 @operation
+async def records__by_id(ledger: Ledger, _: str) -> object:
+    return await ledger.records.by_id(["e1", "m1", "unknown"])
+
+
+@operation
 async def facts__store(ledger: Ledger, marker: str) -> object:
     return [
         await ledger.facts.store(
@@ -137,6 +142,18 @@ async def facts__judge(ledger: Ledger, marker: str) -> object:
     await ledger.facts.store(fact(f"{marker} drinks coffee.", 10, id="f10", tasks=("judge",)))
     newer, older, other = await by_id(ledger, "f10", "f9", "f2")
     return await ledger.facts.judge(newer, replaces=[older], supports=[other], agent="judge")
+
+
+@operation
+async def facts__withdraw(ledger: Ledger, marker: str) -> object:
+    await ledger.facts.store(fact(f"{marker} drinks milk.", 11, id="f11"))
+    facts = await by_id(ledger, "f11")
+    return await ledger.facts.withdraw(facts, f"A mistake of {marker}.", ACTOR, LATER)
+
+
+@operation
+async def facts__withdrawals(ledger: Ledger, _: str) -> object:
+    return await ledger.facts.withdrawals(["f11", "f9"])
 
 
 @operation
@@ -386,6 +403,11 @@ async def backlog__finish(ledger: Ledger, _: str) -> object:
 @operation
 async def extraction__messages(ledger: Ledger, _: str) -> object:
     return await ledger.extraction.messages(await tasks(ledger, extract=9))
+
+
+@operation
+async def extraction__related(ledger: Ledger, _: str) -> object:
+    return await ledger.extraction.related(["f1", "f2", "unknown"])
 
 
 @operation

@@ -68,7 +68,7 @@ async def test_the_default_profile_offers_few_tools_and_none_that_erases(
     async with client_of(settings) as client:
         tools = (await client.list_tools()).tools
 
-    assert len(tools) <= 12
+    assert len(tools) <= 13
     assert all(len(tool.description or "") > 80 for tool in tools)
     assert not [tool for tool in tools if tool.annotations and tool.annotations.destructive_hint]
 

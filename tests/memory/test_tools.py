@@ -68,7 +68,14 @@ async def test_saving_returns_the_replaced_record_to_programs(memory: Memory) ->
         (await call(memory, "save_topic", {**args, "content": "Rick"})).data
     )
 
-    assert first == {"id": first["id"], "topic": "user.name", "was_new": True, "superseded": None}
+    assert first == {
+        "id": first["id"],
+        "topic": "user.name",
+        "was_new": True,
+        "superseded": None,
+        "related": [],
+        "related_in_time": True,
+    }
     assert again == {**first, "was_new": False}
     assert (other["was_new"], other["superseded"]) == (True, first["id"])
 

@@ -28,6 +28,7 @@ from local2.protocol.memory_tools import (
     NOTE,
     RECALL,
     REMEMBER_FACT,
+    RETIRE_FACT,
     SAVE_MEMORY,
     SEARCH_MEMORY,
     TOP_MEMORIES,
@@ -43,6 +44,7 @@ from local2.protocol.memory_tools import (
     Receipt,
     RememberedFact,
     RememberFact,
+    RetireFact,
     SavedMemory,
     SaveMemory,
     SearchMemory,
@@ -159,8 +161,11 @@ class Memory:
         memory_type: MemoryType = "fact",
         durability: Durability = "standard",
         importance: float = 0.5,
+        replaces: Sequence[str] | None = None,
     ) -> RememberedFact:
         """Remember a fact until a newer one contradicts it.
+
+        The answer has up to three standing facts about the same thing as `related`.
 
         Args:
             content: The fact, in a sentence that makes sense by itself.
@@ -170,6 +175,7 @@ class Memory:
             memory_type: The kind of fact.
             durability: `core` never fades, `standard` fades slowly, `ephemeral` soon.
             importance: How much it matters, 0 to 1.
+            replaces: The ids of facts that no longer hold because of this one.
         """
         return await self._calls.ask(
             REMEMBER_FACT,
@@ -180,8 +186,17 @@ class Memory:
                 memory_type=memory_type,
                 durability=durability,
                 importance=importance,
+                replaces=list(replaces) if replaces is not None else None,
             ),
         )
+
+    async def retire(self, ids: Sequence[str], reason: str) -> list[str]:
+        """Retire facts that no longer hold; return the ids of those that still stood.
+
+        They stay in the history with the reason. Only facts that the user stated can be retired.
+        """
+        answer = await self._calls.ask(RETIRE_FACT, RetireFact(ids=list(ids), reason=reason))
+        return answer.retired
 
     async def recall(  # noqa: PLR0913 - the parts of a search
         self,

@@ -70,6 +70,13 @@ class FactRelation(msgspec.Struct, frozen=True, kw_only=True):
     target: str
 
 
+class RelatedFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored fact, and other active facts of its owner that share its words, best first."""
+
+    fact: Record
+    related: Sequence[Record]
+
+
 class ExtractedFact(msgspec.Struct, frozen=True, kw_only=True):
     """A fact found in messages, and how it relates to known facts.
 

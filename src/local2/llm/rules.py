@@ -236,7 +236,8 @@ def _report(outcomes: Sequence[tuple[str, dict[str, Any], str]]) -> str:
         if result.startswith("Error"):
             lines.append(f"{tool} failed: {result}")
         elif tool == "save_topic":
-            topic = result.removeprefix("Memory saved:").strip()
+            first_line, _, _ = result.partition("\n")
+            topic = first_line.removeprefix("Memory saved:").strip()
             lines.append(f"Saved: {_one_line(arguments['content'])} ({topic}).")
         elif tool == "save_memory":
             lines.append(f"Saved: {_one_line(arguments['content'])}")

@@ -100,7 +100,9 @@ async def _remember(_: Ask, what: str) -> str:
         f"Remember this for later sessions: {what}\n\n"
         "Store it with save_topic if it has a key (user.*, project.* or constraint.*), else with "
         "remember_fact, in a sentence that makes sense by itself. If it changes something that is "
-        "remembered already, store it under the same key. Then say in one sentence what you stored."
+        "remembered already, store it under the same key. If the answer names facts that no longer "
+        "hold, settle them: remember_fact with replaces=[their ids], or retire_fact. Then say in "
+        "one sentence what you stored."
     )
 
 

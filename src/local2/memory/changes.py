@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from local2.ledger.records import NewRecord, TaskKind, Written, sources_of
+from local2.ledger.records import NewRecord, Record, TaskKind, Written, sources_of
 from local2.ledger.upkeep import AuditRow, Change
 from local2.memory.backlog import Backlog
 from local2.protocol import subjects
-from local2.protocol.memories import Kind
+from local2.protocol.memories import Kind, RetirementReason
 from local2.protocol.payloads import MemoryChange
 
 MANY = 8
@@ -79,18 +79,16 @@ class Changes:
             ],
         )
 
-    def ended(self, facts: Sequence[NewRecord]) -> None:
-        """Announce facts that their user ended or denied."""
+    def facts_retired(
+        self, facts: Sequence[NewRecord] | Sequence[Record], why: RetirementReason
+    ) -> None:
+        """Announce facts that nothing replaces: their user ended, denied or withdrew them."""
         if not facts:
             return
         self._backlog.wake("unindex")
         changes = [
             MemoryChange(
-                id=fact.id,
-                kind="fact",
-                topic=fact.topic,
-                memory_type=fact.memory_type,
-                why="contradicted",
+                id=fact.id, kind="fact", topic=fact.topic, memory_type=fact.memory_type, why=why
             )
             for fact in facts
         ]

@@ -26,7 +26,7 @@ from local2.ledger.records import (
     principal_of,
 )
 from local2.ledger.sqlite.ledger import Ledger
-from local2.ledger.upkeep import RelatedRecord, Relation
+from local2.ledger.upkeep import Actor, RelatedRecord, Relation
 from local2.memory.changes import Changes
 from local2.memory.scopes import (
     check_may_write,
@@ -38,6 +38,13 @@ from local2.memory.scopes import (
 )
 from local2.protocol.envelope import Caller, Clock, new_id
 from local2.protocol.memories import OwnerScope, RelationType, Triplet
+from local2.protocol.memory_tools import MAX_RELATED
+
+RELATED_SECONDS = 0.05
+"""Maximum seconds that a write's answer waits for related facts: usually one to three thousandths,
+but other reads may come first."""
+MAX_COMPARED = 10
+"""Maximum number of facts of one write for which related facts are looked for."""
 
 
 class Facts:
@@ -94,15 +101,17 @@ class Facts:
         scope, owner = place_of_topic(checked_topic(topic), self._caller.user)
         return await self._write(self._record(content, scope, owner, topic=topic))
 
-    async def store(self, fact: Fact) -> Written:
+    async def store(self, fact: Fact, *, replaces: Sequence[str] = ()) -> Written:
         """Store a fact.
 
-        It replaces a fact of the same topic at once. If a judge is configured, contradictions to
-        other facts are looked for after this returns.
+        It replaces a fact of the same topic at once, and in the same transaction the facts with the
+        ids `replaces`, all or none. If a judge is configured, contradictions to other facts are
+        looked for after this returns.
 
         Raises:
             InvalidArgumentsError: The caller lacks the identity that the scope needs, the topic is
-                invalid or belongs to another scope, or the content is blank.
+                invalid or belongs to another scope, the content is blank, or the fact may not
+                replace one of `replaces`.
         """
         is_users = fact.topic is not None and is_user_topic(checked_topic(fact.topic))
         if is_users and fact.scope != "user":
@@ -121,10 +130,83 @@ class Facts:
             importance=fact.importance,
             tasks=self._changes.tasks_of_facts,
         )
-        written = await self._write(record)
+        older = await self._replaceable(replaces, "replaces", lambda _: record)
+        written = await self._write(record, replaces=older)
         if written.was_new or not await self._changed_since(record, written.id):
             return written
-        return await self._write(record, again=True)
+        return await self._write(record, again=True, replaces=older)
+
+    async def retire(self, ids: Sequence[str], reason: str) -> list[str]:
+        """Retire facts, all or none; return the ids of those that were still active.
+
+        They stay in the history, with the reason.
+
+        Raises:
+            InvalidArgumentsError: The reason is blank, or one of the ids is not that of a fact that
+                the caller may replace.
+            ForbiddenError: The caller's role may not write to the scope of one of the facts.
+        """
+        checked_text(reason, "reason")
+
+        def statement(fact: Record) -> NewRecord:
+            return self._record(reason, fact.scope, fact.owner)
+
+        facts = await self._replaceable(ids, "ids", statement)
+        actor = Actor(agent=self._caller.agent, user=self._caller.user or TENANT_OWNED)
+        retired = await self._ledger.facts.withdraw(facts, reason, actor, self._clock())
+        self._changes.facts_retired(retired, "withdrawn")
+        return [fact.id for fact in retired]
+
+    async def reasons(self, records: Sequence[Record]) -> dict[str, str]:
+        """Return what was said to `retire`, by the ids of the records that it retired."""
+        ids = [record.id for record in records if record.retired_why == "withdrawn"]
+        return await self._ledger.facts.withdrawals(ids) if ids else {}
+
+    async def related(self, ids: Sequence[str]) -> list[Record] | None:
+        """Return a few standing facts about the same things as facts that were just stored.
+
+        They share words or a key with one of them, and the caller may replace them. Nearness of
+        meaning is not used: the new facts have no vectors yet, and to embed them would take longer
+        than to store them. None if there was no time to look.
+        """
+        ids = ids[:MAX_COMPARED]
+        try:
+            async with asyncio.timeout(RELATED_SECONDS):
+                found = await self._ledger.extraction.related(ids)
+        except TimeoutError:
+            return None
+        standing = {
+            older.id: older
+            for each in found
+            for older in each.related
+            if older.id not in ids and may_retire(each.fact, older)
+        }
+        return list(standing.values())[:MAX_RELATED]
+
+    async def _replaceable(
+        self, ids: Sequence[str], argument: str, statement: Callable[[Record], NewRecord]
+    ) -> list[Record]:
+        """Return the facts with these ids, if the caller's statement may retire each of them."""
+        if not ids:
+            return []
+        known = await self._ledger.records.by_id(ids)
+        facts = []
+        for number, id_ in enumerate(ids):
+            fact = known.get(id_)
+            if fact is None or fact.kind != "fact" or not may_see(fact, self._caller):
+                raise InvalidArgumentsError(
+                    f"{argument}[{number}]: there is no fact with this id that you may see.",
+                    remedy="Take the id from `related`, or from the result of a search.",
+                )
+            check_may_write(fact.scope, self._caller)
+            if not may_retire(statement(fact), fact):
+                raise InvalidArgumentsError(
+                    f"{argument}[{number}]: this fact was stated by another user, or by a stronger "
+                    "source, so it stays.",
+                    remedy="Leave it out, and tell the user that both stand.",
+                )
+            facts.append(fact)
+        return facts
 
     async def _changed_since(self, record: NewRecord, known: str) -> bool:
         """Return whether a later fact than the known one states another value of the same thing."""
@@ -195,12 +277,20 @@ class Facts:
             **{**defaults, **columns},
         )
 
-    async def _write(self, record: NewRecord, *, again: bool = False) -> Written:
+    async def _write(
+        self, record: NewRecord, *, again: bool = False, replaces: Sequence[Record] = ()
+    ) -> Written:
         written = await self._ledger.facts.store(
-            record, again=again, and_unnamed=self._caller.has_unnamed and record.scope == "user"
+            record,
+            again=again,
+            and_unnamed=self._caller.has_unnamed and record.scope == "user",
+            replaces=replaces,
         )
-        stored = msgspec.structs.replace(record, topic=written.topic)
+        stored = msgspec.structs.replace(record, id=written.id, topic=written.topic)
         self._changes.written([written], [stored])
+        if not written.was_new:
+            for replaced in written.replaced:
+                self._changes.replaced(replaced, stored)
         return written
 
 

@@ -47,8 +47,9 @@ MemoryType = Literal[
 Durability = Literal["core", "standard", "ephemeral"]
 """How fast importance fades: `core` never, `standard` slowly, `ephemeral` soon."""
 RetirementReason = Literal[
-    "superseded", "contradicted", "merged", "archived", "anonymised", "erased"
+    "superseded", "contradicted", "merged", "archived", "withdrawn", "anonymised", "erased"
 ]
+"""Why a record no longer stands; `withdrawn`: its user had it retired, and nothing replaces it."""
 RelationType = Literal[
     "contradicts", "supports", "supersedes", "caused_by", "depends_on", "part_of", "implements"
 ]

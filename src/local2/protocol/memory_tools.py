@@ -126,6 +126,37 @@ Offset = Annotated[int, msgspec.Meta(ge=0, lt=2**53, description="The first char
 # Facts: with a key (topics), as a sentence, as triplets
 
 
+MAX_RELATED = 3
+"""Maximum number of standing facts that the answer to a write shows."""
+MAX_SETTLED = 20
+"""Maximum number of facts that one call replaces or retires."""
+MAX_REASON = 500
+
+
+class StandingFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact that still stands beside the one just stored, about the same thing."""
+
+    id: str
+    content: str
+    event_time: datetime
+
+
+class WithRelated(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a write's answer that shows up to three standing facts about the same thing.
+
+    They share words or a key, and the caller may replace them; whether the new fact does so, the
+    caller decides. `related_in_time` is False if there was no time to look for them.
+    """
+
+    related: list[StandingFact] = []
+    related_in_time: bool = True
+
+
+def related_ids(answer: WithRelated) -> list[str]:
+    """The ids of the standing facts that a write's answer shows."""
+    return [fact.id for fact in answer.related]
+
+
 class SaveTopic(Arguments, frozen=True):
     topic: TopicKey
     content: Annotated[
@@ -134,7 +165,7 @@ class SaveTopic(Arguments, frozen=True):
     ]
 
 
-class SavedTopic(msgspec.Struct, frozen=True, kw_only=True):
+class SavedTopic(WithRelated, frozen=True, kw_only=True):
     """A saved topic: its key as first written; `superseded` is the id of the replaced version."""
 
     id: str
@@ -152,11 +183,12 @@ SAVE_TOPIC = MemoryTool(
         "themselves, the project or a rule. Keys: user.* for preferences and personal facts, "
         "project.* for decisions, deadlines and the stack, constraint.* for what to avoid or "
         "enforce. Example: save_topic(topic='user.name', content='Richard'). A new value replaces "
-        "the old one."
+        "the old one. If the answer names other facts that no longer hold, call retire_fact."
     ),
     annotations=WRITES,
     args=SaveTopic,
     answer=SavedTopic,
+    shows=related_ids,
     role="writer",
     offered_over_mcp=True,
     operation="upsert_memory",
@@ -216,11 +248,18 @@ class RememberFact(Arguments, frozen=True):
     importance: Annotated[
         float, msgspec.Meta(ge=0, le=1, description="How much it matters, 0 to 1.")
     ] = 0.5
+    replaces: Annotated[
+        Annotated[list[Id], msgspec.Meta(min_length=1, max_length=MAX_SETTLED)] | None,
+        msgspec.Meta(description="The ids of facts that no longer hold because of this one."),
+    ] = None
 
 
-class RememberedFact(msgspec.Struct, frozen=True, kw_only=True):
+class RememberedFact(WithRelated, frozen=True, kw_only=True):
+    """A stored or known fact; `replaced`: the ids of the facts that it replaced."""
+
     id: str
     was_new: bool
+    replaced: list[str] = []
 
 
 REMEMBER_FACT = MemoryTool(
@@ -230,15 +269,58 @@ REMEMBER_FACT = MemoryTool(
         "Remember a fact across sessions, in a sentence that makes sense by itself, e.g. "
         "remember_fact(content='Prefers metric units and dark mode.', scope='user'). Scope user: "
         "about the user, in every session with any agent; agent: for this agent, with every user; "
-        "tenant: for everybody. A newer fact of the same topic replaces the older one; without a "
-        "topic, it does so if a model judges that the two contradict each other."
+        "tenant: for everybody. A newer fact of the same topic replaces the older one. The answer "
+        "names facts about the same thing that still stand: settle at once which of them no longer "
+        "hold, by the same call with replaces=['their ids'], or with retire_fact."
     ),
     annotations=WRITES,
     args=RememberFact,
     answer=RememberedFact,
+    shows=related_ids,
     role="writer",
     offered_over_mcp=True,
     operation="upsert_memory",
+)
+
+
+class RetireFact(Arguments, frozen=True):
+    ids: Annotated[
+        list[Id],
+        msgspec.Meta(
+            min_length=1, max_length=MAX_SETTLED, description="The ids, as an answer named them."
+        ),
+    ]
+    reason: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1,
+            max_length=MAX_REASON,
+            description="Why they no longer hold, in a sentence. It stays in their history.",
+        ),
+    ]
+
+
+class RetiredFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids of the facts that the call retired; those that were retired before are left out."""
+
+    retired: list[str]
+
+
+RETIRE_FACT = MemoryTool(
+    name="retire_fact",
+    title="Retire facts that no longer hold",
+    description=(
+        "Retire facts that no longer hold and that nothing replaces, by their ids, e.g. "
+        "retire_fact(ids=['…'], reason='The project has ended.'). They are not found any more, but "
+        "stay in the history with the reason. If a new fact replaces them, use remember_fact with "
+        "replaces instead. Only what the user stated can be retired."
+    ),
+    annotations=WRITES,
+    args=RetireFact,
+    answer=RetiredFacts,
+    role="writer",
+    offered_over_mcp=True,
+    operation="update_memory",
 )
 
 
@@ -266,8 +348,8 @@ class KnownFact(msgspec.Struct, frozen=True, kw_only=True):
     was_new: bool
 
 
-class AddedKnowledge(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts in the order of the request."""
+class AddedKnowledge(WithRelated, frozen=True, kw_only=True):
+    """The facts in the order of the request; `related` is looked for by the first ten of them."""
 
     facts: list[KnownFact]
     added: int
@@ -281,11 +363,13 @@ ADD_KNOWLEDGE = MemoryTool(
         "add_knowledge(facts=[{'subject': 'Ada', 'predicate': 'works for', 'object': "
         "'Northwind'}], scope='user'). Facts that name the same person or thing are linked, and "
         "recall follows the links. Use one name for each of them, or state another name once: "
-        "'Bob', 'is also known as', 'Robert Smith'. The scopes are those of remember_fact."
+        "'Bob', 'is also known as', 'Robert Smith'. The scopes are those of remember_fact. If the "
+        "answer names other facts that no longer hold, call retire_fact."
     ),
     annotations=WRITES,
     args=AddKnowledge,
     answer=AddedKnowledge,
+    shows=related_ids,
     role="writer",
     for_models=False,
     operation="upsert_memory",
@@ -554,6 +638,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a memory; `superseded_by` is the id of the version that replaced it.
 
     `retired_at` and `retired_why`: when and why it was retired; None for the current version.
+    `reason`: what was said to `retire_fact`.
     `sources`: the messages that it was extracted from.
     """
 
@@ -568,6 +653,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     retired_at: datetime | None = None
     retired_why: RetirementReason | None = None
     sources: list[str] = []
+    reason: str | None = None
 
     @property
     def ended(self) -> str | None:
@@ -853,8 +939,8 @@ INGEST = MemoryTool(
     description=(
         "Remember a whole conversation word for word, so that recall finds what was said and what "
         "tools answered. Sending it again changes nothing; a longer version adds what is new; "
-        "another text under a message's id is its newer version. For a single fact use "
-        "remember_fact or save_topic."
+        "another text under a message's id is its newer version. Facts are extracted later, so the "
+        "answer names none that stand. For a single fact use remember_fact or save_topic."
     ),
     annotations=WRITES,
     args=Ingest,
@@ -1268,6 +1354,7 @@ TOOLS: tuple[MemoryTool[Any, Any], ...] = (
     SAVE_TOPIC,
     RECALL_TOPIC,
     REMEMBER_FACT,
+    RETIRE_FACT,
     ADD_KNOWLEDGE,
     RECALL,
     SAVE_MEMORY,

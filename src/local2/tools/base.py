@@ -13,15 +13,16 @@ import msgspec
 
 from local2 import telemetry
 from local2.language.sentences import excerpt
-from local2.ledger.records import place_of_topic
-from local2.llm.framing import INSET, inset
+from local2.ledger.records import Record, place_of_topic
+from local2.llm.framing import INSET, inset, quoted_line
 from local2.memory.recall.items import RecallItem
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
+from local2.memory.views import view
 from local2.protocol.envelope import Caller, utc_now
 from local2.protocol.memories import OwnerScope
-from local2.protocol.memory_tools import Arguments, Hit, LaterStatement, MemoryTool
-from local2.protocol.payloads import ToolResult
+from local2.protocol.memory_tools import Arguments, Hit, LaterStatement, MemoryTool, StandingFact
+from local2.protocol.payloads import Json, ToolResult
 from local2.protocol.tool import Tool, ToolDeclaration, ToolOutput
 
 A = TypeVar("A", bound=Arguments)
@@ -129,6 +130,34 @@ def replacement_note(item: Hit | RecallItem, numbers: Mapping[str, int]) -> str:
         if id_ is not None:
             return f" ({word} by {numbers[id_]})" if id_ in numbers else f" ({word})"
     return ""
+
+
+RELATED_CHARACTERS = 200
+"""Maximum characters of a standing fact in a text for a model."""
+NO_TIME = "(There was no time to look for facts about the same thing.)"
+
+
+def related_fields(related: Sequence[Record] | None, caller: Caller) -> Json:
+    """Return the fields of `WithRelated`; None stands for no time to look."""
+    standing = [view(record, caller, StandingFact) for record in related or ()]
+    return {"related": shortened(standing, DATA_BYTES), "related_in_time": related is not None}
+
+
+def related_line(related: Sequence[Record] | None) -> str:
+    """Return a line for a model: which facts stand, and how to settle what no longer holds."""
+    if related is None:
+        return f"\n{NO_TIME}"
+    if not related:
+        return ""
+    standing = "; ".join(
+        f"[{record.id}] {record.event_time.date().isoformat()} "
+        f"{quoted_line(excerpt(record.content, RELATED_CHARACTERS))}"
+        for record in related
+    )
+    return (
+        f"\nAlso standing: {standing}. If one no longer holds, call remember_fact with the new "
+        "fact again and replaces=['its id'], or retire_fact(ids=['its id'], reason='…')."
+    )
 
 
 def numbered(memories: Sequence[Entry]) -> str:

@@ -1,36 +1,50 @@
 """Tools for facts: store them with a key or as a sentence, look them up, show their history."""
 
 from local2.ledger.records import Fact
-from local2.llm.framing import inset
+from local2.llm.framing import inset, quoted_line
 from local2.memory.service import MemoryService
 from local2.memory.views import view
 from local2.protocol.memories import NOTHING_FOUND
 from local2.protocol.memory_tools import (
+    MAX_REASON,
     MEMORY_HISTORY,
     RECALL_TOPIC,
     REMEMBER_FACT,
+    RETIRE_FACT,
     SAVE_TOPIC,
     MemoryHistory,
     RecalledTopic,
     RecallTopic,
     RememberedFact,
     RememberFact,
+    RetiredFacts,
+    RetireFact,
     SavedTopic,
     SaveTopic,
     Version,
     Versions,
 )
 from local2.protocol.tool import ToolOutput
-from local2.tools.base import DATA_BYTES, TEXT_BYTES, answers, default_scope, shortened
+from local2.tools.base import (
+    DATA_BYTES,
+    TEXT_BYTES,
+    answers,
+    default_scope,
+    related_fields,
+    related_line,
+    shortened,
+)
 
 
 @answers(SAVE_TOPIC)
 async def save_topic(memory: MemoryService, args: SaveTopic) -> ToolOutput:
     written = await memory.facts.store_topic(args.topic, args.content)
     topic = written.topic or args.topic
+    related = await memory.facts.related([written.id])
     return ToolOutput(
-        content=f"Memory saved: {topic}",
+        content=f"Memory saved: {topic}{related_line(related)}",
         data=SavedTopic(
+            **related_fields(related, memory.caller),
             id=written.id,
             topic=topic,
             was_new=written.was_new,
@@ -62,11 +76,30 @@ async def remember_fact(memory: MemoryService, args: RememberFact) -> ToolOutput
             memory_type=args.memory_type,
             durability=args.durability,
             importance=args.importance,
-        )
+        ),
+        replaces=args.replaces or (),
     )
+    related = await memory.facts.related([written.id])
+    done = "Fact remembered." if written.was_new else "Fact already known."
+    replaced = f" It replaced {len(written.replaced)}." if args.replaces else ""
     return ToolOutput(
-        content="Fact remembered." if written.was_new else "Fact already known.",
-        data=RememberedFact(id=written.id, was_new=written.was_new),
+        content=f"{done}{replaced}{related_line(related)}",
+        data=RememberedFact(
+            **related_fields(related, memory.caller),
+            id=written.id,
+            was_new=written.was_new,
+            replaced=list(written.replaced),
+        ),
+    )
+
+
+@answers(RETIRE_FACT)
+async def retire_fact(memory: MemoryService, args: RetireFact) -> ToolOutput:
+    retired = await memory.facts.retire(args.ids, args.reason)
+    before = len(set(args.ids)) - len(retired)
+    already = f", {before} already retired" if before else ""
+    return ToolOutput(
+        content=f"Facts retired: {len(retired)}{already}.", data=RetiredFacts(retired=retired)
     )
 
 
@@ -76,7 +109,11 @@ MAX_VERSIONS = 100
 @answers(MEMORY_HISTORY)
 async def memory_history(memory: MemoryService, args: MemoryHistory) -> ToolOutput:
     records = await memory.facts.history(args.topic_or_id)
-    versions = [view(record, memory.caller, Version) for record in records[:MAX_VERSIONS]]
+    reasons = await memory.facts.reasons(records[:MAX_VERSIONS])
+    versions = [
+        view(record, memory.caller, Version, reason=reasons.get(record.id))
+        for record in records[:MAX_VERSIONS]
+    ]
     lines = [
         f"{version.event_time.date()} {_state(version)}{inset(version.content)}"
         for version in shortened(versions, TEXT_BYTES)
@@ -94,4 +131,5 @@ def _state(version: Version) -> str:
     if version.ended is None:
         return ""
     since = f" {version.retired_at:%Y-%m-%d}" if version.retired_at else ""
-    return f"({version.ended}{since}) "
+    reason = f": {quoted_line(version.reason, MAX_REASON)}" if version.reason else ""
+    return f"({version.ended}{since}{reason}) "

@@ -21,7 +21,7 @@ from local2.protocol.memory_tools import (
     RelatedMemory,
 )
 from local2.protocol.tool import ToolOutput
-from local2.tools.base import answers, default_scope
+from local2.tools.base import answers, default_scope, related_fields, related_line
 
 
 @answers(ADD_KNOWLEDGE)
@@ -34,10 +34,14 @@ async def add_knowledge(memory: MemoryService, args: AddKnowledge) -> ToolOutput
         triplets, args.scope or default_scope(memory.caller)
     )
     added = sum(one.was_new for one in written)
+    related = await memory.facts.related([one.id for one in written])
     return ToolOutput(
-        content=f"Facts stored: {added} new, {len(written) - added} already known.",
+        content=f"Facts stored: {added} new, {len(written) - added} already known."
+        f"{related_line(related)}",
         data=AddedKnowledge(
-            facts=[KnownFact(id=one.id, was_new=one.was_new) for one in written], added=added
+            **related_fields(related, memory.caller),
+            facts=[KnownFact(id=one.id, was_new=one.was_new) for one in written],
+            added=added,
         ),
     )
 

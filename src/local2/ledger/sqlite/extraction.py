@@ -4,7 +4,10 @@ The source messages of a fact are recorded twice: as ids in its metadata, and as
 """
 
 import json
+import math
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from heapq import nlargest
 from itertools import groupby
 
 import msgspec
@@ -24,7 +27,13 @@ from local2.ledger.sqlite.record_rows import (
 from local2.ledger.sqlite.rows import Part, TenantRows, Transaction, as_json, reads, record_of
 from local2.ledger.sqlite.tombstones import was_erased
 from local2.ledger.sqlite.working_sets import place_word
-from local2.ledger.upkeep import EndedFact, Extracted, ExtractedFact, MessageGroup
+from local2.ledger.upkeep import (
+    EndedFact,
+    Extracted,
+    ExtractedFact,
+    MessageGroup,
+    RelatedFacts,
+)
 from local2.protocol.envelope import utc_now
 
 CONTEXT_BEFORE = 10
@@ -37,6 +46,12 @@ MAX_SIMILAR = 12
 """Maximum number of facts that a new one is compared with, those with most shared words first."""
 QUERY_WORDS = 16
 """Maximum number of words of a fact that are searched for to find similar facts."""
+COMMON = 50
+"""Number of facts with a word from which it does not count as rare."""
+MIN_SHARED = 0.3
+"""Minimum rarity of the words that a related fact shares, as a share of all words' rarity."""
+_WORDS = "{content topic pairs}"
+"""The columns of the full-text index that have a fact's words."""
 
 
 def merge_sources(tx: Transaction, older: str, newer: str, cause: Cause) -> None:
@@ -156,10 +171,38 @@ class Extractions(Part):
             return
         place = place_word(tx.tenant, Place(fact.scope, fact.owner, "fact"))
         any_word = " OR ".join(f'"{word}"' for word in words)
-        match = f"{{content topic pairs}}: ({any_word}) AND places: {place}"
+        match = f"{_WORDS}: ({any_word}) AND places: {place}"
         for row in tx.execute("facts_like", match=match, limit=MAX_SIMILAR):
             if active is None or row["id"] != active.id:
                 yield record_of(row)
+
+    @reads
+    def related(self, tx: Transaction, ids: Sequence[str]) -> list[RelatedFacts]:
+        """Return for each active fact its owner's other active facts that share its rare words."""
+        rows = (tx.execute("record_by_id", id=id_).fetchone() for id_ in ids)
+        facts = [record_of(row) for row in rows if row is not None]
+        return [self._related(tx, fact) for fact in facts if fact.superseded_by is None]
+
+    def _related(self, tx: Transaction, fact: Record) -> RelatedFacts:
+        place = place_word(tx.tenant, Place(fact.scope, fact.owner, "fact"))
+        number = tx.execute("count_facts", place=place).fetchone()["facts"]
+        # All keys begin with one of the same few words, which say nothing about the fact.
+        _, _, key = (fact.topic or "").partition(".")
+        total, shared = 0.0, defaultdict[int, float](float)
+        for word in informative_words(f"{key} {fact.content}")[:QUERY_WORDS]:
+            match = f'{_WORDS}: "{word}" AND places: {place}'
+            found = tx.execute("search_phrase", match=match, limit=COMMON).fetchall()
+            if not 0 < len(found) < COMMON:
+                continue
+            rarity = math.log((number + 1) / (len(found) + 0.5))
+            total += rarity
+            for (row,) in found:
+                shared[row] += rarity
+        shared.pop(fact.row, None)
+        near = [(score, row) for row, score in shared.items() if score >= MIN_SHARED * total]
+        best = [row for _, row in nlargest(MAX_SIMILAR, near)]
+        records = {row["row"]: record_of(row) for row in tx.execute("records", rows=as_json(best))}
+        return RelatedFacts(fact=fact, related=[records[row] for row in best])
 
     async def store(
         self,

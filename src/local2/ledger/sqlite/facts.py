@@ -5,13 +5,17 @@ turn.
 """
 
 from collections.abc import Collection
+from datetime import datetime
 from functools import partial
+
+import msgspec
 
 from local2.keys import fold_topic
 from local2.ledger.records import TENANT_OWNED, NewRecord, Record, Written
 from local2.ledger.sqlite.record_rows import Cause, relate, store_fact, supersede
-from local2.ledger.sqlite.rows import Part, TenantRows, Transaction, record_of
+from local2.ledger.sqlite.rows import Part, TenantRows, Transaction, as_json, record_of
 from local2.ledger.sqlite.working_sets import Budget
+from local2.ledger.upkeep import Actor
 from local2.protocol.envelope import utc_now
 from local2.protocol.memories import OwnerScope
 
@@ -46,19 +50,70 @@ class Facts(Part):
         return [record_of(row) for row in rows]
 
     async def store(
-        self, record: NewRecord, *, again: bool = False, and_unnamed: bool = False
+        self,
+        record: NewRecord,
+        *,
+        again: bool = False,
+        and_unnamed: bool = False,
+        replaces: Collection[Record] = (),
     ) -> Written:
         """Make `record` an active fact; if it has a topic, the only active fact of that topic.
 
         A fact with the same words is not written again; with `again`, it is replaced. With
-        `and_unnamed`, a user's fact also replaces that of the topic without a user.
+        `and_unnamed`, a user's fact also replaces that of the topic without a user. The stored or
+        known fact replaces those of `replaces` that are still active.
         """
         owners = {record.owner, TENANT_OWNED if and_unnamed else record.owner}
+
+        def carry_out(tx: Transaction) -> Written:
+            written = store_fact(tx, record, owners=owners, again=again)
+            if written.erased:
+                return written
+            cause = msgspec.structs.replace(
+                Cause.of(record), superseded_by=written.id, reason="the caller replaced it by id"
+            )
+            replaced = [
+                older.id
+                for older in replaces
+                if older.id != written.id and supersede(tx, older.id, cause)
+            ]
+            return msgspec.structs.replace(written, replaced=(*written.replaced, *replaced))
+
         try:
-            return await self._rows.write(store_fact, record, owners=owners, again=again)
+            return await self._rows.write(carry_out)
         finally:
             for owner in owners:
                 self._topics.forget_topic(record.scope, owner, record.topic)
+            for older in replaces:
+                self._topics.forget(older)
+
+    async def withdraw(
+        self, facts: Collection[Record], reason: str, actor: Actor, at: datetime
+    ) -> list[Record]:
+        """Retire facts that nothing replaces; return those that were still active."""
+        cause = Cause(
+            agent=actor.agent,
+            user=actor.user,
+            run=actor.run,
+            superseded_by="",
+            at=at,
+            why="withdrawn",
+            reason=reason,
+        )
+
+        def carry_out(tx: Transaction) -> list[Record]:
+            return [fact for fact in facts if supersede(tx, fact.id, cause)]
+
+        try:
+            return await self._rows.write(carry_out)
+        finally:
+            for fact in facts:
+                self._topics.forget(fact)
+
+    async def withdrawals(self, ids: Collection[str]) -> dict[str, str]:
+        """Return why facts were withdrawn, by their ids."""
+        rows = await self._rows.all("withdrawals", ids=as_json(list(ids)))
+        return {row["record_id"]: row["reason"] for row in rows}
 
     async def judge(
         self,

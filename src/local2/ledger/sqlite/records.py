@@ -31,6 +31,12 @@ class Records(Part):
         found = await self._rows.all("records", rows=as_json(rows))
         return [record_of(row) for row in found]
 
+    @reads
+    def by_id(self, tx: Transaction, ids: Sequence[str]) -> dict[str, Record]:
+        """Return the records with these ids, active or not, by id."""
+        rows = (tx.execute("record_by_id", id=id_).fetchone() for id_ in ids)
+        return {row["id"]: record_of(row) for row in rows if row is not None}
+
     async def chain(self, *record_ids: str) -> list[Record]:
         """Return all versions of these records, the newest first."""
         rows = await self._rows.all("chain", ids=as_json(record_ids))

@@ -157,7 +157,7 @@ class Extraction(Job):
                 ended=len(stored.ended),
             )
         self._changes.written(stored.written, facts)
-        self._changes.ended(stored.ended)
+        self._changes.facts_retired(stored.ended, "contradicted")
 
     async def _extract(self, group: MessageGroup) -> list[NewRecord]:
         passage = Passage(

@@ -9,6 +9,12 @@ WHERE tenant = :tenant AND record_id = :record AND row < :before ORDER BY row DE
 SELECT row FROM audit INDEXED BY audit_by_run
 WHERE tenant = :tenant AND run = :run AND row < :before ORDER BY row DESC LIMIT :limit;
 
+-- name: withdrawals
+SELECT record_id, reason FROM audit INDEXED BY audit_by_record
+WHERE tenant = :tenant AND record_id IN (SELECT value FROM json_each(:ids))
+  AND action = 'withdrawn' AND reason IS NOT NULL
+ORDER BY row;
+
 -- name: audit_entries
 SELECT audit.row, audit.action, audit.record_id, audit.event_time, audit.agent, audit.user,
        audit.reason, audit.run, audit.detail, record.kind, record.topic, record.memory_type,
