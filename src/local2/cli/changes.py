@@ -155,7 +155,17 @@ def audit(settings: Settings, output: Output, *, args: Audit, caller: Sender) ->
         return
     table = Table("When", "What", uncut("Memory"), "By", uncut("Why"), uncut("Run"))
     for entry in trail.entries:
-        table.add_row(*map(shown, _row(entry)))
+        by = {"self": "you", "other": "another user", None: ""}[entry.by]
+        who = " · ".join(filter(None, (entry.agent, by)))
+        about = entry.topic or entry.memory_type or entry.kind or ""
+        why = entry.reason or ""
+        if entry.superseded_by:
+            why += f"\n→ {entry.superseded_by}"
+        if isinstance(entry.before, float) and isinstance(entry.after, float):
+            why += f"\n{entry.before:.2f} → {entry.after:.2f}"
+        memory = "\n".join(filter(None, (entry.id, about)))
+        cells = shown_time(entry.at), entry.action, memory, who, why, entry.run or ""
+        table.add_row(*map(shown, cells))
     output.table(table)
     if trail.next is not None:
         output.text("There are older entries; use --limit to show more.")
@@ -177,19 +187,6 @@ async def _read_trail(
             before = trail.next
             if before is None or len(entries) >= args.limit:
                 return msgspec.structs.replace(trail, entries=entries)
-
-
-def _row(entry: AuditEntry) -> tuple[str, ...]:
-    by = {"self": "you", "other": "another user", None: ""}[entry.by]
-    who = " · ".join(filter(None, (entry.agent, by)))
-    about = entry.topic or entry.memory_type or entry.kind or ""
-    why = entry.reason or ""
-    if entry.superseded_by:
-        why += f"\n→ {entry.superseded_by}"
-    if isinstance(entry.before, float) and isinstance(entry.after, float):
-        why += f"\n{entry.before:.2f} → {entry.after:.2f}"
-    memory = "\n".join(filter(None, (entry.id, about)))
-    return shown_time(entry.at), entry.action, memory, who, why, entry.run or ""
 
 
 @command()
@@ -218,7 +215,12 @@ def forget(
         _show(output, preview)
         if args.dry_run:
             return
-        _confirm(output, preview)
+        if output.json:
+            raise InvalidArgumentsError(
+                "With --json, the command cannot ask for confirmation.", remedy="Add --yes."
+            )
+        if preview.erased and not click.confirm("Erase it for good?"):
+            raise click.exceptions.Exit(FAILED)
     with output.errors.status("Erasing, and checking that nothing is left …"):
         result = _forget(settings, args, caller)
     receipt = data_of(result, Receipt, output)
@@ -230,15 +232,6 @@ def forget(
 
 def _forget(settings: Settings, args: Forget, caller: Sender) -> ToolResult:
     return run_async(answer(settings, FORGET, args, caller, patience=ERASURE_TIMEOUT))
-
-
-def _confirm(output: Output, preview: Receipt) -> None:
-    if output.json:
-        raise InvalidArgumentsError(
-            "With --json, the command cannot ask for confirmation.", remedy="Add --yes."
-        )
-    if preview.erased and not click.confirm("Erase it for good?"):
-        raise click.exceptions.Exit(FAILED)
 
 
 def _show(output: Output, receipt: Receipt) -> None:

@@ -165,10 +165,7 @@ def _apply(  # noqa: PLR0913 - everything that both commands share
             chosen = [stored.sequence async for stored in all_letters(bus)] if every else numbers
             return [await apply_to(bus, number) for number in chosen]
 
-    _report(output, run_async(apply()))
-
-
-def _report(output: Output, outcomes: Sequence[LetterOutcome]) -> None:
+    outcomes = run_async(apply())
     output.data(outcomes)
     for outcome in outcomes:
         if outcome.error is None:

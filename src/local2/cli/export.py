@@ -22,7 +22,7 @@ from local2.client.access import connected
 from local2.client.maintenance import export_page
 from local2.errors import UnwritableError
 from local2.protocol.envelope import Sender, utc_now
-from local2.protocol.maintenance import ExportPage, ExportRequest
+from local2.protocol.maintenance import ExportRequest
 from local2.protocol.memories import OwnerScope
 from local2.protocol.portable import FORMAT, EndLine, HeaderLine, Line
 from local2.settings import Settings
@@ -97,11 +97,23 @@ async def _export(
     counts: Counter[str] = Counter()
     async with connected(settings, name=NAME, user=caller.user) as bus:
         page = await export_page(bus, ask, caller)
-        _write(target, _header(page, ask, caller))
+        header = HeaderLine(
+            format=FORMAT,
+            local2=__version__,
+            exported_at=utc_now(),
+            records=page.records or 0,
+            scope=ask.scope,
+            user=caller.user if ask.scope in {"session", "user"} else None,
+            session=caller.session_id if ask.scope == "session" else None,
+            agent=caller.agent if ask.scope == "agent" else None,
+        )
+        _write(target, header)
         with progress(output) as bar:
             task = bar.add_task("Exporting", total=page.records)
             while True:
-                _write_page(target, page)
+                target.writelines(bytes(line) + b"\n" for line in page.lines)
+                if page.piece:
+                    target.write(page.piece if page.cut else page.piece + b"\n")
                 counts.update(page.counts)
                 bar.update(task, completed=counts["record"])
                 if page.cursor is None:
@@ -111,25 +123,6 @@ async def _export(
     _write(target, EndLine(counts=dict(counts)))
     target.flush()
     return dict(counts)
-
-
-def _header(page: ExportPage, ask: ExportRequest, caller: Sender) -> HeaderLine:
-    return HeaderLine(
-        format=FORMAT,
-        local2=__version__,
-        exported_at=utc_now(),
-        records=page.records or 0,
-        scope=ask.scope,
-        user=caller.user if ask.scope in {"session", "user"} else None,
-        session=caller.session_id if ask.scope == "session" else None,
-        agent=caller.agent if ask.scope == "agent" else None,
-    )
-
-
-def _write_page(target: BinaryIO, page: ExportPage) -> None:
-    target.writelines(bytes(line) + b"\n" for line in page.lines)
-    if page.piece:
-        target.write(page.piece if page.cut else page.piece + b"\n")
 
 
 def _write(target: BinaryIO, line: Line) -> None:

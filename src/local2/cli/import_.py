@@ -8,7 +8,7 @@ file again completes an import that was interrupted.
 import sys
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,7 +24,7 @@ from local2.client.access import connected
 from local2.client.maintenance import import_lines
 from local2.errors import BadRequestError, InvalidArgumentsError, Local2Error
 from local2.protocol.envelope import Sender, new_id
-from local2.protocol.maintenance import Conflict, ImportReport, ImportRequest, RefusedLine
+from local2.protocol.maintenance import ImportReport, ImportRequest
 from local2.protocol.portable import (
     FORMAT,
     MAX_LINE_BYTES,
@@ -105,10 +105,22 @@ class LineChecker:
                 "export, and only the first."
             )
         if isinstance(line, HeaderLine):
-            self._begin(line)
+            if line.format > FORMAT:
+                raise BadRequestError(
+                    f"The file has format {line.format}, from local2 {line.local2}; this "
+                    f"local2 reads formats up to {FORMAT}.",
+                    remedy="Update local2.",
+                )
+            self.records = line.records
             return False
         if isinstance(line, EndLine):
-            self._end(line)
+            if line.counts != dict(self._counts):
+                expected, found = describe_counts(line.counts), describe_counts(dict(self._counts))
+                raise BadRequestError(
+                    f"Line {self.number} says that there are {expected}; the file has {found}.",
+                    remedy="Export it again.",
+                )
+            self._ended = True
             return False
         self._counts[str(line.__struct_config__.tag)] += 1
         return True
@@ -121,24 +133,6 @@ class LineChecker:
         """
         if not self._ended:
             raise BadRequestError(CUT_SHORT, remedy="Export it again.")
-
-    def _begin(self, header: HeaderLine) -> None:
-        if header.format > FORMAT:
-            raise BadRequestError(
-                f"The file has format {header.format}, from local2 {header.local2}; this local2 "
-                f"reads formats up to {FORMAT}.",
-                remedy="Update local2.",
-            )
-        self.records = header.records
-
-    def _end(self, end: EndLine) -> None:
-        if end.counts != dict(self._counts):
-            expected, found = describe_counts(end.counts), describe_counts(dict(self._counts))
-            raise BadRequestError(
-                f"Line {self.number} says that there are {expected}; the file has {found}.",
-                remedy="Export it again.",
-            )
-        self._ended = True
 
 
 @command("import")
@@ -162,8 +156,15 @@ def import_(
             error = f"{error} Nothing was imported."
         else:
             error = f"{imported.summary()} Then: {error} {again}".rstrip()
-    _show_conflicts(output, imported.report.conflicts)
-    _show_refused(output, imported.report.refused)
+    for conflict in imported.report.conflicts[:SHOWN_CONFLICTS]:
+        about = conflict.topic or conflict.document
+        output.text(f"{about}: {conflict.kept} is current, {conflict.history} is history.")
+    if (more := len(imported.report.conflicts) - SHOWN_CONFLICTS) > 0:
+        output.text(f"… and {more} more; --json lists them all.")
+    for refused in imported.report.refused[:SHOWN_REFUSED]:
+        output.text(f"Line {refused.line} was refused: {refused.problem}")
+    if (more := len(imported.report.refused) - SHOWN_REFUSED) > 0:
+        output.text(f"… and {more} more; --json lists them all.")
     outcome = Outcome(
         file=name_of(file), content=imported.summary(), data=imported.report, error=error
     )
@@ -254,18 +255,3 @@ def _pieces(line: bytes, number: int, *, dry_run: bool) -> Iterator[ImportReques
             cut=start + MESSAGE_LINE_BYTES < len(line),
             dry_run=dry_run,
         )
-
-
-def _show_conflicts(output: Output, conflicts: Sequence[Conflict]) -> None:
-    for conflict in conflicts[:SHOWN_CONFLICTS]:
-        about = conflict.topic or conflict.document
-        output.text(f"{about}: {conflict.kept} is current, {conflict.history} is history.")
-    if (more := len(conflicts) - SHOWN_CONFLICTS) > 0:
-        output.text(f"… and {more} more; --json lists them all.")
-
-
-def _show_refused(output: Output, refused: Sequence[RefusedLine]) -> None:
-    for one in refused[:SHOWN_REFUSED]:
-        output.text(f"Line {one.line} was refused: {one.problem}")
-    if (more := len(refused) - SHOWN_REFUSED) > 0:
-        output.text(f"… and {more} more; --json lists them all.")

@@ -69,7 +69,9 @@ class Output:
     def line(self, line: str, *, error: bool = False) -> None:
         """Print text for people that is `printable`, or `styled`; lines are not wrapped."""
         if not self.json:
-            click.echo(line, err=error, color=False if _is_plain() else None)
+            # No colours if the user wants none (https://no-color.org).
+            is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+            click.echo(line, err=error, color=False if is_plain else None)
 
     def table(self, table: "Table") -> None:
         """Print a table for people."""
@@ -116,11 +118,6 @@ def _wrapped(text: str) -> str:
         for line in text.split("\n")
     )
     return "\n".join(part for line in lines for part in line)
-
-
-def _is_plain() -> bool:
-    """Return whether the user wants no colours (https://no-color.org)."""
-    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
 def shown(text: str) -> str:

@@ -22,8 +22,6 @@ from local2.protocol.memory_tools import (
     RecalledItem,
     RecalledItems,
     RelatedMemories,
-    RelatedMemory,
-    Version,
     Versions,
 )
 from local2.settings import Settings
@@ -48,7 +46,13 @@ def _show(output: Output, recalled: RecalledItems) -> None:
     if recalled.answer is not None and recalled.items:
         _show_answer(output, recalled.answer, recalled.items)
     for number, item in enumerate(recalled.items, start=1):
-        show_entry(output, _item_head(number, item), item.content)
+        score = styled(f"{number}. {item.score:.2f}", bold=True)
+        parts = [score, shown_time(item.event_time), printable(item.source_kind)]
+        if label := item.topic or item.label:
+            parts.append(styled(label, fg="cyan"))
+        if item.session_id:
+            parts.append(styled(f"session {item.session_id}", dim=True))
+        show_entry(output, "  ".join(parts), item.content)
         if item.explanation is not None:
             output.line(f"{INDENT}{styled(_score_components(item.explanation), dim=True)}")
     if not recalled.items:
@@ -70,16 +74,6 @@ def _show_answer(output: Output, answered: Answer, items: Sequence[RecalledItem]
         output.line(styled(f"The answer is based on {', '.join(numbers)}.", dim=True))
 
 
-def _item_head(number: int, item: RecalledItem) -> str:
-    score = styled(f"{number}. {item.score:.2f}", bold=True)
-    parts = [score, shown_time(item.event_time), printable(item.source_kind)]
-    if label := item.topic or item.label:
-        parts.append(styled(label, fg="cyan"))
-    if item.session_id:
-        parts.append(styled(f"session {item.session_id}", dim=True))
-    return "  ".join(parts)
-
-
 def _score_components(explanation: Explanation) -> str:
     """Return the score components that are not zero, and the weight of the scope."""
     parts = [f"{name}={share:+.2f}" for name, share in explanation.shares.items() if share]
@@ -97,26 +91,22 @@ def history(settings: Settings, output: Output, *, args: MemoryHistory, caller: 
     if output.json:
         return
     for version in past.versions:
-        show_entry(output, _version_head(version), version.content)
+        ended = styled(version.ended, dim=True) if version.ended else None
+        parts = [
+            ended or styled("active  ", bold=True, fg="green"),
+            shown_time(version.event_time),
+            styled(version.topic or version.scope, fg="cyan"),
+            styled(version.id, dim=True),
+        ]
+        if version.agent:
+            parts.append(styled(f"by {version.agent}", dim=True))
+        if version.retired_at:
+            parts.append(styled(f"until {shown_time(version.retired_at)}", dim=True))
+        show_entry(output, "  ".join(parts), version.content)
     if not past.versions:
         output.text(NOTHING_FOUND)
     if older := past.total - len(past.versions):
         output.text(f"{older} older versions are left out.")
-
-
-def _version_head(version: Version) -> str:
-    ended = styled(version.ended, dim=True) if version.ended else None
-    parts = [
-        ended or styled("active  ", bold=True, fg="green"),
-        shown_time(version.event_time),
-        styled(version.topic or version.scope, fg="cyan"),
-        styled(version.id, dim=True),
-    ]
-    if version.agent:
-        parts.append(styled(f"by {version.agent}", dim=True))
-    if version.retired_at:
-        parts.append(styled(f"until {shown_time(version.retired_at)}", dim=True))
-    return "  ".join(parts)
 
 
 @command()
@@ -129,19 +119,15 @@ def relations(settings: Settings, output: Output, *, args: ListRelations, caller
     output.data(found)
     if output.json:
         return
-    for one in found.relations:
-        show_entry(output, _head(one), one.content)
+    for related in found.relations:
+        type_ = styled(related.type, bold=True)
+        parts = [
+            f"it {type_} this" if related.incoming else f"this {type_}",
+            shown_time(related.event_time),
+            styled(related.id, dim=True),
+        ]
+        if not related.active:
+            parts.append(styled("retired", dim=True))
+        show_entry(output, "  ".join(parts), related.content)
     if not found.relations:
         output.text(result.content)
-
-
-def _head(one: RelatedMemory) -> str:
-    type_ = styled(one.type, bold=True)
-    parts = [
-        f"it {type_} this" if one.incoming else f"this {type_}",
-        shown_time(one.event_time),
-        styled(one.id, dim=True),
-    ]
-    if not one.active:
-        parts.append(styled("retired", dim=True))
-    return "  ".join(parts)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from local2.backup.restoring import Restored, RestoreRequest
+from local2.backup.restoring import RestoreRequest
 from local2.backup.restoring import restore as restore_backup
 from local2.backup.sealing import Decrypter
 from local2.cli.commands import PATH, command
@@ -49,10 +49,6 @@ def restore(  # noqa: PLR0913 - one parameter an option
     with logging_to(request.data_dir / "logs" / "restore.log"):
         restored = run_async(restore_backup(request))
     output.data(restored)
-    _show(output, request, restored)
-
-
-def _show(output: Output, request: RestoreRequest, restored: Restored) -> None:
     what = f"Backup {restored.generation} of {restored.at:%Y-%m-%d %H:%M} UTC"
     done = "is complete" if request.dry_run else f"was restored to {request.data_dir}"
     output.text(f"{what} {done}: {restored.records} records.")

@@ -94,14 +94,16 @@ def results_table(results: Sequence[StoryResult]) -> Table:
         name = result.name
         for step in result.steps:
             # As Text, because rich reads brackets in a plain string as markup.
-            table.add_row(Text(name), Text(step.session), _step(step), _outcome(step), _time(step))
+            table.add_row(
+                Text(name),
+                Text(step.session),
+                Text("\n").join([Text(step.step), *_details(step)]),
+                Text(step.status, style=STYLES[step.status]),
+                Text("" if step.status == "skipped" else f"{step.seconds:.2f}"),
+            )
             name = ""
         table.add_section()
     return table
-
-
-def _step(step: StepResult) -> Text:
-    return Text("\n").join([Text(step.step), *_details(step)])
 
 
 def _details(step: StepResult) -> Iterator[Text]:
@@ -110,11 +112,3 @@ def _details(step: StepResult) -> Iterator[Text]:
     for problem in step.problems:
         yield Text(f"expected {problem.expected}", style="red")
         yield Text(f"got      {problem.came}", style="red")
-
-
-def _outcome(step: StepResult) -> Text:
-    return Text(step.status, style=STYLES[step.status])
-
-
-def _time(step: StepResult) -> Text:
-    return Text("" if step.status == "skipped" else f"{step.seconds:.2f}")

@@ -92,7 +92,13 @@ async def converse(
                 session_id = new_id()
                 output.console.print("[dim]A new session.[/]")
             elif line == "/tools":
-                _show_calls(output, calls)
+                for call in calls:
+                    arguments = ", ".join(f"{key}={value!r}" for key, value in call.args.items())
+                    mark = "" if call.ok else " [red](failed)[/]"
+                    called = f"{shown(call.name)}({shown(arguments)})"
+                    output.console.print(f"[dim]  ↳ {called}[/]{mark}")
+                if not calls:
+                    output.console.print("[dim]The last answer used no tools.[/]")
             elif line.startswith("/") and line[1:].isalpha():
                 output.console.print(f"[dim]{HELP}[/]")  # a mistyped command is not remembered
             elif line:
@@ -106,8 +112,12 @@ async def _turn(
     """Ask, and show the answer; return the calls of tools that it is based on."""
     console = output.console
     console.print("[bold green]local2>[/] ", end="")
+
+    def show(text: str) -> None:
+        console.print(printable(text), end="", markup=False)
+
     try:
-        turn = await queries.ask(line, caller=caller, on_delta=lambda text: _show(output, text))
+        turn = await queries.ask(line, caller=caller, on_delta=show)
     except Local2Error as error:
         console.print()
         output.error(error)
@@ -116,19 +126,6 @@ async def _turn(
     if turn.error is not None:
         output.errors.print(f"[bold red]Error:[/] {shown(turn.error.message)}")
     return turn.tool_calls
-
-
-def _show_calls(output: Output, calls: Sequence[ToolCallRecord]) -> None:
-    for call in calls:
-        arguments = ", ".join(f"{key}={value!r}" for key, value in call.args.items())
-        mark = "" if call.ok else " [red](failed)[/]"
-        output.console.print(f"[dim]  ↳ {shown(call.name)}({shown(arguments)})[/]{mark}")
-    if not calls:
-        output.console.print("[dim]The last answer used no tools.[/]")
-
-
-def _show(output: Output, text: str) -> None:
-    output.console.print(printable(text), end="", markup=False)
 
 
 @command("tools")

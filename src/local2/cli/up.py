@@ -81,7 +81,18 @@ async def _with_chat(settings: Settings) -> None:
             gc.freeze()
         _greet(output, settings, stack)
         try:
-            await _converse(settings, stack, output)
+            # Imported here because a service needs no line editor.
+            from local2.cli.talk import chatting, converse  # noqa: PLC0415
+
+            user = asking_user(settings.bus, None)
+            if not stack.bus.by_tenant:
+                await converse(stack.bus, output, user=user)
+            # With accounts, the chat is of the tenant that the settings name: the stack is none.
+            elif settings.bus.tenant is not None or settings.bus.credentials is not None:
+                await chatting(settings, user=user)
+            else:
+                output.console.print(CHAT_NEEDS_TENANT)
+                await asyncio.Event().wait()
         finally:
             output.console.print("[dim]Stopping …[/]")
 
@@ -93,36 +104,19 @@ def _announce_download(output: Output, settings: MemorySettings) -> None:
         output.console.print(f"[dim]{shown(f'{weights.name}: {weights.detail}')}[/]")
 
 
-async def _converse(settings: Settings, stack: Stack, output: Output) -> None:
-    """Chat; with accounts as the tenant that the settings name, as the stack itself is none."""
-    from local2.cli.talk import chatting, converse  # noqa: PLC0415 - a service needs no line editor
-
-    user = asking_user(settings.bus, None)
-    if not stack.bus.by_tenant:
-        await converse(stack.bus, output, user=user)
-    elif settings.bus.tenant is not None or settings.bus.credentials is not None:
-        await chatting(settings, user=user)
-    else:
-        output.console.print(CHAT_NEEDS_TENANT)
-        await asyncio.Event().wait()
-
-
 def _greet(output: Output, settings: Settings, stack: Stack) -> None:
     print_line = output.console.print
     print_line(f"[bold]local2[/] is running. Bus: [cyan]{escape(stack.bus.url)}[/]")
     if stack.model is not None:
         print_line(f"[dim]Model: {escape(stack.model.name)}.[/]")
-    print_line(f"[dim]{shown(f'Memory: {_whose(settings, stack)}{settings.memory.data_dir}.')}[/]")
+    user = None if stack.bus.by_tenant else asking_user(settings.bus, None)
+    whose = f"of {user}, in " if user else ""
+    print_line(f"[dim]{shown(f'Memory: {whose}{settings.memory.data_dir}.')}[/]")
     for home in other_homes(settings):
         print_line(f"[dim]{shown(f'There is another memory in {home}; --home uses it.')}[/]")
     for memory in exposed_memories(settings):
         print_line(f"[dim]{shown(f'{memory} is not used: others can enter it.')}[/]")
     print_line("[dim]In another terminal: `local2 tools`, `local2 doctor`.[/]")
-
-
-def _whose(settings: Settings, stack: Stack) -> str:
-    user = None if stack.bus.by_tenant else asking_user(settings.bus, None)
-    return f"of {user}, in " if user else ""
 
 
 async def _service(settings: Settings) -> None:

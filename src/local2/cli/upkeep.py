@@ -61,7 +61,11 @@ MEGABYTE = 1_000_000
 )
 def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool) -> None:
     if ready:
-        _show_readiness(settings, output)
+        answer = run_async(readiness(settings))
+        output.data(answer)
+        output.text("ready" if answer.ready else " ".join(answer.reasons))
+        if not answer.ready:
+            sys.exit(FAILED)
         return
     # Imported here because `doctor --ready` does not need it.
     from local2.examination import run_checks  # noqa: PLC0415
@@ -160,14 +164,6 @@ async def _show_progress(bus: Connection, output: Output, status: MemoryStatus) 
 def _progress(output: Output, doing: str) -> Progress:
     columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=output.errors, disable=not output.shows_progress)
-
-
-def _show_readiness(settings: Settings, output: Output) -> None:
-    answer = run_async(readiness(settings))
-    output.data(answer)
-    output.text("ready" if answer.ready else " ".join(answer.reasons))
-    if not answer.ready:
-        sys.exit(FAILED)
 
 
 @command()

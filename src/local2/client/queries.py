@@ -79,7 +79,13 @@ class QueryClient:
         self._answers[query_id] = answer
         self._listeners[query_id] = on_delta
         try:
-            await self._submit(_query(text, msgspec.structs.replace(caller, query_id=query_id)))
+            query = _query(text, msgspec.structs.replace(caller, query_id=query_id))
+            acknowledgement = await self._bus.request(
+                subjects.QUERY_RECEIVED, encode(query), timeout=ACCEPT_TIMEOUT
+            )
+            accepted = decode(acknowledgement.data, ToolResult).payload
+            if accepted.error is not None:
+                raise _refusal(accepted.error)
             async with asyncio.timeout(timeout):
                 return await answer
         except NoRespondersError as error:
@@ -89,32 +95,19 @@ class QueryClient:
         finally:
             del self._answers[query_id], self._listeners[query_id]
 
-    async def _submit(self, query: Envelope[Query]) -> None:
-        """Send the query, and return once the GeneratorAgent has accepted it."""
-        acknowledgement = await self._bus.request(
-            subjects.QUERY_RECEIVED, encode(query), timeout=ACCEPT_TIMEOUT
-        )
-        accepted = decode(acknowledgement.data, ToolResult).payload
-        if accepted.error is not None:
-            raise _refusal(accepted.error)
-
     async def _receive(self, message: BusMessage) -> None:
         try:
             if message.subject == subjects.RESPONSE_DELTA:
-                self._on_delta(decode(message.data, Delta).payload)
+                delta = decode(message.data, Delta).payload
+                if delta.query_id in self._listeners:
+                    self._listeners[delta.query_id](delta.text)
             elif message.subject == subjects.RESPONSE_GENERATION:
-                self._on_generation(read_generation(message.data).envelope.payload)
+                turn = read_generation(message.data).envelope.payload
+                answer = self._answers.get(turn.query_id or "")
+                if answer is not None and not answer.done():
+                    answer.set_result(turn)
         except RequestError as error:
             log.debug("response_not_understood", subject=message.subject, reason=str(error))
-
-    def _on_delta(self, delta: Delta) -> None:
-        if delta.query_id in self._listeners:
-            self._listeners[delta.query_id](delta.text)
-
-    def _on_generation(self, turn: Generation) -> None:
-        answer = self._answers.get(turn.query_id or "")
-        if answer is not None and not answer.done():
-            answer.set_result(turn)
 
 
 def _query(text: str, caller: Sender) -> Envelope[Query]:

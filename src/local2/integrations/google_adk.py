@@ -103,7 +103,7 @@ class LocalMemoryService(BaseMemoryService):
         async def remember(memory: Memory) -> None:
             for entry in memories:
                 further = {**(custom_metadata or {}), **entry.custom_metadata}
-                content = _text(entry.content)
+                content = "\n".join(part.text for part in entry.content.parts or [] if part.text)
                 await memory.call("remember_fact", content=content, scope="user", **further)
 
         await self._do_as(user_id, app_name, remember)
@@ -186,7 +186,3 @@ def _is_kept(part: types.Part) -> bool:
 def _part(part: types.Part) -> Json:
     fields = {"text", "function_call", "function_response"}
     return part.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)
-
-
-def _text(content: types.Content) -> str:
-    return "\n".join(part.text for part in content.parts or [] if part.text)

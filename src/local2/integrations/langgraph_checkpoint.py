@@ -98,7 +98,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
             index = WRITES_IDX_MAP.get(channel, number)
             write = Write(type=type_, channel=channel, task=task_id, path=task_path, number=index)
             put.append((write, data))
-        await self._thread(config).put_writes(_id_of(config), put)
+        await self._thread(config).put_writes(str(config["configurable"]["checkpoint_id"]), put)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that the config names, or else the thread's last one."""
@@ -269,10 +269,6 @@ class LocalSaver(BaseCheckpointSaver[int]):
 
     def _from_thread(self, work: Coroutine[Any, Any, T]) -> T:
         return wait_in(self._loop, work)
-
-
-def _id_of(config: RunnableConfig) -> str:
-    return str(config["configurable"]["checkpoint_id"])
 
 
 async def _next(found: AsyncIterator[CheckpointTuple]) -> CheckpointTuple:

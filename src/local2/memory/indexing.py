@@ -246,24 +246,23 @@ class Indexer(Job):
         self._batches_running += 1
         self._idle.clear()
         try:
-            await self._upsert(tasks)
+            worker = self._worker
+            if worker is None:
+                raise VectorError(REPLACED)
+            waiting = await self._records.waiting(tasks, embedder=worker.embedder)
+            for batch in batches(waiting, worker.dimensions):
+                begun = time.monotonic()
+                stored = await self._vectors.upsert(
+                    vector_items(batch), tenant=self._records.tenant
+                )
+                await self._records.store_vectors(batch, stored.vectors, stored.embedder)
+                self._batch_records = next_batch_size(len(batch), time.monotonic() - begun)
         finally:
             self._batches_running -= 1
             if not self._batches_running:
                 self._idle.set()
         if self._records.next is not None:
             self._backlog.wake("embed")
-
-    async def _upsert(self, tasks: Sequence[Task]) -> None:
-        worker = self._worker
-        if worker is None:
-            raise VectorError(REPLACED)
-        waiting = await self._records.waiting(tasks, embedder=worker.embedder)
-        for batch in batches(waiting, worker.dimensions):
-            begun = time.monotonic()
-            stored = await self._vectors.upsert(vector_items(batch), tenant=self._records.tenant)
-            await self._records.store_vectors(batch, stored.vectors, stored.embedder)
-            self._batch_records = next_batch_size(len(batch), time.monotonic() - begun)
 
     async def _rebuild_damaged(self) -> None:
         """Empty a damaged index, once the pause after the last rebuild is over."""

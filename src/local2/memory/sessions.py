@@ -217,7 +217,10 @@ def _with_calls(
     before: Sequence[SessionMessage], results: Sequence[StoredMessage]
 ) -> Iterator[SessionMessage]:
     """Yield the message before the results with their calls added, or a new one with the calls."""
-    calls = [_call(result) for result in results]
+    calls = [
+        _shortened(_call_id(result), result.label or "tool", result.metadata.get("args", {}))
+        for result in results
+    ]
     if before and before[0].role == "assistant":
         answered = {call.id for call in calls}
         waiting = [call for call in before[0].tool_calls if call.id not in answered]
@@ -249,10 +252,6 @@ def _message(stored: StoredMessage) -> SessionMessage:
     )
 
 
-def _call(result: StoredMessage) -> SessionCall:
-    return _shortened(_call_id(result), result.label or "tool", result.metadata.get("args", {}))
-
-
 def _shortened(id: str | None, name: str, args: Json) -> SessionCall:  # noqa: A002 - the field's name
     short = len(msgspec.json.encode(args)) <= ARGS_BYTES
     return SessionCall(id=id or "", name=name, args=args if short else {})
@@ -270,7 +269,8 @@ def merge_oldest(notes: Sequence[Note]) -> Note | None:
 def merge(notes: Sequence[Note]) -> Note:
     """Merge notes into one that has their number and a line for each, as far as they fit."""
     lines = [line for note in notes for line in _lines(note)]
-    newest = _newest(lines, MERGED_SIZE)
+    sizes = accumulate(len(line) + 1 for line in reversed(lines))
+    newest = lines[len(lines) - sum(each <= MERGED_SIZE for each in sizes) :]
     total = sum(note.merges or 1 for note in notes)
     left_out = f", the oldest {total - len(newest)} left out" if len(newest) < total else ""
     last = notes[-1]
@@ -287,9 +287,3 @@ def _lines(note: Note) -> list[str]:
     """Return the lines that represent a note in a merged note."""
     own = f"{note.role}: {excerpt(note.content, EXCERPT)}"
     return note.content.split("\n")[1:] if note.merges else [own]
-
-
-def _newest(lines: Sequence[str], size: int) -> Sequence[str]:
-    """Return the last lines that fit into `size` characters."""
-    sizes = accumulate(len(line) + 1 for line in reversed(lines))
-    return lines[len(lines) - sum(each <= size for each in sizes) :]

@@ -83,14 +83,30 @@ class Memory:
         self.echoes = Echoes(ledger, self.answer_log, self.tools)
         self.changes = Changes(self.backlog, announce)
         self.accesses = AccessLog(ledger.upkeep, self._now)
-        self.consolidation = self._consolidation(models.judge)
+        self.consolidation = Consolidation(
+            self.ledger,
+            self.changes,
+            self.accesses,
+            settings=self.settings,
+            clock=self._now,
+            judge=models.judge,
+        )
         self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
         if models.extractor is not None:
             self.backlog.add_job(Extraction(ledger, self.changes, models.extractor))
         retrieval = Retrieval(ledger, self.indexer, vectors)
         if models.judge is not None:
             self.backlog.add_job(self._supersession(retrieval, models.judge))
-        self.recaller = self._recaller(retrieval, models.recall, searches)
+        self.recaller = Recaller(
+            retrieval,
+            models=models.recall,
+            weights=Weights.of(self.settings),
+            feedback_weight=self.settings.feedback_weight,
+            min_score=self.settings.min_score,
+            clock=self._now,
+            turns=self.turns,
+            slots=searches,
+        )
         self.retention = Retention(ledger, settings, announce, self._now)
         self.outside = Outside(
             self.backlog, self.indexer, vectors, streams or NoStreams(), self.recaller
@@ -125,30 +141,6 @@ class Memory:
 
     def _now(self) -> datetime:
         return self.clock()  # looked up at each call, because tests replace it
-
-    def _consolidation(self, judge: Judge | None) -> Consolidation:
-        return Consolidation(
-            self.ledger,
-            self.changes,
-            self.accesses,
-            settings=self.settings,
-            clock=self._now,
-            judge=judge,
-        )
-
-    def _recaller(
-        self, retrieval: Retrieval, models: RecallModels, searches: FairSlots | None
-    ) -> Recaller:
-        return Recaller(
-            retrieval,
-            models=models,
-            weights=Weights.of(self.settings),
-            feedback_weight=self.settings.feedback_weight,
-            min_score=self.settings.min_score,
-            clock=self._now,
-            turns=self.turns,
-            slots=searches,
-        )
 
     def _supersession(self, retrieval: Retrieval, judge: Judge) -> Supersession:
         closeness = Closeness(

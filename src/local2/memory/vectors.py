@@ -111,8 +111,20 @@ async def compare(records: IndexedRecords, vectors: Vectors, status: VectorStatu
     if status.count == 0:
         await records.queue_all()
     elif not status.clean or status.count != await records.indexed():
-        await _compare_ids(records, vectors, clean=status.clean)
-    await _probe(records, vectors, status)
+        tenant = records.tenant
+        missing, unknown = await records.compare_ids(await ids_in_index(vectors, tenant))
+        log.info("index_compared", missing=len(missing), unknown=len(unknown), clean=status.clean)
+        await records.queue(missing)
+        for start in range(0, len(unknown), REMOVED_PER_REQUEST):
+            await vectors.delete(unknown[start : start + REMOVED_PER_REQUEST], tenant=tenant)
+    # Test a random sample: an index with cut or deleted files loses vectors without an error.
+    sample = await records.sample_indexed(SAMPLE, embedder=status.embedder)
+    lost: list[str] = []
+    for batch in batches(sample, status.dimensions):
+        lost += await vectors.lost(vector_items(batch), tenant=records.tenant)
+    if len(lost) > max(TOLERATED_LOSSES, TOLERATED_FRACTION * len(sample)):
+        raise IndexDamagedError(f"It misses {len(lost)} of {len(sample)} vectors at random.")
+    await records.queue(lost)
 
 
 async def ids_in_index(vectors: Vectors, tenant: str, *, of_next: bool = False) -> set[str]:
@@ -121,26 +133,6 @@ async def ids_in_index(vectors: Vectors, tenant: str, *, of_next: bool = False) 
     while page := await vectors.ids(len(ids), ID_PAGE, tenant=tenant, of_next=of_next):
         ids.update(page)
     return ids
-
-
-async def _compare_ids(records: IndexedRecords, vectors: Vectors, *, clean: bool) -> None:
-    tenant = records.tenant
-    missing, unknown = await records.compare_ids(await ids_in_index(vectors, tenant))
-    log.info("index_compared", missing=len(missing), unknown=len(unknown), clean=clean)
-    await records.queue(missing)
-    for start in range(0, len(unknown), REMOVED_PER_REQUEST):
-        await vectors.delete(unknown[start : start + REMOVED_PER_REQUEST], tenant=tenant)
-
-
-async def _probe(records: IndexedRecords, vectors: Vectors, status: VectorStatus) -> None:
-    """Test a random sample: an index with cut or deleted files loses vectors without an error."""
-    sample = await records.sample_indexed(SAMPLE, embedder=status.embedder)
-    lost: list[str] = []
-    for batch in batches(sample, status.dimensions):
-        lost += await vectors.lost(vector_items(batch), tenant=records.tenant)
-    if len(lost) > max(TOLERATED_LOSSES, TOLERATED_FRACTION * len(sample)):
-        raise IndexDamagedError(f"It misses {len(lost)} of {len(sample)} vectors at random.")
-    await records.queue(lost)
 
 
 class Damage:

@@ -97,7 +97,13 @@ class Audit(Part):
     def _undo(self, tx: Transaction, change: AuditRow, actor: Actor) -> str | None:
         """Undo one change; return why that is not possible, else None."""
         if change.action == "importance":
-            problem = self._restore_importance(tx, change)
+            changed = tx.execute(
+                "change_importance",
+                id=change.record_id,
+                before=change.detail["after"],
+                after=change.detail["before"],
+            )
+            problem = None if changed.rowcount else CHANGED
         elif change.action == "enriched":
             problem = self._remove_sources(tx, change)
         else:
@@ -114,15 +120,6 @@ class Audit(Part):
             detail = {"action": change.action, "row": change.row}
             add_to_audit(tx, "undone", change.record_id, cause, detail)
         return problem
-
-    def _restore_importance(self, tx: Transaction, change: AuditRow) -> str | None:
-        changed = tx.execute(
-            "change_importance",
-            id=change.record_id,
-            before=change.detail["after"],
-            after=change.detail["before"],
-        )
-        return None if changed.rowcount else CHANGED
 
     def _remove_sources(self, tx: Transaction, change: AuditRow) -> str | None:
         added = change.record_id, change.detail["messages"], change.detail["targets"]

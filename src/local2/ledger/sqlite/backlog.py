@@ -71,15 +71,12 @@ class TaskQueue(Part):
             rows = [due["record"]] if due and retry else []
             rows = rows or self._next_rows(tx, kind, limit, busy)
             if rows := rows or ([due["record"]] if due else []):
-                return self._tasks(tx, kind, rows)
+                found = tx.execute("tasks", kind=kind, rows=as_json(rows))
+                return [
+                    Task(kind=kind, row=row["record"], id=row["id"], attempts=row["attempts"])
+                    for row in found
+                ]
         return []
-
-    def _tasks(self, tx: Transaction, kind: TaskKind, rows: list[int]) -> list[Task]:
-        found = tx.execute("tasks", kind=kind, rows=as_json(rows))
-        return [
-            Task(kind=kind, row=row["record"], id=row["id"], attempts=row["attempts"])
-            for row in found
-        ]
 
     def _next_rows(self, tx: Transaction, kind: TaskKind, limit: int, exclude: str) -> list[int]:
         """Return the rows of the next tasks, taken from each owner in turn."""

@@ -173,7 +173,12 @@ class _Page:
         """Store a record; return whether it is new, None if it was erased here earlier."""
         known = self._first_row("record_state", id=record.id)
         if known is not None:
-            self._retire_known(record, active=known["superseded_by"] is None)
+            active = known["superseded_by"] is None
+            # Retire an existing record if a later line of the file holds its successor.
+            newer = record.superseded_by
+            if active and newer and not self._exists(newer):
+                cause = self._cause(newer)
+                self.report.replaced += supersede(self._tx, record.id, cause)
             return False
         if was_erased(self._tx, record, copied=True):
             self.report.erased += 1
@@ -197,13 +202,6 @@ class _Page:
             known = self._first_row("vector_size", embedder=vector.embedder)
             self._sizes[vector.embedder] = known["size"] if known else len(vector.data)
         return self._sizes[vector.embedder] == len(vector.data)
-
-    def _retire_known(self, record: Record, *, active: bool) -> None:
-        """Retire an existing record if a later line of the file holds its successor."""
-        newer = record.superseded_by
-        if active and newer and not self._exists(newer):
-            cause = self._cause(newer)
-            self.report.replaced += supersede(self._tx, record.id, cause)
 
     def _conflicting_record(self, record: Record) -> Record | None:
         """Return the active record with the topic, or the document chunk, of an active record."""

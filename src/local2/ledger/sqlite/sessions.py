@@ -21,7 +21,6 @@ from local2.ledger.sessions import (
     StoredOutput,
     StoredSession,
 )
-from local2.ledger.sqlite.database import Row
 from local2.ledger.sqlite.rows import Part, Transaction, as_json, reads, record_of, writes
 from local2.ledger.sqlite.working_sets import place_word
 from local2.protocol.memory_tools import Note, SessionNotes
@@ -72,7 +71,11 @@ class Sessions(Part):
             if len(messages) == limit or characters >= SESSION_CHARACTERS:
                 found.close()
                 return messages[::-1], True
-            messages.append(_message(row))
+            columns = {name: row[name] for name in StoredMessage.__struct_fields__}
+            columns["event_time"] = datetime.fromisoformat(row["event_time"])
+            columns["metadata"] = msgspec.json.decode(row["metadata"])
+            message = StoredMessage(**columns)
+            messages.append(message)
             characters += min(len(row["content"]), COUNTED_CHARACTERS)
         return messages[::-1], False
 
@@ -90,13 +93,6 @@ class Sessions(Part):
             limit=wanted.limit,
         )
         return [record_of(row) for row in found]
-
-
-def _message(row: Row) -> StoredMessage:
-    columns = {name: row[name] for name in StoredMessage.__struct_fields__}
-    columns["event_time"] = datetime.fromisoformat(row["event_time"])
-    columns["metadata"] = msgspec.json.decode(row["metadata"])
-    return StoredMessage(**columns)
 
 
 class Notes(Part):

@@ -76,7 +76,11 @@ class Turns(Part):
         if was_erased(tx, records[0]):
             return [Written(id=one.id, was_new=False, erased=True) for one in records]
         records = self._in_known_turn(tx, records)
-        known = self._known_records(tx, records)
+        # Read all known records of the turn in one query: it may have thousands of calls.
+        known: _Known = {}
+        if len(records) > 1:
+            for row in tx.execute("told_in_turn", turn=records[0].turn):
+                known.setdefault(tuple(row[name] for name in _REPORTED_COLUMNS), []).append(row)
         written = [self._store_record(tx, record, known) for record in records]
         answer = written[0]
         if records[0].kind in EPISODIC and answer.was_new and not answer.superseded_by:
@@ -107,14 +111,6 @@ class Turns(Part):
                 if known not in {None, record.turn}:
                     return [msgspec.structs.replace(one, turn=known) for one in records]
         return records
-
-    def _known_records(self, tx: Transaction, records: Sequence[NewRecord]) -> _Known:
-        """Read all known records of the turn in one query: it may have thousands of calls."""
-        known: _Known = {}
-        if len(records) > 1:
-            for row in tx.execute("told_in_turn", turn=records[0].turn):
-                known.setdefault(tuple(row[name] for name in _REPORTED_COLUMNS), []).append(row)
-        return known
 
     def _store_record(self, tx: Transaction, record: NewRecord, known: _Known) -> Written:
         if record.turn is None:

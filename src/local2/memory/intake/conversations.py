@@ -86,7 +86,13 @@ def _records(
         else:
             with_result.append(reported)
     if message.role == "tool" and not message.is_blank:
-        result = _as_call(message, call)
+        result = ToolCallRecord(
+            id=message.tool_call_id or None,
+            name=message.name or "tool",
+            args=call.args if call else {},
+            content=message.content or "",
+            recorded=call is None or call.recorded,
+        )
         if reason := conversation.skip_reason(result):
             yield reason
         elif call is None or call.content != message.content:  # the call did not report it yet
@@ -95,17 +101,6 @@ def _records(
         yield _message(conversation, message, without_result)
     yield from (_result(conversation, message, reported) for reported in with_result)
     yield from left_out
-
-
-def _as_call(message: ConversationMessage, call: ToolCallRecord | None) -> ToolCallRecord:
-    """Return a tool's message as a call with a result."""
-    return ToolCallRecord(
-        id=message.tool_call_id or None,
-        name=message.name or "tool",
-        args=call.args if call else {},
-        content=message.content or "",
-        recorded=call is None or call.recorded,
-    )
 
 
 def _identity(message: ConversationMessage) -> str:

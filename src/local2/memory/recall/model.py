@@ -81,7 +81,12 @@ class ModelReranker:
         ]
         with self._circuit.attempt():
             numbers = await self._ask(_ToOrder(question=query[:QUERY_CHARACTERS], memories=shown))
-            return _ordered(numbers, len(documents))
+            count = len(documents)
+            chosen = [number - 1 for number in dict.fromkeys(numbers) if 0 < number <= count]
+            if not chosen:
+                raise RerankError("The reranking model's answer names none of the memories.")
+            left_out = sorted(set(range(count)).difference(chosen))
+            return [RerankedDocument(position, None) for position in chosen + left_out]
 
     async def _ask(self, question: _ToOrder) -> list[int]:
         try:
@@ -91,14 +96,6 @@ class ModelReranker:
         except ModelError as error:
             raise RerankError(f"The reranking model gave no order: {error.message}") from error
         return order.numbers
-
-
-def _ordered(numbers: Sequence[int], count: int) -> list[RerankedDocument]:
-    chosen = [number - 1 for number in dict.fromkeys(numbers) if 0 < number <= count]
-    if not chosen:
-        raise RerankError("The reranking model's answer names none of the memories.")
-    left_out = sorted(set(range(count)).difference(chosen))
-    return [RerankedDocument(position, None) for position in chosen + left_out]
 
 
 class SynthesisItem(Struct, frozen=True, kw_only=True):

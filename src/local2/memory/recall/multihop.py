@@ -58,7 +58,7 @@ class Hops:
 
         Return whether any record was raised.
         """
-        if self._is_answered(leads):
+        if not leads or bool(self._wording.covered[leads[0]] >= ANSWER_COVERED):
             return False
         gained = self.share.copy()
         for lead in leads:
@@ -70,9 +70,6 @@ class Hops:
                 gained[found] = np.maximum(gained[found], np.minimum(gain, limit))
         self.share = gained
         return bool(gained.any())
-
-    def _is_answered(self, leads: Sequence[int]) -> bool:
-        return not leads or bool(self._wording.covered[leads[0]] >= ANSWER_COVERED)
 
     def _records_named_by(self, lead: int) -> tuple[Positions, Array]:
         """Return the records with enough of a lead's new stems, and the fraction that each has."""

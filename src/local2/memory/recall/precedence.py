@@ -144,7 +144,13 @@ class Echoes:
                 above = above[self._repeats(position, above, stated)]
             if len(above):
                 again = MAX_BELOW if asks_again[position] else 0.0
-                self._put_below(position, above, by_source, least=again)
+                scores = apply_weights((self._sums + self.share)[above], self._weights[above])
+                best = int(scores.argmax())
+                source = int(above[best])
+                gap = max(again, min(BELOW_SOURCE + BELOW_ECHO * by_source[source], MAX_BELOW))
+                by_source[source] += 1
+                allowed = float(remove_weights(scores[best] - gap, self._weights[position]))
+                self.share[position] = min(0.0, allowed - float(self._sums[position]))
                 shown = column["row"][above].tolist()
                 known_here = known[int(column["row"][position])]
                 if replacing := [row for row, replaces in known_here if replaces and row in shown]:
@@ -178,17 +184,6 @@ class Echoes:
         whole = [bool(said and (text := stated[one]) and text <= said) for one in sources.tolist()]
         return np.asarray(~(own[:, None] & ~has[:, sources]).any(axis=0) | np.array(whole, bool))
 
-    def _put_below(
-        self, position: int, sources: Positions, by_source: Counter[int], *, least: float
-    ) -> None:
-        scores = apply_weights((self._sums + self.share)[sources], self._weights[sources])
-        best = int(scores.argmax())
-        source = int(sources[best])
-        gap = max(least, min(BELOW_SOURCE + BELOW_ECHO * by_source[source], MAX_BELOW))
-        by_source[source] += 1
-        allowed = float(remove_weights(scores[best] - gap, self._weights[position]))
-        self.share[position] = min(0.0, allowed - float(self._sums[position]))
-
 
 class StandingFacts:
     """Ranks facts with a topic key. `share` is their gain or loss beside the other `sums`."""
@@ -218,7 +213,11 @@ class StandingFacts:
         """Rank the user's facts that answer above messages that cover no more of the question."""
         if query.window is not None or not len(self._own):
             return
-        answers = self._answers(query, wording, like, min_score)
+        is_answer: Flags = wording.own_coverage[self._own] >= ANSWER_COVERAGE
+        if query.of_oneself:
+            cosine = like.cosine[self._own]
+            is_answer |= (cosine >= min_score + ANSWER_COSINE) & (cosine == cosine.max())
+        answers = np.asarray(self._own[is_answer])
         best = best_positions(like.own, answers, MAX_PROMOTED)
         rivals = self._view.column["spoken"].copy()
         informative = ~_is_uninformative(self._view, query, wording, like) if len(best) else rivals
@@ -229,15 +228,6 @@ class StandingFacts:
             if score > self._score(position):
                 self._set_score(position, score)
                 rivals[position] = True  # better answers, which follow, rank above it
-
-    def _answers(
-        self, query: Query, wording: Wording, like: Likeness, min_score: float
-    ) -> Positions:
-        is_answer: Flags = wording.own_coverage[self._own] >= ANSWER_COVERAGE
-        if query.of_oneself:
-            cosine = like.cosine[self._own]
-            is_answer |= (cosine >= min_score + ANSWER_COSINE) & (cosine == cosine.max())
-        return np.asarray(self._own[is_answer])
 
     def _scores(self) -> Array:
         return apply_weights(self._sums + self.share, self._weights)

@@ -64,7 +64,11 @@ def connect_encrypted(
     except connection.Error as error:
         connection.close()
         if primary_code(error) == "NOTADB":
-            raise _another_key(path) from error
+            raise LedgerKeyError(
+                f"The key does not decrypt {path}.",
+                remedy="Replace it with the key of this ledger. If it is the right key, the "
+                "beginning of the file is damaged: restore it from a backup.",
+            ) from error
         raise as_storage_error(error, path) from error
     return connection
 
@@ -78,14 +82,6 @@ def _driver(path: Path) -> Any:
             remedy=extra_to_install("encryption"),
         ) from error
     return dbapi2
-
-
-def _another_key(path: Path) -> LedgerKeyError:
-    return LedgerKeyError(
-        f"The key does not decrypt {path}.",
-        remedy="Replace it with the key of this ledger. If it is the right key, the beginning of "
-        "the file is damaged: restore it from a backup.",
-    )
 
 
 def open_file(path: Path, key: ContentKey | None, **options: Any) -> sqlite3.Connection:

@@ -61,7 +61,11 @@ def copy(
             writing.execute("PRAGMA journal_mode = DELETE")
         except reading.Error as error:
             raise as_storage_error(error, source) from error
-    _sync(target)
+    descriptor = os.open(target, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
     return size
 
 
@@ -93,11 +97,3 @@ def refuse_without_room(folder: Path, needed: int) -> None:
             f"{folder} has {free // MEGABYTE} MB left, and {wanted} MB are needed.",
             remedy="Make room on its disk.",
         )
-
-
-def _sync(file: Path) -> None:
-    descriptor = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
