@@ -31,6 +31,7 @@ ARGUMENTS: dict[str, Json] = {
         "durability": "core",
         "importance": 0.7,
     },
+    "retire_fact": {"ids": ["f1"], "reason": "It was moved to June."},
     "add_knowledge": {
         "facts": [{"subject": "Ada", "predicate": "is the boss of", "object": "Bob"}],
         "scope": "user",

@@ -18,8 +18,9 @@ async def test_the_answer_to_a_fact_has_its_id_and_whether_it_is_new(bus: Connec
     first = await ask(bus, "remember_fact", VIM)
     again = await ask(bus, "remember_fact", VIM)
 
-    assert first.data == {"id": first.data["id"], "was_new": True}
-    assert again.data == {"id": first.data["id"], "was_new": False}
+    settled = {"related": [], "related_in_time": True, "replaced": []}
+    assert first.data == {"id": first.data["id"], "was_new": True, **settled}
+    assert again.data == {"id": first.data["id"], "was_new": False, **settled}
     assert (first.content, again.content) == ("Fact remembered.", "Fact already known.")
 
 

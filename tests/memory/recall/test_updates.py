@@ -78,7 +78,8 @@ async def test_a_fact_that_is_remembered_again_is_current_again(bus: Connection)
     newest, older = await recall_items(bus)
     assert newest["content"] == "My rent is 900 euros."
     assert older["outdated_by"] == newest["id"]
-    assert again == {"id": newest["id"], "was_new": False}
+    assert (again["id"], again["was_new"]) == (newest["id"], False)
+    assert [fact["id"] for fact in again["related"]] == [older["id"]]
 
 
 async def test_an_assistants_claim_does_not_outdate_the_users_statement(bus: Connection) -> None:
