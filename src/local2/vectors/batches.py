@@ -1,6 +1,6 @@
 """Runs a network in this process on batches of texts of about the same length, on one thread."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,32 @@ def session_options() -> onnxruntime.SessionOptions:
     return options
 
 
-def placeholder(name: str, array: npt.NDArray[Any]) -> onnx.TensorProto:
+class Network:
+    """A network whose graph is made of equal layers, with its weights in memory, on one thread."""
+
+    def __init__(
+        self, graph: str, layer: str, layers: int, weights: Mapping[str, npt.NDArray[Any]]
+    ) -> None:
+        """`graph` has places for `layers` and `last`; `layer` for its number `i` and `next`."""
+        # The session reads these arrays in place, so they must live as long as the session.
+        self._weights = {
+            name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in weights.items()
+        }
+        options = session_options()
+        options.add_external_initializers(list(self._weights), list(self._weights.values()))
+        body = "".join(layer.format(i=i, next=i + 1) for i in range(layers))
+        model = onnx.parser.parse_model(graph.format(layers=body, last=layers))
+        model.graph.initializer.extend(_placeholder(*named) for named in weights.items())
+        self._session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+
+    def vectors(self, **inputs: npt.NDArray[Any]) -> FloatMatrix:
+        vectors: FloatMatrix = self._session.run(["vectors"], inputs)[0]
+        return vectors
+
+
+def _placeholder(name: str, array: npt.NDArray[Any]) -> onnx.TensorProto:
     """Declare an initializer whose values the session reads from memory."""
     external = {"location": "in memory", "offset": "0", "length": str(array.nbytes)}
     return onnx.TensorProto(

@@ -17,19 +17,16 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import onnx
-import onnxruntime
 
 from local2.errors import VectorError
 from local2.vectors import weights
 from local2.vectors.batches import (
     MAX_CHARACTERS,
     MAX_TOKENS,
+    Network,
     TokenMatrix,
     encode_in_batches,
     in_order,
-    placeholder,
-    session_options,
 )
 from local2.vectors.embedder import FloatMatrix, known
 
@@ -99,18 +96,7 @@ class MultilingualE5:
         self._positions = (
             file.floats("emb.pos").reshape(-1, WIDTH) + file.floats("emb.type")[:WIDTH]
         )
-        arrays = _initializers(file)
-        # The session reads these arrays in place, so they must live as long as the session.
-        self._initializers = {
-            name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()
-        }
-        options = session_options()
-        options.add_external_initializers(
-            list(self._initializers), list(self._initializers.values())
-        )
-        self._session = onnxruntime.InferenceSession(
-            _model(arrays).SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        self._network = Network(_GRAPH, _LAYER, LAYERS, _initializers(file))
 
     @classmethod
     def load(cls) -> "MultilingualE5":
@@ -142,10 +128,7 @@ class MultilingualE5:
     def _encode(self, ids: TokenMatrix, mask: TokenMatrix) -> FloatMatrix:
         embedded = _unpacked(self._words[ids]).reshape(*ids.shape, WIDTH)
         embedded += self._positions[: ids.shape[1]]
-        vectors: FloatMatrix = self._session.run(["vectors"], {"embedded": embedded, "mask": mask})[
-            0
-        ]
-        return vectors
+        return self._network.vectors(embedded=embedded, mask=mask)
 
 
 class Unigrams:
@@ -313,10 +296,3 @@ def _unpacked(blocks: Bytes) -> FloatMatrix:
 def _steps(blocks: Bytes) -> FloatMatrix:
     steps = np.ascontiguousarray(blocks[..., :2]).view(np.float16)[..., 0]
     return steps.astype(np.float32)
-
-
-def _model(arrays: Arrays) -> onnx.ModelProto:
-    layers = "".join(_LAYER.format(i=i, next=i + 1) for i in range(LAYERS))
-    model = onnx.parser.parse_model(_GRAPH.format(layers=layers, last=LAYERS))
-    model.graph.initializer.extend(placeholder(name, array) for name, array in arrays.items())
-    return model

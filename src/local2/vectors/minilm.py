@@ -13,7 +13,6 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-import onnx
 import onnxruntime
 import safetensors.numpy
 import structlog
@@ -26,10 +25,10 @@ from local2.vectors.batches import (
     MAX_CHARACTERS,
     MAX_TOKENS,
     Encode,
+    Network,
     TokenMatrix,
     encode_in_batches,
     in_order,
-    placeholder,
     session_options,
 )
 from local2.vectors.embedder import FloatMatrix, known, unit_rows
@@ -74,25 +73,10 @@ class SentenceEncoder:
 
     def __init__(self, tensors: Mapping[str, FloatMatrix]) -> None:
         """`tensors`: the tensors in `model.safetensors`, by name."""
-        arrays = _initializers(tensors)
-        # The session reads these arrays in place, so they must live as long as the session.
-        self._initializers = {
-            name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()
-        }
-        options = session_options()
-        options.add_external_initializers(
-            list(self._initializers), list(self._initializers.values())
-        )
-        layers = "".join(_LAYER.format(i=i, next=i + 1) for i in range(LAYERS))
-        model = onnx.parser.parse_model(_GRAPH.format(layers=layers, last=LAYERS))
-        model.graph.initializer.extend(placeholder(name, array) for name, array in arrays.items())
-        self._session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        self._network = Network(_GRAPH, _LAYER, LAYERS, _initializers(tensors))
 
     def __call__(self, ids: TokenMatrix, mask: TokenMatrix) -> FloatMatrix:
-        vectors: FloatMatrix = self._session.run(["vectors"], {"ids": ids, "mask": mask})[0]
-        return vectors
+        return self._network.vectors(ids=ids, mask=mask)
 
 
 def _initializers(tensors: Mapping[str, FloatMatrix]) -> dict[str, FloatMatrix]:
