@@ -61,11 +61,7 @@ class Changes:
 
     def retired(self, changes: Sequence[Change]) -> None:
         """Announce facts that upkeep has retired."""
-        if not changes:
-            return
-        self._backlog.wake("unindex")
-        self._announce_each(
-            subjects.MEMORY_RETIRED,
+        self._announce_retired(
             [
                 MemoryChange(
                     id=change.fact.id,
@@ -76,31 +72,25 @@ class Changes:
                     why=change.action,
                 )
                 for change in changes
-            ],
+            ]
         )
 
     def facts_retired(
         self, facts: Sequence[NewRecord] | Sequence[Record], why: RetirementReason
     ) -> None:
         """Announce facts that nothing replaces: their user ended, denied or withdrew them."""
-        if not facts:
-            return
-        self._backlog.wake("unindex")
-        changes = [
-            MemoryChange(
-                id=fact.id, kind="fact", topic=fact.topic, memory_type=fact.memory_type, why=why
-            )
-            for fact in facts
-        ]
-        self._announce_each(subjects.MEMORY_RETIRED, changes)
+        self._announce_retired(
+            [
+                MemoryChange(
+                    id=fact.id, kind="fact", topic=fact.topic, memory_type=fact.memory_type, why=why
+                )
+                for fact in facts
+            ]
+        )
 
     def deleted(self, ids: Sequence[str], kind: Kind) -> None:
         """Announce records that were retired without a replacement."""
-        if not ids:
-            return
-        self._backlog.wake("unindex")
-        changes = [MemoryChange(id=id_, kind=kind, why="archived") for id_ in ids]
-        self._announce_each(subjects.MEMORY_RETIRED, changes)
+        self._announce_retired([MemoryChange(id=id_, kind=kind, why="archived") for id_ in ids])
 
     def restored(self, changes: Sequence[AuditRow]) -> None:
         """Announce retired facts that are active again."""
@@ -119,6 +109,11 @@ class Changes:
                 for change in changes
             ],
         )
+
+    def _announce_retired(self, changes: Sequence[MemoryChange]) -> None:
+        if changes:
+            self._backlog.wake("unindex")
+            self._announce_each(subjects.MEMORY_RETIRED, changes)
 
     def _announce_each(self, subject: str, changes: Sequence[MemoryChange]) -> None:
         for change in changes:
