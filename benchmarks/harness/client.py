@@ -42,10 +42,10 @@ class Asker:
         self._client = client
         self._headers = headers
 
-    async def tool(self, name: str, data: bytes) -> bytes:
+    async def tool(self, name: str, data: bytes, *, within: float = TIMEOUT) -> bytes:
         """Call a tool with the bytes that `request_of` made."""
         answer = await self._client.request(
-            subjects.tool_request(name), data, timeout=TIMEOUT, headers=self._headers
+            subjects.tool_request(name), data, timeout=within, headers=self._headers
         )
         if b'"ok":true' not in answer.data:
             raise AssertionError(answer.data.decode())

@@ -203,11 +203,11 @@ class Erasure:
         gone = erased.unindexed
         try:
             for start in range(0, len(gone), REMOVED_PER_REQUEST):
-                page = gone[start : start + REMOVED_PER_REQUEST]
-                ids = [one.id for one in page]
+                ids = [one.id for one in gone[start : start + REMOVED_PER_REQUEST]]
                 await self._outside.vectors.delete(ids, tenant=self._ledger.tenant)
-                tasks = [Task(kind="unindex", row=one.row, id=one.id) for one in page]
-                await self._ledger.backlog.finish(tasks)
+            # One write for all: each waits for the transaction that erases the next part.
+            tasks = [Task(kind="unindex", row=one.row, id=one.id) for one in gone]
+            await self._ledger.backlog.finish(tasks)
         except (StorageError, VectorError) as error:
             log.warning("erased_not_unindexed", reason=error.logged)
             self._outside.backlog.wake("unindex")
