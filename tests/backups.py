@@ -86,7 +86,6 @@ async def restore_backup(
     identity: Path | None = None,
     generation: str | None = None,
     replace: bool = False,
-    dry_run: bool = False,
     key_of: KeyOf = plain,
 ) -> Restored:
     request = RestoreRequest(
@@ -97,7 +96,6 @@ async def restore_backup(
         key_of=key_of,
         generation=generation,
         replace=replace,
-        dry_run=dry_run,
     )
     return await restore(request)
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from backups import data_dir, generations, restore_backup, rows
 from local2.backup import schedule
-from local2.backup.schedule import Backups
+from local2.backup.service import Backups
 from local2.bus import streams
 from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably, turns_stored

@@ -78,7 +78,15 @@ class MemoryAgent(Participant):
             await acknowledge(self.bus, message)
 
     async def _handle(self, message: BusMessage) -> None:
-        """Store the message, or turn it into a dead letter if it can never be stored."""
+        """Store the message, or turn it into a dead letter if it can never be stored.
+
+        What fails decides, and few dead letters are unreadable:
+
+        - the message, its sender's role or token, the tenant's quota (RequestError): a dead letter
+        - it takes longer than `turn_timeout`, or the code has a bug: one after ATTEMPTS deliveries
+        - the ledger, the bus, a full queue (other errors): no dead letter. It is redelivered until
+          they are back, however long that takes, because the turn itself is in order
+        """
         seconds = self._turn_timeout
         try:
             async with asyncio.timeout(seconds):
@@ -91,6 +99,7 @@ class MemoryAgent(Participant):
         except RequestError as error:
             await self._give_up(message, error)
         except TimeoutError:
+            # It is a RequestError, but raised behind the clause for those: redelivered at first.
             late = DeadlineError(
                 f"The message was not handled within {seconds:g} s (turn_timeout)."
             )

@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from local2.admission import Admission
 from local2.agents.health import StatusReader, TurnsProblem
-from local2.backup.schedule import Backups
+from local2.backup.service import Backups
 from local2.bounded_dict import BoundedDict
 from local2.bus.connection import (
     CONCURRENT_MESSAGES,

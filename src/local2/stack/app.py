@@ -20,7 +20,7 @@ from local2.agents.services import SERVICES, ServiceHost, ServiceParts
 from local2.agents.stream_monitor import StreamMonitor
 from local2.background import in_background
 from local2.backup.files import with_keys
-from local2.backup.schedule import Backups
+from local2.backup.service import Backups
 from local2.bus.connection import Connection
 from local2.bus.lease import Serving
 from local2.bus.participant import Participant

@@ -16,7 +16,7 @@ from local2.ledger.sqlite.received import (
 )
 from local2.ledger.sqlite.record_rows import Cause, relate, store_record, supersede
 from local2.ledger.sqlite.rows import Part, Transaction, as_json, writes
-from local2.ledger.sqlite.tombstones import was_erased
+from local2.ledger.sqlite.tombstones import erased_since, was_erased
 from local2.protocol.envelope import content_id, utc_now
 from local2.protocol.memories import EPISODIC
 
@@ -56,10 +56,13 @@ class Turns(Part):
     def rate(self, tx: Transaction, rating: Rating) -> None:
         """Store a rating for the answer that was current when it was given; the last rating counts.
 
+        One that was given before its owner erased everything, or the session, is dropped.
         The current answer is the newest one to the query id at that time, else the first later one.
         If there is none yet, the rating waits for the next answer.
         """
         values = msgspec.structs.asdict(rating) | {"event_time": stamp(rating.event_time)}
+        if erased_since(tx, rating.owner, rating.session_id, values["event_time"]):
+            return
         asked = {key: values[key] for key in ("owner", "query_id", "session_id")}
         found = (
             tx.execute("answer_at", **asked, event_time=values["event_time"]).fetchone()
