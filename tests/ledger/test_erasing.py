@@ -235,7 +235,7 @@ async def test_a_turn_said_before_an_erasure_and_received_after_it_is_not_stored
     assert await is_stored(-1, session_id="s2") == in_other_session
     assert await is_stored(-1, owner="eve")
     heard = message(LONG, id="heard", pending=True, event_time=DAY - timedelta(minutes=1))
-    assert (await ledger.received.store(heard)).erased
+    assert (await ledger.unreported.store(heard)).erased
     # Whoever sends a conversation of before means to.
     (sent,) = await ledger.conversations.store([message(LONG, event_time=DAY - timedelta(days=1))])
     assert sent.was_new

@@ -24,16 +24,16 @@ from local2.bus.streams import (
     delivery_subject,
     ensure_streams,
     many_at_a_time,
-    redeliver,
+    request_redelivery,
     restart_turns_consumer,
     stream_state,
     turns_stored,
     turns_stream,
 )
 from local2.errors import BusError, DeadlineError, Local2Error, RequestError, abridged
-from local2.memory.intake.conversations import Turn
 from local2.memory.intake.echoes import UNANSWERED, find_echo
 from local2.memory.intake.episodes import storable_metadata
+from local2.memory.intake.turns import Turn
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
 from local2.protocol import subjects
@@ -73,7 +73,7 @@ class MemoryAgent(Participant):
                 await self._handle(message)
         except Local2Error as error:
             log.warning("message_postponed", subject=message.subject, reason=error.logged)
-            await redeliver(self.bus, message)
+            await request_redelivery(self.bus, message)
         else:
             await acknowledge(self.bus, message)
 

@@ -80,7 +80,7 @@ async def next_letter(bus: Connection, sequence: int, tenant: str) -> StoredLett
     return _letter(raw) if raw is not None else None
 
 
-async def letter_at(bus: Connection, sequence: int, tenant: str) -> StoredLetter:
+async def read_letter(bus: Connection, sequence: int, tenant: str) -> StoredLetter:
     """Read the dead letter with this number.
 
     Raises:
@@ -97,7 +97,7 @@ async def letter_at(bus: Connection, sequence: int, tenant: str) -> StoredLetter
     return _letter(raw)
 
 
-async def drop_letter(bus: Connection, sequence: int, tenant: str) -> None:
+async def delete_letter(bus: Connection, sequence: int, tenant: str) -> None:
     """Delete one dead letter.
 
     Raises:

@@ -13,7 +13,7 @@ from local2.cli.commands import command, user_option
 from local2.cli.output import FAILED, Output, run_async, shown
 from local2.client import Connection
 from local2.client.access import connected
-from local2.client.maintenance import all_letters, drop_letter, letter_at, publish_again
+from local2.client.dead_letters import all_letters, drop_letter, letter_at, publish_again
 from local2.errors import InvalidArgumentsError, RequestError
 from local2.protocol.maintenance import StoredLetter
 from local2.settings import Settings

@@ -152,17 +152,17 @@ class Memory:
 class Memories:
     """The memories of all tenants. `roles` decide who may do what; without them, anybody may."""
 
-    def __init__(self, *tenants: Memory, roles: Roles | None = None) -> None:
+    def __init__(self, *memories: Memory, roles: Roles | None = None) -> None:
         self._roles = roles
-        self._tenants = {memory.tenant: memory for memory in tenants}
+        self._by_tenant = {memory.tenant: memory for memory in memories}
         self._worker: str | None = None
 
     def __iter__(self) -> Iterator[Memory]:
-        return iter(tuple(self._tenants.values()))
+        return iter(tuple(self._by_tenant.values()))
 
     def add(self, memory: Memory) -> None:
         """Serve another tenant."""
-        self._tenants[memory.tenant] = memory
+        self._by_tenant[memory.tenant] = memory
         if self._worker is not None:
             memory.indexer.worker_started(self._worker)
 
@@ -174,12 +174,12 @@ class Memories:
 
     def storing_turn(self, tenant: str) -> AbstractContextManager[None]:
         """Return the context in which a turn of this tenant is stored."""
-        memory = self._tenants.get(tenant)
+        memory = self._by_tenant.get(tenant)
         return memory.turns.storing() if memory else nullcontext()
 
     def remove(self, tenant: str) -> None:
         """Stop serving a tenant."""
-        self._tenants.pop(tenant, None)
+        self._by_tenant.pop(tenant, None)
 
     def of(self, caller: Caller) -> MemoryService:
         """Return the memory of the caller's tenant, as seen by the caller.
@@ -187,7 +187,7 @@ class Memories:
         Raises:
             InvalidArgumentsError: The tenant is not served here.
         """
-        return self.tenant(caller.tenant).of(caller)
+        return self.of_tenant(caller.tenant).of(caller)
 
     async def admit(self, caller: Caller, action: str) -> MemoryService:
         """Return the memory for a call of a tool or service, if the caller's role may use it.
@@ -198,7 +198,7 @@ class Memories:
         """
         if self._roles is None or caller.role is None:
             return self.of(caller)
-        memory = self.tenant(caller.tenant)
+        memory = self.of_tenant(caller.tenant)
         try:
             self._roles.check(caller.role, action)
         except ForbiddenError as error:
@@ -207,12 +207,12 @@ class Memories:
         writes = self._roles.scopes(caller.role)
         return memory.of(msgspec.structs.replace(caller, writes=writes))
 
-    def tenant(self, name: str) -> Memory:
+    def of_tenant(self, name: str) -> Memory:
         """Return a tenant's memory.
 
         Raises:
             InvalidArgumentsError: The tenant is not served here.
         """
-        if name not in self._tenants:
+        if name not in self._by_tenant:
             raise InvalidArgumentsError(f"The tenant {name!r} is not served here.")
-        return self._tenants[name]
+        return self._by_tenant[name]

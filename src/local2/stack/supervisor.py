@@ -1,5 +1,7 @@
 """Run the vector worker as a child process, and restart it whenever it exits by itself.
 
+The stack's other child, nats-server, is restarted by its own `watch` (`bus/server.py`).
+
 The child's standard input stays open while the parent lives, so that the child notices the parent's
 death. A descriptor that the child inherits keeps the data folder locked until it exits (decision
 0014).

@@ -18,13 +18,13 @@ from local2.ledger.sqlite.facts import Facts, RecentTopics
 from local2.ledger.sqlite.imports import Imports
 from local2.ledger.sqlite.index import IndexedRecords
 from local2.ledger.sqlite.items import Items
-from local2.ledger.sqlite.received import Received
 from local2.ledger.sqlite.records import Records
 from local2.ledger.sqlite.relations import Knowledge, Relations
 from local2.ledger.sqlite.rows import SQL, TenantRows
 from local2.ledger.sqlite.searches import Searches
 from local2.ledger.sqlite.sessions import Notes, Outputs, Sessions
 from local2.ledger.sqlite.turns import Turns
+from local2.ledger.sqlite.unreported import Unreported
 from local2.ledger.sqlite.upkeep import Upkeep
 from local2.ledger.sqlite.working_sets import budgets_of
 
@@ -47,7 +47,7 @@ class Ledger:
         self.extraction = Extractions(rows, topics)
         self.knowledge = Knowledge(rows)
         self.relations = Relations(rows)
-        self.received = Received(rows)
+        self.unreported = Unreported(rows)
         self.turns = Turns(rows)
         self.conversations = Conversations(rows)
         self.documents = Documents(rows)

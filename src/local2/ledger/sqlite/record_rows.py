@@ -146,7 +146,8 @@ def store_fact(
     """Make a record an active fact; if it has a topic, the only active fact of that topic.
 
     A fact with the same words is not written again; with `again`, it is replaced. Facts of the
-    topic of these `owners`, by default only the record's own, are replaced.
+    topic of these `owners`, by default only the record's own, are replaced. An extracted fact may
+    not do that: `Extractions.store` (`extraction.py`).
     """
     if was_erased(tx, record):
         return Written(id=record.id, was_new=False, erased=True)

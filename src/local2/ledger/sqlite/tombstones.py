@@ -107,7 +107,7 @@ def _count_related(tx: Transaction, selection: Selection, found: Sequence[Row]) 
     every = selection.whole_owner
     outputs = tx.execute("count_outputs", owner=owner, keys=keys, every=every)
     counts = {"long tool outputs": int(outputs.fetchone()["outputs"])}
-    if selection.includes_unreferenced:
+    if selection.is_by_sender:
         asked = {"owner": owner, "session_id": selection.session_id}
         return counts | dict(tx.execute("count_others", **asked).fetchone())
     ids = as_json([row["id"] for row in found])
