@@ -110,7 +110,7 @@ class BackupFolder:
         except OSError as error:
             raise UnwritableError(self.path, error) from error
 
-    def generations(self) -> list["Generation"]:
+    def generations(self) -> list["BackupGeneration"]:
         """Return the complete generations, the oldest first.
 
         Raises:
@@ -122,9 +122,9 @@ class BackupFolder:
             raise BackupError(f"{self.path} cannot be read: {error.strerror}.") from error
         if not found and self._marker() is None:
             raise BackupError(f"{self.path} is not a folder of backups.")
-        return sorted(map(Generation, found), key=lambda one: one.number)
+        return sorted(map(BackupGeneration, found), key=lambda one: one.number)
 
-    def find(self, name: str | None) -> "Generation":
+    def find(self, name: str | None) -> "BackupGeneration":
         """Find a complete generation by its name, by default the newest.
 
         Raises:
@@ -187,7 +187,7 @@ class BackupFolder:
             raise BackupError(f"{self.path / MARKER} is damaged.") from error
 
 
-class Generation:
+class BackupGeneration:
     """One complete backup."""
 
     def __init__(self, path: Path) -> None:

@@ -17,7 +17,14 @@ import msgspec
 
 from local2._version import __version__
 from local2.backup.files import LedgerFile, digest, scratch_folder, sync, write
-from local2.backup.generations import FORMAT, PIECES, BackupFolder, CopiedFile, Generation, Manifest
+from local2.backup.generations import (
+    FORMAT,
+    PIECES,
+    BackupFolder,
+    BackupGeneration,
+    CopiedFile,
+    Manifest,
+)
 from local2.backup.sealing import Seal
 from local2.errors import BackupError
 from local2.ledger.sqlite.copy_checks import counts_of, ledger_key, verified_contents
@@ -33,7 +40,7 @@ be more files."""
 class Pieces:
     """Stores files piece by piece in a generation that is being written."""
 
-    def __init__(self, folder: Path, earlier: Generation | None, seal: Seal) -> None:
+    def __init__(self, folder: Path, earlier: BackupGeneration | None, seal: Seal) -> None:
         self._folder = folder
         self._earlier = earlier.path / PIECES if earlier else None
         self._seal = seal

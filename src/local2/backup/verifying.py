@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from local2.backup.files import key_of_ledger, scratch_folder
-from local2.backup.generations import BackupFolder, CopiedFile, Generation, Manifest
+from local2.backup.generations import BackupFolder, BackupGeneration, CopiedFile, Manifest
 from local2.backup.sealing import Decrypter
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import BackupError, DamagedError, LedgerKeyError
@@ -116,7 +116,7 @@ def keys_of(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, dict[str, str]]:
 
 
 def extract_verified(
-    generation: Generation, ledger: CopiedFile, scratch: Path, opener: Decrypter, keys: Keys
+    generation: BackupGeneration, ledger: CopiedFile, scratch: Path, opener: Decrypter, keys: Keys
 ) -> Path:
     """Extract a ledger to its path in a folder, and read it completely if its key is there.
 

@@ -96,7 +96,10 @@ class Memory:
             self.backlog.add_job(Extraction(ledger, self.changes, models.extractor))
         retrieval = Retrieval(ledger, self.indexer, vectors)
         if models.judge is not None:
-            self.backlog.add_job(self._supersession(retrieval, models.judge))
+            closeness = Closeness(top_k=settings.judge_top_k, distance=settings.judge_distance)
+            self.backlog.add_job(
+                Supersession(ledger, retrieval, self.changes, models.judge, closeness)
+            )
         self.recaller = Recaller(
             retrieval,
             models=models.recall,
@@ -141,12 +144,6 @@ class Memory:
 
     def _now(self) -> datetime:
         return self.clock()  # looked up at each call, because tests replace it
-
-    def _supersession(self, retrieval: Retrieval, judge: Judge) -> Supersession:
-        closeness = Closeness(
-            top_k=self.settings.judge_top_k, distance=self.settings.judge_distance
-        )
-        return Supersession(self.ledger, retrieval, self.changes, judge, closeness)
 
 
 class Memories:

@@ -43,7 +43,7 @@ from local2.stack.ledgers import content_keys, open_ledgers
 from local2.stack.memory_models import open_models
 from local2.stack.serving import Serving
 from local2.stack.shared_tools import SharedTools
-from local2.stack.supervisor import Child, start_vector_worker
+from local2.stack.supervisor import ChildProcess, start_vector_worker
 from local2.stack.tenancy import Parts, Tenancy
 from local2.tools.catalog import memory_tools
 from local2.vectors.config import WorkerConfig
@@ -58,7 +58,7 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     memories: Memories
     model: ChatModel | None
-    vector_worker: Child
+    vector_worker: ChildProcess
 
 
 @asynccontextmanager
