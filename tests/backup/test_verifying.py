@@ -83,6 +83,16 @@ def test_a_backup_is_read_whole_while_a_stack_holds_the_lock(folder: Path, backu
     assert left_in(folder) == []
 
 
+def test_reading_a_backup_where_no_memory_is_leaves_no_data_folder(
+    folder: Path, backups: Path
+) -> None:
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+
+    assert not verify(backups, elsewhere).damaged
+    assert list(elsewhere.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("harm", "why"),
     [

@@ -7,6 +7,7 @@ beside a running stack: it takes no lock, and its copies have a folder of their 
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -76,24 +77,31 @@ def verify_backup(request: VerifyRequest) -> VerifiedBackup:
     manifest = generation.manifest(request.opener)
     keys, unread = keys_of(manifest, request.key_of)
     _remove_left_over(request.data_dir)
-    with scratch_folder(request.data_dir, SCRATCH.format(process=os.getpid())) as scratch:
-        ledgers = []
-        for ledger in manifest.ledgers:
-            damage = None
-            try:
-                extract_verified(generation, ledger, scratch, request.opener, keys).unlink()
-            except (BackupError, DamagedError) as error:
-                damage = error.message
-            ledgers.append(
-                VerifiedLedger(
-                    path=ledger.path,
-                    records=ledger.records,
-                    size=ledger.size,
-                    pieces=len(ledger.pieces),
-                    damage=damage,
-                    unread=unread.get(ledger.path),
+    was_there = request.data_dir.exists()
+    ledgers = []
+    try:
+        name = SCRATCH.format(process=os.getpid())
+        with scratch_folder(request.data_dir, name) as scratch:
+            for ledger in manifest.ledgers:
+                damage = None
+                try:
+                    extract_verified(generation, ledger, scratch, request.opener, keys).unlink()
+                except (BackupError, DamagedError) as error:
+                    damage = error.message
+                ledgers.append(
+                    VerifiedLedger(
+                        path=ledger.path,
+                        records=ledger.records,
+                        size=ledger.size,
+                        pieces=len(ledger.pieces),
+                        damage=damage,
+                        unread=unread.get(ledger.path),
+                    )
                 )
-            )
+    finally:
+        if not was_there:  # an empty data folder would look like a memory
+            with suppress(OSError):
+                request.data_dir.rmdir()
     return VerifiedBackup(
         generation=generation.path.name,
         at=manifest.at,
