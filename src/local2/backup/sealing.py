@@ -18,10 +18,11 @@ class Seal:
 
     def __init__(self, recipients: Sequence[str] = ()) -> None:
         self.recipients = tuple(sorted(set(recipients)))
-        self._age = _age() if self.recipients else None
+        age: Any = _age() if self.recipients else None
+        self._age = age
         self._keys: list[Any] = []
         for recipient in self.recipients:
-            form = self._age.ssh if recipient.startswith("ssh-") else self._age.x25519
+            form = age.ssh if recipient.startswith("ssh-") else age.x25519
             self._keys.append(form.Recipient.from_str(recipient))
 
     @classmethod
