@@ -18,7 +18,7 @@ from local2.ledger.records import Record, TaskKind
 from local2.ledger.sqlite.backlog import TaskQueue
 from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.extraction import Extractions
-from local2.ledger.sqlite.facts import Facts
+from local2.ledger.sqlite.facts import LedgerFacts
 from local2.ledger.sqlite.index import IndexedRecords
 from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.rows import Transaction
@@ -244,7 +244,7 @@ def arm(kind: TaskKind, step: str) -> None:
     elif kind == "embed":
         _arm_embedding(step)
     elif kind == "judge":
-        kill_after(*((Verdicts, "verdicts") if step == "made" else (Facts, "judge")))
+        kill_after(*((Verdicts, "verdicts") if step == "made" else (LedgerFacts, "judge")))
     elif kind == "index":
         made, stored = (LocalVectors, "upsert"), (IndexedRecords, "store_vectors")
         kill_after(*(made if step == "made" else stored))

@@ -9,7 +9,7 @@ import pyrage
 
 from ledgers import open_ledger
 from local2.backup.files import with_keys
-from local2.backup.generations import BackupFolder, Generation
+from local2.backup.generations import BackupFolder, BackupGeneration
 from local2.backup.restoring import Restored, RestoreRequest, restore
 from local2.backup.sealing import Decrypter, Seal
 from local2.backup.taking import BackupPlan, FinishedBackup, Progress, make_backup
@@ -75,7 +75,7 @@ def back_up(
     return make_backup(plan, Progress())
 
 
-def generations(of: Path) -> list[Generation]:
+def generations(of: Path) -> list[BackupGeneration]:
     return BackupFolder(of).generations()
 
 
@@ -86,7 +86,6 @@ async def restore_backup(
     identity: Path | None = None,
     generation: str | None = None,
     replace: bool = False,
-    dry_run: bool = False,
     key_of: KeyOf = plain,
 ) -> Restored:
     request = RestoreRequest(
@@ -97,7 +96,6 @@ async def restore_backup(
         key_of=key_of,
         generation=generation,
         replace=replace,
-        dry_run=dry_run,
     )
     return await restore(request)
 

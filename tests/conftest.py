@@ -228,7 +228,7 @@ def worker_here(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def worker_forked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork the vector worker, for tests of its end and its replacement but not of its imports."""
-    monkeypatch.setattr(supervisor, "Child", ForkedWorker)
+    monkeypatch.setattr(supervisor, "ChildProcess", ForkedWorker)
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ async def _converse(ledger: Ledger) -> None:
     late, early = named_message("One and a half.", "m1.5"), named_message("Zero.", "m0")
     await ledger.conversations.store([early, first, late, edited])
     key = {"tool_output_key": "tout_" + "a" * 24}
-    await ledger.received.store(
+    await ledger.unreported.store(
         message("Preview.", kind="tool_output", role="tool", pending=True, metadata=key)
     )
     await ledger.records.store([message("Instructions.", kind="transcript", role="system")])

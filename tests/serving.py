@@ -3,7 +3,7 @@
 import asyncio
 
 from local2.agents.services import SERVICES, ServiceHost, ServiceParts
-from local2.backup.schedule import Backups
+from local2.backup.service import Backups
 from local2.bus.connection import Connection
 from local2.memory.tenant import Memories
 from local2.protocol.envelope import utc_now

@@ -173,7 +173,7 @@ async def test_searches_find_everything_before_and_after_the_swap(
 
 async def _embedders(stack: Stack) -> set[str]:
     """Return the embedders whose vectors the ledger holds."""
-    ledger = stack.memories.tenant("default").ledger
+    ledger = stack.memories.of_tenant("default").ledger
     rows = await ledger._database.read(
         lambda c: c.execute("SELECT DISTINCT embedder FROM vector").fetchall()
     )

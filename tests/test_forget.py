@@ -24,7 +24,7 @@ from local2.client.tools import call_tool
 from local2.ledger.sqlite import erasures
 from local2.logs import logging_to
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller, Sender
+from local2.protocol.envelope import Caller, Sender, utc_now
 from local2.protocol.payloads import DeadLetter, Json, ToolProgress
 from local2.stack.app import Stack, open_stack
 from stacks import contents, in_step, recall, search, settings_in, status
@@ -312,6 +312,23 @@ async def test_a_turn_that_jetstream_redelivers_stays_forgotten(stack: Stack) ->
     await all_done(stack.bus)
 
     assert (await status(stack.bus)).records == 0
+
+
+@pytest.mark.parametrize("selection", [{"everything": True}, {"session_id": SESSION}])
+async def test_a_turn_that_waited_elsewhere_while_its_user_forgot_is_not_stored(
+    stack: Stack, selection: Json
+) -> None:
+    said = utc_now()
+    await forget(stack, RICHARD, **selection)
+
+    for query_id, at in (("before", said), ("after", utc_now())):
+        late = turn(RICHARD, query_id, query=f"Where is the key {query_id}?", answer="Here.")
+        timed = json.dumps({**json.loads(late), "timestamp_utc": at.isoformat()}).encode()
+        await publish_durably(stack.bus, "response.generation", timed)
+    await all_done(stack.bus)
+
+    session = await call(stack.bus, "load_session", {}, RICHARD)
+    assert [one["content"] for one in session["messages"]] == ["Where is the key after?", "Here."]
 
 
 async def test_without_the_vector_worker_the_removal_waits_and_the_receipt_says_so(

@@ -65,7 +65,7 @@ async def versions(stack: Stack, record_id: str) -> list[tuple[str, str | None]]
 
 
 async def is_judged(stack: Stack) -> bool:
-    return not await unjudged(stack.memories.tenant("default").ledger)
+    return not await unjudged(stack.memories.of_tenant("default").ledger)
 
 
 def verdicts(*given: str) -> Json:

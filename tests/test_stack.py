@@ -200,7 +200,7 @@ async def test_every_record_of_a_turn_is_announced_on_the_bus(
         return [id_ for (id_,) in found]
 
     async def all_received() -> bool:
-        ids = await stack.memories.tenant("default").ledger._database.read(read_session_ids)
+        ids = await stack.memories.of_tenant("default").ledger._database.read(read_session_ids)
         return len(ids) == 3 and set(ids) <= set(received)
 
     await eventually(all_received)

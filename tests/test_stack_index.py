@@ -44,7 +44,7 @@ async def test_a_stack_without_models_calls_none_and_judges_nothing(
     settings = msgspec.structs.replace(settings_in(tmp_path), generator=generator)
 
     async with open_stack(settings, with_generator=False, with_models=False) as stack:
-        assert not stack.memories.tenant("default").backlog.handles("judge")
+        assert not stack.memories.of_tenant("default").backlog.handles("judge")
 
     assert ollama.requests == []
 

@@ -29,7 +29,7 @@ async def test_a_stack_counts_recalls_and_consolidates_and_the_run_can_be_undone
     tmp_path: Path,
 ) -> None:
     async with open_stack(settings_in(tmp_path)) as stack:
-        bus, memory = stack.bus, stack.memories.tenant("default")
+        bus, memory = stack.bus, stack.memories.of_tenant("default")
 
         async def consolidated() -> bool:
             last = (await status(bus)).consolidation

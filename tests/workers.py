@@ -19,7 +19,7 @@ from local2.errors import Local2Error
 from local2.settings import Settings
 from local2.stack import supervisor
 from local2.stack.app import Stack, open_stack
-from local2.stack.supervisor import Child
+from local2.stack.supervisor import ChildProcess
 from local2.vectors.config import WorkerConfig
 from local2.vectors.embedder import Embedder
 from local2.vectors.index import VectorIndex
@@ -59,21 +59,21 @@ async def worker_in_this_process(
     *,
     inherit: tuple[int, ...] = (),
     on_exit: Callable[[int], None] = lambda _: None,
-) -> AsyncIterator[Child]:
+) -> AsyncIterator[ChildProcess]:
     """Run as a task what `supervised` starts as a child, which saves two seconds of imports."""
     stop = asyncio.Event()
     with patch.object(workers, "_stop_event", lambda: stop):
         working = asyncio.create_task(workers.work(WorkerConfig.from_line(config.decode())))
         await asyncio.sleep(0)  # it requests the event immediately
     try:
-        yield Child(module, config, inherit=inherit, on_exit=on_exit)
+        yield ChildProcess(module, config, inherit=inherit, on_exit=on_exit)
     finally:
         stop.set()
         with suppress(Local2Error):  # its process would log it and end, without its parent
             await working
 
 
-class ForkedWorker(Child):
+class ForkedWorker(ChildProcess):
     """Runs, ends and is restarted like the vector worker, without having to import anything."""
 
     async def start(self) -> None:

@@ -32,7 +32,8 @@ from local2.config_files import load_settings
 from local2.errors import InvalidArgumentsError, Local2Error
 from local2.ledger.records import NewRecord, with_features
 from local2.ledger.transfer import ExportCursor
-from local2.memory.intake.conversations import Conversation, Turn, read_records, records_of_turn
+from local2.memory.intake.conversations import Conversation, read_records
+from local2.memory.intake.turns import Turn, records_of_turn
 from local2.protocol.conversation import session_of
 from local2.protocol.envelope import Caller, decode, encode, header_of, is_past, seal, utc_now
 from local2.protocol.error_headers import SERVICE_ERROR

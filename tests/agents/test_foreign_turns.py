@@ -10,7 +10,7 @@ from calling import UNNAMED
 from local2.agents.memory_agent import MemoryAgent
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.streams import publish_durably
-from local2.client.maintenance import publish_again
+from local2.client.dead_letters import publish_again
 from local2.client.queries import QueryClient
 from local2.errors import BusError
 from local2.ledger.sqlite.database import Database

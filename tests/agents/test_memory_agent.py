@@ -11,11 +11,11 @@ from factories import Listen
 from local2.bus import streams
 from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably
-from local2.client.maintenance import publish_again
+from local2.client.dead_letters import publish_again
 from local2.errors import StorageError
 from local2.ledger.sqlite.database import Database
-from local2.memory.intake.conversations import Turn
 from local2.memory.intake.intake import Intake
+from local2.memory.intake.turns import Turn
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import decode
 from local2.protocol.payloads import DeadLetter

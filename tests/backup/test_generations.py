@@ -1,7 +1,9 @@
 """Backups in a folder are complete or absent, share unchanged data, and need their key."""
 
 import asyncio
+import errno
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -35,6 +37,7 @@ from local2.errors import (
     DamagedError,
     InvalidArgumentsError,
     StorageError,
+    UnwritableError,
 )
 from local2.ledger.sqlite.database import copies
 from local2.protocol.envelope import utc_now
@@ -243,6 +246,17 @@ async def test_a_backup_without_enough_disk_space_writes_nothing(
         back_up(folder, backups)
     assert len(generations(backups)) == 1
     assert not (data_dir(folder) / taking.SCRATCH).exists()
+
+
+async def test_a_full_disk_under_the_backups_is_not_taken_for_the_data_folders(
+    folder: Path, backups: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(taking, "write", refuse)
+    with pytest.raises(UnwritableError, match=re.escape(f"{backups} cannot be written to")):
+        back_up(folder, backups)
 
 
 async def test_a_stopped_backup_leaves_nothing(folder: Path, backups: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from backups import data_dir, generations, restore_backup, rows
-from local2.backup import schedule
-from local2.backup.schedule import Backups
+from local2.backup import service
+from local2.backup.service import Backups
 from local2.bus import streams
 from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably, turns_stored
@@ -202,7 +202,7 @@ async def save_topic(bus: Connection, value: str) -> None:
 
 async def indexed_ids(stack: Stack) -> list[str]:
     try:
-        return await stack.memories.tenant("default").vectors.ids(0, 10, tenant="default")
+        return await stack.memories.of_tenant("default").vectors.ids(0, 10, tenant="default")
     except VectorError:
         return []
 
@@ -220,8 +220,8 @@ async def test_a_concurrent_backup_and_a_relative_folder_are_refused(
 async def test_backups_are_made_when_they_are_due(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "START_DELAY", 0.0)
-    monkeypatch.setattr(schedule, "CHECK_INTERVAL", 0.01)
+    monkeypatch.setattr(service, "START_DELAY", 0.0)
+    monkeypatch.setattr(service, "CHECK_INTERVAL", 0.01)
     backups = tmp_path / "backups"
     async with open_stack(scheduled(tmp_path, backups), with_generator=False) as stack:
 

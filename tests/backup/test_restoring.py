@@ -84,18 +84,6 @@ async def test_the_folder_of_a_running_stack_is_not_replaced(folder: Path, backu
         await restore_backup(backups, folder, replace=True)
 
 
-async def test_a_dry_run_reads_the_whole_backup_and_changes_nothing(
-    folder: Path, backups: Path
-) -> None:
-    await remember(folder, NOTES, NOTES + 1)
-
-    restored = await restore_backup(backups, folder, dry_run=True)
-
-    assert (restored.records, restored.aside) == (NOTES, None)
-    assert await count(folder) == NOTES + 1
-    assert not (data_dir(folder) / restoring.SCRATCH).exists()
-
-
 async def test_a_restore_killed_between_two_moves_can_be_completed(
     folder: Path, backups: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,9 +173,10 @@ async def test_an_earlier_backup_can_be_chosen_by_name(folder: Path, backups: Pa
     back_up(folder, backups)
     first, second = (generation.path.name for generation in generations(backups))
 
-    assert (await restore_backup(backups, folder, dry_run=True)).generation == second
+    assert (await restore_backup(backups, folder, replace=True)).generation == second
     await restore_backup(backups, folder, generation=first, replace=True)
     assert await count(folder) == NOTES
+    assert not (data_dir(folder) / restoring.SCRATCH).exists()
     with pytest.raises(BackupError, match="no backup 000009"):
         await restore_backup(backups, folder, generation="000009-20260101T000000Z", replace=True)
 
@@ -196,7 +185,7 @@ async def test_a_backup_of_another_schema_is_refused(
     folder: Path, backups: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     another = SCHEMA._replace(number=SCHEMA.number + 1)
-    monkeypatch.setattr("local2.ledger.sqlite.copies.SCHEMA", another)
+    monkeypatch.setattr("local2.ledger.sqlite.copy_checks.SCHEMA", another)
 
     with pytest.raises(StorageError, match="Restore it with that one, and run `local2 export`"):
         await restore_backup(backups, folder, replace=True)

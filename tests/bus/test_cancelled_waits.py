@@ -50,7 +50,7 @@ async def _asked_with_progress(bus: Connection) -> None:
 
 
 async def _asked(bus: Connection) -> None:
-    bus.tool_results._replies.clear()
+    bus.tool_calls._replies.clear()
     await ask_tool(bus, "note", {"text": "x"}, caller=ADA)
 
 

@@ -8,9 +8,9 @@ from nats.js.errors import ServiceUnavailableError
 from nats.js.manager import JetStreamManager
 
 from local2.bus.connection import Connection
-from local2.bus.dead_letters import count_letters, drop_letter, letter_at, store_dead_letter
+from local2.bus.dead_letters import count_letters, delete_letter, read_letter, store_dead_letter
 from local2.bus.streams import publish_durably, turns_stream
-from local2.client.maintenance import publish_again
+from local2.client.dead_letters import publish_again
 from local2.errors import MAX_ABRIDGED, BadRequestError, BusError, InvalidArgumentsError
 from local2.protocol.payloads import DeadLetter
 from turns import in_stream, letters
@@ -38,14 +38,14 @@ async def test_letters_are_returned_oldest_first_with_dropped_ones_left_out(
 ) -> None:
     await store(bus, *({"reason": f"Reason {number}."} for number in range(6)))
     for sequence in (1, 3, 4):
-        await drop_letter(bus, sequence, "default")
+        await delete_letter(bus, sequence, "default")
 
     found = await letters(bus)
 
     assert [stored.sequence for stored in found] == [2, 5, 6]
     assert [stored.letter.reason for stored in found] == ["Reason 1.", "Reason 4.", "Reason 5."]
     assert await count_letters(bus, "default") == 3
-    assert await letter_at(bus, 5, "default") == found[1]
+    assert await read_letter(bus, 5, "default") == found[1]
     assert found == sorted(found, key=lambda stored: stored.at)
 
 
@@ -64,7 +64,7 @@ async def test_a_message_is_published_again_unchanged(
 ) -> None:
     await store(bus, {})
 
-    await publish_again(bus, await letter_at(bus, 1, "default"))
+    await publish_again(bus, await read_letter(bus, 1, "default"))
 
     assert (await in_stream(bus), await count_letters(bus, "default")) == (1, 1)
     published = await bus.client.jetstream().get_msg(turns_stream("default"), seq=1)
@@ -88,7 +88,7 @@ async def test_a_cut_message_or_one_for_a_foreign_subject_is_not_published_again
     await store(bus, change)
 
     with pytest.raises(BadRequestError, match=reason):
-        await publish_again(bus, await letter_at(bus, 1, "default"))
+        await publish_again(bus, await read_letter(bus, 1, "default"))
 
     assert (await in_stream(bus), await count_letters(bus, "default")) == (0, 1)
 
@@ -98,7 +98,7 @@ async def test_a_letter_is_kept_if_its_message_could_not_be_published(bus: Conne
     await bus.client.jsm().delete_stream(turns_stream("default"))
 
     with pytest.raises(BusError):
-        await publish_again(bus, await letter_at(bus, 1, "default"))
+        await publish_again(bus, await read_letter(bus, 1, "default"))
 
     assert await count_letters(bus, "default") == 1
 
@@ -114,7 +114,7 @@ async def test_an_unreadable_letter_is_listed_too(bus: Connection) -> None:
 
 async def test_a_missing_letter_is_a_clear_error(bus: Connection) -> None:
     with pytest.raises(InvalidArgumentsError, match="no dead letter 7"):
-        await letter_at(bus, 7, "default")
+        await read_letter(bus, 7, "default")
 
 
 async def test_without_a_stream_there_are_no_letters(bus: Connection) -> None:

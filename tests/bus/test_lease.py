@@ -16,10 +16,12 @@ from factories import ConnectBus
 from local2.bus import lease as leases
 from local2.bus import participant as participants
 from local2.bus.connection import BusMessage, Connection
-from local2.bus.lease import Holder, Lease, Serving
+from local2.bus.lease import Holder, Lease
 from local2.bus.participant import Participant
 from local2.bus.server import EmbeddedServer
 from local2.errors import BusError, LeaseHeldError
+from local2.stack import serving as servings
+from local2.stack.serving import Serving
 from waiting import eventually
 
 
@@ -31,9 +33,10 @@ def nats_url(server: EmbeddedServer) -> str:
 
 @pytest.fixture
 def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "LEASE_SECONDS", 3.0)
-    monkeypatch.setattr(leases, "RENEWAL_INTERVAL", 0.1)
-    monkeypatch.setattr(leases, "ANSWER_TIMEOUT", 0.5)
+    for module in (leases, servings):
+        monkeypatch.setattr(module, "LEASE_SECONDS", 3.0)
+        monkeypatch.setattr(module, "RENEWAL_INTERVAL", 0.1)
+        monkeypatch.setattr(module, "ANSWER_TIMEOUT", 0.5)
 
 
 def holder(tmp_path: Path, name: str) -> Holder:
@@ -200,7 +203,8 @@ async def test_a_lost_lease_is_regained_from_a_server_that_has_become_slow(
     connect_bus: ConnectBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each answer takes longer than a renewal may take."""
-    monkeypatch.setattr(leases, "LEASE_SECONDS", 6.0)
+    for module in (leases, servings):
+        monkeypatch.setattr(module, "LEASE_SECONDS", 6.0)
     bus, client = await connect_bus(), await connect_bus()
     lease_ = lease(bus, tmp_path, "first")
     await lease_.acquire()

@@ -16,7 +16,7 @@ from local2.bus.streams import (
     ensure_streams,
     many_at_a_time,
     publish_durably,
-    redeliver,
+    request_redelivery,
     restart_turns_consumer,
     turns_stream,
 )
@@ -125,7 +125,7 @@ async def test_a_refused_message_is_redelivered_soon(
 
     async def refuse_once(message: BusMessage) -> None:
         seen.append(message.data)
-        await (redeliver if len(seen) == 1 else acknowledge)(bus, message)
+        await (request_redelivery if len(seen) == 1 else acknowledge)(bus, message)
 
     await bus.subscribe(await restart_turns_consumer(bus, "reader", "default"), refuse_once)
     await publish_durably(bus, "response.generation", b"turn")

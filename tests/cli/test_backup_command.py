@@ -56,6 +56,42 @@ def test_an_encrypted_backup_is_restored_with_the_secret_key_in_a_file(
     assert restored["records"] == 1
 
 
+def test_a_backup_is_verified_beside_a_running_stack(
+    stack_with_note: Served, tmp_path: Path
+) -> None:
+    backups = tmp_path / "backups"
+    generation = answer(stack_with_note.folder, "backup", str(backups))["generation"]
+
+    intact = local2(stack_with_note.folder, "backup", str(backups), "--verify")
+    (ledger,) = answer(stack_with_note.folder, "backup", str(backups), "--verify")["ledgers"]
+
+    assert (intact.returncode, intact.stderr) == (0, "")
+    assert "complete" in intact.stdout
+    assert (ledger["path"], ledger["records"]) == ("ledger.sqlite3", 1)
+
+    next((backups / generation / "pieces").iterdir()).write_bytes(b"")
+    options = ["--verify", "--generation", generation]
+    damaged = local2(stack_with_note.folder, "backup", str(backups), *options)
+    found = answer(stack_with_note.folder, "backup", str(backups), *options)
+
+    assert damaged.returncode == 1
+    assert "is damaged, and cannot be restored" in " ".join(damaged.stderr.split())
+    assert (found["damaged"], found["generation"]) == (True, generation)
+    assert "a piece is damaged" in found["ledgers"][0]["damage"]
+
+
+@pytest.mark.parametrize(
+    "options", [["--verify", "--keep", "2"], ["--generation", "000001-20260101T000000Z"]]
+)
+def test_options_of_making_and_verifying_a_backup_exclude_each_other(
+    tmp_path: Path, options: list[str]
+) -> None:
+    done = local2(tmp_path, "backup", str(tmp_path / "backups"), *options)
+
+    assert done.returncode == 1
+    assert "--verify" in done.stderr
+
+
 def test_a_backup_needs_a_folder(tmp_path: Path) -> None:
     done = local2(tmp_path, "backup")
 

@@ -1,4 +1,4 @@
-"""`local2 dead-letters` lists, shows, republishes and drops messages that could not be read."""
+"""`local2 dead-letters` lists, shows, republishes and drops messages that could not be stored."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ def wait_for_letters(running: Served, count: int) -> list[dict[str, Any]]:
 
 def test_dead_letters_are_listed_shown_published_again_and_dropped(running: Served) -> None:
     assert wait_for_letters(running, 0) == []
-    assert "could be read" in local2(running.folder, "dead-letters", "list").stdout
+    assert "no dead letters" in local2(running.folder, "dead-letters", "list").stdout
     publish(running, MESSAGE, {**MESSAGE, "source": "[red]\x1b[31mevil"})
     first, second = wait_for_letters(running, 2)
 
@@ -58,7 +58,7 @@ def test_dead_letters_are_listed_shown_published_again_and_dropped(running: Serv
 
     findings = {one["name"]: one for one in answer(running.folder, "doctor")}
     assert findings["dead letters"]["verdict"] == "note"
-    assert findings["dead letters"]["detail"] == "2 messages could not be read"
+    assert findings["dead letters"]["detail"] == "2 messages could not be stored"
     assert "dead-letters list" in findings["dead letters"]["remedy"]
 
     # The message is still unreadable: its letter is dropped, and it becomes a new one.

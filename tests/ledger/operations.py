@@ -185,8 +185,8 @@ async def records__shown(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def received__store(ledger: Ledger, marker: str) -> object:
-    return await ledger.received.store(
+async def unreported__store(ledger: Ledger, marker: str) -> object:
+    return await ledger.unreported.store(
         message(f"Which metal, {marker}?", 20, id="r1", pending=True, query_id="q5")
     )
 

@@ -14,7 +14,7 @@ from local2.ledger.sqlite import erasures
 from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.transfer import Anonymised, Erased, ErasureOptions, Selection, combined
 from local2.ledger.upkeep import Actor, Change
-from local2.protocol.envelope import utc_now
+from local2.protocol.envelope import new_id, utc_now
 
 SESSION = Selection(owner=OWNER, session_id="s1")
 HOW = ErasureOptions(at=DAY)
@@ -214,6 +214,44 @@ async def test_short_and_live_messages_are_recognised_only_by_their_ids(ledger: 
     (live,) = await ledger.turns.store([message(LONG, id="t7", turn="t7", session_id="s7")])
 
     assert (short.was_new, live.was_new) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("selection", "in_other_session"),
+    [(SESSION, True), (Selection(owner=OWNER), False)],
+    ids=["a session", "everything"],
+)
+async def test_a_turn_said_before_an_erasure_and_received_after_it_is_not_stored(
+    ledger: Ledger, selection: Selection, in_other_session: bool
+) -> None:
+    await erase(ledger, selection)
+
+    async def is_stored(minutes: int, **columns: Any) -> bool:
+        said = {"event_time": DAY + timedelta(minutes=minutes), "turn": f"t{minutes}", **columns}
+        (written,) = await ledger.turns.store([message(LONG, **{"id": new_id(), **said})])
+        return written.was_new
+
+    assert [await is_stored(-1), await is_stored(0), await is_stored(1)] == [False, False, True]
+    assert await is_stored(-1, session_id="s2") == in_other_session
+    assert await is_stored(-1, owner="eve")
+    heard = message(LONG, id="heard", pending=True, event_time=DAY - timedelta(minutes=1))
+    assert (await ledger.unreported.store(heard)).erased
+    # Whoever sends a conversation of before means to.
+    (sent,) = await ledger.conversations.store([message(LONG, event_time=DAY - timedelta(days=1))])
+    assert sent.was_new
+
+
+async def test_a_rating_given_before_an_erasure_and_received_after_it_is_not_stored(
+    ledger: Ledger,
+) -> None:
+    await erase(ledger, SESSION)
+
+    for minutes, query_id in ((-1, "before"), (1, "after")):
+        at = DAY + timedelta(minutes=minutes)
+        rating: dict[str, Any] = {"query_id": query_id, "session_id": "s1", "score": 1.0}
+        await ledger.turns.rate(Rating(owner=OWNER, comment="Good.", event_time=at, **rating))
+
+    assert (await ledger.erasures.select(SESSION)).counts == {"ratings": 1}
 
 
 async def test_an_erased_fact_is_not_extracted_again_but_may_be_stated_again(

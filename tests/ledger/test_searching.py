@@ -147,7 +147,7 @@ async def test_a_fact_replaced_since_is_found_only_by_its_owner(
 
 async def test_the_question_being_answered_is_not_found(ledger: Ledger) -> None:
     question = message("Where is my osmium?", query_id="q1", pending=True)
-    await ledger.received.store(question)
+    await ledger.unreported.store(question)
 
     assert (await find(ledger, searching("osmium", current_query_id="q1"))).contents == set()
     assert (await find(ledger, searching("osmium", current_query_id="q2"))).contents == {

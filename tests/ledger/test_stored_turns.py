@@ -92,9 +92,9 @@ async def test_a_rating_waits_for_its_answer(ledger: Ledger, other: Ledger) -> N
 
 
 async def test_received_messages_are_completed_by_their_turn(ledger: Ledger) -> None:
-    question = await ledger.received.store(msgspec.structs.replace(QUESTION, pending=True))
+    question = await ledger.unreported.store(msgspec.structs.replace(QUESTION, pending=True))
     received = msgspec.structs.replace(RESULT, id="heard", turn=None, source_ref=None, pending=True)
-    result = await ledger.received.store(received)
+    result = await ledger.unreported.store(received)
 
     _, reported, result_in_turn, _ = await ledger.turns.store(turn("Osmium."))
 
@@ -107,7 +107,7 @@ async def test_received_messages_are_completed_by_their_turn(ledger: Ledger) -> 
 async def test_a_message_received_after_its_turn_adds_nothing(ledger: Ledger) -> None:
     result_in_turn = (await ledger.turns.store(turn("Osmium.")))[2]
 
-    received = await ledger.received.store(
+    received = await ledger.unreported.store(
         msgspec.structs.replace(RESULT, id="heard", turn=None, pending=True)
     )
 

@@ -130,7 +130,7 @@ async def test_changes_are_made_completely_or_not_at_all(
 ) -> None:
     one, two = await stored(ledger, "One", "Two")
     broken = weigh(two, 0.6)
-    monkeypatch.setattr(ledger.upkeep, "_change_importance", lambda *_: 1 / 0)
+    monkeypatch.setattr("local2.ledger.sqlite.upkeep.add_to_audit", lambda *_: 1 / 0)
 
     with pytest.raises(ZeroDivisionError):
         await ledger.upkeep.carry_out([archive(one), broken], ACTOR)

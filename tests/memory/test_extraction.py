@@ -18,8 +18,8 @@ from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import ExtractedFact
 from local2.memory.extraction.items import USER, Item, Passage
-from local2.memory.intake.conversations import Turn
 from local2.memory.intake.intake import Question
+from local2.memory.intake.turns import Turn
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory, Models

@@ -13,7 +13,7 @@ from local2.ledger.sessions import SESSION_CHARACTERS
 from local2.ledger.sqlite.database import Database, SqlConnection
 from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.sql import statements
-from local2.memory.intake.conversations import Turn
+from local2.memory.intake.turns import Turn
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.service import MemoryService
 from local2.memory.sessions import Sessions

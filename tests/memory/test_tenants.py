@@ -18,7 +18,7 @@ from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.ledger import Ledger
 from local2.memory.backlog import Backlog
 from local2.memory.indexing import Indexer
-from local2.memory.intake.conversations import Turn, records_of_turn
+from local2.memory.intake.turns import Turn, records_of_turn
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.recall.recaller import (
     Recaller,

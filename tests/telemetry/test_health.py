@@ -17,6 +17,7 @@ from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import decode
 from local2.protocol.maintenance import Health, Readiness
 from local2.settings import BusSettings
+from local2.stack import serving
 from local2.stack.app import open_stack
 from stacks import in_step, settings_in
 from waiting import eventually
@@ -111,7 +112,8 @@ async def test_the_serving_stack_answers_before_one_that_does_not_serve(
 async def test_a_stack_without_its_lease_is_not_ready_until_it_regains_it(
     tmp_path: Path, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "RENEWAL_INTERVAL", 0.1)
+    for module in (leases, serving):
+        monkeypatch.setattr(module, "RENEWAL_INTERVAL", 0.1)
     settings = msgspec.structs.replace(settings_in(tmp_path), bus=BusSettings(url=server.url))
 
     async def ready() -> bool:

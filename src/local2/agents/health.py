@@ -190,7 +190,7 @@ class HealthAgent(Participant):
         if not self._serves():
             return Readiness(ready=False, reasons=[NOT_SERVED])
         try:
-            await self._memories.tenant(tenant).ledger.counts()
+            await self._memories.of_tenant(tenant).ledger.counts()
         except StorageError as error:
             return Readiness(ready=False, reasons=[str(error)])
         return Readiness(ready=True)
@@ -200,7 +200,7 @@ class HealthAgent(Participant):
         readiness = await self.readiness(tenant)
         if not readiness.ready:
             return Health(status="unavailable", reasons=readiness.reasons)
-        reasons = degradations(await self._status(self._memories.tenant(tenant)))
+        reasons = degradations(await self._status(self._memories.of_tenant(tenant)))
         return Health(status="degraded" if reasons else "ok", reasons=reasons)
 
     async def gauges(self) -> list[GaugeReading]:

@@ -24,16 +24,16 @@ from local2.bus.streams import (
     delivery_subject,
     ensure_streams,
     many_at_a_time,
-    redeliver,
+    request_redelivery,
     restart_turns_consumer,
     stream_state,
     turns_stored,
     turns_stream,
 )
 from local2.errors import BusError, DeadlineError, Local2Error, RequestError, abridged
-from local2.memory.intake.conversations import Turn
 from local2.memory.intake.echoes import UNANSWERED, find_echo
 from local2.memory.intake.episodes import storable_metadata
+from local2.memory.intake.turns import Turn
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
 from local2.protocol import subjects
@@ -73,12 +73,20 @@ class MemoryAgent(Participant):
                 await self._handle(message)
         except Local2Error as error:
             log.warning("message_postponed", subject=message.subject, reason=error.logged)
-            await redeliver(self.bus, message)
+            await request_redelivery(self.bus, message)
         else:
             await acknowledge(self.bus, message)
 
     async def _handle(self, message: BusMessage) -> None:
-        """Store the message, or turn it into a dead letter if it can never be stored."""
+        """Store the message, or turn it into a dead letter if it can never be stored.
+
+        What fails decides, and few dead letters are unreadable:
+
+        - the message, its sender's role or token, the tenant's quota (RequestError): a dead letter
+        - it takes longer than `turn_timeout`, or the code has a bug: one after ATTEMPTS deliveries
+        - the ledger, the bus, a full queue (other errors): no dead letter. It is redelivered until
+          they are back, however long that takes, because the turn itself is in order
+        """
         seconds = self._turn_timeout
         try:
             async with asyncio.timeout(seconds):
@@ -91,6 +99,7 @@ class MemoryAgent(Participant):
         except RequestError as error:
             await self._give_up(message, error)
         except TimeoutError:
+            # It is a RequestError, but raised behind the clause for those: redelivered at first.
             late = DeadlineError(
                 f"The message was not handled within {seconds:g} s (turn_timeout)."
             )

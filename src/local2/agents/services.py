@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from local2.admission import Admission
 from local2.agents.health import StatusReader, TurnsProblem
-from local2.backup.schedule import Backups
+from local2.backup.service import Backups
 from local2.bounded_dict import BoundedDict
 from local2.bus.connection import (
     CONCURRENT_MESSAGES,
@@ -23,7 +23,7 @@ from local2.bus.connection import (
     BusMessage,
     Connection,
 )
-from local2.bus.dead_letters import drop_letter, letter_at, next_letter, shortened
+from local2.bus.dead_letters import delete_letter, next_letter, read_letter, shortened
 from local2.bus.participant import Participant
 from local2.errors import BadRequestError, Local2Error, TooLargeError
 from local2.memory.service import MemoryService
@@ -256,7 +256,7 @@ async def read_status(request: Request[Raw]) -> MemoryStatus:
 
 async def start_reindex(request: Request[Reindex]) -> MemoryStatus:
     """Start a reindex; if that fails, the status contains the reason."""
-    memory = request.parts.memories.tenant(request.tenant)
+    memory = request.parts.memories.of_tenant(request.tenant)
     embedder = request.payload.embedder
     try:
         if embedder is None:
@@ -270,7 +270,7 @@ async def start_reindex(request: Request[Reindex]) -> MemoryStatus:
 
 async def _status_of(request: Request[Any], problem: str | None = None) -> MemoryStatus:
     parts = request.parts
-    memory = parts.memories.tenant(request.tenant)
+    memory = parts.memories.of_tenant(request.tenant)
     return await StatusReader(parts.bus, memory, parts.turns_problem).read(problem)
 
 
@@ -310,9 +310,9 @@ async def find_letter(request: Request[LetterRequest]) -> LetterFound:
 async def _read_letter(bus: Connection, ask: LetterRequest, tenant: str) -> StoredLetter | None:
     if ask.action == "next":
         return await next_letter(bus, max(ask.number, 1), tenant)
-    stored = await letter_at(bus, ask.number, tenant)
+    stored = await read_letter(bus, ask.number, tenant)
     if ask.action == "drop":
-        await drop_letter(bus, ask.number, tenant)
+        await delete_letter(bus, ask.number, tenant)
     return stored
 
 
@@ -346,7 +346,9 @@ SERVICES: Sequence[ServiceGroup] = (
         description="Returns and drops dead letters.",
         slots=False,
         services=(
-            Service(subjects.MEMORY_DEAD_LETTERS, LetterRequest, find_letter, "dead_letters"),
+            Service(
+                subjects.MEMORY_DEAD_LETTER_REQUEST, LetterRequest, find_letter, "dead_letters"
+            ),
         ),
     ),
     ServiceGroup(

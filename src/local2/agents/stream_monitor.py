@@ -77,7 +77,7 @@ class StreamMonitor(Participant):
                         self._report(str(failure))
                     else:
                         self._report(f"{failure} The NATS server is restarted.")
-                        await self._server.restart()
+                        await self._server.stop()  # its `watch` starts it again
                 await asyncio.sleep(backoff.next_pause())
             if self.problem is not None:
                 log.info("turns_stored_again")

@@ -8,7 +8,9 @@ looks complete. Files of a backup are readable by their owner only, and named by
 import hashlib
 import os
 import re
-from collections.abc import Collection, Mapping
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +19,7 @@ import structlog
 
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import LedgerKeyError, UnwritableError
+from local2.home import make_private
 
 MAIN = "ledger.sqlite3"
 _PATTERNS = (MAIN, f"tenants/*/{MAIN}")
@@ -103,6 +106,24 @@ def _move(file: Path, aside: Path) -> None:
         aside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file.rename(aside)
         sync(file.parent)
+
+
+@contextmanager
+def scratch_folder(data_dir: Path, name: str) -> Iterator[Path]:
+    """Yield an empty folder for copies of ledgers, which is deleted at the end.
+
+    It is in the data folder, because copies are as secret as the ledgers.
+    """
+    scratch = data_dir / name
+    try:
+        shutil.rmtree(scratch, ignore_errors=True)
+        make_private(scratch)
+    except OSError as error:
+        raise UnwritableError(data_dir, error) from error
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def sync(path: Path) -> None:

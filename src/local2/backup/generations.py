@@ -42,16 +42,20 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True):
 class CopiedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A ledger in a generation; `key` is the key of the hashes that name its pieces.
 
-    `records` includes the shells of erased records; `shells` is their number.
+    `rows` counts the records and the `shells` of erased ones.
     """
 
     path: str
     size: int
     schema: int
-    records: int
+    rows: int = msgspec.field(name="records")  # its name in the manifest
     shells: int = 0
     key: bytes
     pieces: list[str]
+
+    @property
+    def records(self) -> int:
+        return self.rows - self.shells
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +69,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def records(self) -> int:
-        return sum(ledger.records - ledger.shells for ledger in self.ledgers)
+        return sum(ledger.records for ledger in self.ledgers)
 
     @property
     def size(self) -> int:
@@ -106,7 +110,7 @@ class BackupFolder:
         except OSError as error:
             raise UnwritableError(self.path, error) from error
 
-    def generations(self) -> list["Generation"]:
+    def generations(self) -> list["BackupGeneration"]:
         """Return the complete generations, the oldest first.
 
         Raises:
@@ -118,7 +122,25 @@ class BackupFolder:
             raise BackupError(f"{self.path} cannot be read: {error.strerror}.") from error
         if not found and self._marker() is None:
             raise BackupError(f"{self.path} is not a folder of backups.")
-        return sorted(map(Generation, found), key=lambda one: one.number)
+        return sorted(map(BackupGeneration, found), key=lambda one: one.number)
+
+    def find(self, name: str | None) -> "BackupGeneration":
+        """Find a complete generation by its name, by default the newest.
+
+        Raises:
+            BackupError: There is none, or the folder cannot be read.
+        """
+        generations = {generation.path.name: generation for generation in self.generations()}
+        if not generations:
+            raise BackupError(f"{self.path} holds no complete backup.")
+        if name is None:
+            return list(generations.values())[-1]
+        if name not in generations:
+            raise BackupError(
+                f"{self.path} holds no backup {name}.",
+                remedy=f"It holds {', '.join(generations)}.",
+            )
+        return generations[name]
 
     @contextmanager
     def new(self, at: datetime) -> Iterator[Path]:
@@ -165,7 +187,7 @@ class BackupFolder:
             raise BackupError(f"{self.path / MARKER} is damaged.") from error
 
 
-class Generation:
+class BackupGeneration:
     """One complete backup."""
 
     def __init__(self, path: Path) -> None:

@@ -5,28 +5,24 @@ was made is erased from it. Only then does it replace them.
 """
 
 import asyncio
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from local2.backup.files import key_of_ledger, ledger_files, replace_ledgers
-from local2.backup.generations import BackupFolder, Generation, Manifest
+from local2.backup.files import ledger_files, replace_ledgers, scratch_folder
+from local2.backup.generations import BackupFolder
 from local2.backup.sealing import Decrypter
-from local2.content_key import ContentKey, KeyOf
-from local2.errors import BackupError, LedgerKeyError, StorageError, UnwritableError
+from local2.backup.verifying import Keys, extract_verified, keys_of
+from local2.content_key import KeyOf
+from local2.errors import BackupError, StorageError
 from local2.home import folder_lock
-from local2.ledger.sqlite.copies import contents_of, forget_again, refuse_another_schema
+from local2.ledger.sqlite.erasing_again import forget_again
 from local2.vectors.config import distrust_index
 
 SCRATCH = "restore.part"
 """Name of the folder in the data folder that a backup is extracted to."""
-
-Keys = Mapping[str, ContentKey | None]
-"""Keys by path of the ledger; encrypted ledgers whose keys are missing are left out."""
 
 
 class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +30,7 @@ class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `generation` is the name of the backup; None means the newest. `key_of` returns the keys of
     encrypted ledgers. `chroma_path` is the index of the data folder; None if it is elsewhere.
-    `replace` moves the existing files aside. `dry_run` only reads the backup, completely.
+    `replace` moves the existing files aside.
     """
 
     folder: Path
@@ -44,7 +40,6 @@ class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
     key_of: KeyOf
     generation: str | None = None
     replace: bool = False
-    dry_run: bool = False
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,101 +68,45 @@ async def restore(request: RestoreRequest) -> Restored:
         FolderLockedError: A stack runs on the data folder.
         StorageError: There is not enough space, or the backup has another schema.
     """
-    generation = await asyncio.to_thread(_chosen, request)
+    generation = await asyncio.to_thread(BackupFolder(request.folder).find, request.generation)
     manifest = await asyncio.to_thread(generation.manifest, request.opener)
-    keys, unread = {}, []
-    for ledger in manifest.ledgers:
-        try:
-            keys[ledger.path] = key_of_ledger(ledger.path, request.key_of)
-        except LedgerKeyError as error:  # the key may be added later
-            unread.append(
-                f"{ledger.path} is unchanged, but its pages and records were not checked: "
-                f"{error.message}"
-            )
+    keys, missing_keys = keys_of(manifest, request.key_of)
     with folder_lock(request.data_dir):
         former = ledger_files(request.data_dir)
-        if former and not (request.replace or request.dry_run):
+        if former and not request.replace:
             raise BackupError(
                 f"{request.data_dir} holds a memory.",
                 remedy="--replace moves it aside; --data-dir names another folder.",
             )
-        with _scratch_folder(request.data_dir) as scratch:
-            new = await asyncio.to_thread(
-                _extract, generation, manifest, scratch, request.opener, keys
-            )
-            forgotten, warnings = 0, list(unread)
-            if waiting := manifest.turns_waiting:
-                warnings.insert(
-                    0,
-                    f"{waiting} turns waited to be stored when the backup was made: they are not "
-                    "in it.",
+        with scratch_folder(request.data_dir, SCRATCH) as scratch:
+            new = {
+                ledger.path: await asyncio.to_thread(
+                    extract_verified, generation, ledger, scratch, request.opener, keys
                 )
-            aside = None
-            if not request.dry_run:
-                forgotten, missed = await _forget_again(new, former, keys, manifest.at)
-                warnings += missed
-                aside = replace_ledgers(request.data_dir, new, former, datetime.now(UTC))
-                distrust_index(request.chroma_path)
+                for ledger in manifest.ledgers
+            }
+            warnings = []
+            if waiting := manifest.turns_waiting:
+                warnings.append(
+                    f"{waiting} turns waited to be stored when the backup was made: they are not "
+                    "in it."
+                )
+            warnings += [
+                f"{path} is unchanged, but its pages and records were not checked: {reason}"
+                for path, reason in missing_keys.items()
+            ]
+            forgotten, missed = await _forget_again(new, former, keys, manifest.at)
+            aside = replace_ledgers(request.data_dir, new, former, datetime.now(UTC))
+            distrust_index(request.chroma_path)
     return Restored(
         generation=generation.path.name,
         at=manifest.at,
         ledgers=len(manifest.ledgers),
         records=manifest.records,
         forgotten=forgotten,
-        warnings=warnings,
+        warnings=warnings + missed,
         aside=str(aside) if aside else None,
     )
-
-
-def _chosen(request: RestoreRequest) -> Generation:
-    generations = BackupFolder(request.folder).generations()
-    names = [generation.path.name for generation in generations]
-    if not generations:
-        raise BackupError(f"{request.folder} holds no complete backup.")
-    if request.generation is None:
-        return generations[-1]
-    if request.generation not in names:
-        raise BackupError(
-            f"{request.folder} holds no backup {request.generation}.",
-            remedy=f"It holds {', '.join(names)}.",
-        )
-    return generations[names.index(request.generation)]
-
-
-@contextmanager
-def _scratch_folder(data_dir: Path) -> Iterator[Path]:
-    """Yield an empty folder on the same disk, which is deleted at the end."""
-    scratch = data_dir / SCRATCH
-    try:
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(mode=0o700)
-    except OSError as error:
-        raise UnwritableError(data_dir, error) from error
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _extract(
-    generation: Generation, manifest: Manifest, scratch: Path, opener: Decrypter, keys: Keys
-) -> dict[str, Path]:
-    """Extract every ledger of the backup to a file, and read it completely if its key exists."""
-    files: dict[str, Path] = {}
-    for ledger in manifest.ledgers:
-        file = scratch / ledger.path
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        refuse_another_schema(file, ledger.schema)
-        generation.extract(ledger, file, opener)
-        if ledger.path in keys:
-            found = contents_of(file, keys[ledger.path])
-            if (found.schema, found.rows) != (ledger.schema, ledger.records):
-                raise BackupError(
-                    f"{ledger.path} has {found.rows} records, but the backup should have "
-                    f"{ledger.records}."
-                )
-        files[ledger.path] = file
-    return files
 
 
 async def _forget_again(

@@ -18,8 +18,12 @@ class Seal:
 
     def __init__(self, recipients: Sequence[str] = ()) -> None:
         self.recipients = tuple(sorted(set(recipients)))
-        self._age = _age() if self.recipients else None
-        self._keys = [_parse_key(self._age, recipient) for recipient in self.recipients]
+        age: Any = _age() if self.recipients else None
+        self._age = age
+        self._keys: list[Any] = []
+        for recipient in self.recipients:
+            form = age.ssh if recipient.startswith("ssh-") else age.x25519
+            self._keys.append(form.Recipient.from_str(recipient))
 
     @classmethod
     def for_recipient(cls, recipient: str | None) -> "Seal":
@@ -105,11 +109,6 @@ class Decrypter:
 
 
 OTHER_KEY = "It was encrypted to another key, or is damaged."
-
-
-def _parse_key(age: Any, text: str) -> Any:
-    form = age.ssh if text.startswith("ssh-") else age.x25519
-    return form.Recipient.from_str(text)
 
 
 def _age() -> Any:

@@ -2,29 +2,36 @@
 
 Each ledger is first copied within the data folder, and the copy is read completely: damaged content
 never becomes a generation, and so never displaces a good one. A piece that the previous generation
-has is linked and not written again.
+has is linked and not written again. New pieces are synced to the disk and not read back: that would
+read the system's memory. `local2 backup --verify` reads them later (`verifying.py`).
 """
 
 import os
-import shutil
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
 from local2._version import __version__
-from local2.backup.files import LedgerFile, digest, sync, write
-from local2.backup.generations import FORMAT, PIECES, BackupFolder, CopiedFile, Generation, Manifest
+from local2.backup.files import LedgerFile, digest, scratch_folder, sync, write
+from local2.backup.generations import (
+    FORMAT,
+    PIECES,
+    BackupFolder,
+    BackupGeneration,
+    CopiedFile,
+    Manifest,
+)
 from local2.backup.sealing import Seal
-from local2.errors import BackupError, UnwritableError
-from local2.ledger.sqlite.copies import contents_of, counts_of, ledger_key
+from local2.errors import BackupError
+from local2.ledger.sqlite.copy_checks import counts_of, ledger_key, verified_contents
 from local2.ledger.sqlite.database.copies import copy, refuse_without_room
 
 SCRATCH = "backup.part"
-"""Folder for copies, within the data folder because they are as secret as the ledger."""
+"""Name of the folder in the data folder that ledgers are copied to."""
 PIECE_BYTES = 64 * 1024
 """Size of a piece in bytes: 16 pages. More of the smaller pieces could be linked, but there would
 be more files."""
@@ -33,7 +40,7 @@ be more files."""
 class Pieces:
     """Stores files piece by piece in a generation that is being written."""
 
-    def __init__(self, folder: Path, earlier: Generation | None, seal: Seal) -> None:
+    def __init__(self, folder: Path, earlier: BackupGeneration | None, seal: Seal) -> None:
         self._folder = folder
         self._earlier = earlier.path / PIECES if earlier else None
         self._seal = seal
@@ -168,10 +175,10 @@ def _store_ledger(
 ) -> CopiedFile:
     before = counts_of(*ledger)
     key = pieces.key_of(ledger_key(*ledger))
-    with _scratch(data_dir) as scratch:
+    with scratch_folder(data_dir, SCRATCH) as scratch:
         copied = scratch / "ledger.sqlite3"
         size = copy(ledger.path, copied, ledger.key, progress.advance)
-        contents = contents_of(copied, ledger.key)
+        contents = verified_contents(copied, ledger.key)
         if contents.rows < before.rows:
             raise BackupError(
                 f"The copy has only {contents.rows} of {before.rows} records.",
@@ -187,22 +194,8 @@ def _store_ledger(
         path=name,
         size=size,
         schema=contents.schema,
-        records=contents.rows,
+        rows=contents.rows,
         shells=contents.rows - contents.records,
         key=key,
         pieces=names,
     )
-
-
-@contextmanager
-def _scratch(data_dir: Path) -> Iterator[Path]:
-    """Yield an empty folder for copies, which is deleted at the end."""
-    folder = data_dir / SCRATCH
-    try:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(mode=0o700)
-        yield folder
-    except OSError as error:
-        raise UnwritableError(folder, error) from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -19,7 +19,7 @@ from local2.background import go_on
 from local2.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
 from local2.bus.nats_client import RefusedError, close_client, connection_error, open_client
 from local2.bus.receiving import ANSWER, BusMessage, Fanouts, Handler, Headers, Subscription
-from local2.bus.tool_results import ToolResults
+from local2.bus.tool_calls import ToolCaller
 from local2.errors import (
     BusError,
     BusTimeoutError,
@@ -70,7 +70,7 @@ class Connection:
         self.lost = lost
         self.identity = identity
         self.by_tenant = by_tenant
-        self.tool_results = ToolResults(self)
+        self.tool_calls = ToolCaller(self)
         self._fanouts = Fanouts(client)
         self._token = bearer(token)
         self._request_timeout = request_timeout

@@ -1,6 +1,7 @@
-"""Dead letters: messages of a tenant that could not be read, kept in a stream of their own.
+"""Dead letters: messages that the memory could not store, kept in a stream for each tenant.
 
-They stay until an admin drops them, or until they expire.
+Only some are unreadable; `MemoryAgent` lists the causes. They stay until an admin drops them, or
+until they expire.
 """
 
 from datetime import UTC, datetime
@@ -31,12 +32,12 @@ WITHHELD_REASON = "Only those who run the memory may read the message and the re
 async def store_dead_letter(
     bus: Connection, letter: DeadLetter, *, source: str, message_id: str | None, tenant: str
 ) -> None:
-    """Store a message that cannot be read as a dead letter, shortened if it is too long.
+    """Store a message that was given up as a dead letter, shortened if it is too long.
 
     Args:
         bus: The connection to publish over.
-        letter: The message, and why it cannot be read.
-        source: The participant that could not read the message.
+        letter: The message, and why it cannot be stored.
+        source: The participant that gave it up.
         message_id: Identifies the message; the server drops a second letter with the same id.
         tenant: The tenant that sent the message.
 
@@ -79,7 +80,7 @@ async def next_letter(bus: Connection, sequence: int, tenant: str) -> StoredLett
     return _letter(raw) if raw is not None else None
 
 
-async def letter_at(bus: Connection, sequence: int, tenant: str) -> StoredLetter:
+async def read_letter(bus: Connection, sequence: int, tenant: str) -> StoredLetter:
     """Read the dead letter with this number.
 
     Raises:
@@ -96,7 +97,7 @@ async def letter_at(bus: Connection, sequence: int, tenant: str) -> StoredLetter
     return _letter(raw)
 
 
-async def drop_letter(bus: Connection, sequence: int, tenant: str) -> None:
+async def delete_letter(bus: Connection, sequence: int, tenant: str) -> None:
     """Delete one dead letter.
 
     Raises:

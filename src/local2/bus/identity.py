@@ -66,7 +66,7 @@ class Claimed:
         )
 
 
-class Source(msgspec.Struct, frozen=True):
+class ClaimedSource(msgspec.Struct, frozen=True):
     """The claimed sender of any message."""
 
     source: str = ""
@@ -142,7 +142,7 @@ def announcer_of(message: BusMessage) -> str:
         with suppress(msgspec.MsgspecError):  # without accounts, anybody may have written it
             return msgspec.json.decode(info, type=RequestInfo).user or ""
     with suppress(msgspec.MsgspecError, RecursionError):
-        return msgspec.json.decode(message.data, type=Source).source
+        return msgspec.json.decode(message.data, type=ClaimedSource).source
     return ""
 
 

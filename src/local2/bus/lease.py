@@ -1,4 +1,4 @@
-"""The lease of a bus: among several stacks, only the one that holds the lease serves.
+"""The lease of a bus: among several stacks, only the one that holds it serves (`stack/serving.py`).
 
 Two serving stacks with separate ledgers would split the requests, and each would remember only a
 part. The lease is a key in a KV bucket of JetStream that its holder keeps renewing. By its own
@@ -6,12 +6,11 @@ clock, the holder stops serving before the lease can expire. A server that resta
 another leader, is back sooner than that. See decision 0007.
 """
 
-import asyncio
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -22,9 +21,7 @@ from nats.js.api import StorageType
 from nats.js.kv import KeyValue
 
 from local2.bus.connection import Connection
-from local2.bus.participant import Participant
 from local2.errors import BusError, LeaseHeldError
-from local2.logs import get_logger
 
 BUCKET = "local2-lease"
 KEY = "stack"
@@ -36,10 +33,6 @@ ATTEMPTS = 3
 """Attempts to take a lease that expires, or is released, while it is being read."""
 ANSWER_TIMEOUT = 2.0
 """Seconds to wait for a renewal, and for each answer of JetStream while taking the lease."""
-RETRY_INTERVAL = 0.5
-"""Seconds between two attempts to regain a lost lease: meanwhile nobody may serve."""
-
-log = get_logger()
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +91,7 @@ class Lease:
         return await self._take()
 
     async def renew(self, *, patience: float = ANSWER_TIMEOUT) -> None:
-        """Extend the lease; take it again if it has expired. Raises what `take` raises.
+        """Extend the lease; acquire it again if it has expired. Raises what `acquire` raises.
 
         `patience`: seconds to wait for each answer of JetStream.
         """
@@ -173,68 +166,3 @@ class Lease:
 
 class _ChangedError(BusError):
     """Another stack has changed the key in the meantime."""
-
-
-class Serving:
-    """Runs participants while the lease is held; `keep` must run in a task."""
-
-    def __init__(
-        self, lease: Lease, participants: Callable[[], Awaitable[Sequence[Participant]]]
-    ) -> None:
-        self._lease = lease
-        self._participants = participants
-        self._started: Sequence[Participant] = ()
-        self._running: AsyncExitStack | None = None
-
-    async def __aenter__(self) -> Self:
-        await self._start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stop()
-
-    @property
-    def serves(self) -> bool:
-        """Whether all participants have started and are not stopped."""
-        return self._running is not None
-
-    async def run(self) -> None:
-        """Renew the lease until cancelled; stop serving while it is lost, then resume.
-
-        Nothing is at risk while nothing is served: each attempt to regain the lease is given twice
-        the time of the one before, so that one succeeds on a slow machine, too.
-        """
-        patience = ANSWER_TIMEOUT
-        while True:
-            await asyncio.sleep(RENEWAL_INTERVAL if self.serves else RETRY_INTERVAL)
-            try:
-                async with asyncio.timeout(patience):
-                    await self._lease.renew(patience=patience)
-                if self._running is None:
-                    await self._start()
-                    log.info("lease_regained")
-                patience = ANSWER_TIMEOUT
-            except (BusError, TimeoutError) as error:
-                lost = isinstance(error, LeaseHeldError) or self._lease.is_ending
-                if lost and self._running is not None:
-                    reason = str(error) or "JetStream does not answer."
-                    log.error(  # noqa: TRY400 - the reason says enough
-                        "lease_lost", reason=reason, meanwhile="no tool is served"
-                    )
-                    await asyncio.gather(*(participant.leave() for participant in self._started))
-                    await self._stop()
-                if not self.serves:
-                    longest = LEASE_SECONDS - RENEWAL_INTERVAL - ANSWER_TIMEOUT
-                    patience = min(2 * patience, longest)
-
-    async def _start(self) -> None:
-        self._started = await self._participants()
-        async with AsyncExitStack() as running:
-            for participant in self._started:
-                await running.enter_async_context(participant)
-            self._running = running.pop_all()
-
-    async def _stop(self) -> None:
-        if self._running is not None:
-            await self._running.aclose()
-            self._running = None

@@ -40,7 +40,7 @@ Answer = Callable[[BusMessage], Awaitable[msgspec.Struct]]
 log = get_logger()
 
 
-class Endpoint(msgspec.Struct, kw_only=True):
+class ServiceEndpoint(msgspec.Struct, kw_only=True):
     """A subject that a participant serves, with the figures that `$SRV.STATS` reports."""
 
     name: str
@@ -69,7 +69,7 @@ class Participant:
         self.description = description
         self.id = new_id()
         self.started_at = utc_now()
-        self._endpoints: list[Endpoint] = []
+        self._endpoints: list[ServiceEndpoint] = []
         self._subscriptions: list[Subscription] = []
 
     def serve(  # noqa: PLR0913 - the parts of an endpoint
@@ -82,14 +82,14 @@ class Participant:
         metadata: dict[str, str] | None = None,
         tenant: str | None = subjects.ANY_TENANT,
         inner: bool = False,
-    ) -> Endpoint:
+    ) -> ServiceEndpoint:
         """Add an endpoint; call this before the participant starts.
 
         Without a queue, every copy of the participant receives every message. `limit` and `tenant`
         are passed to `Connection.subscribe`. An `inner` endpoint is for the stack's own processes
         and refuses unsigned messages.
         """
-        endpoint = Endpoint(
+        endpoint = ServiceEndpoint(
             name=subject.replace(".", "_").replace("*", "any"),
             subject=subject,
             handler=handler,
@@ -184,7 +184,7 @@ class Participant:
         self._subscriptions.clear()
         await self.stopping()
 
-    def _count_requests(self, endpoint: Endpoint) -> Handler:
+    def _count_requests(self, endpoint: ServiceEndpoint) -> Handler:
         async def handle(message: BusMessage) -> None:
             started_at_ns = time.perf_counter_ns()
             try:
@@ -200,7 +200,7 @@ class Participant:
 
         return handle
 
-    def _error_reply(self, endpoint: Endpoint, error: Local2Error) -> tuple[bytes, Headers]:
+    def _error_reply(self, endpoint: ServiceEndpoint, error: Local2Error) -> tuple[bytes, Headers]:
         """Count a failed request; return the data and headers of the answer."""
         endpoint.errors += 1
         endpoint.last_error = error.code

@@ -156,10 +156,6 @@ class EmbeddedServer:
             except (Local2Error, OSError) as error:  # retried, since `_process` has still ended
                 log.error("nats_server_not_started", reason=str(error))  # noqa: TRY400
 
-    async def restart(self) -> None:
-        """Stop the server; `watch` starts it again."""
-        await self.stop()
-
     async def reload(self) -> None:
         """Reload the server's accounts; clients that are still allowed stay connected.
 

@@ -256,7 +256,7 @@ async def acknowledge(bus: Connection, message: BusMessage) -> None:
     await bus.publish(message.reply, b"+ACK")
 
 
-async def redeliver(bus: Connection, message: BusMessage) -> None:
+async def request_redelivery(bus: Connection, message: BusMessage) -> None:
     """Ask JetStream to deliver the message again after RETRY_DELAY."""
     await bus.publish(message.reply, b'-NAK {"delay": %d}' % int(RETRY_DELAY * 1e9))
 

@@ -118,7 +118,9 @@ class ToolHost(Participant):
             self._log.exception("tool_failed")
             result = ToolResult.failed(Local2Error(FAULT_MESSAGE))
         if self._tool.on_result is not None:
-            caller = caller or self._caller_of_refused(message, request)
+            if caller is None and request is not None:  # it was refused before that was known
+                with suppress(Local2Error):
+                    caller = self.bus.identity.caller_of(message, request)
             if caller is not None:
                 self._tool.on_result(caller, result)
         result = await self._reply(message, request, result)
@@ -143,15 +145,6 @@ class ToolHost(Participant):
         if (header := header_of(message.data)) is not None and header.correlation_id:
             caller = self.bus.identity.caller_of(message, header)
             self._running.cancel(caller, header.correlation_id)
-
-    def _caller_of_refused(
-        self, message: BusMessage, request: Envelope[Any] | None
-    ) -> Caller | None:
-        """Find out who made a refused request, if that can be determined."""
-        try:
-            return self.bus.identity.caller_of(message, request) if request else None
-        except Local2Error:
-            return None
 
     def _decode_request(self, data: bytes) -> Envelope[ToolRequest[Any]]:
         """Decode the request; drop null arguments where the tool does not accept null."""

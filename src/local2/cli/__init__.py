@@ -60,11 +60,13 @@ COMMANDS = {
     "reindex": Listed(
         "upkeep", "Rebuild the vector index from the ledger, whether or not a stack is running."
     ),
-    "backup": Listed("upkeep", "Back up everything, whether or not a stack is running."),
-    "restore": Listed("restore", "Restore a backup. No stack may be running."),
+    "backup": Listed(
+        "backup", "Back up everything, or read a backup whole, whether or not a stack is running."
+    ),
+    "restore": Listed("backup", "Restore a backup. No stack may be running."),
     "version": Listed("version", "Print the version."),
     "dead-letters": Listed(
-        "dead_letters", "List, show, retry or drop messages that could not be read."
+        "dead_letters", "List, show, retry or drop messages that the memory could not store."
     ),
     "tenants": Listed("tenants", "Manage accounts: tenants, their agents, keys and tokens."),
     "hooks": Listed(

@@ -1,4 +1,4 @@
-"""`local2 dead-letters`: list, show, retry and drop messages that could not be read."""
+"""`local2 dead-letters`: list, show, retry and drop messages that the memory could not store."""
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,7 +13,7 @@ from local2.cli.commands import command, user_option
 from local2.cli.output import FAILED, Output, run_async, shown
 from local2.client import Connection
 from local2.client.access import connected
-from local2.client.maintenance import all_letters, drop_letter, letter_at, publish_again
+from local2.client.dead_letters import all_letters, drop_letter, letter_at, publish_again
 from local2.errors import InvalidArgumentsError, RequestError
 from local2.protocol.maintenance import StoredLetter
 from local2.settings import Settings
@@ -59,7 +59,7 @@ all_option = click.option("--all", "every", is_flag=True, help="All dead letters
 
 @command("list", group=group)
 def list_letters(settings: Settings, output: Output) -> None:
-    """List the messages that could not be read, and why."""
+    """List the messages that the memory could not store, and why."""
 
     async def read() -> list[LetterSummary]:
         async with connected(settings, name=NAME) as bus:
@@ -68,13 +68,13 @@ def list_letters(settings: Settings, output: Output) -> None:
     summaries = run_async(read())
     output.data(summaries)
     if not summaries:
-        output.text("Every message could be read.")
+        output.text("There are no dead letters: every message could be stored.")
         return
     table = Table()
     table.add_column("No.", no_wrap=True)
     table.add_column("Time", no_wrap=True)
     table.add_column("Subject, source", overflow="fold")
-    table.add_column("Why it could not be read", overflow="fold")
+    table.add_column("Why it could not be stored", overflow="fold")
     for summary in summaries:
         reason = (
             f"{summary.reason} (Cut: it cannot be published again.)"

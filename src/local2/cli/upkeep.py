@@ -1,46 +1,26 @@
-"""`local2 doctor`, `reindex` and `backup`: examine the stack, rebuild its index, make backups.
+"""`local2 doctor` and `reindex`: examine the stack, and rebuild its index.
 
-The running stack does the work. If none runs, one is started for a rebuild or a backup. Health
-checks call `doctor --ready` repeatedly, so the other checks are imported only when they run.
+The running stack does the work. If none runs, one is started for a rebuild. Health checks call
+`doctor --ready` repeatedly, so the other checks are imported only when they run.
 """
 
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 import click
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from local2.cli.commands import PATH, command
+from local2.cli.commands import command
 from local2.cli.output import FAILED, Output, run_async, shown, uncut
 from local2.client import Connection
 from local2.client.access import connected
-from local2.client.maintenance import (
-    backup_status,
-    begin_backup,
-    memory_status,
-    readiness,
-    start_reindex,
-)
-from local2.errors import (
-    BackupError,
-    InvalidArgumentsError,
-    NoRespondersError,
-    StackNotRunningError,
-    VectorError,
-)
+from local2.client.maintenance import memory_status, readiness, start_reindex
+from local2.errors import NoRespondersError, StackNotRunningError, VectorError
 from local2.logs import logging_to
-from local2.protocol.maintenance import BackupReport, BackupRequest, MemoryStatus, Verdict
+from local2.protocol.maintenance import MemoryStatus, Verdict
 from local2.settings import Settings
 
 MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
@@ -49,9 +29,6 @@ POLL = 0.5
 everything that waits (50 ms for 200,000 records), so that five a second would slow the indexing."""
 WORKER_PATIENCE = 60.0
 """Seconds to wait for the vector worker to start; the first start may download a model."""
-BACKUP_POLL = 0.1
-"""Seconds between two readings of a backup's progress."""
-MEGABYTE = 1_000_000
 
 
 @command()
@@ -164,76 +141,6 @@ async def _show_progress(bus: Connection, output: Output, status: MemoryStatus) 
 def _progress(output: Output, doing: str) -> Progress:
     columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=output.errors, disable=not output.shows_progress)
-
-
-@command()
-@click.argument(
-    "folder",
-    metavar="DIR",
-    required=False,
-    type=PATH,
-    help="The folder. Default: backup_folder in the settings.",
-)
-@click.option("--recipient", help="Encrypt for this age public key, or for those in this file.")
-@click.option(
-    "--keep",
-    type=click.IntRange(min=1),
-    help="How many backups to keep in DIR. Default: backup_keep in the settings.",
-)
-def backup(
-    settings: Settings,
-    output: Output,
-    *,
-    folder: Path | None,
-    recipient: str | None,
-    keep: int | None,
-) -> None:
-    folder = folder or settings.memory.backup_folder
-    if folder is None:
-        raise InvalidArgumentsError(
-            "No backup folder is given.",
-            remedy="Name one, or set backup_folder in config/memory.yaml.",
-        )
-    if recipient and Path(recipient).expanduser().is_file():
-        recipient = str(Path(recipient).expanduser().resolve())  # the stack runs elsewhere
-    request = BackupRequest(folder=str(folder.resolve()), recipient=recipient, keep=keep)
-    with logging_to(settings.memory.data_dir / "logs" / "backup.log"):
-        report = run_async(_backup(settings, output, request))
-    output.data(report)
-    output.text(
-        f"{report.folder}: backup {report.generation} has {report.records} records"
-        f"{', encrypted' if report.encrypted else ''}. {_megabytes(report.written)} of "
-        f"{_megabytes(report.size)} are new; {report.removed} earlier backups were deleted."
-    )
-    if report.turns_waiting:
-        output.failure(
-            f"{report.turns_waiting} turns still wait to be stored, and are not in the backup."
-        )
-
-
-async def _backup(settings: Settings, output: Output, request: BackupRequest) -> BackupReport:
-    async with stack_bus(settings, output, "backing up", probe=backup_status, operator=True) as bus:
-        status = await begin_backup(bus, request)
-        with _bytes_progress(output) as progress:
-            task = progress.add_task("Backing up", total=None)
-            while status.under_way:
-                progress.update(task, total=status.total or None, completed=status.done)
-                await asyncio.sleep(BACKUP_POLL)
-                status = await backup_status(bus)
-    if status.problem is not None or status.last is None:
-        raise BackupError(f"No backup was made: {status.problem or 'the stack was restarted.'}")
-    return status.last
-
-
-def _bytes_progress(output: Output) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    return Progress(
-        *columns, console=output.errors, disable=not output.shows_progress, transient=True
-    )
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / MEGABYTE:,.1f} MB"
 
 
 @asynccontextmanager

@@ -1,12 +1,9 @@
-"""Operator requests over the bus: status, readiness, reindex, dead letters, backups, transfers."""
+"""Operator requests over the bus: status, readiness, reindex, backups, transfers."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 from local2.bus.connection import Connection
-from local2.bus.streams import publish_durably
 from local2.client.access import ask, connected
-from local2.errors import BadRequestError, InvalidArgumentsError, quoted
 from local2.protocol import subjects
 from local2.protocol.envelope import Sender
 from local2.protocol.maintenance import (
@@ -16,90 +13,20 @@ from local2.protocol.maintenance import (
     ExportRequest,
     ImportReport,
     ImportRequest,
-    LetterAction,
-    LetterFound,
-    LetterRequest,
     MemoryStatus,
     Readiness,
     Reindex,
-    StoredLetter,
 )
 from local2.protocol.payloads import Empty
 from local2.settings import Settings
 from local2.tenants.directory import Entries
 
-RETRIED_SUBJECTS = frozenset({subjects.RESPONSE_GENERATION, subjects.RESPONSE_FEEDBACK})
-"""Subjects whose messages are stored. Publishing any other message again would change nothing."""
 REINDEX_TIMEOUT = 60.0
 """Seconds to wait for the reply to a reindex, which is sent once the index has been emptied."""
 READY_PATIENCE = 2.0
 """Seconds to wait for a server; a running one answers at once."""
 PAGE_PATIENCE = 60.0
 """Seconds to wait for a page of an export or import, which may queue after other work."""
-
-
-async def all_letters(bus: Connection) -> AsyncIterator[StoredLetter]:
-    """Yield all dead letters, oldest first.
-
-    Raises:
-        ForbiddenError: The caller may not see them.
-        BusError: The memory does not answer.
-    """
-    number = 0
-    while (found := await _request_letter(bus, "next", number + 1)) is not None:
-        number = found.sequence
-        yield found
-
-
-async def letter_at(bus: Connection, number: int) -> StoredLetter:
-    """Return the dead letter with this number.
-
-    Raises:
-        InvalidArgumentsError: No letter has this number.
-        BusError: The memory does not answer.
-    """
-    if (found := await _request_letter(bus, "show", number)) is None:
-        raise InvalidArgumentsError(f"There is no dead letter {number}.")
-    return found
-
-
-async def publish_again(bus: Connection, stored: StoredLetter) -> None:
-    """Publish the message of a dead letter again; return once JetStream has stored it.
-
-    Raises:
-        BadRequestError: The message is incomplete, or is neither a turn nor a rating.
-        BusError: The stream did not store it; the letter stays.
-    """
-    letter = stored.letter
-    if letter.cut:
-        raise BadRequestError(
-            f"Only the beginning of dead letter {stored.sequence} was stored.",
-            remedy="Let its source publish the message again, and drop the letter.",
-        )
-    if letter.subject not in RETRIED_SUBJECTS:
-        raise BadRequestError(
-            f"Dead letter {stored.sequence} is for {quoted(letter.subject)}, "
-            "which is not stored in the memory.",
-            remedy="Drop it.",
-        )
-    await publish_durably(bus, letter.subject, letter.message.encode())
-
-
-async def drop_letter(bus: Connection, number: int) -> None:
-    """Delete one dead letter.
-
-    Raises:
-        InvalidArgumentsError: No letter has this number.
-        BusError: The memory does not answer.
-    """
-    await _request_letter(bus, "drop", number)
-
-
-async def _request_letter(
-    bus: Connection, action: LetterAction, number: int
-) -> StoredLetter | None:
-    wanted = LetterRequest(action=action, number=number)
-    return (await ask(bus, subjects.MEMORY_DEAD_LETTERS, wanted, LetterFound)).found
 
 
 async def memory_status(bus: Connection) -> MemoryStatus:

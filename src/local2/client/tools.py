@@ -113,7 +113,7 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     request = msgspec.structs.replace(request, correlation_id=request.id)
     try:
         async with receiving_progress(bus, tool, request.id, on_progress):
-            return await bus.tool_results.ask(tool, request, timeout, bearer(caller.token))
+            return await bus.tool_calls.call(tool, request, timeout, bearer(caller.token))
     except asyncio.CancelledError:
         await cancel_call(bus, tool, request.id, caller)
         raise

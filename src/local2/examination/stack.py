@@ -224,13 +224,13 @@ def retention(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
 
 
 def dead_letters(status: MemoryStatus) -> CheckResult:
-    """Report unreadable messages. The stack is not at fault, but their senders should know."""
+    """Report messages that were given up. The reason says whether the sender is at fault."""
     if not status.dead_letters:
-        return CheckResult("dead letters", "ok", "every message could be read")
+        return CheckResult("dead letters", "ok", "every message could be stored")
     return CheckResult(
         "dead letters",
         "note",
-        f"{status.dead_letters} messages could not be read",
+        f"{status.dead_letters} messages could not be stored",
         remedy="`local2 dead-letters list` says why.",
     )
 

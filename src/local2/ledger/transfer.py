@@ -88,8 +88,12 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         return self.session_id is None and self.topic is None and self.id is None
 
     @property
-    def includes_unreferenced(self) -> bool:
-        """Whether to erase what no record refers to, too: notes, items and pending ratings."""
+    def is_by_sender(self) -> bool:
+        """Whether it is selected by who sent it: a user, or one of the user's sessions.
+
+        Then what no record refers to is erased, too: notes, items, pending ratings, and the
+        sender's messages in the bus's streams.
+        """
         return self.topic is None and self.id is None
 
 

@@ -114,6 +114,9 @@ class Audit:
 
     def _entry(self, row: AuditRow) -> AuditEntry:
         detail = row.detail
+        by: StatedBy | None = None
+        if row.user is not None:
+            by = "self" if row.user == (self._caller.user or TENANT_OWNED) else "other"
         return AuditEntry(
             number=row.row,
             at=row.event_time,
@@ -124,16 +127,10 @@ class Audit:
             memory_type=row.memory_type,
             scope=row.scope,
             agent=row.agent,
-            by=self._by(row),
+            by=by,
             reason=row.reason,
             run=row.run,
             superseded_by=detail.get("superseded_by") or None,
             before=detail.get(FORMER_STATE.get(row.action, "")),
             after=detail.get("after") if row.action == "importance" else None,
         )
-
-    def _by(self, row: AuditRow) -> StatedBy | None:
-        """Return whether the caller or somebody else made a change; None if no user did."""
-        if row.user is None:
-            return None
-        return "self" if row.user == (self._caller.user or TENANT_OWNED) else "other"

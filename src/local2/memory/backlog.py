@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import structlog
 
@@ -161,7 +161,11 @@ class Runner:
                 await self.pause(self._backoff.next_pause())
             else:
                 self._note_success()
-                await _wait(self._work, self._seconds_until(due) if due else None)
+                seconds = None
+                if due is not None:  # limited in case the clock was set back
+                    left = min(due - self._clock(), LONGEST_RETRY_DELAY)
+                    seconds = left.total_seconds()
+                await _wait(self._work, seconds)
                 await self._gather()
 
     async def _gather(self) -> None:
@@ -172,10 +176,6 @@ class Runner:
             if left <= 0:
                 return
             await _wait(self._urgent, left)
-
-    def _seconds_until(self, due: datetime) -> float:
-        """How many seconds to wait for a time, limited in case the clock was set back."""
-        return min(due - self._clock(), LONGEST_RETRY_DELAY).total_seconds()
 
     async def _do_all(self) -> None:
         """Run batches until no task is left; raise errors of unreachable services."""

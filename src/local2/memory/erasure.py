@@ -2,6 +2,10 @@
 
 Erased records leave a tombstone (decision 0026). If a part cannot be reached, the receipt says so:
 removal from the vector index remains a task, and repeating the request erases everything else.
+
+This module decides the order and makes the receipt. The ledger's part is in `ledger/sqlite`:
+`tombstones.py` finds what is selected and recognises what was erased, `erasures.py` clears the
+rows. `bus/stream_erasure.py` erases messages that wait in JetStream.
 """
 
 import asyncio
@@ -112,13 +116,15 @@ class Erasure:
             InvalidArgumentsError: The caller has no record with the selected id.
         """
         how = ErasureOptions(at=self._clock(), allow_again=allow_again)
-        streams = self._outside.streams if selection.includes_unreferenced else NoStreams()
+        # A topic or one record names no sender, so that no message in the streams is selected.
+        streams = self._outside.streams if selection.is_by_sender else NoStreams()
         sender = Sender(user=self._caller.user, session_id=selection.session_id)
         if dry_run:
             selected = await self._ledger.erasures.select(selection)
             self._check_found(selection, selected.rows, how)
             on_bus = await streams.count(sender)
             return _receipt(how, Counter(selected.counts) + Counter({ON_THE_BUS: on_bus}), None)
+        # Turns that wait may hold what is selected, whatever the selection: they are stored first.
         await self._outside.streams.wait_until_stored()
         counts = Counter({ON_THE_BUS: await streams.erase(sender)})
         parts: list[Erased] = []

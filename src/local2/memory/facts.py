@@ -351,7 +351,9 @@ class Relations:
             # Needed in one of both scopes: a relation changes what others find there.
             if not may_write(newer.scope, self._caller):
                 check_may_write(older.scope, self._caller)
-            if type_ == "supersedes" and not self._may_supersede(newer, older):
+            user = self._caller.user or TENANT_OWNED
+            is_own = principal_of(newer) == user
+            if type_ == "supersedes" and not (is_own and may_retire(newer, older)):
                 raise InvalidArgumentsError(
                     "type: only the user who stated both may relate them by supersedes, and the "
                     "source must be as strong: a user's words are stronger than an assistant's, "
@@ -360,10 +362,6 @@ class Relations:
                 )
 
         return permit
-
-    def _may_supersede(self, newer: Record, older: Record) -> bool:
-        user = self._caller.user or TENANT_OWNED
-        return principal_of(newer) == user and may_retire(newer, older)
 
     def _visible(self, record: Record | None, argument: str) -> Record:
         if record is None or not may_see(record, self._caller):

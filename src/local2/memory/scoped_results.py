@@ -4,7 +4,7 @@ import msgspec
 
 from local2.ledger.records import source_class_of
 from local2.llm.framing import fact_line, section
-from local2.memory.recall.items import RecallItem, labelled_text
+from local2.memory.recall.items import labelled_text
 from local2.memory.recall.recaller import RecallResult
 from local2.memory.scopes import stated_by
 from local2.protocol.envelope import Caller
@@ -31,13 +31,17 @@ class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
 
         Each memory is quoted with its source, and never takes more than one line.
         """
-        return "\n".join(
-            section(HEADINGS[scope], [self._line(item) for item in result.items])
-            for scope, result in self.scopes.items()
-            if result.items
-        )
-
-    def _line(self, item: RecallItem) -> str:
-        record = item.record
-        by = stated_by(record, self.caller)
-        return fact_line(labelled_text(record), None, by, source_class_of(record))
+        sections = []
+        for scope, result in self.scopes.items():
+            lines = [
+                fact_line(
+                    labelled_text(item.record),
+                    None,
+                    stated_by(item.record, self.caller),
+                    source_class_of(item.record),
+                )
+                for item in result.items
+            ]
+            if lines:
+                sections.append(section(HEADINGS[scope], lines))
+        return "\n".join(sections)

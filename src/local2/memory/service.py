@@ -24,6 +24,7 @@ from local2.memory.intake.echoes import Echoes
 from local2.memory.intake.intake import Intake
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.items import Items
+from local2.memory.long_outputs import LongOutputs
 from local2.memory.portability import Portability
 from local2.memory.recall.model import Synthesis, SynthesisItem
 from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
@@ -31,7 +32,6 @@ from local2.memory.scoped_results import ScopedResults
 from local2.memory.scopes import EQUAL_WEIGHTS, places_of_facts
 from local2.memory.sessions import PreseededMemories, Sessions
 from local2.memory.shown import AccessLog
-from local2.memory.tool_outputs import ToolOutputs
 from local2.memory.upkeep.consolidation import Consolidated, Consolidation
 from local2.protocol.envelope import Caller, Clock, new_id
 from local2.protocol.memories import EPISODIC, Scope
@@ -99,8 +99,8 @@ class MemoryService:
         return Sessions(shared.ledger, self.caller, shared.settings, shared.clock, shared.turns)
 
     @cached_property
-    def outputs(self) -> ToolOutputs:
-        return ToolOutputs(self._shared.ledger, self.caller.user or TENANT_OWNED)
+    def outputs(self) -> LongOutputs:
+        return LongOutputs(self._shared.ledger, self.caller.user or TENANT_OWNED)
 
     @cached_property
     def portability(self) -> Portability:

@@ -268,7 +268,12 @@ def merge_oldest(notes: Sequence[Note]) -> Note | None:
 
 def merge(notes: Sequence[Note]) -> Note:
     """Merge notes into one that has their number and a line for each, as far as they fit."""
-    lines = [line for note in notes for line in _lines(note)]
+    lines: list[str] = []
+    for note in notes:
+        if note.merges:
+            lines += note.content.split("\n")[1:]  # without its heading
+        else:
+            lines.append(f"{note.role}: {excerpt(note.content, EXCERPT)}")
     sizes = accumulate(len(line) + 1 for line in reversed(lines))
     newest = lines[len(lines) - sum(each <= MERGED_SIZE for each in sizes) :]
     total = sum(note.merges or 1 for note in notes)
@@ -281,9 +286,3 @@ def merge(notes: Sequence[Note]) -> Note:
         event_time=last.event_time,
         merges=total,
     )
-
-
-def _lines(note: Note) -> list[str]:
-    """Return the lines that represent a note in a merged note."""
-    own = f"{note.role}: {excerpt(note.content, EXCERPT)}"
-    return note.content.split("\n")[1:] if note.merges else [own]

@@ -96,7 +96,10 @@ class Memory:
             self.backlog.add_job(Extraction(ledger, self.changes, models.extractor))
         retrieval = Retrieval(ledger, self.indexer, vectors)
         if models.judge is not None:
-            self.backlog.add_job(self._supersession(retrieval, models.judge))
+            closeness = Closeness(top_k=settings.judge_top_k, distance=settings.judge_distance)
+            self.backlog.add_job(
+                Supersession(ledger, retrieval, self.changes, models.judge, closeness)
+            )
         self.recaller = Recaller(
             retrieval,
             models=models.recall,
@@ -142,27 +145,21 @@ class Memory:
     def _now(self) -> datetime:
         return self.clock()  # looked up at each call, because tests replace it
 
-    def _supersession(self, retrieval: Retrieval, judge: Judge) -> Supersession:
-        closeness = Closeness(
-            top_k=self.settings.judge_top_k, distance=self.settings.judge_distance
-        )
-        return Supersession(self.ledger, retrieval, self.changes, judge, closeness)
-
 
 class Memories:
     """The memories of all tenants. `roles` decide who may do what; without them, anybody may."""
 
-    def __init__(self, *tenants: Memory, roles: Roles | None = None) -> None:
+    def __init__(self, *memories: Memory, roles: Roles | None = None) -> None:
         self._roles = roles
-        self._tenants = {memory.tenant: memory for memory in tenants}
+        self._by_tenant = {memory.tenant: memory for memory in memories}
         self._worker: str | None = None
 
     def __iter__(self) -> Iterator[Memory]:
-        return iter(tuple(self._tenants.values()))
+        return iter(tuple(self._by_tenant.values()))
 
     def add(self, memory: Memory) -> None:
         """Serve another tenant."""
-        self._tenants[memory.tenant] = memory
+        self._by_tenant[memory.tenant] = memory
         if self._worker is not None:
             memory.indexer.worker_started(self._worker)
 
@@ -174,12 +171,12 @@ class Memories:
 
     def storing_turn(self, tenant: str) -> AbstractContextManager[None]:
         """Return the context in which a turn of this tenant is stored."""
-        memory = self._tenants.get(tenant)
+        memory = self._by_tenant.get(tenant)
         return memory.turns.storing() if memory else nullcontext()
 
     def remove(self, tenant: str) -> None:
         """Stop serving a tenant."""
-        self._tenants.pop(tenant, None)
+        self._by_tenant.pop(tenant, None)
 
     def of(self, caller: Caller) -> MemoryService:
         """Return the memory of the caller's tenant, as seen by the caller.
@@ -187,7 +184,7 @@ class Memories:
         Raises:
             InvalidArgumentsError: The tenant is not served here.
         """
-        return self.tenant(caller.tenant).of(caller)
+        return self.of_tenant(caller.tenant).of(caller)
 
     async def admit(self, caller: Caller, action: str) -> MemoryService:
         """Return the memory for a call of a tool or service, if the caller's role may use it.
@@ -198,7 +195,7 @@ class Memories:
         """
         if self._roles is None or caller.role is None:
             return self.of(caller)
-        memory = self.tenant(caller.tenant)
+        memory = self.of_tenant(caller.tenant)
         try:
             self._roles.check(caller.role, action)
         except ForbiddenError as error:
@@ -207,12 +204,12 @@ class Memories:
         writes = self._roles.scopes(caller.role)
         return memory.of(msgspec.structs.replace(caller, writes=writes))
 
-    def tenant(self, name: str) -> Memory:
+    def of_tenant(self, name: str) -> Memory:
         """Return a tenant's memory.
 
         Raises:
             InvalidArgumentsError: The tenant is not served here.
         """
-        if name not in self._tenants:
+        if name not in self._by_tenant:
             raise InvalidArgumentsError(f"The tenant {name!r} is not served here.")
-        return self._tenants[name]
+        return self._by_tenant[name]

@@ -1,8 +1,9 @@
-"""Keep the vector index consistent with the ledger: batches, comparison and damage.
+"""What indexing (`indexing.py`) needs: the worker's interface, batches, comparison and damage.
 
-The composition root provides the vector worker. A damaged index is rebuilt immediately the first
-time. If it is damaged again within ten minutes, the next rebuild waits, each time twice as long:
-filling it again does not remove a cause such as a full disk.
+`Vectors` is the vector worker as the memory sees it; the composition root provides its client. A
+damaged index is rebuilt immediately the first time. If it is damaged again within ten minutes, the
+next rebuild waits, each time twice as long: filling it again does not remove a cause such as a full
+disk.
 """
 
 import math

@@ -28,7 +28,7 @@ MEMORY_RESTORED = "memory.restored"
 MEMORY_ANONYMIZED = "memory.anonymized"
 MEMORY_FORGOTTEN = "memory.forgotten"
 MEMORY_DEAD_LETTER = "memory.dead_letter"
-MEMORY_DEAD_LETTERS = "memory.dead_letters"
+MEMORY_DEAD_LETTER_REQUEST = "memory.dead_letters"
 MEMORY_TURN = "memory.turn"
 MEMORY_PROBE = "memory.probe"
 MEMORY_STATUS = "memory.status"
@@ -66,7 +66,7 @@ REQUESTS = (
     MEMORY_REINDEX,
     MEMORY_EXPORT,
     MEMORY_IMPORT,
-    MEMORY_DEAD_LETTERS,
+    MEMORY_DEAD_LETTER_REQUEST,
     MEMORY_OUTPUT_KEEP,
     MEMORY_ITEMS_PUT,
     MEMORY_ITEMS_GET,

@@ -1,6 +1,9 @@
 """The composition root: open everything, wire it together, close it in reverse order.
 
-`open_stack` is for commands, `open_memory` for programs that use the memory as a library.
+`open_stack` is for commands, `open_memory` for programs that use the memory as a library. A stack
+has two children, which it restarts whenever they end: nats-server (`bus/server.py`, unless another
+one is configured) and the vector worker (`supervisor.py`). Nothing restarts the stack itself but
+what runs it: a service manager, or the next client of a stack that clients started.
 """
 
 from collections.abc import AsyncIterator
@@ -20,9 +23,8 @@ from local2.agents.services import SERVICES, ServiceHost, ServiceParts
 from local2.agents.stream_monitor import StreamMonitor
 from local2.background import in_background
 from local2.backup.files import with_keys
-from local2.backup.schedule import Backups
+from local2.backup.service import Backups
 from local2.bus.connection import Connection
-from local2.bus.lease import Serving
 from local2.bus.participant import Participant
 from local2.bus.streams import turns_stored
 from local2.bus.tool_host import ToolHost
@@ -39,8 +41,9 @@ from local2.settings import Settings
 from local2.stack.joining import Joined, join, lock_data_folder
 from local2.stack.ledgers import content_keys, open_ledgers
 from local2.stack.memory_models import open_models
+from local2.stack.serving import Serving
 from local2.stack.shared_tools import SharedTools
-from local2.stack.supervisor import Child, start_vector_worker
+from local2.stack.supervisor import ChildProcess, start_vector_worker
 from local2.stack.tenancy import Parts, Tenancy
 from local2.tools.catalog import memory_tools
 from local2.vectors.config import WorkerConfig
@@ -55,7 +58,7 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     memories: Memories
     model: ChatModel | None
-    vector_worker: Child
+    vector_worker: ChildProcess
 
 
 @asynccontextmanager
@@ -202,7 +205,10 @@ async def _start_serving(
 async def _make_participants(
     parts: Parts, memories: Memories, monitor: StreamMonitor, backups: Backups
 ) -> list[Participant]:
-    """Make the participants that serve the memory on the bus."""
+    """Make the participants that serve the memory on the bus, while the lease is held.
+
+    The generators are not among them: `Tenancy` starts one for each tenant.
+    """
     bus, register = parts.joined.bus, parts.joined.register
     admission = Admission(parts.settings.limits)
     tools = [ToolHost(bus, tool, admission=admission) for tool in memory_tools(memories)]

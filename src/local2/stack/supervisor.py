@@ -1,5 +1,7 @@
 """Run the vector worker as a child process, and restart it whenever it exits by itself.
 
+The stack's other child, nats-server, is restarted by its own `watch` (`bus/server.py`).
+
 The child's standard input stays open while the parent lives, so that the child notices the parent's
 death. A descriptor that the child inherits keeps the data folder locked until it exits (decision
 0014).
@@ -39,7 +41,7 @@ CRASH_EXIT_CODES = (
 log = structlog.get_logger()
 
 
-class Child:
+class ChildProcess:
     """A Python module that runs as a child process; `watch` restarts it."""
 
     def __init__(
@@ -118,7 +120,7 @@ async def supervised(
     *,
     inherit: tuple[int, ...] = (),
     on_exit: Callable[[int], None] = lambda _: None,
-) -> AsyncIterator[Child]:
+) -> AsyncIterator[ChildProcess]:
     """Keep a child process running while the context lasts.
 
     Args:
@@ -127,7 +129,7 @@ async def supervised(
         inherit: File descriptors for the child to keep open.
         on_exit: Called with the exit code whenever the child exits by itself.
     """
-    child = Child(module, config, inherit=inherit, on_exit=on_exit)
+    child = ChildProcess(module, config, inherit=inherit, on_exit=on_exit)
     try:
         await child.start()
         async with running_task(child.watch(), module):
@@ -138,7 +140,7 @@ async def supervised(
 
 async def start_vector_worker(
     resources: AsyncExitStack, memories: Memories, vectors: VectorClient, config: bytes, lock: int
-) -> Child:
+) -> ChildProcess:
     """Start the vector worker; when it exits, fail the requests that wait for its answers."""
 
     def worker_lost(exit_code: int) -> None:

@@ -36,11 +36,14 @@ def accounts(entries: Entries, own_tools: Iterable[str]) -> str:
 
 
 def _memory_account(entries: Entries) -> str:
+    sent_to_one = [
+        subjects.to_tenant(subjects.ANY_TENANT, subject) for subject in subjects.SENT_TO_ONE
+    ]
     exports = [
         *(_service_export(subject, "threshold") for subject in subjects.REQUESTS),
         *(_service_export(subject, "stream") for subject in subjects.MULTI_ANSWER_REQUESTS),
         *(_service_export(subject) for subject in (*subjects.STORED, *subjects.OBSERVED)),
-        *(_stream_export(subject) for subject in subjects.SENT_TO_ONE),
+        *(f'{{ stream: "{subject}", account_token_position: 2 }}' for subject in sent_to_one),
         *(f'{{ stream: "{subject}" }}' for subject in subjects.SENT_TO_ALL),
     ]
     users = [f"{{ nkey: {entries.memory} }}"]
@@ -55,11 +58,6 @@ def _service_export(subject: str, answers: str = "") -> Line:
     }[answers]
     where = subjects.from_tenant(subjects.ANY_TENANT, subject)
     return f'{{ service: "{where}", account_token_position: 2{how} }}'
-
-
-def _stream_export(subject: str) -> Line:
-    sent_on = subjects.to_tenant(subjects.ANY_TENANT, subject)
-    return f'{{ stream: "{sent_on}", account_token_position: 2 }}'
 
 
 def _tenant_account(name: str, entries: Entries, own_tools: Sequence[str]) -> str:

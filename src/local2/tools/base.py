@@ -56,7 +56,7 @@ def bind(tool: MemoryTool[A, Any], memories: Memories) -> Tool:
 
     def log_answer(caller: Caller, result: ToolResult) -> None:
         ids = tool.shows(result.data) if result.ok else ()
-        memories.tenant(caller.tenant).answer_log.add(caller, tool.name, result.content, ids)
+        memories.of_tenant(caller.tenant).answer_log.add(caller, tool.name, result.content, ids)
 
     return Tool(
         **{name: getattr(tool, name) for name in ToolDeclaration.__struct_fields__},

@@ -1,4 +1,4 @@
-"""Tools for upkeep: consolidate facts, undo runs, list changes, erase records."""
+"""Tools for upkeep: consolidate facts, undo runs, list changes."""
 
 from collections import Counter
 
@@ -8,15 +8,12 @@ from local2.memory.upkeep.consolidation import Consolidated
 from local2.protocol.memory_tools import (
     AUDIT,
     CONSOLIDATE,
-    FORGET,
     UNDO,
     Audit,
     AuditEntry,
     Consolidate,
     ConsolidationChange,
     ConsolidationReport,
-    Forget,
-    Receipt,
     Undo,
     UndoReport,
 )
@@ -99,25 +96,3 @@ async def audit(memory: MemoryService, args: Audit) -> ToolOutput:
 def _change_line(entry: AuditEntry) -> str:
     reason = f": {entry.reason}" if entry.reason else ""
     return f"{entry.at:%Y-%m-%d %H:%M} {entry.action} {entry.id}{reason}"
-
-
-@answers(FORGET)
-async def forget(memory: MemoryService, args: Forget) -> ToolOutput:
-    selection = memory.erasure.selection(
-        everything=args.everything, session_id=args.session_id, topic=args.topic, id=args.id
-    )
-    receipt = await memory.erasure.erase(
-        selection, dry_run=args.dry_run, allow_again=args.allow_again
-    )
-    return ToolOutput(content=_receipt_text(receipt), data=receipt)
-
-
-def _receipt_text(receipt: Receipt) -> str:
-    what = ", ".join(f"{count} {name}" for name, count in receipt.erased.items()) or "nothing"
-    if receipt.dry_run:
-        return f"Would erase {what}."
-    left = [one for one in receipt.checks if one.found]
-    rest = [f"{one.name}: {one.found} left. {one.note or ''}".strip() for one in left]
-    if not left:
-        return f"Erased {what}; the checks found nothing left."
-    return "\n".join([f"Erased {what}.", *rest])

@@ -44,7 +44,7 @@ EXEMPT_MODULES = {
     "ledger/sqlite/database/soundness.py": "pragmas, the count of commits",
     "ledger/sqlite/database/copies.py": "pages of the whole file",
     "ledger/sqlite/database/schema.py": "the tables of the whole file",
-    "ledger/sqlite/copies.py": "what a copy of the whole file holds",
+    "ledger/sqlite/copy_checks.py": "what a copy of the whole file holds",
 }
 """Modules that execute SQL on a connection, and which connection."""
 SOURCE = Path(local2.__file__).parent

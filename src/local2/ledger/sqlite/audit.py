@@ -27,7 +27,7 @@ DENIED = "denied"
 MaySee = Callable[[AuditRow], bool]
 
 
-class Audit(Part):
+class LedgerAudit(Part):
     """One tenant's audit."""
 
     def __init__(self, rows: TenantRows, topics: RecentTopics) -> None:
@@ -105,7 +105,10 @@ class Audit(Part):
             )
             problem = None if changed.rowcount else CHANGED
         elif change.action == "enriched":
-            problem = self._remove_sources(tx, change)
+            added = change.record_id, change.detail["messages"], change.detail["targets"]
+            problem = None if has_sources(tx, *added) else CHANGED
+            if problem is None:
+                remove_sources(tx, *added)
         else:
             problem = self._restore_fact(tx, change)
         if problem is None:
@@ -120,13 +123,6 @@ class Audit(Part):
             detail = {"action": change.action, "row": change.row}
             add_to_audit(tx, "undone", change.record_id, cause, detail)
         return problem
-
-    def _remove_sources(self, tx: Transaction, change: AuditRow) -> str | None:
-        added = change.record_id, change.detail["messages"], change.detail["targets"]
-        if not has_sources(tx, *added):
-            return CHANGED
-        remove_sources(tx, *added)
-        return None
 
     def _restore_fact(self, tx: Transaction, change: AuditRow) -> str | None:
         """Make a retired fact active again, and index it."""

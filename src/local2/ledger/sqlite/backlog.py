@@ -147,16 +147,13 @@ class TaskQueue(Part):
     @reads
     def counts(self, tx: Transaction) -> list[TaskCounts]:
         """Return the number of tasks of each kind, and the reasons why some were set aside."""
-        return [
-            TaskCounts(
-                kind=row["kind"],
-                waiting=row["tasks"] - row["aside"],
-                aside=row["aside"],
-                errors=self._errors(tx, row["kind"]) if row["aside"] else (),
-            )
-            for row in tx.execute("count_tasks").fetchall()
-        ]
-
-    def _errors(self, tx: Transaction, kind: TaskKind) -> tuple[str, ...]:
-        found = tx.execute("errors_of_tasks", kind=kind, read=PAGE, limit=MAX_ERRORS)
-        return tuple(row["error"] for row in found)
+        counts = []
+        for row in tx.execute("count_tasks").fetchall():
+            kind, aside = row["kind"], row["aside"]
+            errors: list[str] = []
+            if aside:
+                found = tx.execute("errors_of_tasks", kind=kind, read=PAGE, limit=MAX_ERRORS)
+                errors = [error["error"] for error in found]
+            waiting = row["tasks"] - aside
+            counts.append(TaskCounts(kind=kind, waiting=waiting, aside=aside, errors=tuple(errors)))
+        return counts

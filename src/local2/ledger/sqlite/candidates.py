@@ -16,7 +16,6 @@ from local2.keys import fold_topic
 from local2.ledger.entries import NEIGHBOUR_SPAN, SPOKEN_KINDS, Candidate, Floats, Link
 from local2.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
 from local2.ledger.search import DetailRequest, Details, Related, Search, Source
-from local2.ledger.sqlite.database import Row
 from local2.ledger.sqlite.rows import Transaction, as_json, record_of
 from local2.ledger.sqlite.working_sets import candidates_of, place_word, session_word
 from local2.protocol.memory_tools import ItemRelation
@@ -222,13 +221,14 @@ class Pool:
 
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
         """Return the records that are active, or were active at `as_of`."""
-        found = self._tx.execute("records", rows=as_json(rows))
-        return {row["row"]: record_of(row) for row in found if self._is_active(row)}
-
-    def _is_active(self, row: Row) -> bool:
-        as_of, retired_at = self._asked["as_of"], row["retired_at"]
-        retired_later = as_of is not None and retired_at is not None and retired_at > as_of
-        return retired_later or row["superseded_by"] is None
+        as_of = self._asked["as_of"]
+        records = {}
+        for row in self._tx.execute("records", rows=as_json(rows)):
+            retired_at = row["retired_at"]
+            retired_later = as_of is not None and retired_at is not None and retired_at > as_of
+            if retired_later or row["superseded_by"] is None:
+                records[row["row"]] = record_of(row)
+        return records
 
     def _read(self, rows: Iterable[int] = (), ids: Sequence[str] = (), limit: int = -1) -> None:
         """Read records by row or id; add the first visible ones to the candidates."""

@@ -8,11 +8,11 @@ import msgspec
 from local2.ledger.records import NewRecord, Written, principal_of
 from local2.ledger.sessions import is_same_call, is_same_result, with_args_in_id
 from local2.ledger.sqlite.database import Row
-from local2.ledger.sqlite.received import report_result
 from local2.ledger.sqlite.record_rows import Cause, add_records, store_record, supersede
 from local2.ledger.sqlite.records import RECORDS_PER_TRANSACTION
 from local2.ledger.sqlite.rows import Part, Transaction, as_json
 from local2.ledger.sqlite.tombstones import was_erased
+from local2.ledger.sqlite.unreported import report_result
 from local2.protocol.envelope import content_id, utc_now
 from local2.protocol.payloads import Json
 

@@ -13,33 +13,12 @@ BETWEEN_CHUNKS = "\n\n"
 """What separates the chunks of a document that is read: each is a paragraph."""
 
 
-class Documents(Part):
+class LedgerDocuments(Part):
     """One tenant's documents."""
 
     @reads
     def read(self, tx: Transaction, source: str, offset: int, limit: int) -> DocumentPart | None:
         """Return up to `limit` characters of a document from `offset` on; None if it is unknown."""
-        return self._read(tx, source, offset, limit)
-
-    @writes
-    def store(self, tx: Transaction, source: str, chunks: Sequence[NewRecord]) -> Rewritten:
-        """Make these the active chunks of a document; their `source_ref`s are "source#number".
-
-        A chunk that equals the present one of its number is not written again.
-        """
-        return self._store(tx, source, chunks)
-
-    def _active(self, tx: Transaction, source: str, statement: str) -> list[Row]:
-        """Return the active chunks, in their order."""
-        first, last = f"{source}#1", f"{source}#:"
-        numbered = {
-            int(number): row
-            for row in tx.execute(statement, first=first, last=last)
-            if (number := row["source_ref"].removeprefix(f"{source}#")).isdecimal()
-        }
-        return [row for _, row in sorted(numbered.items())]
-
-    def _read(self, tx: Transaction, source: str, offset: int, limit: int) -> DocumentPart | None:
         chunks = self._active(tx, source, "chunk_lengths")
         if not chunks:
             return None
@@ -54,7 +33,12 @@ class Documents(Part):
         text = text[offset - begin : min(offset + limit, total) - begin]
         return DocumentPart(label=chunks[0]["label"], total=total, text=text)
 
-    def _store(self, tx: Transaction, source: str, chunks: Sequence[NewRecord]) -> Rewritten:
+    @writes
+    def store(self, tx: Transaction, source: str, chunks: Sequence[NewRecord]) -> Rewritten:
+        """Make these the active chunks of a document; their `source_ref`s are "source#number".
+
+        A chunk that equals the present one of its number is not written again.
+        """
         stored = self._active(tx, source, "active_chunks")
         older = {row["source_ref"]: row for row in stored}
         written = [_written_chunk(chunk, older.pop(chunk.source_ref, None)) for chunk in chunks]
@@ -73,6 +57,16 @@ class Documents(Part):
         for record_id in surplus:
             supersede(tx, record_id, cause)
         return Rewritten(written=written, surplus=surplus)
+
+    def _active(self, tx: Transaction, source: str, statement: str) -> list[Row]:
+        """Return the active chunks, in their order."""
+        first, last = f"{source}#1", f"{source}#:"
+        numbered = {
+            int(number): row
+            for row in tx.execute(statement, first=first, last=last)
+            if (number := row["source_ref"].removeprefix(f"{source}#")).isdecimal()
+        }
+        return [row for _, row in sorted(numbered.items())]
 
 
 def _written_chunk(chunk: NewRecord, older: Row | None) -> Written:

@@ -75,7 +75,7 @@ class Erasures(Part):
             for forget in self._clear_caches:
                 forget()
             yield erased
-        if selection.includes_unreferenced:
+        if selection.is_by_sender:
             asked = {"owner": selection.owner, "session_id": selection.session_id}
             while await self._rows.change("drop_items_of", **asked, limit=ROWS_PER_TRANSACTION):
                 pass
@@ -213,10 +213,10 @@ def _finish_erasure(
 ) -> None:
     if how.allow_again:
         lift_tombstones_of(tx, selection)
-    elif selection.includes_unreferenced:
+    elif selection.is_by_sender:
         add_tombstone_of(tx, selection, how)
     owner = selection.owner
-    if selection.includes_unreferenced:
+    if selection.is_by_sender:
         asked = {"owner": owner, "session_id": selection.session_id}
         tx.execute("drop_notes", **asked)
         tx.execute("drop_ratings_of", **asked)

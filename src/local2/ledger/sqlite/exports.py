@@ -56,7 +56,24 @@ class Exports(Part):
     def page(self, tx: Transaction, wanted: ExportFilter, cursor: ExportCursor) -> ExportPage:
         """Return the next lines after a cursor, and the cursor of the next page."""
         reader = _Reader(tx, _asked(tx, wanted))
-        return _page(reader, cursor, talks=wanted.talks)
+        section, after, skip = cursor.section, cursor.after, cursor.skip
+        lines: list[msgspec.Raw] = []
+        size = 0
+        for key, line in reader.lines(section, after):
+            data = msgspec.json.encode(line) if line is not None else b""
+            if len(data) > MESSAGE_LINE_BYTES and not lines:
+                return _page_of_piece(data, cursor=ExportCursor(section, after, skip), key=key)
+            if size + len(data) > MESSAGE_LINE_BYTES:
+                break
+            after = key
+            if line is not None:
+                lines.append(msgspec.Raw(data))
+                size += len(data) + 1
+        else:
+            return _page_of_lines(
+                section, lines, reader.next_cursor(section, after, talks=wanted.talks)
+            )
+        return _page_of_lines(section, lines, ExportCursor(section, after))
 
 
 def _asked(tx: Transaction, wanted: ExportFilter) -> dict[str, Any]:
@@ -69,25 +86,6 @@ def _asked(tx: Transaction, wanted: ExportFilter) -> dict[str, Any]:
         "session_id": wanted.session_id,
         "vectors": wanted.vectors,
     }
-
-
-def _page(reader: "_Reader", cursor: ExportCursor, *, talks: bool) -> ExportPage:
-    section, after, skip = cursor.section, cursor.after, cursor.skip
-    lines: list[msgspec.Raw] = []
-    size = 0
-    for key, line in reader.lines(section, after):
-        data = msgspec.json.encode(line) if line is not None else b""
-        if len(data) > MESSAGE_LINE_BYTES and not lines:
-            return _page_of_piece(data, cursor=ExportCursor(section, after, skip), key=key)
-        if size + len(data) > MESSAGE_LINE_BYTES:
-            break
-        after = key
-        if line is not None:
-            lines.append(msgspec.Raw(data))
-            size += len(data) + 1
-    else:
-        return _page_of_lines(section, lines, reader.next_cursor(section, after, talks=talks))
-    return _page_of_lines(section, lines, ExportCursor(section, after))
 
 
 def _page_of_piece(data: bytes, *, cursor: ExportCursor, key: Key) -> ExportPage:

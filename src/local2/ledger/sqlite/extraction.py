@@ -276,12 +276,17 @@ class Extractions(Part):
         return written
 
     def _add(self, tx: Transaction, fact: ExtractedFact) -> Written:
-        """Store a new fact; drop its key if a fact that it does not replace has the key."""
+        """Store a new fact, which retires only the facts that its extractor names.
+
+        A fact that somebody states retires whatever has its key: `record_rows.store_fact`.
+        """
         record, replaced = fact.record, []
         for older in fact.replaces:
             if supersede(tx, older, Cause.of(record)):
                 relate(tx, record.id, "supersedes", older)
                 replaced.append(older)
+        # What remains under the key was stated by somebody, or by another user. It keeps the key,
+        # and the extracted fact is stored without one: both are recalled, the key gives the former.
         if active_fact_of_topic(tx, record) is not None:
             record = msgspec.structs.replace(record, topic=None)
         add_records(tx, [record])

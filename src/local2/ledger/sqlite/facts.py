@@ -23,7 +23,7 @@ LARGEST_HELD = 4_096
 """Maximum length in characters of a fact that is held in memory."""
 
 
-class Facts(Part):
+class LedgerFacts(Part):
     """One tenant's facts."""
 
     def __init__(self, rows: TenantRows, topics: "RecentTopics") -> None:

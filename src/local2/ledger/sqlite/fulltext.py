@@ -84,7 +84,11 @@ class FullText:
         share = self._share(tx, rare, filter_.words)
         within = ""
         if narrow or filter_.session_word is not None or share < BROAD_SHARE:
-            within = f" AND places: ({_places_of(filter_)})"
+            # This only saves work; `visible` decides what is visible.
+            places = " OR ".join(f'"{word}"' for word in filter_.words)
+            if filter_.session_word:
+                places = f"({places}) AND {filter_.session_word}"
+            within = f" AND places: ({places})"
         elif not filter_.limits_time:
             limit = int(MARGIN * limit / share) + 1
         statement = "search_text_in_time" if filter_.limits_time else "search_text"
@@ -216,12 +220,6 @@ def _parts(words: Sequence[str], rare: Collection[str]) -> list[str]:
         f"({_any_word(rare)}) NOT ({_any_word(common)})",
         f"({_any_word(rare)}) AND ({_any_word(common)})",
     ]
-
-
-def _places_of(filter_: Filter) -> str:
-    """Return the FTS5 query for the places; it only saves work, `visible` decides visibility."""
-    places = " OR ".join(f'"{word}"' for word in filter_.words)
-    return f"({places}) AND {filter_.session_word}" if filter_.session_word else places
 
 
 def _any_word(words: Collection[str]) -> str:

@@ -88,8 +88,16 @@ class Imports(Part):
 
 
 def _records_of(lines: Sequence[Stored]) -> dict[str, Record]:
-    of_records = [line for line in lines if isinstance(line, RecordLine)]
-    return {line.id: with_features(_record_of(line)) for line in of_records}
+    """Make the records of the lines, by id; slow, because of their features."""
+    records = {}
+    for line in lines:
+        if isinstance(line, RecordLine):
+            columns = {name: getattr(line, name) for name in OF_RECORDS}
+            for name, value in columns.items():
+                if isinstance(value, datetime):
+                    columns[name] = in_utc(value, name)
+            records[line.id] = with_features(Record(**columns))
+    return records
 
 
 class _DryRunError(Exception):
@@ -298,11 +306,3 @@ class _Page:
 
     def _first_row(self, statement: str, **values: Any) -> Any:
         return self._tx.execute(statement, **values).fetchone()
-
-
-def _record_of(line: RecordLine) -> Record:
-    columns = {name: getattr(line, name) for name in OF_RECORDS}
-    for name, value in columns.items():
-        if isinstance(value, datetime):
-            columns[name] = in_utc(value, name)
-    return Record(**columns)

@@ -130,11 +130,9 @@ class IndexedRecords(Part):
 
 
 def _waiting(row: Row) -> Waiting:
-    text = _indexed_text(row) if row["vector"] is None else ""
+    text = ""
+    if row["vector"] is None:
+        before = None if row["before"] is None else labelled(row["before_label"], row["before"])
+        own = labelled(row["topic"] or row["label"], row["content"])
+        text = indexed_text(row["kind"], "\n".join([*json.loads(row["queries"]), own]), before)
     return Waiting(row=row["row"], id=row["id"], text=text, vector=row["vector"])
-
-
-def _indexed_text(row: Row) -> str:
-    before = None if row["before"] is None else labelled(row["before_label"], row["before"])
-    text = labelled(row["topic"] or row["label"], row["content"])
-    return indexed_text(row["kind"], "\n".join([*json.loads(row["queries"]), text]), before)

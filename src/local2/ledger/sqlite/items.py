@@ -29,7 +29,7 @@ Path = tuple[str, ...]
 T = TypeVar("T")
 
 
-class Items(Part):
+class LedgerItems(Part):
     """One tenant's items."""
 
     @writes

@@ -6,25 +6,25 @@ of its records).
 
 from local2.errors import StorageError
 from local2.ledger.records import UNLIMITED, Counts, Quota
-from local2.ledger.sqlite.audit import Audit
+from local2.ledger.sqlite.audit import LedgerAudit
 from local2.ledger.sqlite.backlog import TaskQueue
 from local2.ledger.sqlite.conversations import Conversations
 from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.documents import Documents
+from local2.ledger.sqlite.documents import LedgerDocuments
 from local2.ledger.sqlite.erasures import Erasures
 from local2.ledger.sqlite.exports import Exports
 from local2.ledger.sqlite.extraction import Extractions
-from local2.ledger.sqlite.facts import Facts, RecentTopics
+from local2.ledger.sqlite.facts import LedgerFacts, RecentTopics
 from local2.ledger.sqlite.imports import Imports
 from local2.ledger.sqlite.index import IndexedRecords
-from local2.ledger.sqlite.items import Items
-from local2.ledger.sqlite.received import Received
+from local2.ledger.sqlite.items import LedgerItems
 from local2.ledger.sqlite.records import Records
-from local2.ledger.sqlite.relations import Knowledge, Relations
+from local2.ledger.sqlite.relations import Knowledge, LedgerRelations
 from local2.ledger.sqlite.rows import SQL, TenantRows
 from local2.ledger.sqlite.searches import Searches
-from local2.ledger.sqlite.sessions import Notes, Outputs, Sessions
+from local2.ledger.sqlite.sessions import LedgerSessions, Notes, Outputs
 from local2.ledger.sqlite.turns import Turns
+from local2.ledger.sqlite.unreported import Unreported
 from local2.ledger.sqlite.upkeep import Upkeep
 from local2.ledger.sqlite.working_sets import budgets_of
 
@@ -43,22 +43,22 @@ class Ledger:
         self.records = Records(rows)
         budgets = budgets_of(database)
         topics = RecentTopics(budgets.topics)
-        self.facts = Facts(rows, topics)
+        self.facts = LedgerFacts(rows, topics)
         self.extraction = Extractions(rows, topics)
         self.knowledge = Knowledge(rows)
-        self.relations = Relations(rows)
-        self.received = Received(rows)
+        self.relations = LedgerRelations(rows)
+        self.unreported = Unreported(rows)
         self.turns = Turns(rows)
         self.conversations = Conversations(rows)
-        self.documents = Documents(rows)
-        self.items = Items(rows)
-        self.sessions = Sessions(rows)
+        self.documents = LedgerDocuments(rows)
+        self.items = LedgerItems(rows)
+        self.sessions = LedgerSessions(rows)
         self.notes = Notes(rows)
         self.outputs = Outputs(rows)
         self.index = IndexedRecords(rows)
         self.backlog = TaskQueue(rows)
         self.upkeep = Upkeep(rows, topics)
-        self.audit = Audit(rows, topics)
+        self.audit = LedgerAudit(rows, topics)
         self.searches = Searches(rows, budgets)
         self.exports = Exports(rows)
         after_import = topics.forget_all, self.knowledge.forget_held

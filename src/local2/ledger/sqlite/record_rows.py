@@ -4,7 +4,7 @@ A fact has a history of versions; any other id exists once.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -105,21 +105,17 @@ def add_records(tx: Transaction, records: Sequence[NewRecord]) -> list[Written]:
 
     A Record, rather than a NewRecord, is added with its state.
     """
+    if not records:
+        return []
     wanted: dict[str, NewRecord] = {}
     for record in records:
         wanted.setdefault(record.id, record)
-    rows = _insert(tx, wanted) if wanted else {}
-    return [Written(id=one.id, was_new=rows.pop(one.id, None) is not None) for one in records]
-
-
-def _insert(tx: Transaction, records: Mapping[str, NewRecord]) -> dict[str, int]:
-    """Add the records whose ids are new; return their rows by id."""
-    features = {id_: one.features or features_of(one) for id_, one in records.items()}
+    features = {id_: record.features or features_of(record) for id_, record in wanted.items()}
     last = tx.execute("last_row").fetchone()["last"]
-    columns = (columns_of(record, features[id_]) for id_, record in records.items())
+    columns = (columns_of(record, features[id_]) for id_, record in wanted.items())
     tx.execute("staging")
     tx.execute_each("stage_record", columns)
-    tx.execute("insert_records")
+    tx.execute("insert_records")  # triggers fill the full-text index (schema.sql)
     tx.execute("clear_staging")
     found = tx.execute("rows_added", last=last)
     rows: dict[str, int] = {row["id"]: row["row"] for row in found}
@@ -129,11 +125,11 @@ def _insert(tx: Transaction, records: Mapping[str, NewRecord]) -> dict[str, int]
     tx.execute_each("keep_features", feature_rows)
     tasks: defaultdict[TaskKind, list[int]] = defaultdict(list)
     for id_, row in rows.items():
-        for kind in tasks_of(records[id_]):
+        for kind in tasks_of(wanted[id_]):
             tasks[kind].append(row)
     for kind, rows_of_kind in tasks.items():
         tx.execute("add_tasks", kind=kind, rows=as_json(rows_of_kind))
-    return rows
+    return [Written(id=one.id, was_new=rows.pop(one.id, None) is not None) for one in records]
 
 
 def store_fact(
@@ -146,13 +142,15 @@ def store_fact(
     """Make a record an active fact; if it has a topic, the only active fact of that topic.
 
     A fact with the same words is not written again; with `again`, it is replaced. Facts of the
-    topic of these `owners`, by default only the record's own, are replaced.
+    topic of these `owners`, by default only the record's own, are replaced. An extracted fact may
+    not do that: `Extractions.store` (`extraction.py`).
     """
     if was_erased(tx, record):
         return Written(id=record.id, was_new=False, erased=True)
-    record = _with_known_topic(tx, record)
     topic = fold_topic(record.topic) if record.topic else None
     place = {"scope": record.scope, "owner": record.owner, "topic": topic}
+    if topic is not None and (first := tx.execute("topic_as_written", **place).fetchone()):
+        record = msgspec.structs.replace(record, topic=first["topic"])  # as first spelled
     same = tx.execute("same_fact", **place, content=record.content).fetchone()
     if same is not None and topic in {None, same["folded_topic"]} and not again:
         return Written(id=same["id"], was_new=False, topic=record.topic)
@@ -174,15 +172,6 @@ def active_fact_of_topic(tx: Transaction, record: NewRecord) -> Record | None:
     place = {"scope": record.scope, "owner": record.owner, "topic": fold_topic(record.topic)}
     row = tx.execute("active_topic", **place).fetchone()
     return record_of(row) if row else None
-
-
-def _with_known_topic(tx: Transaction, record: NewRecord) -> NewRecord:
-    """Return the record with its topic as first spelled."""
-    if record.topic is None:
-        return record
-    place = {"scope": record.scope, "owner": record.owner, "topic": fold_topic(record.topic)}
-    known = tx.execute("topic_as_written", **place).fetchone()
-    return msgspec.structs.replace(record, topic=known["topic"]) if known else record
 
 
 def supersede(tx: Transaction, record_id: str, cause: Cause) -> bool:

@@ -57,7 +57,7 @@ Place = tuple[OwnerScope, str]
 TENANT_PLACE: Place = ("tenant", TENANT_OWNED)
 
 
-class Relations(Part):
+class LedgerRelations(Part):
     """One tenant's relations."""
 
     @writes

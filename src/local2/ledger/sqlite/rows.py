@@ -1,6 +1,9 @@
 """Executes named statements, and converts rows to records.
 
-The tenant is bound to each statement, here and nowhere else.
+The tenant is bound to each statement, here and nowhere else. What is about a whole file, with all
+its tenants, executes its statement itself: `copy_checks.py`, `ledger.py` and `database/`; before a
+ledger is opened, `stack/ledgers.py` asks whether a tenant has records.
+`tests/ledger/sqlite/test_tenant_filter.py` lists these, and the statements that name no tenant.
 """
 
 from collections.abc import Callable, Coroutine, Iterable

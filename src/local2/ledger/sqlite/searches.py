@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from local2.ledger.columns import Columns, View
+from local2.ledger.columns import Columns
 from local2.ledger.entries import ECHO
 from local2.ledger.search import (
     AskVectors,
@@ -80,8 +80,14 @@ class SearchRun(Generic[D, T]):
     def draft_whole(self, tx: Transaction, columns: Columns) -> Drafted[D]:
         """Return the draft for a whole memory, made before the question's vector arrives."""
         pool = self._pool(tx)
+        # What the search may find: the ledger applies the conditions.
+        asked = pool.pending_question()
+        if self.filter.is_open:
+            view = columns.without(asked)
+        else:
+            view = columns.within(set(pool.own_rows()).difference(asked))
         worded = WordMatches(
-            view=self._view(columns, pool),
+            view=view,
             topics=pool.rows_of_topics(self._search.topics),
             phrases=pool.rows_of_phrases(self._search.phrases),
         )
@@ -163,13 +169,6 @@ class SearchRun(Generic[D, T]):
 
     def _pool(self, tx: Transaction, former: Pool | None = None) -> Pool:
         return Pool(tx, self.filter, former)
-
-    def _view(self, columns: Columns, pool: Pool) -> View:
-        """Return the view of what the search may find; the ledger applies the conditions."""
-        asked = pool.pending_question()
-        if self.filter.is_open:
-            return columns.without(asked)
-        return columns.within(set(pool.own_rows()).difference(asked))
 
 
 def _nearest(pool: Pool, hits: VectorHits) -> list[int]:

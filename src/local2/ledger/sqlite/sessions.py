@@ -29,7 +29,7 @@ from local2.protocol.payloads import OutputPart
 T = TypeVar("T")
 
 
-class Sessions(Part):
+class LedgerSessions(Part):
     """One tenant's sessions."""
 
     @reads
@@ -80,19 +80,19 @@ class Sessions(Part):
         return messages[::-1], False
 
     def _facts(self, tx: Transaction, important: Sequence[FactSelection]) -> list[list[Record]]:
-        return [self._most_important(tx, wanted) for wanted in important]
-
-    def _most_important(self, tx: Transaction, wanted: FactSelection) -> list[Record]:
-        """Return the facts of a selection, the most important first."""
-        places = [place_word(tx.tenant, Place(*place, "fact")) for place in wanted.places]
-        found = tx.execute(
-            "standing_facts" if wanted.standing else "important_facts",
-            places=as_json(places),
-            types=as_json(wanted.types),
-            importance=wanted.least,
-            limit=wanted.limit,
-        )
-        return [record_of(row) for row in found]
+        """Return the facts of each selection, the most important first."""
+        facts = []
+        for wanted in important:
+            places = [place_word(tx.tenant, Place(*place, "fact")) for place in wanted.places]
+            found = tx.execute(
+                "standing_facts" if wanted.standing else "important_facts",
+                places=as_json(places),
+                types=as_json(wanted.types),
+                importance=wanted.least,
+                limit=wanted.limit,
+            )
+            facts.append([record_of(row) for row in found])
+        return facts
 
 
 class Notes(Part):

@@ -3,8 +3,8 @@
 Tombstones are keyed hashes. An erased record is recognised by its ids, and by its text together
 with the user who stated it. A message of a conversation is recognised by its ids alone, because
 people write the same text again deliberately. Facts and documents that somebody adds explicitly are
-never refused. Notes, ratings, tool outputs and items are refused if they are older than the erasure
-of their owner or session.
+never refused. Turns that arrive late, ratings, and notes, tool outputs and items of an export are
+refused if they are older than the erasure of their owner or session.
 """
 
 import hashlib
@@ -107,7 +107,7 @@ def _count_related(tx: Transaction, selection: Selection, found: Sequence[Row]) 
     every = selection.whole_owner
     outputs = tx.execute("count_outputs", owner=owner, keys=keys, every=every)
     counts = {"long tool outputs": int(outputs.fetchone()["outputs"])}
-    if selection.includes_unreferenced:
+    if selection.is_by_sender:
         asked = {"owner": owner, "session_id": selection.session_id}
         return counts | dict(tx.execute("count_others", **asked).fetchone())
     ids = as_json([row["id"] for row in found])
@@ -122,27 +122,45 @@ def was_erased(tx: Transaction, record: NewRecord, *, copied: bool = False) -> b
     """
     if not _has_any(tx) or (source_class_of(record) in EXPLICIT_CLASSES and not copied):
         return False
-    return _match(tx, list(_digests(tx, record)))
+    if _match(tx, list(_digests(tx, record))):
+        return True
+    # A turn may have waited for the bus, or with a hook, while its user forgot: no record of it was
+    # there to leave a tombstone.
+    since = stamp(record.event_time)
+    return (
+        is_live(record) and not copied and erased_since(tx, record.owner, record.session_id, since)
+    )
+
+
+def is_live(record: NewRecord) -> bool:
+    """Return whether a record is part of a turn, and not of a conversation or an import."""
+    return record.turn is not None or record.pending is not None
+
+
+def erased_since(
+    tx: Transaction, owner: str, session_id: str | None, since: str, *, output: str | None = None
+) -> bool:
+    """Return whether an owner has erased everything, a session or a long output since a time."""
+    if not _has_any(tx):
+        return False
+    digests = [_selection_digest(tx, Selection(owner=owner))]
+    if session_id:
+        digests.append(_selection_digest(tx, Selection(owner=owner, session_id=session_id)))
+    if output is not None:
+        digests.append(_digest(tx, "output", owner, output))
+    return _match(tx, digests, since=since)
 
 
 def was_line_erased(tx: Transaction, line: NoteLine | FeedbackLine | OutputLine | ItemLine) -> bool:
     """Return whether a line of an export is older than the erasure of its owner or session."""
-    if not _has_any(tx):
-        return False
-    digests = [_selection_digest(tx, Selection(owner=line.owner))]
     match line:
         case OutputLine():
             since = line.kept_at.replace(" ", "T")  # SQLite's own form of a time
-            digests.append(_digest(tx, "output", line.owner, line.key))
+            return erased_since(tx, line.owner, None, since, output=line.key)
         case NoteLine() | FeedbackLine():
-            since = line.event_time
-            of_session = Selection(owner=line.owner, session_id=line.session_id)
-            digests.append(_selection_digest(tx, of_session))
+            return erased_since(tx, line.owner, line.session_id, line.event_time)
         case ItemLine():
-            since = line.updated_at
-            of_session = Selection(owner=line.owner, session_id=line.session_id)
-            digests += [_selection_digest(tx, of_session)] if line.session_id else []
-    return _match(tx, digests, since=since)
+            return erased_since(tx, line.owner, line.session_id, line.updated_at)
 
 
 def _match(tx: Transaction, digests: Sequence[str], *, since: str = "") -> bool:
@@ -238,10 +256,9 @@ def _has_any(tx: Transaction) -> bool:
 def _digests(tx: Transaction, record: NewRecord) -> Iterator[str]:
     for id_ in {record.id, record.alias, record.turn} - {None}:
         yield _digest(tx, "id", id_)
-    received_live = record.turn is not None or record.pending is not None
     stated_again = EXTRACTED_FROM in record.metadata  # its message was not erased
     text = record.content.strip()
-    if not (received_live or stated_again) and (
+    if not (is_live(record) or stated_again) and (
         record.kind == "fact" or len(text) >= MIN_CHARACTERS
     ):
         yield _digest(tx, "text", principal_of(record) or TENANT_OWNED, text)

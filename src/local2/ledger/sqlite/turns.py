@@ -1,4 +1,13 @@
-"""Stores each turn once, with its newest answer, and the ratings of answers."""
+"""Stores each turn once, with its newest answer, and the ratings of answers.
+
+Three things keep a turn from being stored twice, however often it is sent or delivered:
+
+- JetStream drops a message whose `Nats-Msg-Id` it has seen in the last two minutes
+  (`generator/publication.py`, `bus/streams.py`)
+- a record's id is made of its content, its session and its turn (`memory/intake/turns.py`), and an
+  id that is there is not inserted again (`ON CONFLICT`, `insert_records`)
+- what was heard before its turn was reported is recognised and completed (`unreported.py`)
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,15 +17,15 @@ import msgspec
 from local2.ledger.records import DERIVED_FROM, NewRecord, Written, principal_of, stamp
 from local2.ledger.sessions import Rating
 from local2.ledger.sqlite.database import Row
-from local2.ledger.sqlite.received import (
+from local2.ledger.sqlite.record_rows import Cause, relate, store_record, supersede
+from local2.ledger.sqlite.rows import Part, Transaction, as_json, writes
+from local2.ledger.sqlite.tombstones import erased_since, was_erased
+from local2.ledger.sqlite.unreported import (
     first_same_call,
     report_question,
     report_result,
     with_unique_id,
 )
-from local2.ledger.sqlite.record_rows import Cause, relate, store_record, supersede
-from local2.ledger.sqlite.rows import Part, Transaction, as_json, writes
-from local2.ledger.sqlite.tombstones import was_erased
 from local2.protocol.envelope import content_id, utc_now
 from local2.protocol.memories import EPISODIC
 
@@ -56,10 +65,13 @@ class Turns(Part):
     def rate(self, tx: Transaction, rating: Rating) -> None:
         """Store a rating for the answer that was current when it was given; the last rating counts.
 
+        One that was given before its owner erased everything, or the session, is dropped.
         The current answer is the newest one to the query id at that time, else the first later one.
         If there is none yet, the rating waits for the next answer.
         """
         values = msgspec.structs.asdict(rating) | {"event_time": stamp(rating.event_time)}
+        if erased_since(tx, rating.owner, rating.session_id, values["event_time"]):
+            return
         asked = {key: values[key] for key in ("owner", "query_id", "session_id")}
         found = (
             tx.execute("answer_at", **asked, event_time=values["event_time"]).fetchone()

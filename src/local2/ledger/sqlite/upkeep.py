@@ -112,7 +112,13 @@ class Upkeep(Part):
             reason=change.reason,
         )
         if change.action == "importance":
-            return self._change_importance(tx, change, cause)
+            fact = change.fact
+            detail = {"before": fact.importance, "after": change.importance}
+            changed = tx.execute("change_importance", id=fact.id, **detail).rowcount
+            if changed:
+                tx.execute("weigh_recalls", row=fact.row, recalls=fact.recalls)
+                add_to_audit(tx, "importance", fact.id, cause, detail)
+            return bool(changed)
         newer = change.superseded_by
         if newer and not tx.execute("active_fact", id=newer).fetchone():
             return False
@@ -120,15 +126,6 @@ class Upkeep(Part):
         if retired and change.action == "merged":
             merge_sources(tx, change.fact.id, newer, cause)
         return retired
-
-    def _change_importance(self, tx: Transaction, change: Change, cause: Cause) -> bool:
-        fact = change.fact
-        detail = {"before": fact.importance, "after": change.importance}
-        changed = tx.execute("change_importance", id=fact.id, **detail).rowcount
-        if changed:
-            tx.execute("weigh_recalls", row=fact.row, recalls=fact.recalls)
-            add_to_audit(tx, "importance", fact.id, cause, detail)
-        return bool(changed)
 
     async def begin(self, run: str, began_at: datetime) -> None:
         """Record the start of a consolidation run."""

@@ -11,7 +11,7 @@ its sources when it is stored. Whether it stands below them is decided by each s
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import msgspec
@@ -53,7 +53,12 @@ class KnownTools:
 
     def skip_reason(self, owner: str, call: ToolCallRecord) -> str | None:
         """Return the reason why the result of a call is not recorded, or None if it is."""
-        if self._is_own(owner, call):
+        if call.content.strip():
+            shown = self._answer_log.shown_in(owner, call.name, call.content)
+            is_own = shown is not None
+        else:
+            is_own = call.name in self.own  # an empty result shows nothing: the name decides
+        if is_own:
             return OWN_RESULT
         announced = self._foreign_tool(call.name)
         recorded = call.recorded and (announced is None or announced.recorded)
@@ -67,12 +72,6 @@ class KnownTools:
         """Return whether a tool of another team takes its results from the memory."""
         announced = self._foreign_tool(tool)
         return announced is not None and announced.reads_memory
-
-    def _is_own(self, owner: str, call: ToolCallRecord) -> bool:
-        """Return whether a tool of this memory answered. For an empty result, the name decides."""
-        if not call.content.strip():
-            return call.name in self.own
-        return self._answer_log.shown_in(owner, call.name, call.content) is not None
 
     def _foreign_tool(self, tool: str) -> ToolSchema | None:
         """Return the announcement of a tool whose name is not one of the memory's own."""
@@ -118,12 +117,16 @@ class Echoes:
             return TurnEcho(of_question=unanswered_metadata(query))
         owner, session_id = record.owner, record.session_id
         results, ids = await asyncio.to_thread(self._memory_results, owner, session_id, calls)
-        shown = await self._shown(list(ids), record.turn)
+        shown: list[Shown] = []
+        if ids:
+            shown = await self._ledger.records.shown(
+                list(ids), excluded_turn=record.turn, characters=COMPARED_TEXT
+            )
         return await asyncio.to_thread(find_echo, query, answer, shown, results)
 
     def _memory_results(
         self, owner: str, session_id: str | None, calls: Sequence[ToolCallRecord]
-    ) -> tuple[list[str], Iterable[str]]:
+    ) -> tuple[list[str], dict[str, None]]:
         """Return the results that come from the memory, and the ids of the shown records."""
         results = []
         ids = dict.fromkeys(self._answer_log.shown_to(owner, session_id))
@@ -134,11 +137,6 @@ class Echoes:
             elif self.tools.reads_memory(call.name):
                 results.append(call.content)
         return results, ids
-
-    async def _shown(self, ids: Sequence[str], turn: str | None) -> list[Shown]:
-        if not ids:
-            return []
-        return await self._ledger.records.shown(ids, excluded_turn=turn, characters=COMPARED_TEXT)
 
 
 def find_echo(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]) -> TurnEcho:

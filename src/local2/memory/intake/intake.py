@@ -20,15 +20,10 @@ from local2.ledger.records import (
 from local2.ledger.sessions import Rating
 from local2.ledger.sqlite.ledger import Ledger
 from local2.memory.changes import Changes
-from local2.memory.intake.conversations import (
-    Conversation,
-    Turn,
-    question_id_of,
-    read_records,
-    records_of_turn,
-)
+from local2.memory.intake.conversations import Conversation, read_records
 from local2.memory.intake.echoes import Echoes, unanswered_metadata
 from local2.memory.intake.episodes import checked_metadata, new_note
+from local2.memory.intake.turns import Turn, question_id_of, records_of_turn
 from local2.memory.scopes import may_write
 from local2.protocol.conversation import (
     ConversationMessage,
@@ -253,7 +248,7 @@ class Intake:
         if len(record.content) >= LONG_TEXT:
             record = await asyncio.to_thread(with_features, record)
         (record,) = self._with_extraction([record])
-        written = await self._ledger.received.store(record)
+        written = await self._ledger.unreported.store(record)
         self._changes.written([written], [record])
         return written
 

@@ -1,4 +1,4 @@
-"""Makes backups, one at a time: requested ones, and scheduled ones when they are due."""
+"""The stack's backups, one at a time: on request (`agents/services.py`), and when they are due."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

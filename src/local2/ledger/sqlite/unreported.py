@@ -1,7 +1,7 @@
-"""Stores what is received before its turn or conversation reports it, and completes it then.
+"""Stores what is heard before its turn or conversation reports it, and completes it then.
 
-A question is recorded when it is received, a tool result when the tool returns. A turn or
-conversation that reports them later completes these records instead of adding new ones.
+A question is recorded when it is received, a tool result when the tool returns (the Listener). A
+turn or conversation that reports them later completes these records instead of adding new ones.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ MAX_COMPARED = 1_000
 """Maximum number of results of one tool in a session that are compared with a new one."""
 
 
-class Received(Part):
+class Unreported(Part):
     """Messages and tool results that no turn or conversation has reported yet."""
 
     @writes

@@ -10,7 +10,7 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus
-from local2.bus import tool_results
+from local2.bus import tool_calls
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
@@ -235,13 +235,13 @@ async def test_an_abandoned_call_leaves_no_subscription(bus: Connection, serve: 
 async def test_a_call_outlasts_a_moment_without_the_tool(
     bus: Connection, connect_bus: ConnectBus, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tool_results, "INTERRUPTION", 60.0)
+    monkeypatch.setattr(tool_calls, "INTERRUPTION", 60.0)
     serving = await connect_bus()
 
     async def replied() -> bool:
         """Whether it is known that the tool replies: its published result may arrive first."""
         assert (await call_tool(bus, "note", {"text": "a"}, caller=RICHARD)).ok
-        return bool(bus.tool_results._replies.get("note"))
+        return bool(bus.tool_calls._replies.get("note"))
 
     async with ToolHost(serving, notes.tool()):
         await eventually(replied)
@@ -268,7 +268,7 @@ async def test_a_call_outlasts_a_moment_without_the_tool(
 async def test_a_tool_that_stays_away_is_unknown(
     bus: Connection, notes: Notes, monkeypatch: pytest.MonkeyPatch, *, has_replied: bool
 ) -> None:
-    monkeypatch.setattr(tool_results, "INTERRUPTION", 0.01 if has_replied else 60.0)
+    monkeypatch.setattr(tool_calls, "INTERRUPTION", 0.01 if has_replied else 60.0)
     async with ToolHost(bus, notes.tool()):
         if has_replied:
             assert (await call_tool(bus, "note", {"text": "a"}, caller=RICHARD)).ok

@@ -52,7 +52,7 @@ class _Call(msgspec.Struct, eq=False):
     """Whether results arrived that do not name the request they answer."""
 
 
-class _ToolListener(msgspec.Struct, eq=False):
+class _PublishedResults(msgspec.Struct, eq=False):
     """The subscription to a tool's published results, and the waiting calls by request id.
 
     All calls share one subscription; otherwise every call would receive every result.
@@ -83,7 +83,7 @@ class _ToolListener(msgspec.Struct, eq=False):
             call.saw_unaddressed |= call is not answered
 
 
-class ToolResults:
+class ToolCaller:
     """Calls tools over one connection, and remembers which of them reply."""
 
     def __init__(self, bus: Bus) -> None:
@@ -92,10 +92,10 @@ class ToolResults:
         """Whether each tool replies, as far as its calls have shown."""
         self._unreliable: set[str] = set()
         """The tools that have replied, and later did not: their results are always listened for."""
-        self._listeners: dict[str, _ToolListener] = {}
+        self._published: dict[str, _PublishedResults] = {}
         self._subscribing = asyncio.Lock()
 
-    async def ask(
+    async def call(
         self,
         tool: str,
         request: Envelope[Any],
@@ -167,20 +167,20 @@ class ToolResults:
         """Listen to the tool's published results; enter before sending the request."""
         call = _Call(request, asyncio.get_running_loop().create_future())
         async with self._subscribing:
-            if (listener := self._listeners.get(tool)) is None:
-                listener = _ToolListener()
-                listener.subscription = await self._bus.subscribe(
-                    subjects.tool_result(tool), listener.receive
+            if (published_results := self._published.get(tool)) is None:
+                published_results = _PublishedResults()
+                published_results.subscription = await self._bus.subscribe(
+                    subjects.tool_result(tool), published_results.receive
                 )
-                self._listeners[tool] = listener
-            listener.calls[request.id] = call
+                self._published[tool] = published_results
+            published_results.calls[request.id] = call
         try:
             yield call
         finally:
-            del listener.calls[request.id]
-            if not listener.calls and listener.subscription is not None:
-                del self._listeners[tool]
-                await listener.subscription.leave()
+            del published_results.calls[request.id]
+            if not published_results.calls and published_results.subscription is not None:
+                del self._published[tool]
+                await published_results.subscription.leave()
 
 
 def _may_answer(published: Envelope[ToolResult], request: Envelope[Any]) -> bool:

@@ -6,7 +6,7 @@ from local2.ledger.sqlite.ledger import Ledger
 from local2.protocol.payloads import OutputPart, new_output_key
 
 
-class ToolOutputs:
+class LongOutputs:
     """The tool outputs of one owner. Keys of different owners are independent."""
 
     def __init__(self, ledger: Ledger, owner: str) -> None:

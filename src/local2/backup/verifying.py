@@ -1,0 +1,155 @@
+"""Reads a backup whole: every piece, and every page and record of the ledgers that they make.
+
+This is what `restore` does before it replaces anything. `local2 backup --verify` does only this,
+beside a running stack: it takes no lock, and its copies have a folder of their own.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from local2.backup.files import key_of_ledger, scratch_folder
+from local2.backup.generations import BackupFolder, BackupGeneration, CopiedFile, Manifest
+from local2.backup.sealing import Decrypter
+from local2.content_key import ContentKey, KeyOf
+from local2.errors import BackupError, DamagedError, LedgerKeyError
+from local2.home import is_alive
+from local2.ledger.sqlite.copy_checks import refuse_another_schema, verified_contents
+
+SCRATCH = "verify-{process}.part"
+"""Name of the folder in the data folder that a process extracts a backup to."""
+
+Keys = Mapping[str, ContentKey | None]
+"""Keys by path of the ledger; encrypted ledgers whose keys are missing are left out."""
+
+
+class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which backup to read; `generation` is its name, None the newest.
+
+    Its ledgers are extracted to the data folder for a while. `key_of` returns their keys.
+    """
+
+    folder: Path
+    data_dir: Path
+    opener: Decrypter
+    key_of: KeyOf
+    generation: str | None = None
+
+
+class VerifiedLedger(msgspec.Struct, frozen=True, kw_only=True):
+    """One ledger of a backup, as the manifest describes it, and what was found.
+
+    `damage`: why it cannot be restored. `unread`: why only its pieces were read.
+    """
+
+    path: str
+    records: int
+    size: int
+    pieces: int
+    damage: str | None = None
+    unread: str | None = None
+
+
+class VerifiedBackup(msgspec.Struct, frozen=True, kw_only=True):
+    """A backup that was read whole."""
+
+    generation: str
+    at: datetime
+    damaged: bool
+    turns_waiting: int
+    ledgers: list[VerifiedLedger]
+
+
+def verify_backup(request: VerifyRequest) -> VerifiedBackup:
+    """Read a backup whole; what is damaged in its ledgers is told, and not raised.
+
+    Raises:
+        BackupError: The backup is missing, its manifest is damaged, or it needs another key.
+        LedgerKeyError: A ledger in the backup is encrypted with another key than the present one.
+        StorageError: There is not enough space, or the backup has another schema.
+    """
+    generation = BackupFolder(request.folder).find(request.generation)
+    manifest = generation.manifest(request.opener)
+    keys, unread = keys_of(manifest, request.key_of)
+    _remove_left_over(request.data_dir)
+    was_there = request.data_dir.exists()
+    ledgers = []
+    try:
+        name = SCRATCH.format(process=os.getpid())
+        with scratch_folder(request.data_dir, name) as scratch:
+            for ledger in manifest.ledgers:
+                damage = None
+                try:
+                    extract_verified(generation, ledger, scratch, request.opener, keys).unlink()
+                except (BackupError, DamagedError) as error:
+                    damage = error.message
+                ledgers.append(
+                    VerifiedLedger(
+                        path=ledger.path,
+                        records=ledger.records,
+                        size=ledger.size,
+                        pieces=len(ledger.pieces),
+                        damage=damage,
+                        unread=unread.get(ledger.path),
+                    )
+                )
+    finally:
+        if not was_there:  # an empty data folder would look like a memory
+            with suppress(OSError):
+                request.data_dir.rmdir()
+    return VerifiedBackup(
+        generation=generation.path.name,
+        at=manifest.at,
+        damaged=any(ledger.damage is not None for ledger in ledgers),
+        turns_waiting=manifest.turns_waiting,
+        ledgers=ledgers,
+    )
+
+
+def keys_of(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, dict[str, str]]:
+    """Return the ledgers' keys, and by path why others are missing: they may be added later."""
+    keys: dict[str, ContentKey | None] = {}
+    missing: dict[str, str] = {}
+    for ledger in manifest.ledgers:
+        try:
+            keys[ledger.path] = key_of_ledger(ledger.path, key_of)
+        except LedgerKeyError as error:
+            missing[ledger.path] = error.message
+    return keys, missing
+
+
+def extract_verified(
+    generation: BackupGeneration, ledger: CopiedFile, scratch: Path, opener: Decrypter, keys: Keys
+) -> Path:
+    """Extract a ledger to its path in a folder, and read it completely if its key is there.
+
+    Raises:
+        BackupError: A piece is missing or damaged, or needs another key; or records are missing.
+        DamagedError: A page is damaged.
+        LedgerKeyError: The key belongs to another ledger.
+        StorageError: There is not enough space, or the ledger has another schema.
+    """
+    file = scratch / ledger.path
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    refuse_another_schema(file, ledger.schema)
+    generation.extract(ledger, file, opener)
+    if ledger.path in keys:
+        found = verified_contents(file, keys[ledger.path])
+        if (found.schema, found.rows) != (ledger.schema, ledger.rows):
+            raise BackupError(
+                f"{ledger.path} has {found.rows} records, but the backup should have {ledger.rows}."
+            )
+    return file
+
+
+def _remove_left_over(data_dir: Path) -> None:
+    """Remove what processes that were killed had extracted."""
+    for folder in data_dir.glob(SCRATCH.format(process="*")):
+        process = folder.name.removeprefix("verify-").removesuffix(".part")
+        if process.isdigit() and not is_alive(int(process)):
+            shutil.rmtree(folder, ignore_errors=True)
