@@ -52,7 +52,7 @@ async def all_letters(bus: Connection) -> AsyncIterator[StoredLetter]:
 
 
 async def letter_at(bus: Connection, number: int) -> StoredLetter:
-    """Return the dead letter with this number.
+    """Read the dead letter with this number.
 
     Raises:
         InvalidArgumentsError: No letter has this number.
@@ -103,7 +103,7 @@ async def _request_letter(
 
 
 async def memory_status(bus: Connection) -> MemoryStatus:
-    """Return whether ledger and index agree, and if not, what is wrong."""
+    """Ask whether ledger and index agree, and if not, what is wrong."""
     return await ask(bus, subjects.MEMORY_STATUS, Empty(), MemoryStatus)
 
 
@@ -129,12 +129,12 @@ async def begin_backup(bus: Connection, request: BackupRequest) -> BackupStatus:
 
 
 async def backup_status(bus: Connection) -> BackupStatus:
-    """Return the progress of the running backup, and how the previous one ended."""
+    """Ask for the progress of the running backup, and how the previous one ended."""
     return await begin_backup(bus, BackupRequest())
 
 
 async def readiness(settings: Settings) -> Readiness:
-    """Return whether the stack serves requests; with accounts, those of every tenant.
+    """Ask whether the stack serves requests; with accounts, those of every tenant.
 
     Raises:
         BusError: No stack answers.
@@ -156,7 +156,7 @@ async def readiness(settings: Settings) -> Readiness:
 
 
 async def export_page(bus: Connection, wanted: ExportRequest, caller: Sender) -> ExportPage:
-    """Return the next page of an export.
+    """Fetch the next page of an export.
 
     Raises:
         InvalidArgumentsError: The scope needs an identity that the caller lacks.
