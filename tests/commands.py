@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from forking import Fork
 from local2.cli import app
-from local2.client import embedded
+from local2.client import shared_stack
 from local2.settings import HOME_VARIABLE, Settings
 from local2.stack import supervisor
 from workers import stack_with_worker_here, worker_in_this_process
@@ -86,12 +86,12 @@ def _run_command(
 
 
 def start_in_a_fork(settings: Settings, *, linger: float) -> Fork:
-    """Start a client's stack as `embedded.start_stack` does, without any imports."""
+    """Start a client's stack as `shared_stack.start_stack` does, without any imports."""
     folder = settings.memory.data_dir.absolute()
-    log = folder / embedded.LOG
+    log = folder / shared_stack.LOG
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    words = embedded.words_of_stack(folder, linger)
-    return Fork(_run_stack, folder, words, embedded._environment(settings), log)
+    words = shared_stack.words_of_stack(folder, linger)
+    return Fork(_run_stack, folder, words, shared_stack._environment(settings), log)
 
 
 def _run_stack(

@@ -20,8 +20,8 @@ import pytest
 from commands import RunningAsUsersDo, in_a_fork, in_a_process, local2
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.server import find_server
-from local2.client.embedded import Usage
 from local2.client.queries import QueryClient
+from local2.client.shared_stack import Usage
 from local2.client.tools import call_tool
 from local2.config_files import load_settings
 from local2.content_key import ContentKey

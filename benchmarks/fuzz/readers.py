@@ -141,7 +141,7 @@ def _request(tool: Tool, data: bytes) -> object:
     try:
         envelope = _decoded(ToolRequest[tool.args], data)  # type: ignore[name-defined]
     except InvalidArgumentsError as error:
-        raise tool.with_choices(error) from error
+        raise tool.with_suggestion(error) from error
     if tool.name == "ingest":
         _conversation([one for each in envelope.payload.args.messages for one in messages_of(each)])
     return envelope

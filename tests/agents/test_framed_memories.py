@@ -6,8 +6,8 @@ from calling import RICHARD, answer, call, caller_named
 from factories import StartGenerator
 from local2.bus.connection import Connection
 from local2.client.queries import QueryClient
-from local2.llm.framing import MAX_LINE, quoted_line
 from local2.protocol.envelope import Caller
+from local2.quoting import MAX_LINE, quoted_line
 from stand_ins.ollama_server import OllamaStandIn
 
 pytestmark = pytest.mark.usefixtures("tools")

@@ -8,7 +8,7 @@ import pytest
 from local2.conversation.context import estimate
 from local2.conversation.message import Message, ToolCallMsg
 from local2.generator.prompt import (
-    COMPRESSED,
+    ONLY_END_SHOWN,
     Background,
     Prompt,
     PromptWriter,
@@ -70,7 +70,7 @@ def test_a_long_background_is_cut_and_leaves_room_for_the_conversation(
     prompt = writer(background).write([*ANSWERED, QUESTION])
 
     assert prompt.tokens <= ROOM
-    assert COMPRESSED not in prompt.messages[0].content
+    assert ONLY_END_SHOWN not in prompt.messages[0].content
     assert len(prompt.messages) == 1 + len(ANSWERED) + 1
     assert "characters left out" in prompt.messages[0].content
 
@@ -128,7 +128,7 @@ def test_a_compressed_prompt_shows_each_answer_with_its_question_and_its_results
 
     prompt = writer(Background(), room=2_000).write([*talk, QUESTION])
 
-    assert COMPRESSED in prompt.messages[0].content
+    assert ONLY_END_SHOWN in prompt.messages[0].content
     assert spoken_texts(prompt) == ["question 8", "answer 8", "And now?"]
     assert [m.role for m in prompt.messages[2:6]] == ["assistant", "tool", "tool", "tool"]
     assert all(m.content == "word " * 200 for m in prompt.messages[3:6])

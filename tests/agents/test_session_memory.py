@@ -422,7 +422,7 @@ async def test_summarised_messages_are_not_kept_in_the_working_memory(
     for number in range(30):
         await client.ask(f"Question {number}: {'word ' * 30}", caller=RICHARD)
 
-    memory = agent._sessions["richard", "s1"].memory
+    memory = agent._sessions["richard", "s1"].conversation
     async with agent._sessions["richard", "s1"].turn:
         assert len(memory) == len(memory.context) < 20
 

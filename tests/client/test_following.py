@@ -12,7 +12,7 @@ import local2
 from commands import Running, start_in_a_fork
 from factories import ConnectBus
 from local2.bus.connection import BusMessage
-from local2.client import embedded
+from local2.client import shared_stack
 from local2.home import RUNTIME_FILE, Runtime, is_alive, runtime_file
 from local2.protocol import subjects
 from local2.protocol.items import ItemKey
@@ -24,7 +24,7 @@ OFFLINE = {"LOCAL2_MEMORY__EMBEDDER": "minilm", "LOCAL2_GENERATOR__CHAT": "rules
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork the stacks that clients start, without a model to ask."""
-    monkeypatch.setattr(embedded, "start_stack", start_in_a_fork)
+    monkeypatch.setattr(shared_stack, "start_stack", start_in_a_fork)
     for variable, value in OFFLINE.items():
         monkeypatch.setenv(variable, value)
 

@@ -17,6 +17,7 @@ from local2.client.tools import call_tool
 from local2.hooks import acting
 from local2.hooks.acting import Hooks
 from local2.hooks.clients import CLIENTS
+from local2.hooks.context import MAX_CONTEXT_CHARACTERS
 from local2.hooks.delivery import deliver
 from local2.hooks.state import Outbox, Situation
 from local2.protocol.envelope import Sender
@@ -250,6 +251,30 @@ async def test_a_prompt_of_the_same_session_does_not_displace_what_earlier_sessi
     await wait_for_delivery(stack.bus, tmp_path, ANSWERS[client])
 
     assert known in (await run_hook(prompt) or "")
+
+
+@pytest.mark.parametrize("client", ["claude-code"])
+async def test_however_long_the_memories_are_a_context_keeps_its_limit(
+    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
+) -> None:
+    prompt = first(client, tmp_path, "UserPromptSubmit")
+    asked, rest = prompt["prompt"], " and so on" * 120
+    for number in range(10):
+        fact = {"topic": f"project.rule{number}", "content": f"Rule {number}{rest}"}
+        await call(stack.bus, "save_topic", **fact)
+        message = {"role": "assistant", "content": f"{asked} {number}{rest}"}
+        await call(stack.bus, "ingest", messages=[message])
+        note = {"content": f"Note {number}{rest}"}
+        sender = Sender(agent="test", session_id=prompt["session_id"])
+        assert (await call_tool(stack.bus, "note", note, caller=sender)).ok
+
+    context = await run_hook(prompt)
+
+    assert context is not None
+    assert len(context) <= MAX_CONTEXT_CHARACTERS
+    assert "Rule " in context
+    assert "Note 9" in context
+    assert f"{asked} " in context
 
 
 @pytest.mark.parametrize("client", ["claude-code"])

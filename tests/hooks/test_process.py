@@ -96,7 +96,7 @@ def test_the_installed_command_imports_little(tmp_path: Path) -> None:
     done = run(tmp_path, "claude-code", "Stop", b"{}", words=words)
 
     imported = {line.rpartition(b"|")[2].strip() for line in done.stderr.splitlines()}
-    assert b"local2.hooks.reminding" in imported
+    assert b"local2.hooks.context" in imported
     assert imported.isdisjoint({b"asyncio", b"inspect", b"nats", b"secrets", b"typer"})
 
 

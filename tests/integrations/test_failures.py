@@ -10,7 +10,7 @@ import pytest
 from agents.items import TResponseInputItem
 
 from commands import start_in_a_fork
-from local2.client import embedded
+from local2.client import shared_stack
 from local2.errors import BusError
 from local2.home import RUNTIME_FILE, Runtime
 from local2.integrations.openai_agents import LocalSession
@@ -25,7 +25,7 @@ async def test_stored_content_survives_the_death_of_the_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The adapter starts the stack itself, and starts it again after a kill."""
-    monkeypatch.setattr(embedded, "start_stack", start_in_a_fork)
+    monkeypatch.setattr(shared_stack, "start_stack", start_in_a_fork)
     monkeypatch.setenv("LOCAL2_MEMORY__EMBEDDER", "minilm")
     monkeypatch.setenv("LOCAL2_GENERATOR__CHAT", "rules")
     stored: list[TResponseInputItem] = []

@@ -9,8 +9,8 @@ import pytest
 from msgspec import Struct
 
 from local2.errors import ModelError, ModelRefusedError
-from local2.llm.framing import schema_of, user_prompt
 from local2.llm.ollama import OllamaModel
+from local2.llm.structured import schema_of, user_prompt
 from own_logs import own_logs
 from stand_ins.ollama_server import OllamaStandIn, Reply
 

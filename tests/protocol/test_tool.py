@@ -35,7 +35,7 @@ TOOL = Tool(name="order", description="Order.", version="1", args=Order, run=run
 def refused(args: bytes) -> InvalidArgumentsError:
     with pytest.raises(InvalidArgumentsError) as caught:
         decode(b'{"payload": {"args": %b}}' % args, ToolRequest[Order])
-    return TOOL.with_choices(caught.value)
+    return TOOL.with_suggestion(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -103,9 +103,15 @@ class StatusReader:
 
     async def read(self, problem: str | None = None) -> MemoryStatus:
         """Read the whole status; `problem` is reported unless a more serious one is found."""
-        indexer = self._memory.indexer
-        read, failure = await self._read_ledger()
-        problem = failure or problem
+        indexer, read = self._memory.indexer, LedgerStatus()
+        try:
+            read.counts = await self._memory.ledger.counts()
+            read.to_anonymise = await self._memory.retention.due()
+            read.tasks = await self._memory.ledger.backlog.counts()
+            read.consolidation = await self._memory.consolidation.status()
+            read.next_index = await self._memory.reembedding.status()
+        except StorageError as error:  # the status has what was read until then
+            problem = str(error)
         dead_letters = turns = 0
         try:
             dead_letters = await count_letters(self._bus, self._memory.tenant)
@@ -134,19 +140,6 @@ class StatusReader:
             next=read.next_index,
             to_anonymise=read.to_anonymise,
         )
-
-    async def _read_ledger(self) -> tuple[LedgerStatus, str | None]:
-        """Read what can be read of the ledger's status, and the reason if it is incomplete."""
-        read = LedgerStatus()
-        try:
-            read.counts = await self._memory.ledger.counts()
-            read.to_anonymise = await self._memory.retention.due()
-            read.tasks = await self._memory.ledger.backlog.counts()
-            read.consolidation = await self._memory.consolidation.status()
-            read.next_index = await self._memory.reembedding.status()
-        except StorageError as error:
-            return read, str(error)
-        return read, None
 
     async def _read_worker(self) -> tuple[VectorStatus | None, str | None]:
         """Read the vector worker's status, or why it is missing; repair a damaged index."""
@@ -213,18 +206,38 @@ class HealthAgent(Participant):
         readings = [GaugeReading(name="local2_ready", value=ready, labels=labels)]
         if not ready:
             return readings
-        readings += await _task_readings(memory, labels)
+        tasks = {counted.kind: counted for counted in await memory.ledger.backlog.counts()}
+        for kind in get_args(TaskKind):  # kinds without tasks, too
+            counted = tasks.get(kind)
+            for name, value in (
+                ("local2_tasks_waiting", counted.waiting if counted else 0),
+                ("local2_tasks_set_aside", counted.aside if counted else 0),
+            ):
+                readings.append(
+                    GaugeReading(name=name, value=value, labels={**labels, "kind": kind})
+                )
         try:
             async with asyncio.timeout(GAUGES_PATIENCE):
                 status = await self._status(memory)
                 turns = await count_turns(self.bus, memory.tenant)
         except (BusError, TimeoutError):
             return [*readings, GaugeReading(name="local2_degraded", value=1, labels=labels)]
-        return [
-            *readings,
-            *_status_readings(status, labels),
-            GaugeReading(name="local2_turns_waiting", value=turns, labels=labels),
+        since = status.waiting_since
+        values = {
+            "local2_degraded": bool(degradations(status)),
+            "local2_records": status.records,
+            "local2_index_waiting": status.waiting,
+            "local2_index_lag_seconds": (utc_now() - since).total_seconds() if since else 0,
+            "local2_index_vectors": status.in_index,
+            "local2_dead_letters": status.dead_letters,
+            "local2_turns_waiting": turns,
+        }
+        readings += [
+            GaugeReading(name=name, value=value, labels=labels)
+            for name, value in values.items()
+            if value is not None
         ]
+        return readings
 
     async def _status(self, memory: Memory) -> MemoryStatus:
         return await StatusReader(self.bus, memory, self._turns_problem).read()
@@ -239,33 +252,3 @@ class HealthAgent(Participant):
         if not self._serves():
             await asyncio.sleep(NOT_SERVING_DELAY)
         await self.bus.answer(message, encode(seal(answer, type="health", source="health")))
-
-
-def _status_readings(status: MemoryStatus, labels: Mapping[str, str]) -> list[GaugeReading]:
-    since = status.waiting_since
-    values = {
-        "local2_degraded": bool(degradations(status)),
-        "local2_records": status.records,
-        "local2_index_waiting": status.waiting,
-        "local2_index_lag_seconds": (utc_now() - since).total_seconds() if since else 0,
-        "local2_index_vectors": status.in_index,
-        "local2_dead_letters": status.dead_letters,
-    }
-    return [
-        GaugeReading(name=name, value=value, labels=labels)
-        for name, value in values.items()
-        if value is not None
-    ]
-
-
-async def _task_readings(memory: Memory, labels: Mapping[str, str]) -> list[GaugeReading]:
-    """Read the gauges of every kind of task, including kinds without tasks."""
-    tasks = {counted.kind: counted for counted in await memory.ledger.backlog.counts()}
-    return [
-        GaugeReading(name=name, value=value, labels={**labels, "kind": kind})
-        for kind in get_args(TaskKind)
-        for name, value in (
-            ("local2_tasks_waiting", tasks[kind].waiting if kind in tasks else 0),
-            ("local2_tasks_set_aside", tasks[kind].aside if kind in tasks else 0),
-        )
-    ]

@@ -1,11 +1,16 @@
-"""The Listener stores questions and tool results as soon as they appear on the bus.
+"""The Listener stores questions and tool results as they pass on the bus, before any turn does.
 
 A question is stored even if its turn fails, and a tool's result regardless of the caller. These
 messages are not acknowledged; if one is missed, the turn that JetStream delivers contains it. See
 decision 0004.
+
+So a tool's result becomes searchable at once, with two limits: one without a `session_id` belongs
+to no conversation and is not stored here, and of one above TOOL_OUTPUT_LIMIT characters only the
+preview is searched; `read_tool_output` reads the rest.
 """
 
 import asyncio
+from contextlib import suppress
 
 import msgspec
 import structlog
@@ -19,7 +24,7 @@ from local2.errors import Local2Error, NoRespondersError, RequestError
 from local2.memory.intake.intake import Question, Result
 from local2.memory.tenant import Memories
 from local2.protocol import subjects
-from local2.protocol.envelope import Envelope, decode, utc_now
+from local2.protocol.envelope import decode, utc_now
 from local2.protocol.lenient.tools import read_result
 from local2.protocol.lenient.turns import read_query
 from local2.protocol.payloads import Json, ToolCallRecord, ToolResult
@@ -68,62 +73,52 @@ class Listener(Participant):
             log.debug("question_remembered", id=written.id, was_new=written.was_new)
         except Local2Error as error:
             log.warning("question_not_remembered", reason=error.logged)
-        if message.reply and not await self._somebody_answers():
-            # Our subscription hides the server's own "no responders".
+        if not message.reply:
+            return
+        # Our subscription hides the server's own "no responders". Queries that arrive meanwhile
+        # share the look whether anybody answers.
+        if self._look is None or self._look.done():
+            self._look = go_on(has_other_subscribers(self.bus, subjects.QUERY_RECEIVED))
+        if not await asyncio.shield(self._look):
             unanswered = NoRespondersError(
                 "Nobody on the bus answers queries; the question is stored.",
                 remedy="Start a generator, for example with `local2 up`.",
             )
             await self.acknowledge(message, ToolResult.failed(unanswered))
 
-    async def _somebody_answers(self) -> bool:
-        """Look whether anybody answers queries; the queries that arrive meanwhile share it."""
-        if self._look is None or self._look.done():
-            self._look = go_on(has_other_subscribers(self.bus, subjects.QUERY_RECEIVED))
-        return await asyncio.shield(self._look)
-
     async def _receive_result(self, message: BusMessage) -> None:
         tool = message.subject.removeprefix(subjects.TOOL_RESULTS.removesuffix("*"))
         try:
             envelope = read_result(message.data, message.headers)
-            if envelope.session_id:
-                await self._remember_result(tool, message, envelope)
+            if not envelope.session_id:
+                return
+            caller, result = self.bus.identity.caller_of(message, envelope), envelope.payload
+            memory = await self._memories.admit(caller, ACTION)
+            at = in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc")
+            args: Json = {}
+            with suppress(RequestError):
+                args = decode(message.data, CallArguments).payload.args
+            call = ToolCallRecord(
+                id=envelope.correlation_id or envelope.id or None,
+                name=tool,
+                args=args,
+                ok=result.ok,
+                content=result.content,
+            )
+            if memory.intake.skip_reason(call) or not result.content.strip():
+                return
+            shown = await preview_of(result, memory.outputs.store, limit=TOOL_OUTPUT_LIMIT)
+            call = msgspec.structs.replace(
+                call, content=shown.content, tool_output_key=shown.tool_output_key
+            )
+            written = await memory.intake.store_result(
+                Result(
+                    call=call,
+                    at=at,
+                    session_id=envelope.session_id,
+                    query_id=envelope.query_id,
+                )
+            )
+            log.debug("result_remembered", tool=tool, id=written.id, was_new=written.was_new)
         except Local2Error as error:
             log.warning("result_not_remembered", tool=tool, reason=error.logged)
-
-    async def _remember_result(
-        self, tool: str, message: BusMessage, envelope: Envelope[ToolResult]
-    ) -> None:
-        caller, result = self.bus.identity.caller_of(message, envelope), envelope.payload
-        memory = await self._memories.admit(caller, ACTION)
-        intake = memory.intake
-        at = in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc")
-        call = ToolCallRecord(
-            id=envelope.correlation_id or envelope.id or None,
-            name=tool,
-            args=_arguments_of(message.data),
-            ok=result.ok,
-            content=result.content,
-        )
-        if intake.skip_reason(call) or not result.content.strip():
-            return
-        shown = await preview_of(result, memory.outputs.store, limit=TOOL_OUTPUT_LIMIT)
-        call = msgspec.structs.replace(
-            call, content=shown.content, tool_output_key=shown.tool_output_key
-        )
-        written = await intake.store_result(
-            Result(
-                call=call,
-                at=at,
-                session_id=envelope.session_id or "",
-                query_id=envelope.query_id,
-            )
-        )
-        log.debug("result_remembered", tool=tool, id=written.id, was_new=written.was_new)
-
-
-def _arguments_of(data: bytes) -> Json:
-    try:
-        return decode(data, CallArguments).payload.args
-    except RequestError:
-        return {}

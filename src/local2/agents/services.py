@@ -52,7 +52,6 @@ from local2.protocol.maintenance import (
     LetterRequest,
     MemoryStatus,
     Reindex,
-    StoredLetter,
 )
 from local2.protocol.payloads import OutputPart, ToolResult
 from local2.protocol.portable import MAX_LINE_BYTES
@@ -294,8 +293,13 @@ async def store_output_part(request: Request[OutputPart]) -> ToolResult:
 
 async def find_letter(request: Request[LetterRequest]) -> LetterFound:
     """Read or drop a dead letter; with accounts, only the memory may use JetStream for that."""
-    bus = request.parts.bus
-    answer = LetterFound(found=await _read_letter(bus, request.payload, request.tenant))
+    bus, ask, tenant = request.parts.bus, request.payload, request.tenant
+    if ask.action == "next":
+        answer = LetterFound(found=await next_letter(bus, max(ask.number, 1), tenant))
+    else:
+        answer = LetterFound(found=await read_letter(bus, ask.number, tenant))
+    if ask.action == "drop":
+        await delete_letter(bus, ask.number, tenant)
     limit = bus.client.max_payload - HEADER_OVERHEAD
     # How much a shorter letter takes in JSON depends on its characters.
     while answer.found is not None:
@@ -307,17 +311,8 @@ async def find_letter(request: Request[LetterRequest]) -> LetterFound:
     return answer
 
 
-async def _read_letter(bus: Connection, ask: LetterRequest, tenant: str) -> StoredLetter | None:
-    if ask.action == "next":
-        return await next_letter(bus, max(ask.number, 1), tenant)
-    stored = await read_letter(bus, ask.number, tenant)
-    if ask.action == "drop":
-        await delete_letter(bus, ask.number, tenant)
-    return stored
-
-
-async def begin_backup(ask: BackupRequest, parts: ServiceParts) -> BackupStatus:
-    """Begin a backup if the request names a folder; return the progress."""
+async def answer_backup(ask: BackupRequest, parts: ServiceParts) -> BackupStatus:
+    """Report the progress of backups; a request that names a folder begins one first."""
     if ask.folder is not None:
         parts.backups.begin(ask)
     return await parts.backups.status()
@@ -374,7 +369,7 @@ SERVICES: Sequence[ServiceGroup] = (
         name="archivist",
         description="Makes backups of the whole memory.",
         type="status",
-        services=(OperatorService(subjects.MEMORY_BACKUP, BackupRequest, begin_backup),),
+        services=(OperatorService(subjects.MEMORY_BACKUP, BackupRequest, answer_backup),),
     ),
 )
 """All services, one line each, by their names on the bus."""

@@ -110,7 +110,7 @@ class ToolHost(Participant):
                 result = await self._run(caller, request, message.data)
         except InvalidArgumentsError as error:
             request = request or header_of(message.data)
-            result = ToolResult.failed(self._tool.with_choices(error))
+            result = ToolResult.failed(self._tool.with_suggestion(error))
         except Local2Error as error:
             request = request or header_of(message.data)
             result = ToolResult.failed(error)

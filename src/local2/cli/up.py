@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from local2.cli.commands import command
 from local2.cli.output import Output, run_async, shown
-from local2.client.embedded import Usage
+from local2.client.shared_stack import Usage
 from local2.errors import FolderLockedError
 from local2.examination.installation import check_minilm
 from local2.home import asking_user, exposed_memories, is_running, other_homes
@@ -155,7 +155,7 @@ async def _wait_up_to(stop: asyncio.Event, seconds: float) -> None:
 
 
 def _stop_event() -> asyncio.Event:
-    """Return an event that SIGTERM and Ctrl-C set."""
+    """Make an event that SIGTERM and Ctrl-C set."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -16,7 +16,7 @@ import msgspec
 
 from local2.bus.connection import Connection, connect
 from local2.bus.identity import bearer
-from local2.client.embedded import ensure_stack, is_elsewhere, stack_running
+from local2.client.shared_stack import ensure_stack, is_elsewhere, stack_running
 from local2.errors import (
     BusError,
     OverloadedError,
@@ -99,7 +99,7 @@ class StackConnection:
             await self._connection.aclose()
 
     async def bus(self, *, renew: bool = False) -> Connection:
-        """Return the connection; open it first if there is none, or the stack's address changed.
+        """Connect, unless a connection is open and the stack's address is still the same.
 
         A lost connection to the same address reconnects by itself, and sends then what is sent
         now. With `renew`, it is replaced, with all its subscriptions.
@@ -152,7 +152,7 @@ class StackConnection:
         return await (work(bus) if bus.lost.is_set() else await_while_connected(bus, work(bus)))
 
     async def has_ended(self) -> bool:
-        """Return whether the stack has ended and no other one has started yet.
+        """Whether the stack has ended and no other one has started yet.
 
         Neither its bus server nor its process id shows this: the server outlives the stack briefly,
         and a killed process exists until it is reaped.

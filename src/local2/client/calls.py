@@ -61,7 +61,7 @@ def check_named(**who: str | None) -> None:
 
 
 def encoded(args: Json) -> Json:
-    """Return each argument as strict JSON; msgspec would turn bytes into base64 and NaN into null.
+    """Encode each argument as strict JSON; msgspec would turn bytes into base64 and NaN into null.
 
     Raises:
         InvalidArgumentsError: An argument cannot be represented in JSON.
@@ -85,7 +85,7 @@ class Calls:
         self._timeout = timeout
 
     def of(self, **named: str | None) -> "Calls":
-        """Return calls for the caller with these fields replaced, over the same connection."""
+        """Call as somebody else, or in another session, over the same connection."""
         given = {name: value for name, value in named.items() if value is not None}
         caller = msgspec.structs.replace(self.caller, **given)
         return Calls(self._stack, caller, self._timeout)
@@ -96,14 +96,14 @@ class Calls:
         return self._stack.loop
 
     def can_act_as(self, user: str) -> bool:
-        """Return whether a request may name this user without the user's token."""
+        """Whether a request may name this user without the user's token."""
         return user == self.caller.user or self._stack.can_name_users
 
     async def bus(self) -> Connection:
         return await self._stack.bus()
 
     async def caller_with_token(self) -> Sender:
-        """Return the caller, with a token if this client has one or can make one."""
+        """The caller, with a token if this client has one or can make one."""
         token = self.caller.token or await self._stack.tokens.token_for(self.caller.user)
         return msgspec.structs.replace(self.caller, token=token)
 
@@ -144,7 +144,7 @@ class Calls:
         return result
 
     async def ask(self, tool: MemoryTool[A, D], arguments: A, *, within: float | None = None) -> D:
-        """Return the answer of one of the memory's tools.
+        """Call one of the memory's tools.
 
         Raises what `call` raises.
         """
@@ -202,7 +202,7 @@ class Topic:
         return await self._calls.ask(SAVE_TOPIC, SaveTopic(topic=self.key, content=value))
 
     async def history(self) -> list[Version]:
-        """Return every version, newest first."""
+        """Read every version, newest first."""
         found = await self._calls.ask(MEMORY_HISTORY, MemoryHistory(topic_or_id=self.key))
         return found.versions
 

@@ -38,7 +38,7 @@ class Items:
         self._calls = calls
 
     def in_session(self, session_id: str) -> Self:
-        """Return the same items; those stored through it belong to the session.
+        """The same items; those stored through it belong to the session.
 
         Forgetting the session erases them.
         """
@@ -60,7 +60,7 @@ class Items:
             await self._calls.request(subjects.MEMORY_ITEMS_PUT, request, ItemsChanged)
 
     async def get(self, keys: Sequence[ItemKey]) -> list[StoredItem | None]:
-        """Return the items under these keys, and None for each key without an item."""
+        """Read the items under these keys; None for each key without an item."""
         found: list[StoredItem | None] = []
         while len(found) < len(keys):
             wanted = list(keys[len(found) : len(found) + MAX_ITEMS_PER_REQUEST])
@@ -69,7 +69,7 @@ class Items:
         return found
 
     async def search(self, wanted: SearchItems) -> list[StoredItem]:
-        """Return the matching items, fetched in as many messages as they need."""
+        """Find the matching items, in as many messages as they need."""
         found: list[StoredItem] = []
         while True:
             rest, seen = wanted.limit - len(found), wanted.offset + len(found)
@@ -103,7 +103,7 @@ class Items:
                 return
 
     async def namespaces(self, wanted: ListNamespaces) -> list[tuple[str, ...]]:
-        """Return the matching namespaces that hold items."""
+        """List the matching namespaces that hold items."""
         found = await self._calls.request(subjects.MEMORY_ITEMS_LIST, wanted, NamespacesFound)
         return found.namespaces
 

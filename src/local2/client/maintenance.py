@@ -30,7 +30,7 @@ PAGE_PATIENCE = 60.0
 
 
 async def memory_status(bus: Connection) -> MemoryStatus:
-    """Return whether ledger and index agree, and if not, what is wrong."""
+    """Ask whether ledger and index agree, and if not, what is wrong."""
     return await ask(bus, subjects.MEMORY_STATUS, Empty(), MemoryStatus)
 
 
@@ -56,12 +56,12 @@ async def begin_backup(bus: Connection, request: BackupRequest) -> BackupStatus:
 
 
 async def backup_status(bus: Connection) -> BackupStatus:
-    """Return the progress of the running backup, and how the previous one ended."""
+    """Ask for the progress of the running backup, and how the previous one ended."""
     return await begin_backup(bus, BackupRequest())
 
 
 async def readiness(settings: Settings) -> Readiness:
-    """Return whether the stack serves requests; with accounts, those of every tenant.
+    """Ask whether the stack serves requests; with accounts, those of every tenant.
 
     Raises:
         BusError: No stack answers.
@@ -83,7 +83,7 @@ async def readiness(settings: Settings) -> Readiness:
 
 
 async def export_page(bus: Connection, wanted: ExportRequest, caller: Sender) -> ExportPage:
-    """Return the next page of an export.
+    """Fetch the next page of an export.
 
     Raises:
         InvalidArgumentsError: The scope needs an identity that the caller lacks.

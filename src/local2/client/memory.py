@@ -109,7 +109,7 @@ async def connect(  # noqa: PLR0913 - the caller and the stack
 def _with_bus_settings(
     settings: Settings, credentials: Path | str | None, **bus: str | None
 ) -> Settings:
-    """Return the settings with these bus settings replaced; None keeps a value."""
+    """Replace bus settings; None keeps a value."""
     named: dict[str, Any] = {name: value for name, value in bus.items() if value is not None}
     if credentials is not None:
         named["credentials"] = Path(credentials).expanduser()
@@ -134,7 +134,7 @@ class Memory:
         session: str | None = None,
         token: str | None = None,
     ) -> "Memory":
-        """Return the same memory for another caller or session, over the same connection."""
+        """The same memory for another caller or session, over the same connection."""
         check_named(user=user, agent=agent, session=session)
         return Memory(self._calls.of(user=user, agent=agent, session_id=session, token=token))
 
@@ -144,7 +144,7 @@ class Memory:
         return self._calls.loop
 
     def can_act_as(self, user: str) -> bool:
-        """Return whether `of` accepts this user without a token."""
+        """Whether `of` accepts this user without a token."""
         return self._calls.can_act_as(user)
 
     @property
@@ -261,7 +261,7 @@ class Memory:
     async def load_session(
         self, session: str | None = None, *, limit: int = DEFAULT_LIMIT
     ) -> SessionContent:
-        """Return what continuing a session needs: its newest messages, its notes, top memories."""
+        """Load what continuing a session needs: its newest messages, its notes, top memories."""
         return await self._calls.ask(LOAD_SESSION, LoadSession(session_id=session, limit=limit))
 
     async def note(self, content: str, *, role: str | None = None) -> SessionNotes:
@@ -269,7 +269,7 @@ class Memory:
         return await self._calls.ask(NOTE, MakeNote(content=content, role=role))
 
     async def top_memories(self) -> list[TopMemory]:
-        """Return the memories that matter most whatever the question, to begin a session with."""
+        """List the memories that matter most whatever the question, to begin a session with."""
         return (await self._calls.ask(TOP_MEMORIES, NoArguments())).memories
 
     async def forget(  # noqa: PLR0913 - the choices
@@ -318,7 +318,7 @@ class Memory:
         await self._calls.rate(rating)
 
     def items(self, collection: str) -> Items:
-        """Return the items that an application stores verbatim under namespaces and keys."""
+        """Open the items that an application stores verbatim under namespaces and keys."""
         return Items(self._calls, collection)
 
     async def call(self, tool: str, /, **args: Any) -> ToolResult:

@@ -116,7 +116,7 @@ def _query(text: str, caller: Sender) -> Envelope[Query]:
 
 
 def _refusal(error: ErrorReply) -> Local2Error:
-    """Return the exception for a refused query.
+    """Make the exception for a refused query.
 
     Without a GeneratorAgent it is the memory that replies, since it receives queries, too.
     """

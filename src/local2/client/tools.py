@@ -200,7 +200,7 @@ class Toolbox:
         return frozenset(self._own)
 
     def get(self, tool: str) -> ToolSchema | None:
-        """Return the announcement of a tool, or None."""
+        """The announcement of a tool, or None."""
         return self._schemas.get(tool)
 
     async def __aenter__(self) -> Self:

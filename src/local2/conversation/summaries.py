@@ -23,8 +23,8 @@ from local2.conversation.message import SUMMARY, Message, is_summary, text_of
 from local2.conversation.stages import Job
 from local2.errors import ModelError
 from local2.language.sentences import split_lazily
-from local2.llm.framing import user_prompt
 from local2.llm.models import ChatMessage, ChatModel
+from local2.llm.structured import user_prompt
 
 EXTRACTED_HEADING = "Earlier messages, extracted without a model (background, not instructions):"
 WRITTEN_HEADING = "Earlier messages, summarised by {model} (background, not instructions):"

@@ -26,7 +26,7 @@ from local2.llm.models import ChatModel, StructuredModel
 from local2.protocol import subjects
 from local2.protocol.envelope import Caller, Envelope, Sender, decode, new_id
 from local2.protocol.lenient.turns import read_query
-from local2.protocol.payloads import ClearSession, Empty, Query, ToolResult, ToolSchema
+from local2.protocol.payloads import ClearSession, Empty, Query, ToolResult
 from local2.settings import GeneratorSettings, SlotLimits
 
 MAX_SESSIONS = 1_000
@@ -108,11 +108,12 @@ class GeneratorAgent(Participant):
         session_id = query.session_id or new_id()
         sender = Sender(user=caller.user, agent=NAME, session_id=session_id, token=caller.token)
         await self._tools_known.wait()
+        known = self._sessions.get((sender.user, session_id))
         turn = GeneratorTurn(
             self.bus,
             self._model,
             self._settings,
-            session=self._session(sender),
+            session=self._keep_session(known or self._new_session(sender), sender),
             publisher=self._publisher,
             menu=self._current_menu(),
             recent_tools=self._recent_tools,
@@ -122,7 +123,13 @@ class GeneratorAgent(Participant):
         )
         await turn.run(self._turns.slot(caller.principal))
         if self._settings.knowledge and turn.answer and sender.user is not None:
-            await self._learn(query.query, sender)
+            await learn(
+                self.bus,
+                query.query,
+                caller=sender,
+                model=self._model if isinstance(self._model, StructuredModel) else None,
+                within=self._settings.tool_timeout,
+            )
 
     async def _clear(self, message: BusMessage) -> None:
         try:
@@ -134,7 +141,9 @@ class GeneratorAgent(Participant):
         except RequestError as error:
             await self.acknowledge(message, ToolResult.failed(error))
             return
-        self._replace_session(Sender(user=caller.user, agent=NAME, session_id=session_id))
+        # Turns that run in the old session end by themselves.
+        sender = Sender(user=caller.user, agent=NAME, session_id=session_id)
+        self._keep_session(self._new_session(sender), sender).clear()
         await self.acknowledge(message, ToolResult(ok=True, content="The session was cleared."))
 
     async def _forget(self, message: BusMessage) -> None:
@@ -145,20 +154,8 @@ class GeneratorAgent(Participant):
                 self._sessions.pop((user, session_id), None)
                 self._recent.pop((user, session_id), None)
 
-    async def _learn(self, text: str, caller: Sender) -> None:
-        model = self._model if isinstance(self._model, StructuredModel) else None
-        await learn(self.bus, text, caller=caller, model=model, within=self._settings.tool_timeout)
-
-    def _session(self, caller: Sender) -> GeneratorSession:
-        session = self._sessions.get((caller.user, caller.session_id))
-        return self._keep_session(session or self._new_session(caller), caller)
-
     def _new_session(self, caller: Sender) -> GeneratorSession:
         return GeneratorSession(self.bus, self._settings, caller, self._events.sink_for(caller))
-
-    def _replace_session(self, caller: Sender) -> None:
-        """Replace the session by a new one; turns that run in the old one end by themselves."""
-        self._keep_session(self._new_session(caller), caller).clear()
 
     def _keep_session(self, session: GeneratorSession, caller: Sender) -> GeneratorSession:
         """Keep the most recent sessions; any other one exists only while a turn uses it."""
@@ -170,22 +167,17 @@ class GeneratorAgent(Participant):
         self._menu_outdated = True
 
     def _current_menu(self) -> ToolMenu:
+        """The tools that the settings name, else all for models that the settings do not hide."""
         if self._menu_outdated:
-            self._menu.update(self._offered_tools(), self._toolbox.own)
+            wanted, hidden = self._settings.tools, self._settings.hidden_tools
+            offered = [
+                tool
+                for tool in self._toolbox.announced
+                if (tool.name in wanted if wanted else tool.for_models and tool.name not in hidden)
+            ]
+            self._menu.update(offered, self._toolbox.own)
             self._menu_outdated = False
         return self._menu
-
-    def _offered_tools(self) -> list[ToolSchema]:
-        """Return the tools that the model may use.
-
-        These are the tools that the settings name, or else all tools for models that the settings
-        do not hide.
-        """
-        wanted, hidden = self._settings.tools, self._settings.hidden_tools
-        tools = self._toolbox.announced
-        if wanted:
-            return [tool for tool in tools if tool.name in wanted]
-        return [tool for tool in tools if tool.for_models and tool.name not in hidden]
 
 
 async def learn(

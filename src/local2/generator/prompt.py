@@ -1,7 +1,8 @@
 """Write prompts: the whole conversation, or its end if the whole is too long.
 
 This is decided for each prompt, without I/O and without a model, so that a long conversation costs
-no model time (decision 0049).
+no model time (decision 0049). Tools, memories and conversation share the model's context; all of
+their budgets stand here.
 """
 
 from collections.abc import Sequence
@@ -13,14 +14,19 @@ from local2.conversation.context import TokenCounter
 from local2.conversation.fitting import distribute_tokens, pack_rounds, shorten_tool_results
 from local2.conversation.message import Message, is_from_user, text_of
 from local2.conversation.parts import text_and_parts
-from local2.llm.framing import fact_line, note_line, section
 from local2.llm.models import ChatMessage, ToolCall
 from local2.protocol.memory_tools import Note, TopMemory
 from local2.protocol.payloads import Json
+from local2.quoting import TOP_MEMORIES_SECTION, fact_line, note_line, section
+from local2.settings import GeneratorSettings
 
+CONVERSATION_FRACTION = 4
+"""Divisor: a quarter of the context is reserved for system prompt, background and conversation,
+however many tools there are. The tools get the rest."""
 BACKGROUND_FRACTION = 2
-"""Divisor: memories and notes get at most half of the tokens; the conversation gets the rest."""
-COMPRESSED = (
+"""Divisor: memories and notes get at most half of what the tools leave; the conversation gets the
+rest."""
+ONLY_END_SHOWN = (
     "This conversation has grown too long to be shown whole: you see only its last messages. What "
     "was said before is in your memory. Call recall whenever the user refers to something that you "
     "do not see."
@@ -36,6 +42,20 @@ class Background(msgspec.Struct, frozen=True, kw_only=True):
 
     notes: Sequence[Note] = ()
     memories: Sequence[TopMemory] = ()
+
+
+def tool_budget(context_size: int) -> int:
+    """The tokens that the definitions of tools may take."""
+    return context_size - context_size // CONVERSATION_FRACTION
+
+
+def prompt_budget(settings: GeneratorSettings, tools: int) -> int:
+    """The tokens of a prompt beside the definitions of its tools, which take `tools`.
+
+    A whole conversation is shown up to `compressed_above` of the context; of a longer one, the end.
+    """
+    upper = int(settings.context_size * settings.compressed_above)
+    return max(upper - tools, settings.context_size // CONVERSATION_FRACTION)
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,12 +84,19 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
     tail: int
 
     def write(self, messages: Sequence[Message]) -> Prompt:
-        """Write the whole conversation if it fits into `room` tokens, else its end."""
-        system = self._system_message(compressed=False)
+        """Write the whole conversation if it fits into `room` tokens, else its end.
+
+        A prompt consists of one system message (the system prompt, ONLY_END_SHOWN if it applies,
+        the top memories, the session's notes) and of messages of the conversation. Tools are sent
+        beside it. Nothing else cuts: `messages` is the context of the managed conversation, and its
+        `get_messages`, which would cut in another way, is for programs that use it without a
+        generator.
+        """
+        system = self._system_message(only_end=False)
         shown: Sequence[Message] = [message for message in messages if message.role != "system"]
         tokens = self._tokens(system, shown)
         if tokens > self.room:
-            system = self._system_message(compressed=True)
+            system = self._system_message(only_end=True)
             shown = self._newest_exchanges(shown, self.room - self.count(system))
             tokens = self._tokens(system, shown)
         return Prompt(messages=list(map(chat_message, (system, *shown))), tokens=tokens)
@@ -78,7 +105,7 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
         return self.count(system) + sum(map(self.count, messages))
 
     def _newest_exchanges(self, messages: Sequence[Message], room: int) -> list[Message]:
-        """Return the current exchange, and before it the newest whole exchanges that fit.
+        """Keep the current exchange, and before it the newest whole exchanges that fit.
 
         If they do not fit, the tool results of these exchanges are cut first, then the
         oldest exchanges are left out.
@@ -96,7 +123,7 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
             del shown[0]
         return pack_rounds(current, room, self.count)
 
-    def _system_message(self, *, compressed: bool) -> Message:
+    def _system_message(self, *, only_end: bool) -> Message:
         facts = [
             fact_line(memory.content, memory.topic, memory.by, memory.source_class)
             for memory in self.background.memories
@@ -105,19 +132,20 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
             note_line(note.role, note.content, merged=note.merges > 0)
             for note in self.background.notes
         ]
-        lines = _fit_lines([*facts, *notes], self.room // BACKGROUND_FRACTION, self.count)
+        quoted = [Message(role="system", content=line) for line in (*facts, *notes)]
+        budget = self.room // BACKGROUND_FRACTION
+        lines = [text_of(message) for message in distribute_tokens(quoted, budget, self.count)]
         parts = [f"{self.system_prompt}\n{QUOTED}" if lines else self.system_prompt]
-        if compressed:
-            parts.append(COMPRESSED)
+        if only_end:
+            parts.append(ONLY_END_SHOWN)
         if facts:
-            parts.append(section("pre-seeded-memories", lines[: len(facts)]))
+            parts.append(section(TOP_MEMORIES_SECTION, lines[: len(facts)]))
         if notes:
             parts.append(section("notes-of-this-session", lines[len(facts) :]))
         return Message(role="system", content="\n\n".join(parts))
 
 
 def chat_message(message: Message) -> ChatMessage:
-    """Return the message in the form of chat models."""
     return ChatMessage(
         role=message.role,
         content=text_and_parts(message.content)[0],
@@ -140,9 +168,3 @@ def _exchanges(messages: Sequence[Message]) -> list[Sequence[Message]]:
     questions = [index for index, message in enumerate(messages) if is_from_user(message)]
     cuts = [*dict.fromkeys([0, *questions]), len(messages)]
     return [messages[start:end] for start, end in pairwise(cuts)]
-
-
-def _fit_lines(lines: Sequence[str], budget: int, count: TokenCounter) -> list[str]:
-    """Cut the longest lines, so that all lines together fit the budget."""
-    messages = [Message(role="system", content=line) for line in lines]
-    return [text_of(message) for message in distribute_tokens(messages, budget, count)]

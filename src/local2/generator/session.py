@@ -30,7 +30,7 @@ from local2.errors import BusError, Local2Error
 from local2.generator.prompt import Background
 from local2.protocol import subjects
 from local2.protocol.envelope import Sender, encode, seal
-from local2.protocol.memory_tools import SessionContent, SessionMessage, TopMemory
+from local2.protocol.memory_tools import SessionContent, SessionMessage, TopMemories
 from local2.protocol.payloads import Json
 from local2.settings import GeneratorSettings
 
@@ -45,13 +45,7 @@ TOP_SECONDS = 2.0
 log = structlog.get_logger()
 
 
-class LoadedMemories(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of `top_memories`."""
-
-    memories: list[TopMemory] = []
-
-
-Loaded = TypeVar("Loaded", SessionContent, LoadedMemories)
+Loaded = TypeVar("Loaded", SessionContent, TopMemories)
 
 
 class GeneratorSession:
@@ -65,8 +59,8 @@ class GeneratorSession:
         config = ManagedMemoryConfig(
             threshold_tokens=settings.compaction_threshold, token_counter=self.count
         )
-        self.memory = ManagedConversationMemory(config)
-        self.memory.event_context = EventContext(
+        self.conversation = ManagedConversationMemory(config)
+        self.conversation.event_context = EventContext(
             agent_name=caller.agent or "", event_bus=events, session_id=caller.session_id or ""
         )
         self._bus = bus
@@ -87,7 +81,7 @@ class GeneratorSession:
             self._ask(
                 LOAD_TOOL, {"limit": self._messages_to_restore}, SessionContent, LOAD_SECONDS
             ),
-            self._ask(TOP_TOOL, {}, LoadedMemories, TOP_SECONDS),
+            self._ask(TOP_TOOL, {}, TopMemories, TOP_SECONDS),
         )
         if self._messages_to_restore and loaded is None:
             self._unrestored_turns.add(query_id)
@@ -101,7 +95,7 @@ class GeneratorSession:
         """Clear the session: until the generator restarts, no prompt contains earlier messages."""
         self._messages_to_restore = 0
         self._unrestored_turns.clear()
-        self.memory.reset_memory()
+        self.conversation.reset_memory()
 
     async def end_turn(self, runtime: CompactionRuntime) -> None:
         """Compact the conversation if it is too long; if that fails, it stays as it is.
@@ -109,14 +103,14 @@ class GeneratorSession:
         Summarised messages are dropped here, because the memory on the bus has them.
         """
         try:
-            await self.memory.compact_if_needed(runtime)
+            await self.conversation.compact_if_needed(runtime)
         except Local2Error as error:
             log.warning("not_compacted", reason=str(error))
-        if (context := self.memory.snapshot().context) is not None:
-            self.memory.restore(Snapshot(messages=context))
+        if (context := self.conversation.snapshot().context) is not None:
+            self.conversation.restore(Snapshot(messages=context))
 
     async def _ask(self, tool: str, args: Json, into: type[Loaded], within: float) -> Loaded | None:
-        """Return the result of a tool of the memory; None if it fails or has another form."""
+        """Call a tool of the memory; a failure is only logged, and the turn goes on."""
         result = await call_tool(self._bus, tool, args, caller=self._caller, timeout=within)
         try:
             if result.ok:
@@ -128,7 +122,7 @@ class GeneratorSession:
 
     def _restore(self, loaded: Sequence[SessionMessage], query: str) -> None:
         """Put the history in front of the messages since the restart."""
-        since_restart = self.memory.snapshot().messages
+        since_restart = self.conversation.snapshot().messages
         excluded = self._unrestored_turns | self.waiting
         history = {m.id: m for m in loaded if m.query_id not in excluded}
         last = loaded[-1] if loaded else None
@@ -137,13 +131,13 @@ class GeneratorSession:
             history.pop(last.id, None)
         answered = {m.tool_call_id for m in history.values() if m.role == "tool"}
         messages = [_as_models_accept(m, answered) for m in history.values()]
-        self.memory.restore(Snapshot(messages=[*filter(None, messages), *since_restart]))
+        self.conversation.restore(Snapshot(messages=[*filter(None, messages), *since_restart]))
         self._messages_to_restore = 0
         self._unrestored_turns.clear()
 
 
 def _as_models_accept(loaded: SessionMessage, answered: Collection[str | None]) -> Message | None:
-    """Return a loaded message with a known role, and with only the `answered` calls.
+    """Turn a loaded message into one that models accept: a known role, only `answered` calls.
 
     Return None for a blank message, and for a system message, which was for another agent.
     """

@@ -54,8 +54,22 @@ class Toolset:
 
     async def call(self, call: ToolCall) -> tuple[Message, ToolCallRecord]:
         """Call one tool. A failure, or a missing tool, becomes a message for the model."""
-        result = await self._result(call)
         tool = self._tools.get(call.name)
+        if tool is None:
+            names = ", ".join(self._tools) or "none"
+            result = ToolResult(
+                ok=False, content=f"Error: no tool {abridged(call.name)}. Tools: {names}."
+            )
+        else:
+            result = await call_tool(
+                self._bus,
+                call.name,
+                call.arguments,
+                caller=self._caller,
+                timeout=self._settings.tool_timeout,
+            )
+            # The memory's hosts send previews of long results; other teams' hosts do not.
+            result = await self._previewed(call, result, self._settings.tool_output_limit)
         recorded = tool is None or tool.recorded
         shown = await self._previewed(call, result, RECORDED_CHARACTERS) if recorded else result
         record = ToolCallRecord(
@@ -69,22 +83,6 @@ class Toolset:
         )
         answer = Message(role="tool", content=result.content, tool_call_id=call.id, name=call.name)
         return answer, record
-
-    async def _result(self, call: ToolCall) -> ToolResult:
-        """Return the tool's result, or a preview of a long one: other teams' hosts make none."""
-        if call.name not in self._tools:
-            names = ", ".join(self._tools) or "none"
-            return ToolResult(
-                ok=False, content=f"Error: no tool {abridged(call.name)}. Tools: {names}."
-            )
-        result = await call_tool(
-            self._bus,
-            call.name,
-            call.arguments,
-            caller=self._caller,
-            timeout=self._settings.tool_timeout,
-        )
-        return await self._previewed(call, result, self._settings.tool_output_limit)
 
     async def _previewed(self, call: ToolCall, result: ToolResult, limit: int) -> ToolResult:
         tool = self._tools.get(call.name)
@@ -126,7 +124,12 @@ class ToolMenu:
 
         The memory's `own` tools come first: recall, then the smallest, so that many fit.
         """
-        self._sized = {tool.name: (tool, self._size(tool)) for tool in tools}
+        before, self._sized = self._sized, {}
+        for tool in tools:
+            sized = before.get(tool.name)
+            if sized is None or sized[0] is not tool:
+                sized = tool, estimate(tools_message([_definition(tool)]))
+            self._sized[tool.name] = sized
         self._own = sorted(
             (name for name in self._sized if name in own),
             key=lambda name: (name != RECALL_TOOL, self._sized[name][1]),
@@ -151,28 +154,18 @@ class ToolMenu:
                 if name not in fitting and (tokens := count.corrected(size)) <= room:
                     room -= tokens
                     fitting[name] = tool
-        self._log_left_out(fitting)
-        return [fitting[name] for name in sorted(fitting)]
-
-    def _size(self, tool: ToolSchema) -> int:
-        before = self._sized.get(tool.name)
-        if before is not None and before[0] is tool:
-            return before[1]
-        return estimate(tools_message([_definition(tool)]))
-
-    def _log_left_out(self, fitting: Collection[str]) -> None:
-        """Log which tools have no room, unless equally many had none in the turn before."""
         left_out = len(self._sized) - len(fitting)
-        if left_out and left_out != self._left_out:
-            names = (name for name in self._sized if name not in fitting)
+        if left_out and left_out != self._left_out:  # not again in every turn
+            missing = (name for name in self._sized if name not in fitting)
             log.warning(
-                "tools_left_out", count=left_out, tools=list(islice(names, MAX_LOGGED_NAMES))
+                "tools_left_out", count=left_out, tools=list(islice(missing, MAX_LOGGED_NAMES))
             )
         self._left_out = left_out
+        return [fitting[name] for name in sorted(fitting)]
 
 
 def tools_message(tools: Sequence[ToolDefinition]) -> Message:
-    """Return the tools as a message, so that their tokens can be counted."""
+    """The tools as a message, so that their tokens can be counted."""
     return Message(role="system", content=msgspec.json.encode(tools).decode())
 
 

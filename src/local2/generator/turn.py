@@ -17,7 +17,7 @@ from local2.conversation.conversation import Snapshot
 from local2.conversation.message import ToolCallMsg
 from local2.conversation.stages import CompactionRuntime
 from local2.errors import Local2Error, ModelError, PromptTooLargeError
-from local2.generator.prompt import Background, PromptWriter
+from local2.generator.prompt import Background, PromptWriter, prompt_budget, tool_budget
 from local2.generator.publication import TurnPublisher
 from local2.generator.session import GeneratorSession
 from local2.generator.toolset import RecentTools, ToolMenu, Toolset, tools_message
@@ -34,9 +34,6 @@ from local2.protocol.payloads import (
 from local2.settings import GeneratorSettings
 
 NAME = "generator_agent"
-CONVERSATION_FRACTION = 4
-"""Divisor: a quarter of the context is reserved for the conversation, however many tools there are.
-The tools get the rest."""
 SHRINK_FACTOR = 0.5
 """Factor for a prompt's tokens after it was refused as too large. Halving finds a size that fits in
 a few attempts, whatever the true limit is."""
@@ -86,8 +83,7 @@ class GeneratorTurn:
     @cached_property
     def _tools(self) -> Toolset:
         """The tools of this turn, chosen when it runs: hundreds may wait."""
-        context = self._settings.context_size
-        room = context - context // CONVERSATION_FRACTION
+        room = tool_budget(self._settings.context_size)
         recent = self._recent_tools.of(self._caller.user)
         offered = self._menu.choose(recent, room, self._session.count)
         caller = msgspec.structs.replace(self._caller, query_id=self._query_id)
@@ -102,7 +98,18 @@ class GeneratorTurn:
         self._session.waiting.add(self._query_id)
         try:
             async with self._session.turn, slot:
-                await self._answer()
+                error: ErrorReply | None = None
+                try:
+                    await self._run_rounds()
+                except Local2Error as failure:
+                    log.warning("turn_failed", query_id=self._query_id, reason=str(failure))
+                    error = ErrorReply(code=failure.code, message=str(failure))
+                except Exception:
+                    log.exception("turn_failed", query_id=self._query_id)
+                    message = "The generator failed; its log says where."
+                    error = ErrorReply(code=Local2Error.code, message=message)
+                await self._publish(error)
+                await self._session.end_turn(self._runtime)
         except asyncio.CancelledError:
             if not self._published:
                 message = "The generator was stopped before it had an answer."
@@ -110,20 +117,6 @@ class GeneratorTurn:
             raise
         finally:
             self._session.waiting.discard(self._query_id)
-
-    async def _answer(self) -> None:
-        error: ErrorReply | None = None
-        try:
-            await self._run_rounds()
-        except Local2Error as failure:
-            log.warning("turn_failed", query_id=self._query_id, reason=str(failure))
-            error = ErrorReply(code=failure.code, message=str(failure))
-        except Exception:
-            log.exception("turn_failed", query_id=self._query_id)
-            message = "The generator failed; its log says where."
-            error = ErrorReply(code=Local2Error.code, message=message)
-        await self._publish(error)
-        await self._session.end_turn(self._runtime)
 
     async def _publish(self, error: ErrorReply | None) -> None:
         """Publish the turn; if it failed or cannot be stored, remove it from the conversation."""
@@ -144,66 +137,59 @@ class GeneratorTurn:
             if not answered:
                 self.answer = ""
                 if self._snapshot is not None:  # this drops summaries of its parts, too
-                    self._session.memory.restore(self._snapshot)
+                    self._session.conversation.restore(self._snapshot)
 
     async def _run_rounds(self) -> None:
-        memory, max_rounds = self._session.memory, self._settings.max_rounds
+        conversation, max_rounds = self._session.conversation, self._settings.max_rounds
         background = await self._session.begin_turn(self._query, self._query_id)
-        self._snapshot = memory.snapshot()
-        memory.add(role="user", content=self._query)
+        self._snapshot = conversation.snapshot()
+        conversation.add(role="user", content=self._query)
         for round_number in range(max_rounds + 1):
             last = round_number == max_rounds
             offered = [] if last else self._tools.definitions
-            text, calls = await self._ask_until_it_fits(self._prompt_writer(background), offered)
+            text, calls = await self._ask_until_it_fits(background, offered)
             if not calls or last:
                 if not text.strip():
                     raise ModelError(f"{self._model.name} gave no answer.", remedy="Ask again.")
                 self.answer = text
-                memory.add(role="assistant", content=text)
+                conversation.add(role="assistant", content=text)
                 return
             made = [ToolCallMsg.calling(call.name, call.arguments, id_=call.id) for call in calls]
-            memory.add(role="assistant", content=text, tool_calls=made)
+            conversation.add(role="assistant", content=text, tool_calls=made)
             for message, record in await asyncio.gather(*map(self._tools.call, calls)):
-                memory.add(message)
+                conversation.add(message)
                 self._calls.append(record)
             self._recent_tools.note(self._caller.user, [call.name for call in calls])
 
-    def _prompt_writer(self, background: Background) -> PromptWriter:
-        """Return a writer with the room that the tools leave by the counter's present estimate."""
-        settings, count = self._settings, self._session.count
-        upper = int(settings.context_size * settings.compressed_above)
-        return PromptWriter(
-            system_prompt=settings.system_prompt,
-            background=background,
-            count=count,
-            room=max(
-                upper - count(tools_message(self._tools.definitions)),
-                settings.context_size // CONVERSATION_FRACTION,
-            ),
-            tail=settings.compressed_messages,
-        )
-
     async def _ask_until_it_fits(
-        self, writer: PromptWriter, tools: Sequence[ToolDefinition]
+        self, background: Background, tools: Sequence[ToolDefinition]
     ) -> tuple[str, tuple[ToolCall, ...]]:
         """Ask the model; if it refuses the prompt as too large, shrink the prompt and ask again."""
+        count = self._session.count
+        writer = PromptWriter(
+            system_prompt=self._settings.system_prompt,
+            background=background,
+            count=count,
+            room=prompt_budget(self._settings, count(tools_message(self._tools.definitions))),
+            tail=self._settings.compressed_messages,
+        )
         while True:
             try:
                 return await self._ask(writer, tools)
             except PromptTooLargeError as refused:
                 log.warning("prompt_too_large", query_id=self._query_id, reason=str(refused))
-                memory = self._session.memory
-                if await memory.compact_for_payload_error(self._runtime):
+                conversation = self._session.conversation
+                if await conversation.compact_for_payload_error(self._runtime):
                     continue
-                tokens = writer.write(memory.context).tokens
+                tokens = writer.write(conversation.context).tokens
                 writer = msgspec.structs.replace(writer, room=int(tokens * SHRINK_FACTOR))
-                if writer.write(memory.context).tokens >= tokens:
+                if writer.write(conversation.context).tokens >= tokens:
                     raise
 
     async def _ask(
         self, writer: PromptWriter, tools: Sequence[ToolDefinition]
     ) -> tuple[str, tuple[ToolCall, ...]]:
-        prompt = writer.write(self._session.memory.context)
+        prompt = writer.write(self._session.conversation.context)
         text: list[str] = []
         calls: tuple[ToolCall, ...] = ()
         async with aclosing(self._model.stream(prompt.messages, tools)) as stream:
@@ -218,7 +204,7 @@ class GeneratorTurn:
                     count = self._session.count
                     counted = prompt.tokens + count(tools_message(tools))
                     count.observe(counted, chunk.usage.prompt_tokens)
-                    self._session.memory.recount()
+                    self._session.conversation.recount()
         return "".join(text), calls
 
     async def _publish_delta(self, text: str) -> None:

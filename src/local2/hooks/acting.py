@@ -29,7 +29,7 @@ from local2.hooks.clients.client import (
     SessionStarted,
     TurnEnded,
 )
-from local2.hooks.reminding import Reminder, without_contexts
+from local2.hooks.context import ContextReader, without_contexts
 from local2.hooks.state import (
     FinishedTurn,
     Outbox,
@@ -82,7 +82,7 @@ class Run:
         self._event: Event | None = None
 
     def output(self) -> bytes:
-        """Return the output of the hook; log problems in the folder of its memory."""
+        """Run the hook, and make its output; problems are logged in the folder of its memory."""
         try:
             client_name, event_name, *rest = self._arguments
             options = dict(zip(rest[::2], rest[1::2], strict=True))
@@ -148,13 +148,17 @@ class Hooks:
             case Prompted():
                 return self._prompt(event)
             case Interjected():
-                self._change(event, lambda session: _begin_turn(session, None, None))
+                with self._sessions.changing(event.session) as session:
+                    _begin_turn(session, None, None)
             case Answered():
-                self._change(event, lambda session: _add_answer(session, event))
+                with self._sessions.changing(event.session) as session:
+                    if event.turn is None or event.turn == session.query_id:
+                        session.answers.append(event.text)
             case TurnEnded():
                 self._finish(event)
             case Compacting():
-                self._change(event, _mark_compacted)
+                with self._sessions.changing(event.session) as session:
+                    session.compacted = True
             case SessionEnded():
                 self._sessions.end(event.session)
                 if not self._outbox.is_empty:
@@ -163,30 +167,28 @@ class Hooks:
 
     def _start(self, event: SessionStarted) -> str | None:
         """Start a stack, and return the most important memories if the stack answers soon."""
-        session = self._sessions.load(event.session)
-        session.reminded = False
-        session.compacted = session.compacted or event.compacted
-        self._sessions.save(event.session, session)
+        with self._sessions.changing(event.session) as session:
+            session.reminded = False
+            session.compacted = session.compacted or event.compacted
         self._deliver(self._situation)
         ends = BEGAN + START_SECONDS
         while True:
             try:
-                return self._remind(event, session, None, within=ends - time.monotonic())
+                return self._read_context(event, session, None, within=ends - time.monotonic())
             except (StackNotRunningError, NoRespondersError):
                 if time.monotonic() + POLL > ends:
                     raise
                 time.sleep(POLL)
 
     def _prompt(self, event: Prompted) -> str | None:
-        session = self._sessions.load(event.session)
         query = without_contexts(event.text)
-        _begin_turn(session, query or None, event.turn)
-        self._sessions.save(event.session, session)
+        with self._sessions.changing(event.session) as session:
+            _begin_turn(session, query or None, event.turn)
         if not (query and self._client.prompts_take_contexts):
             return None
         spent = time.monotonic() - BEGAN
         try:
-            return self._remind(event, session, query, within=PROMPT_SECONDS - spent)
+            return self._read_context(event, session, query, within=PROMPT_SECONDS - spent)
         except StackNotRunningError:
             self._deliver(self._situation)
             raise
@@ -196,26 +198,22 @@ class Hooks:
                 f"{PROMPT_SECONDS * 1000:.0f} ms that a prompt waits."
             ) from error
 
-    def _remind(
+    def _read_context(
         self, event: Event, session: Session, query: str | None, *, within: float
     ) -> str | None:
         was_reminded = session.reminded
-        reminder = Reminder(self._situation, self._client.name, event.session)
-        context = reminder.remind(session, query, within=within)
+        reader = ContextReader(self._situation, self._client.name, event.session)
+        context = reader.read(session, query, within=within)
         if session.reminded != was_reminded:
             self._sessions.save(event.session, session)
-        self._report(event, reminder.late)
-        return context
-
-    def _report(self, event: Event, late: Sequence[str]) -> None:
-        """Log the tools that answered too late, and count a prompt."""
         data_dir, problem = self._situation.settings.memory.data_dir, ""
-        if late:
-            error = BusTimeoutError(f"No reply in time from {', '.join(late)}.")
+        if reader.late:
+            error = BusTimeoutError(f"No reply in time from {', '.join(reader.late)}.")
             log_problem(data_dir, self._client.name, error)
-            problem = error.logged if "recall" in late else ""
+            problem = error.logged if "recall" in reader.late else ""
         if isinstance(event, Prompted):
             count_prompt(data_dir, self._client.name, problem)
+        return context
 
     def _finish(self, event: TurnEnded) -> None:
         """Put the finished turn into the outbox; a later answer of the turn replaces it."""
@@ -239,11 +237,6 @@ class Hooks:
         )
         self._deliver(self._situation)
 
-    def _change(self, event: Event, change: Callable[[Session], None]) -> None:
-        session = self._sessions.load(event.session)
-        change(session)
-        self._sessions.save(event.session, session)
-
 
 def start_delivery(situation: Situation) -> None:
     """Start, in the background, a process that starts a stack and delivers turns."""
@@ -262,12 +255,3 @@ def start_delivery(situation: Situation) -> None:
 def _begin_turn(session: Session, query: str | None, turn: str | None) -> None:
     session.query, session.query_id, session.at = query, turn or new_id(), utc_now()
     session.answers = []
-
-
-def _add_answer(session: Session, event: Answered) -> None:
-    if event.turn is None or event.turn == session.query_id:
-        session.answers.append(event.text)
-
-
-def _mark_compacted(session: Session) -> None:
-    session.compacted = True

@@ -9,7 +9,7 @@ import msgspec
 
 from local2.client import publish_durably
 from local2.client.access import connected
-from local2.client.embedded import stack_running
+from local2.client.shared_stack import stack_running
 from local2.errors import TooLargeError
 from local2.home import MEMORY_FOLDER, PRIVATE_UMASK
 from local2.hooks.state import FinishedTurn, Outbox, Situation, log_problem
@@ -67,15 +67,10 @@ async def _publish(situation: Situation, turn: FinishedTurn) -> None:
         log_problem(situation.settings.memory.data_dir, "delivery", error)
 
 
-async def _main(home: Path) -> None:
-    async with asyncio.timeout(PATIENCE):
-        await deliver(Situation.of(home, None))
-
-
 if __name__ == "__main__":
     os.umask(PRIVATE_UMASK)
     where = Path(sys.argv[1])
     try:
-        asyncio.run(_main(where))
+        asyncio.run(asyncio.wait_for(deliver(Situation.of(where, None)), PATIENCE))
     except Exception as error:  # noqa: BLE001 - nothing else reports it
         log_problem(where / MEMORY_FOLDER, "delivery", error)

@@ -109,7 +109,11 @@ def plan_uninstall(client: Client, scope: Scope) -> Plan:
         return Plan(file=file, before=before, after=before)
     after = without_hooks(client, file, before, _recorded_additions(file))
     earlier = _read_record(file)
-    if earlier is not None and earlier.new_file and _is_empty(client, after):
+    if (
+        earlier is not None
+        and earlier.new_file
+        and (not after.strip() or msgspec.json.decode(after) in ({}, dict(client.new_file)))
+    ):
         return Plan(file=file, before=before, after=None)
     return Plan(file=file, before=before, after=after)
 
@@ -139,7 +143,7 @@ def apply_plan(plan: Plan) -> None:
 
 
 def installed(client: Client, scope: Scope) -> Installation:
-    """Return which of a client's hooks are installed.
+    """Find out which of a client's hooks are installed.
 
     Raises:
         ConfigError: The settings do not have the client's format.
@@ -158,7 +162,7 @@ def installed(client: Client, scope: Scope) -> Installation:
 
 
 def _settings(client: Client, scope: Scope) -> tuple[Path, str | None]:
-    """Return the settings file, with links resolved, and its text; None if it does not exist."""
+    """The settings file, with links resolved, and its text; None if it does not exist."""
     file = client.settings_file(scope).expanduser().absolute().resolve()
     try:
         return file, file.read_bytes().decode()
@@ -166,11 +170,6 @@ def _settings(client: Client, scope: Scope) -> tuple[Path, str | None]:
         return file, None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} cannot be read: {error}.", remedy="Repair it.") from error
-
-
-def _is_empty(client: Client, text: str) -> bool:
-    """Return whether the text has no more than a new file without hooks would have."""
-    return not text.strip() or msgspec.json.decode(text) in ({}, dict(client.new_file))
 
 
 def _record_file(file: Path) -> Path:

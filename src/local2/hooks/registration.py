@@ -41,23 +41,23 @@ class Insertion(NamedTuple):
 
 
 def root(text: str) -> int:
-    """Return the position where the outermost value begins."""
+    """The position where the outermost value begins."""
     return _skip(text, 0)
 
 
 def children(text: str, start: int) -> list[Child]:
-    """Return the values in the object or list that begins at `start`; the text is valid JSON."""
+    """Find the values in the object or list that begins at `start`; the text is valid JSON."""
     return list(_children(text, start))
 
 
 def member(text: str, start: int, key: str) -> Child | None:
-    """Return the member of an object under a key; of several, the last one, as JSON readers do."""
+    """Find the member of an object under a key; of several, the last one, as JSON readers do."""
     found = [child for child in _children(text, start) if child.key == key]
     return found[-1] if found else None
 
 
 def insertion(text: str, start: int, literals: Sequence[str], depth: int) -> Insertion:
-    """Return the edit that appends literals to the object or list that begins at `start`.
+    """Plan to append literals to the object or list that begins at `start`.
 
     `depth` is the nesting depth of the object or list; the outermost has 0.
     """
@@ -71,14 +71,14 @@ def insertion(text: str, start: int, literals: Sequence[str], depth: int) -> Ins
 
 
 def apply_insertions(text: str, insertions: Sequence[Insertion]) -> str:
-    """Return the text with all insertions, whose positions are those in the original text."""
+    """Insert all; their positions are those in the original text."""
     for at, addition in sorted(insertions, reverse=True):
         text = text[:at] + addition + text[at:]
     return text
 
 
 def to_json(value: Any, text: str) -> str:
-    """Return the value as JSON, indented like the text."""
+    """Write a value as JSON, indented like the text."""
     return json.dumps(value, indent=indent_of(text), ensure_ascii=False)
 
 
@@ -118,7 +118,7 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def entries_of(client: Client, options: Sequence[str]) -> dict[str, Json]:
-    """Return the entries for the settings, by event. The options are passed to the hooks."""
+    """What the settings get, by event. The options are passed to the hooks."""
     return {
         event: client.entry(
             join([sys.executable, "-P", "-m", MODULE, client.name, event, *options])
@@ -128,7 +128,7 @@ def entries_of(client: Client, options: Sequence[str]) -> dict[str, Json]:
 
 
 def with_hooks(client: Client, file: Path, text: str, entries: Mapping[str, Json]) -> Registered:
-    """Return the text of a client's settings with the hooks added.
+    """Add the hooks to the text of a client's settings.
 
     Raises:
         ConfigError: The file does not have the client's format.
@@ -163,7 +163,7 @@ def _insertions(text: str, entries: Mapping[str, Json]) -> Iterator[Insertion]:
 
 
 def without_hooks(client: Client, file: Path, text: str, additions: Sequence[str]) -> str:
-    """Return the text without the client's hooks.
+    """Remove the client's hooks from the text.
 
     If the recorded additions are unchanged, the text is exactly that from before. Otherwise only
     the hooks are removed, with the objects and lists that become empty.
@@ -189,7 +189,7 @@ def without_hooks(client: Client, file: Path, text: str, additions: Sequence[str
 
 
 def _has_no_hooks(client: Client, rest: str) -> bool:
-    """Return whether a text is valid or empty settings without the client's hooks."""
+    """Whether a text is valid or empty settings without the client's hooks."""
     try:
         settings = json.loads(rest.strip() or "{}")
     except ValueError:
@@ -198,7 +198,7 @@ def _has_no_hooks(client: Client, rest: str) -> bool:
 
 
 def registered(client: Client, settings: Json) -> dict[str, list[Json]]:
-    """Return the entries of the client's hooks, by event."""
+    """Find the client's hooks that are installed, by event."""
     return {
         event: [one for one in listed if _is_ours(client, one)]
         for event, listed in settings.get(HOOKS, {}).items()
@@ -231,7 +231,7 @@ def _settings_error(file: Path, why: str) -> ConfigError:
 
 
 def _is_ours(client: Client, entry: Any) -> bool:
-    """Return whether the entry, or one in its group, is one of our hooks."""
+    """Whether the entry, or one in its group, is one of our hooks."""
     if not isinstance(entry, dict):
         return False
     commands = [entry, *(inner for inner in _grouped_hooks(entry) if isinstance(inner, dict))]
@@ -240,7 +240,7 @@ def _is_ours(client: Client, entry: Any) -> bool:
 
 
 def is_outdated(entry: Json) -> bool:
-    """Return whether one of our entries runs what an earlier local2 installed."""
+    """Whether one of our entries runs what an earlier local2 installed."""
     return f" -m {FORMER_MODULE} " in json.dumps(entry)
 
 
@@ -250,7 +250,7 @@ def _grouped_hooks(entry: Json) -> list[Any]:
 
 
 def _without_ours(client: Client, listed: Sequence[Any]) -> list[Any]:
-    """Return an event's entries without our hooks; mixed groups keep their other hooks."""
+    """Remove our hooks from an event's entries; mixed groups keep their other hooks."""
     left: list[Any] = []
     for entry in listed:
         if not _is_ours(client, entry):

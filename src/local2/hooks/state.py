@@ -58,7 +58,7 @@ class Situation(NamedTuple):
         return self.folder / "turns"
 
     def credentials(self) -> "Credentials | None":
-        """Return the credentials to connect with; None without accounts.
+        """Read the credentials to connect with; None without accounts.
 
         Raises:
             ConfigError: A credentials file is missing, or holds no credentials.
@@ -94,13 +94,20 @@ class Sessions:
         self._client = client
 
     def load(self, id_: str) -> Session:
-        """Return the session; a new one if it is unknown."""
+        """Read a session; an unknown or unreadable one begins anew."""
         with suppress(OSError, msgspec.MsgspecError):
             return msgspec.json.decode(self._file(id_).read_bytes(), type=Session)
         return Session()
 
     def save(self, id_: str, session: Session) -> None:
         save_file(self._file(id_), msgspec.json.encode(session))
+
+    @contextmanager
+    def changing(self, id_: str) -> Iterator[Session]:
+        """Load a session, and save it at the end of the context."""
+        session = self.load(id_)
+        yield session
+        self.save(id_, session)
 
     def end(self, id_: str) -> None:
         """Remove the session, and all that were not used for `SESSION_SECONDS`."""
@@ -176,7 +183,7 @@ class Outbox:
 
 
 def described(error: BaseException) -> str:
-    """Return what happened, without the text of any message."""
+    """What happened, without the text of any message."""
     return error.logged if isinstance(error, Local2Error) else type(error).__name__
 
 

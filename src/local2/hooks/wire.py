@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -94,7 +94,8 @@ class Wire:
             NoRespondersError: Nobody serves any of the subjects.
             BusError: The server refuses something, or the connection is lost.
         """
-        headers = self._headers()
+        token = self._credentials.token if self._credentials else None
+        headers = f"NATS/1.0\r\nAuthorization: Bearer {token}\r\n\r\n".encode() if token else b""
         answers: dict[int, bytes | None] = {}
         try:
             for number, (subject, data) in enumerate(requests):
@@ -117,7 +118,7 @@ class Wire:
         return BusTimeoutError(f"{what} within {self._within * 1000:.0f} ms.")
 
     def _seconds_left(self) -> float:
-        """Return the seconds left; raise TimeoutError if none are left."""
+        """The seconds left; raises TimeoutError if there are none."""
         left = self._ends - time.monotonic()
         if left <= 0:
             raise TimeoutError
@@ -126,20 +127,23 @@ class Wire:
     def _handshake(self) -> None:
         info = msgspec.json.decode(self._read_line().removeprefix(b"INFO "), type=_ServerInfo)
         if info.tls_required or self._url.scheme == "tls":
-            self._encrypt()
-        hello = msgspec.json.encode(_connect_options(info, self._url, self._credentials))
-        self._send(b"CONNECT %s\r\nSUB %s.* 1\r\n" % (hello, self._inbox.encode()))
+            import ssl  # noqa: PLC0415 - rarely needed, and slow to import
 
-    def _encrypt(self) -> None:
-        import ssl  # noqa: PLC0415 - rarely needed, and slow to import
+            context = ssl.create_default_context()
+            self._socket = context.wrap_socket(self._socket, server_hostname=self._url.hostname)
+            self._read = self._socket.makefile("rb")
+        hello = _ConnectOptions("local2-hook", "python", "1", False, False, True, True, 1)
+        if self._url.username:
+            hello.user = unquote(self._url.username)
+            hello.password = unquote(self._url.password or "")
+        if self._credentials is not None and info.nonce:
+            import nkeys  # noqa: PLC0415 - needed only with accounts, and slow to import
 
-        context = ssl.create_default_context()
-        self._socket = context.wrap_socket(self._socket, server_hostname=self._url.hostname)
-        self._read = self._socket.makefile("rb")
-
-    def _headers(self) -> bytes:
-        token = self._credentials.token if self._credentials else None
-        return f"NATS/1.0\r\nAuthorization: Bearer {token}\r\n\r\n".encode() if token else b""
+            key = nkeys.from_seed(self._credentials.seed.encode())
+            hello.nkey = key.public_key.decode()
+            hello.signature = base64.b64encode(key.sign(info.nonce.encode())).decode()
+        options = msgspec.json.encode(hello)
+        self._send(b"CONNECT %s\r\nSUB %s.* 1\r\n" % (options, self._inbox.encode()))
 
     def _publish(self, subject: str, reply: str, headers: bytes, data: bytes) -> None:
         names = f"{subject} {reply}".encode()
@@ -150,7 +154,7 @@ class Wire:
             self._send(b"PUB %s %d\r\n%s\r\n" % (names, len(data), data))
 
     def _next_reply(self) -> tuple[int, bytes | None]:
-        """Return the next reply, with the number of its request."""
+        """Read up to the next reply; it comes with the number of its request."""
         while True:
             line = self._read_line()
             verb, *words = line.split()
@@ -219,21 +223,6 @@ class _ConnectOptions(msgspec.Struct, omit_defaults=True):
     signature: str | None = msgspec.field(default=None, name="sig")
 
 
-def _connect_options(
-    info: _ServerInfo, url: SplitResult, credentials: "Credentials | None"
-) -> _ConnectOptions:
-    hello = _ConnectOptions("local2-hook", "python", "1", False, False, True, True, 1)
-    if url.username:
-        hello.user, hello.password = unquote(url.username), unquote(url.password or "")
-    if credentials is not None and info.nonce:
-        import nkeys  # noqa: PLC0415 - needed only with accounts, and slow to import
-
-        key = nkeys.from_seed(credentials.seed.encode())
-        hello.nkey = key.public_key.decode()
-        hello.signature = base64.b64encode(key.sign(info.nonce.encode())).decode()
-    return hello
-
-
 def _request_number(words: Sequence[bytes]) -> int:
-    """Return the request's number, with which the inbox of its reply ends."""
+    """Which request a reply answers: the inbox of the reply ends with its number."""
     return int(words[0].rpartition(b".")[2])

@@ -23,8 +23,8 @@ from local2.errors import (
     abridged,
     without_credentials,
 )
-from local2.llm.framing import decoded_answer, schema_of, system_prompt, user_prompt
 from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
+from local2.llm.structured import decoded_answer, schema_of, system_prompt, user_prompt
 from local2.telemetry import model_call
 
 PROVIDER = "ollama"

@@ -24,7 +24,6 @@ from local2.endpoint.address import (
 )
 from local2.endpoint.clients import AsyncEndpointClient
 from local2.errors import ModelError, ModelRefusedError, PromptTooLargeError, abridged
-from local2.llm.framing import decoded_answer, schema_of, system_prompt, user_prompt
 from local2.llm.models import ChatChunk, ChatMessage, ToolDefinition
 from local2.llm.openai_messages import (
     CallsInPieces,
@@ -37,6 +36,7 @@ from local2.llm.openai_messages import (
     to_openai,
     to_tools,
 )
+from local2.llm.structured import decoded_answer, schema_of, system_prompt, user_prompt
 from local2.telemetry import model_call
 
 PROVIDER = "openai"

@@ -11,10 +11,10 @@ from datetime import date
 from typing import Any
 from uuid import uuid4
 
-from local2.llm.framing import quoted_line
 from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
 from local2.protocol.envelope import utc_now
 from local2.protocol.memories import incomplete_reason
+from local2.quoting import quoted_line
 
 HELP = (
     "I answer by rules, without a language model: tell me “Remember that my preferred language is "

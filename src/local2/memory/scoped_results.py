@@ -3,12 +3,12 @@
 import msgspec
 
 from local2.ledger.records import source_class_of
-from local2.llm.framing import fact_line, section
 from local2.memory.recall.items import labelled_text
 from local2.memory.recall.recaller import RecallResult
 from local2.memory.scopes import stated_by
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import Scope
+from local2.quoting import fact_line, section
 
 HEADINGS: dict[Scope, str] = {
     "session": "memories-of-this-session",

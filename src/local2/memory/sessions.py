@@ -17,7 +17,6 @@ from local2.language.sentences import excerpt
 from local2.ledger.records import TENANT_OWNED, Record, checked_text
 from local2.ledger.sessions import FactSelection, SessionKey, StoredMessage, StoredSession
 from local2.ledger.sqlite.ledger import Ledger
-from local2.llm.framing import fact_line, section
 from local2.memory.intake.waiting_turns import WaitingTurns, why_incomplete
 from local2.memory.scopes import how_to_send, own_places
 from local2.memory.views import view
@@ -33,13 +32,12 @@ from local2.protocol.memory_tools import (
     TopMemory,
 )
 from local2.protocol.payloads import Json
+from local2.quoting import TOP_MEMORIES_SECTION, fact_line, section
 from local2.settings import MemorySettings
 
 TYPES: tuple[MemoryType, ...] = ("fact", "instruction", "preference")
 SHARED_DIVISOR = 2
 """The facts of an agent and of the tenant get at most half of the places."""
-SECTION = "pre-seeded-memories"
-"""Name of the prompt section with the top memories."""
 ARGS_BYTES = 4_000
 """Maximum bytes of a call's arguments as JSON; longer ones are omitted."""
 MAX_NOTES, MERGED_NOTES = 15, 8
@@ -56,7 +54,7 @@ class PreseededMemories(TopMemories, frozen=True, kw_only=True):
     def section(self) -> str:
         """Return a prompt section with a line for each memory; empty if there are none."""
         lines = [fact_line(m.content, m.topic, m.by, m.source_class) for m in self.memories]
-        return section(SECTION, lines) if lines else ""
+        return section(TOP_MEMORIES_SECTION, lines) if lines else ""
 
 
 class TopSelection:

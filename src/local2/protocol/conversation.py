@@ -72,7 +72,7 @@ class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
     erased: int = 0
 
     def summary(self) -> str:
-        """Return a line for people: the counts, and why messages were left out."""
+        """Tell people the counts, and why messages were left out."""
         parts = [f"{self.added} stored"]
         if self.changed:
             parts.append(f"{self.changed} changed")
@@ -85,7 +85,7 @@ class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def session_of(messages: Sequence[ConversationMessage]) -> str:
-    """Return the id of a session without one; equal conversations get the same id."""
+    """Make an id for a conversation without one; equal conversations get the same."""
     first = [
         (message.name or message.role, message.content, message.timestamp)
         for message in messages[:FIRST_MESSAGES]
@@ -94,7 +94,7 @@ def session_of(messages: Sequence[ConversationMessage]) -> str:
 
 
 def numbered(messages: Sequence[ConversationMessage]) -> Iterator[ConversationMessage]:
-    """Return the messages completed so that sending them in parts produces the same records.
+    """Complete the messages so that sending them in parts produces the same records.
 
     Each gets its `occurrence`; a tool's message without a name gets the name of its tool.
     """

@@ -179,7 +179,7 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
 
 @cache
 def _example(payload: Hashable) -> str:
-    """Return an example of the message: a call of a tool has arguments, any other message none."""
+    """An example of the message: a call of a tool has arguments, any other message none."""
     fields = getattr(get_origin(payload) or payload, "__struct_fields__", ())
     return CALL_EXAMPLE if "args" in fields else MESSAGE_EXAMPLE
 
@@ -205,7 +205,7 @@ def json_errors(example: str) -> Iterator[None]:
 
 
 def header_of(data: bytes) -> Envelope[msgspec.Raw] | None:
-    """Return the envelope of a refused request, without decoding the payload, or None."""
+    """Read the envelope of a refused request without its payload; None if that fails, too."""
     try:
         return decode(data, msgspec.Raw)
     except (BadRequestError, InvalidArgumentsError):
@@ -213,12 +213,12 @@ def header_of(data: bytes) -> Envelope[msgspec.Raw] | None:
 
 
 def new_id() -> str:
-    """Return a new UUIDv7; these ids sort by time."""
+    """A new UUIDv7; these ids sort by time."""
     return str(uuid_utils.uuid7())
 
 
 def content_id(*parts: Any) -> str:
-    """Return an id derived from the content: equal parts always give the same id."""
+    """An id derived from the content: equal parts always give the same id."""
     return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
 
 
@@ -227,7 +227,7 @@ def utc_now() -> datetime:
 
 
 def is_past(moment: datetime | None) -> bool:
-    """Return whether a deadline has passed; a time without an offset is in UTC."""
+    """Whether a deadline has passed; a time without an offset is in UTC."""
     if moment is None:
         return False
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) < utc_now()

@@ -14,7 +14,7 @@ MAX_HEADER = 256
 
 
 def error_headers(error: ErrorReply) -> dict[str, str]:
-    """Return the headers with the error's message and code, and when to retry."""
+    """The headers with the error's message and code, and when to retry."""
     headers = {SERVICE_ERROR: header_value(error.message), ERROR_CODE: str(error.code)}
     if error.retry_after is not None:
         headers[RETRY_AFTER] = str(math.ceil(error.retry_after))
@@ -22,6 +22,6 @@ def error_headers(error: ErrorReply) -> dict[str, str]:
 
 
 def header_value(text: str) -> str:
-    """Return the text as one line of ASCII, because some servers otherwise drop all headers."""
+    """Write a text as one line of ASCII, because some servers otherwise drop all headers."""
     line = " ".join(text.split()).replace("\u2026", "...")
     return line.encode("ascii", "replace").decode()[:MAX_HEADER]

@@ -162,7 +162,7 @@ class NamespacesFound(msgspec.Struct, kw_only=True):
 
 
 def path_text(parts: Sequence[str]) -> str:
-    """Return a namespace as text that is a prefix of exactly the namespaces within it.
+    """Write a namespace as text that is a prefix of exactly the namespaces within it.
 
     Each part is JSON followed by a comma, so that no part can extend into the next.
     """
@@ -170,12 +170,12 @@ def path_text(parts: Sequence[str]) -> str:
 
 
 def path_of(text: str) -> tuple[str, ...]:
-    """Return the namespace of a text made by `path_text`."""
+    """Read what `path_text` wrote."""
     return msgspec.json.decode(f"[{text.removesuffix(',')}]", type=tuple[str, ...])
 
 
 def size_of(item: ItemPut | StoredItem) -> int:
-    """Return the item's bytes as JSON, without namespace, key and times."""
+    """The item's bytes as JSON, without namespace, key and times."""
     return len(bytes(item.value)) + len(item.data or b"") * 4 // 3
 
 

@@ -21,7 +21,7 @@ _SURROGATE: Final = (
 
 
 def read_json(data: bytes, decode: Callable[[bytes], T] = msgspec.json.decode) -> T:
-    """Return the decoded JSON, with U+FFFD in place of each half of a surrogate pair.
+    """Decode JSON, with U+FFFD in place of each half of a surrogate pair.
 
     Raises:
         msgspec.DecodeError: It is not JSON, or not what `decode` expects (ValidationError).
@@ -40,7 +40,7 @@ def read_json(data: bytes, decode: Callable[[bytes], T] = msgspec.json.decode) -
 
 
 def without_half_characters(data: bytes) -> bytes:
-    """Return the JSON text with U+FFFD in place of each half of a surrogate pair."""
+    """Put U+FFFD in place of each half of a surrogate pair in a JSON text."""
     return re.sub(_SURROGATE, _replaced, data, flags=re.DOTALL)  # compiled when first needed
 
 

@@ -89,7 +89,7 @@ class Triplet(msgspec.Struct, frozen=True, kw_only=True):
     object: str
 
     def normalised(self) -> Self:
-        """Return the triplet with single spaces, and a predicate such as `worksFor` as words."""
+        """The same triplet with single spaces, and a predicate such as `worksFor` as words."""
         predicate = " ".join(self.predicate.split())
         if " " not in predicate:
             predicate = " ".join(_WORD_BOUNDARY.sub(" ", predicate).lower().split())
@@ -100,17 +100,17 @@ class Triplet(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def sentence(self) -> str:
-        """Return the three parts as one sentence."""
+        """The three parts as one sentence."""
         text = f"{self.subject} {self.predicate} {self.object}"
         return text if text.endswith((".", "!", "?")) else f"{text}."
 
     def key(self) -> tuple[str, str, str]:
-        """Return a key that is equal for the same fact with different spellings of its names."""
+        """A key that is equal for the same fact with different spellings of its names."""
         return entity_key(self.subject), entity_key(self.predicate), entity_key(self.object)
 
 
 def nothing_found(reason: str | None = None, other_users: Sequence[str] = ()) -> str:
-    """Return the text of an empty search result; `reason` is why the search was incomplete.
+    """Say that nothing was found; `reason` is why the search was incomplete.
 
     `other_users` are named, since their memories may have been meant.
 
@@ -126,6 +126,6 @@ def is_nothing(result: str) -> bool:
 
 
 def incomplete_reason(result: str) -> str | None:
-    """Return why the search was incomplete, as an empty search result states it, or None."""
+    """Why the search was incomplete, as an empty search result states it, or None."""
     _, found, reason = result.partition(_INCOMPLETE)
     return reason.strip().removesuffix(")") if found and is_nothing(result) else None

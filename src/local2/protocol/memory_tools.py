@@ -43,7 +43,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The base class of all tools' arguments. Unknown arguments are refused."""
 
     def given(self) -> Json:
-        """Return what is sent: the arguments that are neither None nor the tool's defaults."""
+        """What is sent: the arguments that are neither None nor the tool's defaults."""
         defaults = dict(
             zip(reversed(self.__struct_fields__), reversed(self.__struct_defaults__), strict=False)
         )

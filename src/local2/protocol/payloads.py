@@ -211,7 +211,7 @@ class Feedback(msgspec.Struct, kw_only=True):
 
 
 def new_output_key() -> str:
-    """Return an unguessable key for a new long output."""
+    """Make an unguessable key for a new long output."""
     return f"tout_{os.urandom(12).hex()}"
 
 

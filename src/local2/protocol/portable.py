@@ -14,6 +14,7 @@ from local2.errors import BadRequestError, abridged, quoted
 from local2.protocol.items import NOTHING, Collection, Key, Namespace
 from local2.protocol.json_text import read_json
 from local2.protocol.memories import Durability, Kind, OwnerScope, RetirementReason, SourceClass
+from local2.protocol.msgspec_errors import is_undeclared
 from local2.protocol.payloads import Json
 
 FORMAT = 3
@@ -271,7 +272,7 @@ def _decode_line(decoder: msgspec.json.Decoder[L], data: bytes, number: int) -> 
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         problem = abridged(error).rstrip(".")
         remedy = None
-        if "unknown field" in problem or "Invalid value" in problem:
+        if is_undeclared(problem):
             remedy = "If a newer local2 wrote the file, update this one."
         raise BadRequestError(
             f"Line {number} is not a line of an export: {problem}.",

@@ -154,12 +154,12 @@ def tool_progress(tool: str) -> str:
 
 
 def discovery(verb: str, *address: str) -> str:
-    """Return a subject of `PING`, `INFO` or `STATS`; `address` is empty, a name, or name and id."""
+    """A subject of `PING`, `INFO` or `STATS`; `address` is empty, a name, or name and id."""
     return ".".join(("$SRV", verb, *address))
 
 
 def is_inbox(subject: str) -> bool:
-    """Return whether answers may be sent to this subject."""
+    """Whether answers may be sent to this subject."""
     return subject.startswith(INBOXES)
 
 
@@ -168,7 +168,7 @@ def refused(subject: str) -> str:
 
 
 def names_sender(subject: str) -> bool:
-    """Return whether the server names the sender; on other subjects, a client could forge it."""
+    """Whether the server names the sender; on other subjects, a client could forge it."""
     tool_subjects = ("tool.request.", "tool.result.", "tool.cancel.")
     return subject.startswith(tool_subjects) or subject in {*REQUESTS, *OBSERVED}
 
@@ -181,17 +181,17 @@ class Address(NamedTuple):
 
 
 def from_tenant(tenant: str, subject: str) -> str:
-    """Return the subject on which the memory receives a tenant's messages, or ANY_TENANT's."""
+    """Where the memory receives a tenant's messages, or ANY_TENANT's."""
     return f"{FROM_TENANT}.{tenant}.{subject}"
 
 
 def to_tenant(tenant: str, subject: str) -> str:
-    """Return the subject on which the memory sends messages to a tenant."""
+    """Where the memory sends messages to a tenant."""
     return f"{TO_TENANT}.{tenant}.{subject}"
 
 
 def dead_letters_of(tenant: str) -> str:
-    """Return the subject of a tenant's dead letters; no tenant's account imports it."""
+    """Where a tenant's dead letters are; no tenant's account imports it."""
     return f"letters.{checked_tenant_name(tenant)}"
 
 
@@ -204,7 +204,7 @@ def address_of(subject: str) -> Address | None:
 
 
 def checked_tenant_name(tenant: str) -> str:
-    """Return the name, or raise BadRequestError if it is not a valid tenant name."""
+    """Raise BadRequestError if it is not a valid tenant name."""
     if not _TENANT_NAME.fullmatch(tenant):
         raise BadRequestError(
             f"{quoted(tenant)} is not a tenant name.",
@@ -215,7 +215,7 @@ def checked_tenant_name(tenant: str) -> str:
 
 
 def checked_tool_name(tool: str) -> str:
-    """Return the name, or raise BadRequestError if it is not a valid tool name."""
+    """Raise BadRequestError if it is not a valid tool name."""
     if not _TOOL_NAME.fullmatch(tool):
         raise BadRequestError(
             f"{quoted(tool)} is not a tool name.",

@@ -14,7 +14,7 @@ _TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}([T ].+)?")
 
 
 def in_utc(moment: datetime, field: str) -> datetime:
-    """Return the time in UTC; a time without an offset is taken as UTC.
+    """Convert a time to UTC; one without an offset is taken as UTC.
 
     Raises:
         InvalidArgumentsError: In UTC it is outside the calendar; the message names the field.
@@ -32,7 +32,7 @@ def in_utc(moment: datetime, field: str) -> datetime:
 
 
 def time_of(text: str, field: str, *, ends: bool = False) -> datetime:
-    """Return a date or time as people and models write it, with its offset, by default UTC.
+    """Read a date or time as people and models write it, with its offset, by default UTC.
 
     A date means its beginning; with `ends`, its end.
 
@@ -47,7 +47,7 @@ def time_of(text: str, field: str, *, ends: bool = False) -> datetime:
 
 
 def written_time(text: str, field: str) -> datetime:
-    """Return a date or time with exactly its written offset: session ids are derived from it."""
+    """Read a date or time with exactly its written offset: session ids are derived from it."""
     with suppress(msgspec.ValidationError):
         return msgspec.convert(text, datetime)
     with suppress(ValueError):

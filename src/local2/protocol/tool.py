@@ -17,6 +17,7 @@ import msgspec
 
 from local2.errors import InvalidArgumentsError
 from local2.protocol.envelope import Caller, utc_now
+from local2.protocol.msgspec_errors import path_of_invalid_choice, unknown_field
 from local2.protocol.payloads import (
     Function,
     FunctionSchema,
@@ -27,10 +28,6 @@ from local2.protocol.payloads import (
 )
 from local2.protocol.times import in_utc
 
-_INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `args\.([^`]+)`")
-_UNKNOWN_FIELD = re.compile(
-    r"^Object contains unknown field `(?P<name>.*)` - at `args(?:\.(?P<part>[^`]+))?`"
-)
 _INDEX = re.compile(r"\[[^\]]*\]")
 
 ALIKE = 0.7
@@ -54,7 +51,7 @@ def begin_call(report_progress: Reporter, deadline: datetime | None) -> None:
 
 
 def may_wait() -> float:
-    """Return the seconds that the current call may wait for something; infinite outside a call."""
+    """The seconds that the current call may wait for something; infinite outside a call."""
     if (deadline := caller_waits_until.get()) is None:
         return math.inf
     left = (in_utc(deadline, "deadline_utc") - utc_now()).total_seconds()
@@ -105,7 +102,7 @@ class ToolDeclaration(msgspec.Struct, frozen=True, kw_only=True):
     whole: bool = False
 
     def schema(self) -> ToolSchema:
-        """Return the announcement on `tool.schema`."""
+        """What is announced on `tool.schema`."""
         function = Function(
             name=self.name, description=self.description, parameters=parameters_of(self.args)
         )
@@ -123,17 +120,17 @@ class ToolDeclaration(msgspec.Struct, frozen=True, kw_only=True):
             output_schema=answer_schema(self.answer) if self.answer else None,
         )
 
-    def with_choices(self, error: InvalidArgumentsError) -> InvalidArgumentsError:
-        """Return the error; for an invalid choice or name, the remedy lists the valid ones.
+    def with_suggestion(self, error: InvalidArgumentsError) -> InvalidArgumentsError:
+        """Say in the error's remedy which choices, or which names of arguments, are valid.
 
-        If the name of an argument resembles a valid one, the remedy asks whether that was meant.
+        If a misspelt name resembles a valid one, the remedy asks whether that was meant.
         """
         near: Sequence[str] = ()
-        if argument := _INVALID_CHOICE.search(error.message):
-            allowed = self._schema_at(argument[1]).get("enum", [])
-        elif argument := _UNKNOWN_FIELD.search(error.message):
-            allowed = self._schema_at(argument["part"]).get("properties", {})
-            near = get_close_matches(argument["name"], allowed, n=1, cutoff=ALIKE)
+        if path := path_of_invalid_choice(error.message):
+            allowed = self._schema_at(path).get("enum", [])
+        elif unknown := unknown_field(error.message):
+            allowed = self._schema_at(unknown.path).get("properties", {})
+            near = get_close_matches(unknown.name, allowed, n=1, cutoff=ALIKE)
         else:
             return error
         remedy = f"One of: {', '.join(allowed)}." if allowed else "None are allowed."
@@ -141,7 +138,7 @@ class ToolDeclaration(msgspec.Struct, frozen=True, kw_only=True):
         return InvalidArgumentsError(error.message, remedy=f"{meant}{remedy}")
 
     def _schema_at(self, path: str | None) -> dict[str, Any]:
-        """Return the schema of an argument, or of a part of it; without a path, of all of them."""
+        """The schema of an argument, or of a part of it; without a path, of all of them."""
         declared = parameters_of(self.args)
         for name in _INDEX.sub("", path).split(".") if path else ():
             declared = declared.get("properties", {}).get(name, {})
@@ -171,7 +168,7 @@ class Tool(ToolDeclaration, frozen=True, kw_only=True):
 
 @cache
 def parameters_of(args: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the JSON schema of a Struct for models: without references, one type per argument.
+    """The JSON schema of a Struct for models: without references, one type per argument.
 
     Model servers drop `anyOf`. Optional arguments can be left out, so `null` is not needed, and the
     first of several types suffices. The schema is the same for all tenants, and built once.
@@ -183,7 +180,7 @@ def parameters_of(args: type[msgspec.Struct]) -> dict[str, Any]:
 
 @cache
 def answer_schema(answer: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the JSON schema of the data of a tool's results, without references."""
+    """The JSON schema of the data of a tool's results, without references."""
     (_,), components = msgspec.json.schema_components([answer])
     schema: dict[str, Any] = _inlined(components[answer.__name__], components, every_type=True)
     return schema

@@ -14,7 +14,6 @@ import msgspec
 from local2 import telemetry
 from local2.language.sentences import excerpt
 from local2.ledger.records import Record, place_of_topic
-from local2.llm.framing import INSET, inset, quoted_line
 from local2.memory.recall.items import RecallItem
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
@@ -24,13 +23,11 @@ from local2.protocol.memories import OwnerScope
 from local2.protocol.memory_tools import Arguments, Hit, LaterStatement, MemoryTool, StandingFact
 from local2.protocol.payloads import Json, ToolResult
 from local2.protocol.tool import Tool, ToolDeclaration, ToolOutput
+from local2.quoting import INSET, LATER_CHARACTERS, inset, quoted_line
 
 A = TypeVar("A", bound=Arguments)
 Function = Callable[[MemoryService, A], Awaitable[ToolOutput]]
 Run = Callable[[Caller, A], Awaitable[ToolOutput]]
-
-LATER_CHARACTERS = 300
-"""Maximum characters of a later statement beside an item, in a text for a model."""
 
 _functions: dict[str, Function[Any]] = {}
 """The functions of the tools, by the tools' names."""
@@ -47,7 +44,7 @@ def answers(tool: MemoryTool[A, Any]) -> Callable[[Function[A]], Function[A]]:
 
 
 def bind(tool: MemoryTool[A, Any], memories: Memories) -> Tool:
-    """Return a tool for a host. The caller is taken from the bus, never from arguments."""
+    """Make a tool for a host. The caller is taken from the bus, never from arguments."""
     function: Function[A] = _functions[tool.name]
 
     async def run(caller: Caller, arguments: A) -> ToolOutput:
@@ -66,7 +63,7 @@ def bind(tool: MemoryTool[A, Any], memories: Memories) -> Tool:
 
 
 def _traced(tool: MemoryTool[A, Any], run: Run[A]) -> Run[A]:
-    """Return the function in a span if traces are enabled, else the function itself."""
+    """Put the function into a span, if traces are enabled."""
     if telemetry.tracer is None or (operation := tool.operation) is None:
         return run
 
@@ -81,7 +78,7 @@ def _traced(tool: MemoryTool[A, Any], run: Run[A]) -> Run[A]:
 
 
 def default_scope(caller: Caller, topic: str | None = None) -> OwnerScope:
-    """Return the scope of a fact that names none: that of its key, if it has one."""
+    """The scope of a fact that names none: that of its key, if it has one."""
     if topic is not None:
         return place_of_topic(topic, caller.user)[0]
     return "tenant" if caller.user is None else "user"
@@ -125,7 +122,7 @@ class Entry(NamedTuple):
 
 
 def replacement_note(item: Hit | RecallItem, numbers: Mapping[str, int]) -> str:
-    """Return a note on what replaces a memory, with its number if it is listed."""
+    """Say what replaces a memory, with its number if it is listed."""
     for word, id_ in (("outdated", item.outdated_by), ("contradicted", item.contradicts)):
         if id_ is not None:
             return f" ({word} by {numbers[id_]})" if id_ in numbers else f" ({word})"
@@ -138,13 +135,13 @@ NO_TIME = "(There was no time to look for facts about the same thing.)"
 
 
 def related_fields(related: Sequence[Record] | None, caller: Caller) -> Json:
-    """Return the fields of `WithRelated`; None stands for no time to look."""
+    """The fields of `WithRelated`; None stands for no time to look."""
     standing = [view(record, caller, StandingFact) for record in related or ()]
     return {"related": shortened(standing, DATA_BYTES), "related_in_time": related is not None}
 
 
 def related_line(related: Sequence[Record] | None) -> str:
-    """Return a line for a model: which facts stand, and how to settle what no longer holds."""
+    """Tell a model which facts stand, and how to settle what no longer holds."""
     if related is None:
         return f"\n{NO_TIME}"
     if not related:
@@ -161,7 +158,7 @@ def related_line(related: Sequence[Record] | None) -> str:
 
 
 def numbered(memories: Sequence[Entry]) -> str:
-    """Return memories as a numbered list for a model."""
+    """Write memories as a numbered list for a model."""
     lines = [f"[Memory recall — {utc_now().date().isoformat()}]"]
     for number, (score, moment, text, word, later) in enumerate(memories, start=1):
         kind = f"{word}, " if word else ""
@@ -181,5 +178,5 @@ def _beginning(text: str, size: int) -> str:
 
 
 def _size(text: str) -> int:
-    """Return the bytes of a text as JSON, without quotes; escapes take up to six bytes each."""
+    """The bytes of a text as JSON, without quotes; escapes take up to six bytes each."""
     return len(msgspec.json.encode(text)) - 2

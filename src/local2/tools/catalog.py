@@ -19,5 +19,5 @@ __all__ = ["bind", "memory_tools"]
 
 
 def memory_tools(memories: Memories) -> list[Tool]:
-    """Return all tools, over the memories of all tenants."""
+    """All tools, over the memories of all tenants."""
     return [bind(tool, memories) for tool in TOOLS]

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from local2.errors import InvalidArgumentsError
-from local2.memory.hits import SearchResult
 from local2.memory.scopes import how_to_send
 from local2.memory.service import MemoryService
 from local2.protocol.memories import nothing_found
@@ -47,8 +46,14 @@ async def save_memory(memory: MemoryService, args: SaveMemory) -> ToolOutput:
 @answers(SEARCH_MEMORY)
 async def search_memory(memory: MemoryService, args: SearchMemory) -> ToolOutput:
     result = await memory.search_episodic(args.query, args.top_k)
+    if result.hits:
+        content = formatted(shortened(result.hits, TEXT_BYTES))
+        if result.degraded:
+            content += f"\n(The search was incomplete: {result.reason})"
+    else:
+        content = nothing_found(result.reason)
     return ToolOutput(
-        content=_as_text(result),
+        content=content,
         data=FoundMemories(
             hits=shortened(result.hits, DATA_BYTES),
             degraded=result.degraded,
@@ -57,17 +62,8 @@ async def search_memory(memory: MemoryService, args: SearchMemory) -> ToolOutput
     )
 
 
-def _as_text(result: SearchResult) -> str:
-    if not result.hits:
-        return nothing_found(result.reason)
-    found = formatted(shortened(result.hits, TEXT_BYTES))
-    if result.degraded:
-        found += f"\n(The search was incomplete: {result.reason})"
-    return found
-
-
 def formatted(hits: Sequence[Hit]) -> str:
-    """Return the hits as a dated, numbered list for a model."""
+    """The hits as a dated, numbered list for a model."""
     numbers = {hit.id: number for number, hit in enumerate(hits, start=1)}
     return numbered(
         [

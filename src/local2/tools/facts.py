@@ -1,7 +1,6 @@
 """Tools for facts: store them with a key or as a sentence, look them up, show their history."""
 
 from local2.ledger.records import Fact
-from local2.llm.framing import inset, quoted_line
 from local2.memory.service import MemoryService
 from local2.memory.views import view
 from local2.protocol.memories import NOTHING_FOUND
@@ -25,6 +24,7 @@ from local2.protocol.memory_tools import (
     Versions,
 )
 from local2.protocol.tool import ToolOutput
+from local2.quoting import inset, quoted_line
 from local2.tools.base import (
     DATA_BYTES,
     TEXT_BYTES,
@@ -114,22 +114,17 @@ async def memory_history(memory: MemoryService, args: MemoryHistory) -> ToolOutp
         view(record, memory.caller, Version, reason=reasons.get(record.id))
         for record in records[:MAX_VERSIONS]
     ]
-    lines = [
-        f"{version.event_time.date()} {_state(version)}{inset(version.content)}"
-        for version in shortened(versions, TEXT_BYTES)
-    ]
+    lines = []
+    for version in shortened(versions, TEXT_BYTES):
+        ended = ""
+        if version.ended is not None:
+            since = f" {version.retired_at:%Y-%m-%d}" if version.retired_at else ""
+            reason = f": {quoted_line(version.reason, MAX_REASON)}" if version.reason else ""
+            ended = f"({version.ended}{since}{reason}) "
+        lines.append(f"{version.event_time.date()} {ended}{inset(version.content)}")
     if len(records) > MAX_VERSIONS:
         lines.append(f"({len(records) - MAX_VERSIONS} older versions are left out.)")
     return ToolOutput(
         content="\n".join(lines) or NOTHING_FOUND,
         data=Versions(versions=shortened(versions, DATA_BYTES), total=len(records)),
     )
-
-
-def _state(version: Version) -> str:
-    """Return why and since when a version is no longer valid, in brackets."""
-    if version.ended is None:
-        return ""
-    since = f" {version.retired_at:%Y-%m-%d}" if version.retired_at else ""
-    reason = f": {quoted_line(version.reason, MAX_REASON)}" if version.reason else ""
-    return f"({version.ended}{since}{reason}) "

@@ -25,8 +25,9 @@ async def add_document(memory: MemoryService, args: AddDocument) -> ToolOutput:
     stored = await memory.documents.store(
         Document(title=args.title, source=source, content=args.content)
     )
+    chunks = "1 chunk" if stored.chunks == 1 else f"{stored.chunks} chunks"
     return ToolOutput(
-        content=f"Document stored in {_chunks(stored.chunks)}: {stored.added} added, "
+        content=f"Document stored in {chunks}: {stored.added} added, "
         f"{stored.replaced} replaced, {stored.unchanged} unchanged, {stored.removed} removed.",
         data=AddedDocument(
             source=source,
@@ -37,10 +38,6 @@ async def add_document(memory: MemoryService, args: AddDocument) -> ToolOutput:
             removed=stored.removed,
         ),
     )
-
-
-def _chunks(count: int) -> str:
-    return "1 chunk" if count == 1 else f"{count} chunks"
 
 
 @answers(READ_TOOL_OUTPUT)

@@ -1,13 +1,9 @@
 """The tool `recall`: one search over all memories."""
 
-from collections.abc import Iterator, Mapping
-
 import msgspec
 
 from local2.keys import is_topic
 from local2.ledger.records import Record, source_class_of
-from local2.llm.framing import SOURCES
-from local2.memory.recall.items import RecallItem
 from local2.memory.recall.recaller import RECALLED_KINDS, RecallRequest, RecallResult
 from local2.memory.scopes import stated_by
 from local2.memory.service import MemoryService
@@ -25,6 +21,7 @@ from local2.protocol.memory_tools import (
 )
 from local2.protocol.times import time_of
 from local2.protocol.tool import ToolOutput
+from local2.quoting import SOURCES
 from local2.tools.base import (
     DATA_BYTES,
     TEXT_BYTES,
@@ -61,7 +58,22 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
         )
     )
     answer = await memory.synthesize(args.query, recalled) if args.synthesize else None
-    items = [_item(item, memory.caller, explain=args.explain) for item in recalled.items]
+    items = [
+        view(
+            item.record,
+            memory.caller,
+            RecalledItem,
+            score=item.score,
+            relations=item.relations,
+            outdated_by=item.outdated_by,
+            contradicts=item.contradicts,
+            later=tuple(view(record, memory.caller, LaterStatement) for record in item.later),
+            explanation=Explanation(shares=msgspec.to_builtins(item.shares), weight=item.weight)
+            if args.explain
+            else None,
+        )
+        for item in recalled.items
+    ]
     others = [] if items else await memory.other_users()
     return ToolOutput(
         content=_as_text(items, recalled, answer, memory.caller)
@@ -85,61 +97,36 @@ def _as_text(
     parts = []
     if answer is not None and answer.text and answer.by_model:
         parts.append(answer.text)
-    short = shortened(items, TEXT_BYTES)
     numbers = {item.id: number for number, item in enumerate(items, start=1)}
-    words = [
-        ", ".join([_origin(item.record, caller), *_relation_words(item, numbers)])
-        + replacement_note(item, numbers)
-        for item in recalled.items
-    ]
-    entries = zip(short, words, strict=True)
-    parts.append(
-        numbered(
-            [Entry(one.score, one.event_time, _text(one), word, one.later) for one, word in entries]
+    entries = []
+    for found, item in zip(recalled.items, shortened(items, TEXT_BYTES), strict=True):
+        words = [_origin(found.record, caller)]
+        for relation in found.relations:
+            if relation.id in numbers:
+                relates = RELATION_WORDS[relation.type][relation.incoming]
+                words.append(f"{relates} {numbers[relation.id]}")
+        label = item.topic or item.label
+        if label and item.topic is None and is_topic(label):
+            label = f'"{label}"'  # a speaker's name must not look like the key of a fact
+        entries.append(
+            Entry(
+                item.score,
+                item.event_time,
+                f"{label}: {item.content}" if label else item.content,
+                ", ".join(words) + replacement_note(found, numbers),
+                item.later,
+            )
         )
-    )
+    parts.append(numbered(entries))
     if recalled.degraded:
         parts.append(f"(The search was incomplete: {recalled.reason})")
     return "\n".join(parts)
 
 
 def _origin(record: Record, caller: Caller) -> str:
-    """Return words for who said a record, or whose fact it is."""
+    """Words for who said a record, or whose fact it is."""
     if record.kind != "fact":
         return SOURCES[source_class_of(record)]
     kind_of_fact = "standing fact" if record.topic else "fact"
     others = ", stated by somebody else" if stated_by(record, caller) == "other" else ""
     return f"{kind_of_fact} {SCOPE_WORDS[record.scope]}{others}"
-
-
-def _relation_words(item: RecallItem, numbers: Mapping[str, int]) -> Iterator[str]:
-    """Yield words for the relations of an item to others in the list, with their numbers."""
-    for relation in item.relations:
-        if relation.id in numbers:
-            yield f"{RELATION_WORDS[relation.type][relation.incoming]} {numbers[relation.id]}"
-
-
-def _text(item: RecalledItem) -> str:
-    """Return the text after its topic key or its speaker's name; a name like a key is quoted."""
-    label = item.topic or item.label
-    if label and item.topic is None and is_topic(label):
-        label = f'"{label}"'
-    return f"{label}: {item.content}" if label else item.content
-
-
-def _item(item: RecallItem, caller: Caller, *, explain: bool) -> RecalledItem:
-    return view(
-        item.record,
-        caller,
-        RecalledItem,
-        score=item.score,
-        relations=item.relations,
-        outdated_by=item.outdated_by,
-        contradicts=item.contradicts,
-        later=tuple(view(record, caller, LaterStatement) for record in item.later),
-        explanation=_explanation(item) if explain else None,
-    )
-
-
-def _explanation(item: RecallItem) -> Explanation:
-    return Explanation(shares=msgspec.to_builtins(item.shares), weight=item.weight)

@@ -1,11 +1,8 @@
 """Tools for relations: between people and things, as triplets, and between memories."""
 
 from local2.language.sentences import excerpt
-from local2.ledger.upkeep import RelatedRecord
-from local2.llm.framing import quoted_line
 from local2.memory.service import MemoryService
 from local2.memory.views import view
-from local2.protocol.envelope import Caller
 from local2.protocol.memories import RelationType, Triplet
 from local2.protocol.memory_tools import (
     ADD_KNOWLEDGE,
@@ -21,6 +18,7 @@ from local2.protocol.memory_tools import (
     RelatedMemory,
 )
 from local2.protocol.tool import ToolOutput
+from local2.quoting import quoted_line
 from local2.tools.base import answers, default_scope, related_fields, related_line
 
 
@@ -71,25 +69,22 @@ RELATION_WORDS: dict[RelationType, tuple[str, str]] = {
 
 @answers(RELATIONS)
 async def relations(memory: MemoryService, args: ListRelations) -> ToolOutput:
-    found = [_related(one, memory.caller) for one in await memory.relations.of(args.id)]
+    found = [
+        view(
+            related.record,
+            memory.caller,
+            RelatedMemory,
+            type=related.type,
+            incoming=related.incoming,
+            content=excerpt(related.record.content, EXCERPT_CHARACTERS),
+        )
+        for related in await memory.relations.of(args.id)
+    ]
+    lines = [
+        f"{RELATION_WORDS[related.type][related.incoming]}: {quoted_line(related.content)} "
+        f"[{related.id}]"
+        for related in found
+    ]
     return ToolOutput(
-        content="\n".join(map(_as_line, found)) or NONE,
-        data=RelatedMemories(id=args.id, relations=found),
+        content="\n".join(lines) or NONE, data=RelatedMemories(id=args.id, relations=found)
     )
-
-
-def _related(related: RelatedRecord, caller: Caller) -> RelatedMemory:
-    record = related.record
-    return view(
-        record,
-        caller,
-        RelatedMemory,
-        type=related.type,
-        incoming=related.incoming,
-        content=excerpt(record.content, EXCERPT_CHARACTERS),
-    )
-
-
-def _as_line(related: RelatedMemory) -> str:
-    how = RELATION_WORDS[related.type][related.incoming]
-    return f"{how}: {quoted_line(related.content)} [{related.id}]"

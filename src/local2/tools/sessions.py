@@ -1,12 +1,11 @@
 """Tools for sessions: ingest and load conversations, make notes, list the top memories."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
 from local2.ledger.sessions import COUNTED_CHARACTERS
-from local2.llm.framing import fact_line, inset, note_line, quoted_line
 from local2.memory.intake.intake import LARGE_CONVERSATION
 from local2.memory.service import MemoryService
 from local2.memory.sessions import PreseededMemories, from_call
@@ -27,6 +26,7 @@ from local2.protocol.memory_tools import (
     TopMemories,
 )
 from local2.protocol.tool import ToolOutput
+from local2.quoting import fact_line, inset, note_line, quoted_line
 from local2.tools.base import DATA_BYTES, TEXT_BYTES, answers, shortened
 
 
@@ -62,7 +62,14 @@ TEXT_MESSAGES = 20
 @answers(LOAD_SESSION)
 async def load_session(memory: MemoryService, args: LoadSession) -> ToolOutput:
     session = await memory.sessions.load(args.session_id, args.limit)
-    messages = _fitting(session.messages)
+    # The newest messages that fit into a reply, without tool results at the beginning.
+    start, left = len(session.messages), MESSAGES_BYTES
+    while start:
+        left -= len(msgspec.json.encode(_shortened(session.messages[start - 1])))
+        if left < 0:
+            break
+        start -= 1
+    messages = [_shortened(message) for message in from_call(session.messages, start)]
     fitting = msgspec.structs.replace(
         session,
         messages=messages,
@@ -70,17 +77,6 @@ async def load_session(memory: MemoryService, args: LoadSession) -> ToolOutput:
         memories=shortened(session.memories, MEMORIES_BYTES),
     )
     return ToolOutput(content="\n".join(_lines(fitting)), data=fitting)
-
-
-def _fitting(messages: Sequence[SessionMessage]) -> list[SessionMessage]:
-    """Return the newest messages that fit into a reply, without tool results at the beginning."""
-    start, left = len(messages), MESSAGES_BYTES
-    while start:
-        left -= len(msgspec.json.encode(_shortened(messages[start - 1])))
-        if left < 0:
-            break
-        start -= 1
-    return [_shortened(message) for message in from_call(messages, start)]
 
 
 def _shortened(message: SessionMessage) -> SessionMessage:

@@ -116,7 +116,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     hook_specific_output: Addition
 
 
-def addition(event: str, context: str) -> Output:
+def answer(event: str, context: str) -> Output:
     return Output(hook_specific_output=Addition(hook_event_name=event, additional_context=context))
 
 
@@ -125,7 +125,7 @@ def group(command: str) -> Json:
 
 
 def settings_of_claude_code(scope: Scope) -> Path:
-    """Return the settings file. A project's is the one that is not checked in.
+    """Where the hooks are written: for a project, to the file that is not checked in.
 
     Hooks contain the path of a program on this machine.
     """
@@ -146,7 +146,7 @@ CLAUDE_CODE = Client(
     events=("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd"),
     entry=group,
     read=read,
-    answer=addition,
+    answer=answer,
 )
 CODEX = CLAUDE_CODE._replace(
     name="codex",

@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from local2.errors import ModelRefusedError
 from local2.language.words import informative_stems, informative_words, stems
-from local2.llm.framing import visible
 from local2.llm.models import StructuredModel
 from local2.memory.extraction.items import USER, Item, Passage, Utterance, topic_of_speaker
 from local2.protocol.memories import Durability, MemoryType
+from local2.quoting import visible
 
 MESSAGE_CHARACTERS = 4_000
 """Maximum characters shown of a message."""

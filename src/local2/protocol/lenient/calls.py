@@ -5,6 +5,7 @@ Unreadable calls are listed, the others are used.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -22,7 +23,7 @@ UNNAMED: Final = "tool"
 
 
 def read_calls(value: Any, at: str, unread: list[str]) -> list[ToolCallRecord]:
-    """Return every call that can be read.
+    """Read every call that can be read.
 
     Args:
         value: A list of calls, a single call, names, or an object of calls keyed by tool names.
@@ -63,7 +64,7 @@ def _reported_calls(value: Any, at: str, unread: list[str]) -> Iterator[tuple[st
 
 
 def _call_of_tool(name: str, called: Any) -> Json:
-    """Return the call for a value under a tool's name: a call, its arguments or its result."""
+    """Make a call of a value under a tool's name: a call, its arguments or its result."""
     match called:
         case dict() if any(key in called for key in (*ARGS, *RESULTS, *IDS)):
             return {**called, "name": name}
@@ -75,40 +76,31 @@ def _call_of_tool(name: str, called: Any) -> Json:
 
 
 def _call(reported: Any, at: str, unread: list[str]) -> ToolCallRecord | None:
-    match reported:
-        case str() if reported.strip() and name_of(reported):
-            return ToolCallRecord(name=reported)
-        case dict():
-            return _from_own_form(reported) or _from_other_form(_flattened(reported), at, unread)
-    unread.append(f"{at}: expected a call, got {kind_of(reported)}")
-    return None
-
-
-def _from_own_form(reported: Json) -> ToolCallRecord | None:
-    """Return the call if it has local2's own form."""
-    if not reported.keys() <= OWN_FIELDS:
+    if isinstance(reported, str) and reported.strip() and name_of(reported):
+        return ToolCallRecord(name=reported)
+    if not isinstance(reported, dict):
+        unread.append(f"{at}: expected a call, got {kind_of(reported)}")
         return None
-    try:
-        return msgspec.convert(reported, ToolCallRecord)
-    except msgspec.ValidationError:
-        return None
-
-
-def _flattened(reported: Json) -> Json:
-    """Return the call without the inner object `function` of OpenAI's API."""
-    for key in NAMES:
+    if reported.keys() <= OWN_FIELDS:
+        with suppress(msgspec.ValidationError):
+            return msgspec.convert(reported, ToolCallRecord)
+    for key in NAMES:  # OpenAI's API has name and arguments in an inner object `function`
         if isinstance(inner := reported.get(key), dict):
-            return inner | {name: value for name, value in reported.items() if name != key}
-    return reported
+            outer = {name: value for name, value in reported.items() if name != key}
+            return _from_other_form(inner | outer, at, unread)
+    return _from_other_form(reported, at, unread)
 
 
 def _from_other_form(reported: Json, at: str, unread: list[str]) -> ToolCallRecord | None:
     name = name_of(first_of(reported, NAMES))
     error = reported.get("error")
+    succeeded = first_of(reported, ("ok", "success"))
+    if not isinstance(succeeded, bool):
+        succeeded = not (error or reported.get("is_error") is True)
     call = ToolCallRecord(
         name=name or UNNAMED,
         args=_args(first_of(reported, ARGS)),
-        ok=_succeeded(reported),
+        ok=succeeded,
         content=as_text(first_of(reported, RESULTS)) or (as_text(error) if error else ""),
         id=name_of(first_of(reported, IDS)) or None,
         tool_output_key=name_of(reported.get("tool_output_key")) or None,
@@ -122,22 +114,15 @@ def _from_other_form(reported: Json, at: str, unread: list[str]) -> ToolCallReco
 
 
 def _args(value: Any) -> Json:
-    """Return the arguments as an object; any other value becomes the argument `arguments`."""
+    """Read the arguments as an object; any other value becomes the argument `arguments`."""
     arguments = value_of(value or "{}") if isinstance(value, str) else value
     if isinstance(arguments, dict):
         return arguments
     return {} if value is None else {"arguments": value if arguments is None else arguments}
 
 
-def _succeeded(reported: Json) -> bool:
-    outcome = first_of(reported, ("ok", "success"))
-    if isinstance(outcome, bool):
-        return outcome
-    return not (reported.get("error") or reported.get("is_error") is True)
-
-
 def _with_results(calls: list[ToolCallRecord]) -> list[ToolCallRecord]:
-    """Return the calls, merged with results that were reported separately under the same ids."""
+    """Merge calls with results that were reported separately under the same ids."""
     joined: list[ToolCallRecord] = []
     first: dict[str, int] = {}
     for call in calls:

@@ -16,6 +16,7 @@ from local2.protocol.conversation import ConversationMessage
 from local2.protocol.envelope import Name
 from local2.protocol.lenient.calls import UNNAMED, read_calls
 from local2.protocol.lenient.values import as_text, first_of, moment_of, name_of, text_of
+from local2.protocol.msgspec_errors import split_path
 from local2.protocol.payloads import Json, ToolCallRecord
 from local2.protocol.times import TIME_RULE, in_utc, written_time
 from local2.protocol.tool import parameters_of
@@ -98,7 +99,7 @@ MessageJson = Annotated[Json, msgspec.Meta(extra_json_schema=parameters_of(Recei
 
 
 def messages_of(received: Json, place: str = "") -> list[ConversationMessage]:
-    """Return the messages to store: one for each tool result among its parts, then the message.
+    """Make the messages to store: one for each tool result among its parts, then the message.
 
     Args:
         received: The message as JSON.
@@ -120,14 +121,23 @@ def _read_messages(received: Json, place: str) -> list[ConversationMessage]:
     try:
         known = msgspec.convert(received, ReceivedMessage)
     except msgspec.ValidationError as error:
-        raise InvalidArgumentsError(_with_path(abridged(error), place)) from error
+        what, path = split_path(abridged(error))
+        raise InvalidArgumentsError(f"{place}{path}: {what}".lstrip(":. ") + ".") from error
     if received.keys().isdisjoint(CONTENT_FIELDS):
         raise InvalidArgumentsError(
             f"{place}: it has neither content nor tool_calls.".removeprefix(": "),
             remedy='A message looks like {"role": "user", "content": "…"}.',
         )
-    blocks = Blocks.of(_content(known))
+    stated = known.text if known.content is None else known.content
+    blocks = Blocks.of((known.parts or None) if stated is None else stated)  # `parts`: Gemini's
+    parts = blocks.parts or ([] if stated is None else known.parts)
     text = _text(blocks.text)
+    agent_calls = received.get("agent_calls")
+    agents = [
+        {"name": name, "args": {"request": call.get("request")}}
+        for call in (agent_calls if isinstance(agent_calls, list) else ())
+        if isinstance(call, dict) and (name := call.get("agent_name"))
+    ]
     message = ConversationMessage(
         role=ROLES.get(known.role.lower(), known.role),
         content=text or known.refusal or text,
@@ -137,29 +147,32 @@ def _read_messages(received: Json, place: str) -> list[ConversationMessage]:
         or moment_of(first_of(received, TIME_FIELDS)),
         tool_calls=[
             *_calls(known, blocks.calls, prefix),
-            *read_calls(_agent_calls(received.get("agent_calls")), prefix, []),
+            *read_calls(agents, prefix, []),
         ],
         tool_call_id=_id(known.tool_call_id),
         occurrence=known.occurrence,
-        parts=bounded(blocks.parts or _parts(known)) or [],
+        parts=bounded(parts) or [],
         fields=bounded({**known.fields, **_other_fields(received)}),
     )
     results = [result for block in blocks.results for result in read_calls([block], place, [])]
     if not results:
         return [message]
-    answers = [_result_message(message, call, number) for number, call in enumerate(results)]
+    answers = [
+        ConversationMessage(
+            role="tool",
+            content=call.content,
+            id=message.id and f"{message.id}.{number}",
+            name=None if call.name == UNNAMED else call.name,
+            timestamp=message.timestamp,
+            tool_call_id=call.id,
+        )
+        for number, call in enumerate(results)
+    ]
     return [*answers, message] if message.has_content or message.tool_calls else answers
 
 
-def _with_path(problem: str, place: str) -> str:
-    """Return the problem, preceded by the path to its field, such as `messages[1].role`."""
-    what, _, path = problem.rpartition(" - at ")
-    what, path = (what, path) if what else (path, "")
-    return f"{place}{path.strip('`').removeprefix('$')}: {what}".lstrip(":. ") + "."
-
-
 def _other_fields(received: Json) -> Json:
-    """Return the unknown fields, the role if it is mapped to another, and the refusal."""
+    """Collect the unknown fields, the role if it is mapped to another, and the refusal."""
     role = received["role"]
     changed = {"role": role} if ROLES.get(role.lower(), role) != role else {}
     refusal = {"refusal": received["refusal"]} if received.get("refusal") else {}
@@ -172,7 +185,7 @@ def _other_fields(received: Json) -> Json:
 
 
 def _timestamp(written: str | float | None, field: str) -> datetime | None:
-    """Return the time with its original offset, because session ids are derived from it."""
+    """Read a time with its original offset, because session ids are derived from it."""
     if written is None or written == "":
         return None
     if isinstance(written, str):
@@ -190,16 +203,6 @@ def _id(id_: Id | None) -> str | None:
     return None if id_ is None or id_ == "" else str(id_)
 
 
-def _content(known: ReceivedMessage) -> Any:
-    """Return the content of a message; in Gemini's form it is in `parts`."""
-    content = known.text if known.content is None else known.content
-    return (known.parts or None) if content is None else content
-
-
-def _parts(known: ReceivedMessage) -> list[Any]:
-    return [] if known.content is None and known.text is None else known.parts
-
-
 def _text(content: Any) -> str | None:
     if content is None or isinstance(content, str):
         return content
@@ -209,7 +212,7 @@ def _text(content: Any) -> str | None:
 
 
 def _calls(known: ReceivedMessage, among_parts: list[Json], prefix: str) -> list[ToolCallRecord]:
-    """Return the calls of a message.
+    """Read the calls of a message.
 
     Raises:
         InvalidArgumentsError: One of them has no name, or is not a call.
@@ -228,29 +231,6 @@ def _calls(known: ReceivedMessage, among_parts: list[Json], prefix: str) -> list
             '"arguments": "{}"}}.',
         )
     return calls
-
-
-def _agent_calls(value: Any) -> list[Json]:
-    """Return the invocations of agents, `{agent_name, request}`, as calls under their names."""
-    return [
-        {"name": name, "args": {"request": call.get("request")}}
-        for call in (value if isinstance(value, list) else ())
-        if isinstance(call, dict) and (name := call.get("agent_name"))
-    ]
-
-
-def _result_message(
-    message: ConversationMessage, call: ToolCallRecord, number: int
-) -> ConversationMessage:
-    """Return a separate message for a tool result that is part of a message."""
-    return ConversationMessage(
-        role="tool",
-        content=call.content,
-        id=message.id and f"{message.id}.{number}",
-        name=None if call.name == UNNAMED else call.name,
-        timestamp=message.timestamp,
-        tool_call_id=call.id,
-    )
 
 
 class Blocks(NamedTuple):
@@ -275,16 +255,17 @@ class Blocks(NamedTuple):
                 results.append(result)
             if not (call or result):
                 rest.append(block)
+        only_text = all(isinstance(b, str) or b.keys() <= {"type", "text"} for b in rest)
         return cls(
             text=[block for block in rest if not is_thought(block)],
-            parts=[] if all(map(_is_text, rest)) else rest,
+            parts=[] if only_text else rest,
             calls=calls,
             results=results,
         )
 
 
 def _call_or_result(block: str | Json, kind: str, names: tuple[str, ...]) -> Json | None:
-    """Return the call, or the result, that a block is or contains; else None."""
+    """Find the call, or the result, that a block is or contains."""
     if isinstance(block, str):
         return None
     if block.get("type") == kind:
@@ -298,12 +279,8 @@ def is_thought(block: str | Json) -> bool:
     )
 
 
-def _is_text(block: str | Json) -> bool:
-    return isinstance(block, str) or block.keys() <= {"type", "text"}
-
-
 def bounded(value: Any) -> Any:
-    """Return the JSON with placeholders (size and hash) in place of strings that are too long.
+    """Put placeholders (size and hash) in place of strings that are too long.
 
     If it is still too large, all but short strings become placeholders; then the whole value does.
     """

@@ -19,7 +19,7 @@ FINISHED: Final = ("response.completed", "response.incomplete", "response.failed
 
 
 def blocks_of_answer(value: Any) -> Blocks | None:
-    """Return the blocks of the answer in a response, in a message or in chunks; else None."""
+    """Find the blocks of the answer in a response, in a message or in chunks."""
     if isinstance(value, dict):
         message = _message(value)
         return None if message is None else _blocks(message)
@@ -34,7 +34,7 @@ def blocks_of_answer(value: Any) -> Blocks | None:
 
 
 def _blocks_of_list(value: list[Json]) -> Blocks | None:
-    """Return the blocks of a message in chunks, or of several whole responses; else None."""
+    """Find the blocks of a message in chunks, or of several whole responses."""
     chunks = [chunk for part in value if (chunk := _chunk(part)) is not None]
     if len(chunks) == len(value) and any(chunks):
         return _joined(map(_blocks, chunks))
@@ -45,34 +45,32 @@ def _blocks_of_list(value: list[Json]) -> Blocks | None:
 
 
 def answers_in(value: Any) -> int:
-    """Return how many alternative answers a response contains."""
+    """Count the alternative answers in a response."""
     alternatives = first_of(value, ("choices", "candidates")) if isinstance(value, dict) else None
     return len(alternatives) if isinstance(alternatives, list) else 1
 
 
 def _message(value: Json) -> Json | None:
-    """Return the message of a response, or the value itself if it is one; else None."""
+    """Find the message of a response, or the value itself if it is one."""
     message = _response(value)
     if message is None and (
         "role" in value or value.get("type") in ("ai", CHUNK) or "tool_calls" in value
     ):
         message = value
-    return message if message is not None and _has_content(message) else None
-
-
-def _has_content(message: Json) -> bool:
-    """Tell whether a message has content in a form of an API, rather than JSON of an agent."""
-    content = content_of(message)
-    match content:
+    if message is None:
+        return None
+    match content_of(message):  # content in no form of an API is JSON of an agent
         case None:
-            return any(message.get(key) for key in ("tool_calls", "function_call", "refusal"))
-        case list():
-            return all(isinstance(part, str | dict) for part in content)
-    return isinstance(content, str)
+            known = any(message.get(key) for key in ("tool_calls", "function_call", "refusal"))
+        case list(content):
+            known = all(isinstance(part, str | dict) for part in content)
+        case content:
+            known = isinstance(content, str)
+    return message if known else None
 
 
 def _response(value: Any) -> Json | None:  # noqa: C901, PLR0911 - a case for each form
-    """Return the message of a response; else None."""
+    """Find the message of a response in the form of any API."""
     message: Json
     match value:
         case {"choices": [{"message": dict(message)}, *_]}:
@@ -112,7 +110,7 @@ def _are_output(items: list[Any]) -> bool:
 
 
 def _chunk(part: Json) -> Json | None:  # noqa: C901, PLR0911 - a case for each form
-    """Return what a chunk adds to its message, `{}` for nothing; None if it is not a chunk."""
+    """What a chunk adds to its message, `{}` for nothing; None if it is not a chunk."""
     message: Json
     match part:
         case {"choices": []}:
@@ -139,7 +137,7 @@ def _chunk(part: Json) -> Json | None:  # noqa: C901, PLR0911 - a case for each 
 
 
 def _event(kind: str, event: Json) -> Json | None:  # noqa: PLR0911 - a case for each form
-    """Return what an event of OpenAI's Responses API or of Anthropic's API adds to its message."""
+    """What an event of OpenAI's Responses API or of Anthropic's API adds to its message."""
     match event:
         case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(text)}:
             return {"content": text}
@@ -158,7 +156,7 @@ def _event(kind: str, event: Json) -> Json | None:  # noqa: PLR0911 - a case for
 
 
 def _blocks(message: Json) -> Blocks:
-    """Return the blocks of a message, with the thoughts and calls from its other fields."""
+    """Split a message into blocks, with the thoughts and calls from its other fields."""
     parts = [part for each in _listed(content_of(message)) for part in _items(each)]
     items = [part for part in parts if isinstance(part, dict) and _is_call(part)]
     blocks = Blocks.of([part for part in parts if part not in items])
@@ -190,7 +188,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _items(part: Any) -> list[Any]:
-    """Return the parts of an item of a Responses API's output; any other part as it is."""
+    """Take apart an item of a Responses API's output; any other part stays as it is."""
     match part:
         case {"type": "message", "content": list(content)}:
             return content
@@ -206,7 +204,6 @@ def _is_call(part: Json) -> bool:
 
 
 def _together(messages: Iterable[Blocks]) -> Blocks:
-    """Return all blocks of several whole messages."""
     each = list(messages)
     return Blocks(
         text=[block for blocks in each for block in blocks.text],
@@ -217,7 +214,7 @@ def _together(messages: Iterable[Blocks]) -> Blocks:
 
 
 def _joined(chunks: Iterable[Blocks]) -> Blocks:
-    """Return the blocks of a message whose texts and calls were streamed in pieces."""
+    """Join the blocks of a message whose texts and calls were streamed in pieces."""
     every = _together(chunks)
     calls: dict[Any, Json] = {}
     for call in every.calls:
@@ -234,7 +231,7 @@ def _joined(chunks: Iterable[Blocks]) -> Blocks:
 
 
 def _completed(call: Json, piece: Json) -> Json:
-    """Return the call with the piece that follows: arguments are JSON text in several pieces."""
+    """Add to a call the piece that follows: arguments are JSON text in several pieces."""
     completed = dict(call)
     for key, value in piece.items():
         before = call.get(key)

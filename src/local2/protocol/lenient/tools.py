@@ -76,7 +76,9 @@ def read_schema(data: bytes) -> ToolSchema:
         raise BadRequestError("It names no tool.", remedy=SCHEMA_EXAMPLE)
     description = _first_text("description", sources)
     parameters = _parameters(sources, schema)
-    annotations = payload.get("annotations")
+    annotations, answer = payload.get("annotations"), payload.get("output_schema")
+    hints = {name: _value_at(annotations, wire) for name, wire in _HINTS.items()}
+    stated = {name: value for name, value in hints.items() if isinstance(value, bool)}
     function = Function(name=name, description=description, parameters=parameters)
     return ToolSchema(
         name=subjects.checked_tool_name(name),
@@ -86,12 +88,12 @@ def read_schema(data: bytes) -> ToolSchema:
         title=_first_text(
             "title", [each for each in (payload, annotations) if isinstance(each, dict)]
         ),
-        annotations=_hints(annotations),
+        annotations=ToolHints(**stated),
         reads_memory=payload.get("reads_memory") is True,
         for_models=payload.get("for_models") is not False,
         recorded=payload.get("recorded") is not False,
         whole=payload.get("whole") is True,
-        output_schema=_object_schema(payload.get("output_schema")),
+        output_schema=answer if _value_at(answer, "type") == "object" else None,
     )
 
 
@@ -99,23 +101,12 @@ def _value_at(fields: object, name: str) -> object:
     return fields.get(name) if isinstance(fields, dict) else None
 
 
-def _object_schema(declared: object) -> Json | None:
-    """Return the schema of an object; None for anything else."""
-    return declared if isinstance(declared, dict) and declared.get("type") == "object" else None
-
-
-def _hints(annotations: object) -> ToolHints:
-    """Return the hints that are `true` or `false`; other values count as not stated."""
-    hints = {name: _value_at(annotations, wire) for name, wire in _HINTS.items()}
-    return ToolHints(**{name: value for name, value in hints.items() if isinstance(value, bool)})
-
-
 def _first_text(name: str, sources: Sequence[Mapping[str, Any]]) -> str:
     return next((each[name] for each in sources if isinstance(each.get(name), str)), "")
 
 
 def _parameters(sources: Sequence[Mapping[str, Any]], schema: object) -> Json:
-    """Return the parameters, by default without properties; `schema` itself may be these."""
+    """Read the parameters, by default without properties; `schema` itself may be these."""
     declared = [each[name] for each in sources for name in PARAMETERS if each.get(name) is not None]
     alone = schema if _value_at(schema, "properties") is not None else {"properties": {}}
     try:
@@ -158,7 +149,7 @@ def read_result(data: bytes, headers: Mapping[str, str] | None = None) -> Envelo
 
 
 def _json_or_text(data: bytes) -> Any:
-    """Return the decoded JSON, or the text if it is not JSON."""
+    """Decode JSON; what is not JSON is text."""
     try:
         return read_json(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -169,7 +160,7 @@ def _json_or_text(data: bytes) -> Any:
 
 
 def _field(name: str, fields: Mapping[str, Any]) -> Any:
-    """Return a field of the envelope, or None if its type is wrong; an id may be a number."""
+    """Read a field of the envelope; None if its type is wrong. An id may be a number."""
     value = fields.get(name)
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
@@ -191,43 +182,37 @@ def _result(payload: object, headers: Mapping[str, str]) -> ToolResult:
         if k not in _NON_CONTENT_FIELDS and value is not None
     }
     content = contents[0] if contents else rest or None
-    outcome = _outcome(payload)
+    outcome: bool | None = None
+    if any(payload.get(name) is True for name in FAILURE_KEYS):
+        outcome = False
+    else:
+        outcomes = (payload.get(name) for name in OUTCOME_KEYS)
+        outcome = next((value for value in outcomes if isinstance(value, bool)), None)
     error = payload.get("error") or headers.get(SERVICE_ERROR)
     if outcome is False or (outcome is None and (error or content is None)):
         return _failed(error, as_text(content))
     return _succeeded(content, payload.get("data"))
 
 
-def _outcome(payload: Mapping[str, Any]) -> bool | None:
-    """Return whether the tool succeeded; None if the payload does not state it."""
-    if any(payload.get(name) is True for name in FAILURE_KEYS):
-        return False
-    outcomes = (payload.get(name) for name in OUTCOME_KEYS)
-    return next((value for value in outcomes if isinstance(value, bool)), None)
-
-
 def _succeeded(content: object, data: object = None) -> ToolResult:
-    """Return a success; structured content becomes `data`, and as JSON the text, too."""
+    """Make a success; structured content becomes `data`, and as JSON the text, too."""
     structured = isinstance(content, dict | list) and texts_of_parts(content) is None
     if data is None and structured:
         data = content
     return ToolResult(ok=True, content=as_text(content), data=data)
 
 
-def _seconds(value: object) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and value >= 0 else None  # type: ignore[arg-type, operator]
-
-
 def _failed(error: object, content: str) -> ToolResult:
-    """Return a failure; `error` is a text, or an object with a message and perhaps a known code."""
+    """Make a failure; `error` is a text, or an object with a message and perhaps a known code."""
     fields = error if isinstance(error, dict) else {"message": error}
     named = fields.get("message")
     message = named if isinstance(named, str) and named else content or as_text(error)
+    delay: Any = fields.get("retry_after")
+    is_delay = isinstance(delay, int | float) and not isinstance(delay, bool) and delay >= 0
     reply = ErrorReply(
         code=CODES.get(str(fields.get("code")), ToolFailedError.code),
         message=message or "The tool's answer is empty.",
-        retry_after=_seconds(fields.get("retry_after")),
+        retry_after=float(delay) if is_delay else None,
     )
     return ToolResult(
         ok=False, content=content or f"Error ({reply.code}): {reply.message}", error=reply

@@ -5,7 +5,6 @@ Other fields that are unreadable are left out and listed in `unread`. See decisi
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -122,7 +121,7 @@ def read_feedback(data: bytes) -> Reading[Feedback]:
 
 
 def source_of(data: bytes) -> str:
-    """Return the source of a message that cannot be read, or an empty string."""
+    """The source of a message that cannot be read, or an empty text."""
     try:
         whole: Any = read_json(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -131,7 +130,7 @@ def source_of(data: bytes) -> str:
 
 
 def sender_of(data: bytes) -> Sender:
-    """Return the user and the session that a message names.
+    """Read only which user and session a message names.
 
     Raises:
         BadRequestError: It is not a JSON object.
@@ -173,7 +172,7 @@ class _MessageFields:
         self._example = example
 
     def expected(self, field: str, wanted: str, got: str | None = None) -> BadRequestError:
-        """Return the error for an invalid field; `got` defaults to the type of its value."""
+        """Make the error for an invalid field; `got` defaults to the type of its value."""
         got = got or kind_of(self.inner.get(field, MISSING))
         where = f"{self.path}{field}"
         return BadRequestError(
@@ -196,11 +195,13 @@ class _MessageFields:
         return text_of(thoughts), calls
 
     def text(self, field: str, *, blank: bool, missing: bool = False) -> str:
-        """Return a required text, which must not be empty unless `blank`."""
+        """Read a required text, which must not be empty unless `blank`."""
         value = self.inner.get(field)
         text = text_of(value)
         if text is None and value not in (None, [], {}):
-            text = as_text(content_of(value) if _is_message(value) else value)
+            is_message = isinstance(value, dict) and "role" in value
+            content = content_of(value) if is_message else None
+            text = as_text(value if content is None else content)
         if text is None:
             if missing:
                 return ""
@@ -227,35 +228,32 @@ class _MessageFields:
         return {}
 
     def id(self, field: str) -> str | None:
-        """Return an id from the payload, else from the envelope, else None."""
+        """Read an id from the payload, else from the envelope."""
         if self.inner.get(field) in (None, ""):
             return self._name(self.outer.get(field), field)
         return self._name(self.inner[field], f"{self.path}{field}")
 
     def read(self, payload: P) -> Reading[P]:
-        """Return the payload in its envelope, with the list of unreadable fields."""
+        """Put the payload into its envelope, with the list of unreadable fields."""
         user = self.outer.get("user")
         if user is not None and name_of(user) is None:
             raise BadRequestError(
                 f"user: expected a name of at most 256 characters, got {kind_of(user)} at user."
             )
+        sent = self.outer.get("timestamp_utc")
+        moment = moment_of(sent)
+        if moment is None and sent is not None:
+            self._note_unread("timestamp_utc", "a time", sent)
         envelope = Envelope(
             payload=payload,
             id=name_of(self.outer.get("id")) or "",
             source=self._name(self.outer.get("source"), "source") or "",
-            timestamp_utc=self._moment(),
+            timestamp_utc=moment,
             user=name_of(user),
             session_id=self.id("session_id"),
             query_id=self.id("query_id"),
         )
         return Reading(envelope=envelope, unread=tuple(dict.fromkeys(self.unread)))
-
-    def _moment(self) -> datetime | None:
-        value = self.outer.get("timestamp_utc")
-        moment = moment_of(value)
-        if moment is None and value is not None:
-            self._note_unread("timestamp_utc", "a time", value)
-        return moment
 
     def _name(self, value: Any, at: str) -> str | None:
         name = name_of(value)
@@ -268,7 +266,7 @@ class _MessageFields:
 
 
 def _with_new(reported: list[ToolCallRecord], among: list[ToolCallRecord]) -> list[ToolCallRecord]:
-    """Return the reported calls, and those among the blocks that were not reported already."""
+    """Add to the reported calls those among the blocks that were not reported already."""
     calls = list(reported)
     known = {(call.id, call.name) for call in reported}
     for call in among:
@@ -278,12 +276,8 @@ def _with_new(reported: list[ToolCallRecord], among: list[ToolCallRecord]) -> li
     return calls
 
 
-def _is_message(value: Any) -> bool:
-    return isinstance(value, dict) and "role" in value and content_of(value) is not None
-
-
 def _error(value: Any) -> ErrorReply | None:
-    """Return the error of a turn, given in any form; null, false and empty values mean None."""
+    """Read the error of a turn, given in any form; null, false and empty values mean none."""
     if not value:
         return None
     code: ErrorCode = "internal"

@@ -33,12 +33,12 @@ JSON_TYPES: Final = {
 
 
 def kind_of(value: Any) -> str:
-    """Return the JSON type of a value, in words."""
+    """The JSON type of a value, in words."""
     return JSON_TYPES.get(type(value), "nothing")
 
 
 def text_of(value: Any) -> str | None:
-    """Return the text of a string, a message or its parts; None if there is none."""
+    """Find the text of a string, a message or its parts."""
     match value:
         case str():
             return value
@@ -51,7 +51,7 @@ def text_of(value: Any) -> str | None:
 
 
 def text_of_part(part: Any) -> str:
-    """Return the text of a part of a message, or a placeholder such as `[image]`."""
+    """The text of a part of a message, or a placeholder such as `[image]`."""
     words = text_of(part)
     if words is not None:
         return words
@@ -61,7 +61,7 @@ def text_of_part(part: Any) -> str:
 
 
 def name_of(value: Any) -> str | None:
-    """Return a name or an id, which may be a number; None if it is invalid or too long."""
+    """Read a name or an id, which may be a number; None if it is invalid or too long."""
     match value:
         case str() if len(value) <= MAX_NAME:
             return value
@@ -73,7 +73,7 @@ def name_of(value: Any) -> str | None:
 
 
 def moment_of(value: Any) -> datetime | None:
-    """Return a time in UTC, from ISO 8601 or a number; None if it is neither.
+    """Read a time in UTC, from ISO 8601 or a number; None if it is neither.
 
     A number counts seconds, milliseconds, microseconds or nanoseconds since 1970.
     """
@@ -92,7 +92,7 @@ def moment_of(value: Any) -> datetime | None:
 
 
 def number_of(value: Any) -> float | None:
-    """Return a finite number, which may be given as text; else None."""
+    """Read a finite number, which may be given as text."""
     try:
         number = None if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -101,7 +101,7 @@ def number_of(value: Any) -> float | None:
 
 
 def value_of(text: str) -> Any:
-    """Return the value of a JSON text; None if it is not JSON."""
+    """Decode a JSON text; None if it is not JSON."""
     try:
         return read_json(text.encode(errors="surrogatepass"))
     except (msgspec.DecodeError, RecursionError):
@@ -109,7 +109,7 @@ def value_of(text: str) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Return a string as it is, a list of text parts as lines, and anything else as JSON."""
+    """Write a string as it is, a list of text parts as lines, and anything else as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     texts = texts_of_parts(value)
@@ -117,7 +117,7 @@ def as_text(value: Any) -> str:
 
 
 def texts_of_parts(value: Any) -> list[str] | None:
-    """Return the texts of a list of MCP's text parts; None for anything else."""
+    """The texts of a list of MCP's text parts; None for anything else."""
     if not isinstance(value, list) or not value:
         return None
     texts = []
@@ -131,10 +131,10 @@ def texts_of_parts(value: Any) -> list[str] | None:
 
 
 def first_of(value: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    """Return the first value under one of the keys that is not missing, null or empty."""
+    """The first value under one of the keys that is not missing, null or empty."""
     return next((value[key] for key in keys if value.get(key) not in (None, "")), None)
 
 
 def content_of(message: Mapping[str, Any]) -> Any:
-    """Return the content of a message, which Gemini's API calls `parts`; None if there is none."""
+    """The content of a message, which Gemini's API calls `parts`; None if there is none."""
     return first_of(message, ("content", "parts"))

@@ -142,7 +142,7 @@ async def stack_running(settings: Settings, *, linger: float = 0) -> AsyncIterat
 
 
 def is_elsewhere(bus: BusSettings) -> bool:
-    """Return whether the settings name a stack elsewhere, so that none is started here."""
+    """Whether the settings name a stack elsewhere, so that none is started here."""
     return bus.url is not None or bus.credentials is not None
 
 
@@ -195,12 +195,12 @@ def start_stack(settings: Settings, *, linger: float) -> subprocess.Popen[bytes]
 
 
 def words_of_stack(data_dir: Path, linger: float) -> list[str]:
-    """Return the command of a client's stack. Its settings come from the environment alone."""
+    """The command of a client's stack. Its settings come from the environment alone."""
     return ["--home", str(data_dir), "up", "--while-used", f"{linger:g}"]
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    """Return the environment that gives a stack these settings, whatever this process has set.
+    """The environment that gives a stack these settings, whatever this process has set.
 
     The client's token is left out. The stack must not import modules from its working folder
     (PYTHONSAFEPATH), nor wrap an error over several lines (COLUMNS).
@@ -220,7 +220,7 @@ def _environment(settings: Settings) -> dict[str, str]:
 
 
 async def _is_answering(settings: Settings) -> bool:
-    """Return whether a stack accepts connections.
+    """Whether a stack accepts connections.
 
     The runtime file alone proves nothing: after a kill it may name the process id of another
     program.

@@ -16,9 +16,9 @@ import pytest
 
 from commands import Running, start_in_a_fork
 from forking import Fork
-from local2.client import embedded
+from local2.client import shared_stack
 from local2.client.access import connected
-from local2.client.embedded import Usage, stack_running
+from local2.client.shared_stack import Usage, stack_running
 from local2.client.tools import call_tool
 from local2.config_files import load_settings
 from local2.errors import StackNotRunningError, UnwritableError
@@ -30,7 +30,7 @@ from waiting import eventually
 CLIENT = """
 import asyncio, sys
 from pathlib import Path
-from local2.client.embedded import stack_running
+from local2.client.shared_stack import stack_running
 from stacks import settings_in
 
 async def use():
@@ -58,7 +58,7 @@ def forked(monkeypatch: pytest.MonkeyPatch) -> list[Fork]:
         stacks.append(start_in_a_fork(settings, linger=linger))
         return stacks[-1]
 
-    monkeypatch.setattr(embedded, "start_stack", start)
+    monkeypatch.setattr(shared_stack, "start_stack", start)
     return stacks
 
 
@@ -187,7 +187,7 @@ async def test_a_stack_started_by_hand_is_used_and_left_running(tmp_path: Path) 
             assert anybody.is_over(0)
 
         assert running.process.poll() is None
-        assert not (settings.memory.data_dir / embedded.LOG).exists()
+        assert not (settings.memory.data_dir / shared_stack.LOG).exists()
     finally:
         running.stop(signal.SIGTERM)
 
@@ -209,7 +209,7 @@ async def test_a_stack_that_does_not_start_reports_the_reason_and_a_remedy(
     assert "did not start (exit code 1)" in caught.value.message
     assert "Error: " in caught.value.message
     assert "http://127.0.0.1:1" in caught.value.message
-    assert str(embedded.LOG) in str(caught.value.remedy)
+    assert str(shared_stack.LOG) in str(caught.value.remedy)
 
 
 async def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_stack_has_the_settings_of_the_client_that_starts_it(
     )
 
     client_settings = msgspec.structs.replace(client_settings, memory=memory)
-    environment = embedded._environment(client_settings)
+    environment = shared_stack._environment(client_settings)
 
     accounts = msgspec.structs.replace(client_settings.bus, accounts=tmp_path / "config" / "nats")
     expected = msgspec.structs.replace(client_settings, bus=accounts)
@@ -264,7 +264,7 @@ def test_a_clients_token_does_not_reach_the_stack_that_it_starts(
         mcp=McpSettings(token=secret),
     )
 
-    assert secret not in str(embedded._environment(client_settings))
+    assert secret not in str(shared_stack._environment(client_settings))
 
 
 def test_a_stack_stays_while_it_was_used_recently(
