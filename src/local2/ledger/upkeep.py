@@ -9,6 +9,7 @@ from datetime import datetime
 
 import msgspec
 
+from local2.ledger.entries import Floats
 from local2.ledger.records import NewRecord, Record, Written
 from local2.ledger.search import Place
 from local2.protocol.memories import Durability, Kind, OwnerScope, RelationType, SourceClass
@@ -158,6 +159,10 @@ class ActiveFact(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def place(self) -> Place:
         return Place(self.scope, self.owner, "fact")
+
+
+VectorsByEmbedder = dict[str, Floats]
+"""The vectors of one record; it has several while another embedder replaces the current one."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
