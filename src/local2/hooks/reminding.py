@@ -16,7 +16,7 @@ from local2.errors import BusError
 from local2.home import CLIENTS_LOCK, running_url
 from local2.hooks.state import Session, Situation, log_problem
 from local2.hooks.wire import Request, Wire
-from local2.llm.framing import fact_line, note_line, quoted_line, section
+from local2.llm.framing import fact_line, note_line, section, with_later
 from local2.protocol.envelope import decode, encode, seal, utc_now
 from local2.protocol.memories import is_nothing
 from local2.protocol.memory_tools import RecalledItem, RecalledItems, SessionContent
@@ -31,8 +31,6 @@ MAX_QUERY_CHARACTERS = 2_000
 MIN_RELEVANCE = 0.5
 """Minimum score of an item, as a fraction of the best item's. An item far below the best one is
 seldom about the prompt."""
-LATER_CHARACTERS = 200
-"""Maximum characters of a later statement beside an item."""
 NAME = "local2-memory"
 _ELEMENT = re.compile(rf"<{NAME}>.*?</{NAME}>\s*", re.DOTALL)
 FOREWORD = (
@@ -141,11 +139,17 @@ def recalled_section(result: ToolResult, session_id: str, session: Session) -> s
     items = [
         item
         for item in found
-        if item.outdated_by is None and (session.compacted or not _is_in_session(item, session_id))
+        if not _is_outdated(item) and (session.compacted or not _is_in_session(item, session_id))
     ]
     threshold = MIN_RELEVANCE * max((item.score for item in items), default=0.0)
     lines = [_line(item) for item in items if item.score >= threshold]
     return section("recalled", lines[:MAX_RECALLED]) if lines else ""
+
+
+def _is_outdated(item: RecalledItem) -> bool:
+    return item.outdated_by is not None or any(
+        relation.type == "supersedes" and relation.incoming for relation in item.relations
+    )
 
 
 def _is_in_session(item: RecalledItem, session_id: str) -> bool:
@@ -154,8 +158,5 @@ def _is_in_session(item: RecalledItem, session_id: str) -> bool:
 
 def _line(item: RecalledItem) -> str:
     fact = fact_line(item.content, item.topic, item.by, item.source_class)
-    said_later = (
-        f" (later, {one.event_time:%Y-%m-%d}: {quoted_line(one.content, LATER_CHARACTERS)})"
-        for one in item.later
-    )
-    return f"{fact} [{item.event_time.date().isoformat()}]{''.join(said_later)}"
+    dated = f"{fact} [{item.event_time.date().isoformat()}]"
+    return with_later(dated, [(one.event_time, one.content) for one in item.later])

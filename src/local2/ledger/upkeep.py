@@ -10,7 +10,7 @@ from datetime import datetime
 import msgspec
 
 from local2.ledger.entries import Floats
-from local2.ledger.records import NewRecord, Record, Written
+from local2.ledger.records import NewRecord, Record, Written, source_class_of
 from local2.ledger.search import Place
 from local2.protocol.memories import Durability, Kind, OwnerScope, RelationType, SourceClass
 from local2.protocol.memory_tools import ChangeAction
@@ -99,6 +99,11 @@ class EndedFact(msgspec.Struct, frozen=True, kw_only=True):
 
     fact: NewRecord
     message: Record
+
+    @property
+    def retires(self) -> bool:
+        """Whether it is retired: what an agent stored on purpose is only marked."""
+        return source_class_of(self.fact) == "stated"
 
 
 class Extracted(msgspec.Struct, frozen=True, kw_only=True):

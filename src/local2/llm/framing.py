@@ -6,7 +6,8 @@ Square brackets are reserved: their content is never the quoted author's (decisi
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +18,8 @@ from local2.protocol.memories import SourceClass
 MAX_LINE = 1_000
 """Maximum number of characters in a quoted line: enough for a fact, but ten of them still leave
 room for the conversation."""
+MAX_LATER = 200
+"""Maximum number of characters of a later statement beside such a line."""
 INSET = "   "
 """Indentation of the further lines of a quoted text."""
 AUTHORS = {"self": "the user", "other": "somebody else"}
@@ -79,6 +82,12 @@ def fact_line(
     stated = f"stated by {AUTHORS.get(by or '', 'somebody')}"
     source = SOURCES[source_class] if source_class and source_class not in STATED else stated
     return f"- {quoted_line(fact)} [{source}]"
+
+
+def with_later(line: str, later: Iterable[tuple[datetime, str]]) -> str:
+    """Return a quoted line with what its author said about the same thing later."""
+    statements = (f" (later, {at:%Y-%m-%d}: {quoted_line(text, MAX_LATER)})" for at, text in later)
+    return f"{line}{''.join(statements)}"
 
 
 def section(name: str, lines: Sequence[str]) -> str:

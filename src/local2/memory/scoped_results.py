@@ -3,7 +3,7 @@
 import msgspec
 
 from local2.ledger.records import source_class_of
-from local2.llm.framing import fact_line, section
+from local2.llm.framing import fact_line, section, with_later
 from local2.memory.recall.items import RecallItem, labelled_text
 from local2.memory.recall.recaller import RecallResult
 from local2.memory.scopes import stated_by
@@ -29,7 +29,8 @@ class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """Return a section for each scope with results; empty if nothing was found.
 
-        Each memory is quoted with its source, and never takes more than one line.
+        Each memory is quoted with its source and what was said later, and never takes more than one
+        line.
         """
         return "\n".join(
             section(HEADINGS[scope], [self._line(item) for item in result.items])
@@ -40,4 +41,5 @@ class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
     def _line(self, item: RecallItem) -> str:
         record = item.record
         by = stated_by(record, self.caller)
-        return fact_line(labelled_text(record), None, by, source_class_of(record))
+        fact = fact_line(labelled_text(record), None, by, source_class_of(record))
+        return with_later(fact, [(one.event_time, one.content) for one in item.later])

@@ -145,8 +145,9 @@ def store_fact(
 ) -> Written:
     """Make a record an active fact; if it has a topic, the only active fact of that topic.
 
-    A fact with the same words is not written again; with `again`, it is replaced. Facts of the
-    topic of these `owners`, by default only the record's own, are replaced.
+    A fact with the same words is not written again, and messages that denied it no longer count;
+    with `again`, it is replaced. Facts of the topic of these `owners`, by default only the record's
+    own, are replaced.
     """
     if was_erased(tx, record):
         return Written(id=record.id, was_new=False, erased=True)
@@ -155,6 +156,7 @@ def store_fact(
     place = {"scope": record.scope, "owner": record.owner, "topic": topic}
     same = tx.execute("same_fact", **place, content=record.content).fetchone()
     if same is not None and topic in {None, same["folded_topic"]} and not again:
+        tx.execute("forget_denials", id=same["id"])
         return Written(id=same["id"], was_new=False, topic=record.topic)
     older = [
         tx.execute("active_topic", **{**place, "owner": owner}).fetchone()
