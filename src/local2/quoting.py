@@ -5,7 +5,8 @@ Square brackets are reserved: their content is never the quoted author's (decisi
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from local2.protocol.memories import SourceClass
 
@@ -69,6 +70,14 @@ def fact_line(
     stated = f"stated by {AUTHORS.get(by or '', 'somebody')}"
     source = SOURCES[source_class] if source_class and source_class not in STATED else stated
     return f"- {quoted_line(fact)} [{source}]"
+
+
+def with_later(line: str, later: Iterable[tuple[datetime, str]]) -> str:
+    """Return a quoted line with what its author said about the same thing later."""
+    statements = (
+        f" (later, {at:%Y-%m-%d}: {quoted_line(text, LATER_CHARACTERS)})" for at, text in later
+    )
+    return f"{line}{''.join(statements)}"
 
 
 def section(name: str, lines: Sequence[str]) -> str:

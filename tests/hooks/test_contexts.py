@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from local2.hooks.context import (
     LEFT_OUT,
@@ -13,31 +14,44 @@ from local2.hooks.context import (
 )
 from local2.hooks.state import Session
 from local2.protocol.envelope import utc_now
-from local2.protocol.memory_tools import LaterStatement, RecalledItem
+from local2.protocol.memory_tools import ItemRelation, LaterStatement, RecalledItem
 
 LINES = st.lists(st.text("abc ", min_size=1, max_size=MAX_CONTEXT_CHARACTERS // 4), max_size=20)
 
 
-def test_a_later_statement_is_shown_with_its_date() -> None:
-    bought, sold = utc_now().replace(2026, 5, 1), utc_now().replace(2026, 5, 11)
-    item = RecalledItem(
-        id="1",
-        source_kind="chat_message",
-        source_ref=None,
-        content="I drive a Volvo.",
-        event_time=bought,
-        score=0.8,
-        topic=None,
-        memory_type=None,
-        label=None,
-        session_id="earlier",
-        later=(LaterStatement(id="2", content="I sold the Volvo.", event_time=sold),),
-    )
+BOUGHT, SOLD = utc_now().replace(2026, 5, 1), utc_now().replace(2026, 5, 11)
+VOLVO = RecalledItem(
+    id="1",
+    source_kind="chat_message",
+    source_ref=None,
+    content="I drive a Volvo.",
+    event_time=BOUGHT,
+    score=0.8,
+    topic=None,
+    memory_type=None,
+    label=None,
+    session_id="earlier",
+)
 
-    (line,) = recalled_section([item], "now", Session()).lines
+
+def test_a_later_statement_is_shown_with_its_date() -> None:
+    later = LaterStatement(id="2", content="I sold the Volvo.", event_time=SOLD)
+
+    (line,) = recalled_section([replace(VOLVO, later=(later,))], "now", Session()).lines
 
     assert "I drive a Volvo." in line
     assert line.endswith("[2026-05-01] (later, 2026-05-11: I sold the Volvo.)")
+
+
+def test_what_another_memory_supersedes_is_left_out() -> None:
+    newer = ItemRelation(type="supersedes", id="2", incoming=True)
+    older = ItemRelation(type="supersedes", id="2", incoming=False)
+    superseded = replace(VOLVO, content="Works at Northwind.", relations=(newer,))
+    superseding = replace(VOLVO, content="Works at Bluebird.", relations=(older,))
+
+    (line,) = recalled_section([superseded, superseding], "now", Session()).lines
+
+    assert "Bluebird" in line
 
 
 @given(facts=LINES, notes=LINES, recalled=LINES)

@@ -549,9 +549,12 @@ async def upkeep__contradictions(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def upkeep__cosine(ledger: Ledger, _: str) -> object:
-    one, other = await by_id(ledger, "f10", "k0")
-    return await ledger.upkeep.cosine(one.row, other.row)
+async def upkeep__vectors(ledger: Ledger, _: str) -> object:
+    found = await ledger.upkeep.vectors(list(range(1, 500)))
+    return [
+        [(embedder, vector.tolist()) for embedder, vector in vectors.items()]
+        for vectors in found.values()
+    ]
 
 
 @operation

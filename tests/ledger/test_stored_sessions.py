@@ -132,7 +132,24 @@ async def test_only_facts_are_important(ledger: Ledger) -> None:
     assert await most_important(ledger) == ["A fact.", "A None."]
 
 
-async def test_a_fact_superseded_by_an_active_one_is_no_longer_important(ledger: Ledger) -> None:
+async def test_a_fact_is_no_longer_important_once_its_own_user_denied_it(ledger: Ledger) -> None:
+    rome, gone = fact("Rome.", importance=0.9), message("I left Rome.")
+    theirs = message("He left Rome.", owner="eve", session_id="s9")
+    answered = message("You left Rome.", role="assistant")
+    await ledger.facts.store(rome)
+    await ledger.records.store([theirs, answered, gone])
+
+    for one in (theirs, answered):
+        await ledger.facts.relate(one.id, "contradicts", rome.id)
+    assert await most_important(ledger) == ["Rome."]
+    await ledger.facts.relate(gone.id, "contradicts", rome.id)
+    assert await most_important(ledger) == []
+
+    await ledger.facts.store(fact("Rome.", importance=0.9))
+    assert await most_important(ledger) == ["Rome."], "it was stated again"
+
+
+async def test_a_superseded_fact_is_no_longer_important(ledger: Ledger) -> None:
     older, newer = fact("Rome.", importance=0.9), fact("Oslo.", importance=0.6)
     for one in (older, newer):
         await ledger.facts.store(one)
@@ -146,7 +163,7 @@ async def test_a_fact_superseded_by_an_active_one_is_no_longer_important(ledger:
     await ledger.facts.store(newest)
     rows = [(await ledger.records.chain(id_))[0] for id_ in (newest.id, newer.id)]
     await ledger.facts.judge(rows[0], replaces=[rows[1]], agent="judge")
-    assert await most_important(ledger) == ["Rome.", "Bonn."], "what superseded it is retired"
+    assert await most_important(ledger) == ["Bonn."], "what was replaced does not come back"
 
 
 def no_merge(_: Sequence[Note]) -> None:

@@ -232,6 +232,52 @@ async def test_several_statements_are_quoted_if_the_question_is_about_something(
     )
 
 
+VOLVO = f"said by the user, {THIS_YEAR}-05-01\n   I drive a blue Volvo."
+
+
+@pytest.mark.parametrize("ago", ["10 days later", "later"])
+async def test_a_later_statement_is_quoted_below_with_its_date(ago: str) -> None:
+    sold = f"({ago}, {THIS_YEAR}-05-11) The Volvo broke down, so I sold it."
+    tram = f"(40 days later, {THIS_YEAR}-06-10) I go by tram now."
+    long = f"said by the user, {THIS_YEAR}-05-01\n   I drive a blue Volvo.\n   {'It is old. ' * 60}"
+
+    both = await Session(found(f"{VOLVO}\n   {sold}\n   {tram}")).send("What car do I drive?")
+    after_much = await Session(found(f"{long}\n   {sold}")).send("What car do I drive?")
+
+    assert both == (
+        "You said on 1 May: I drive a blue Volvo.\n"
+        "Later, on 11 May: The Volvo broke down, so I sold it.\n"
+        "Later, on 10 June: I go by tram now."
+    )
+    assert after_much.splitlines()[1:] == ["Later, on 11 May: The Volvo broke down, so I sold it."]
+
+
+async def test_a_later_question_is_not_quoted_and_nothing_is_quoted_twice() -> None:
+    sold = "The Volvo broke down, so I sold it."
+    asked = f"(2 days later, {THIS_YEAR}-05-03) Which insurance does my Volvo need?"
+    entries = (
+        f"{VOLVO}\n   {asked}\n   (10 days later, {THIS_YEAR}-05-11) {sold}",
+        f"said by the user, {THIS_YEAR}-05-11\n   {sold}",
+    )
+
+    answer = await Session(found(*entries)).send("What did I say about the Volvo?")
+
+    assert answer.splitlines() == [
+        "You said on 1 May: I drive a blue Volvo.",
+        f"You said on 11 May: {sold}",
+    ]
+
+
+async def test_words_that_only_look_like_a_later_statement_are_quoted_as_they_are() -> None:
+    odd = f"{VOLVO}\n   (later, 2026-02-30) Nobody can have said that."
+
+    answer = await Session(found(odd)).send("What car do I drive?")
+
+    assert answer == (
+        "You said on 1 May: I drive a blue Volvo. (later, 2026-02-30) Nobody can have said that."
+    )
+
+
 async def test_what_hardly_concerns_the_question_is_not_quoted() -> None:
     unsure, unrelated = Session(found(MOVED, relevance=0.2)), Session(found(MOVED, relevance=0.03))
 

@@ -214,7 +214,8 @@ def test_recalls_raise_importance_in_small_steps_up_to_a_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "retired", "archived"), [(1_000, 50, 50), (20, 1, 1), (19, 1, 0), (1, 1, 0)]
+    ("facts", "retired", "archived"),
+    [(1_000, 50, 50), (40, 2, 2), (20, 2, 1), (19, 2, 0), (1, 2, 0)],
 )
 def test_limits_protect_small_scopes(facts: int, retired: int, archived: int) -> None:
     assert Limits.for_facts(facts, 0.05, 9_999) == Limits(retired=retired, archived=archived)

@@ -53,6 +53,9 @@ def _show(output: Output, recalled: RecalledItems) -> None:
         if item.session_id:
             parts.append(styled(f"session {item.session_id}", dim=True))
         show_entry(output, "  ".join(parts), item.content)
+        for statement in item.later:
+            later = styled(f"{INDENT}later, {shown_time(statement.event_time)}", dim=True)
+            show_entry(output, later, statement.content)
         if item.explanation is not None:
             output.line(f"{INDENT}{styled(_score_components(item.explanation), dim=True)}")
     if not recalled.items:

@@ -22,12 +22,11 @@ from local2.protocol.memory_tools import RecalledItem, RecalledItems, SessionCon
 from local2.protocol.payloads import Json, ToolRequest, ToolResult
 from local2.protocol.subjects import tool_request
 from local2.quoting import (
-    LATER_CHARACTERS,
     TOP_MEMORIES_SECTION,
     fact_line,
     note_line,
-    quoted_line,
     section,
+    with_later,
 )
 
 SEARCHED_ITEMS = 20
@@ -141,7 +140,7 @@ def recalled_section(found: Sequence[RecalledItem], session_id: str, session: Se
     items = [
         item
         for item in found
-        if item.outdated_by is None
+        if not _is_outdated(item)
         and (
             session.compacted or item.session_id != session_id or item.source_kind != "chat_message"
         )
@@ -149,13 +148,16 @@ def recalled_section(found: Sequence[RecalledItem], session_id: str, session: Se
     threshold = MIN_RELEVANCE * max((item.score for item in items), default=0.0)
     lines = []
     for item in [item for item in items if item.score >= threshold][:MAX_RECALLED]:
-        line = fact_line(item.content, item.topic, item.by, item.source_class)
-        line += f" [{item.event_time.date().isoformat()}]"
-        for later in item.later:
-            said = quoted_line(later.content, LATER_CHARACTERS)
-            line += f" (later, {later.event_time.date().isoformat()}: {said})"
-        lines.append(line)
+        fact = fact_line(item.content, item.topic, item.by, item.source_class)
+        dated = f"{fact} [{item.event_time.date().isoformat()}]"
+        lines.append(with_later(dated, [(later.event_time, later.content) for later in item.later]))
     return Section("recalled", lines)
+
+
+def _is_outdated(item: RecalledItem) -> bool:
+    return item.outdated_by is not None or any(
+        relation.type == "supersedes" and relation.incoming for relation in item.relations
+    )
 
 
 def join_context(sections: Sequence[Section]) -> str | None:

@@ -58,7 +58,7 @@ class FactSelection(msgspec.Struct, frozen=True, kw_only=True):
     """A selection of important facts of these scopes, owners and types, `limit` at most.
 
     It includes facts without a type. A fact is selected if its importance is at least `least` or
-    its durability is `core`, and no active fact supersedes it. With `standing`, the remaining facts
+    its durability is `core`, and no other fact supersedes it. With `standing`, the remaining facts
     that have a key are selected instead.
     """
 

@@ -9,7 +9,8 @@ from datetime import datetime
 
 import msgspec
 
-from local2.ledger.records import NewRecord, Record, Written
+from local2.ledger.entries import Floats
+from local2.ledger.records import NewRecord, Record, Written, source_class_of
 from local2.ledger.search import Place
 from local2.protocol.memories import Durability, Kind, OwnerScope, RelationType, SourceClass
 from local2.protocol.memory_tools import ChangeAction
@@ -99,6 +100,11 @@ class EndedFact(msgspec.Struct, frozen=True, kw_only=True):
     fact: NewRecord
     message: Record
 
+    @property
+    def retires(self) -> bool:
+        """Whether it is retired: what an agent stored on purpose is only marked."""
+        return source_class_of(self.fact) == "stated"
+
 
 class Extracted(msgspec.Struct, frozen=True, kw_only=True):
     """What was stored of an extraction: a result for each fact found, and the facts retired."""
@@ -158,6 +164,10 @@ class ActiveFact(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def place(self) -> Place:
         return Place(self.scope, self.owner, "fact")
+
+
+VectorsByEmbedder = dict[str, Floats]
+"""The vectors of one record; it has several while another embedder replaces the current one."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

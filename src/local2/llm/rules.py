@@ -6,9 +6,9 @@ one. It finds with `recall` alone, and answers with the words and the date of wh
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
@@ -69,6 +69,11 @@ ENTRY = (
     r" +(?P<text>.*(?:\n   .*)*)"
 )
 """An entry of the text that `recall` returns."""
+LATER = r"\n {3}\((?:\d+ days )?later, (?P<date>\d{4}-\d\d-\d\d)\) (?P<text>[^\n]+)$"
+"""The last line of an entry: a later statement of its speaker about the same thing."""
+MAX_LATER = 3
+"""Maximum number of such lines."""
+SAID_LATER = "Later, on {day}: {text}"
 BY_AN_ASSISTANT = "said by an assistant"
 SAID = {"said by the user": "You said", BY_AN_ASSISTANT: "An assistant said"}
 REMEMBERED = "Remembered"
@@ -244,34 +249,71 @@ def _report(outcomes: Sequence[tuple[str, dict[str, Any], str]]) -> str:
         elif tool != "recall":
             lines.append(f"{tool} answered: {result.strip()}")
         else:
-            lines += map(_quoted, _best(result)[: arguments["top_k"] // SPARE])
+            lines += _quotations(_best(result)[: arguments["top_k"] // SPARE])
     unsure = (incomplete_reason(result) for _, _, result in outcomes)
     nothing = next((NOTHING_YET.format(reason=reason) for reason in unsure if reason), NOTHING)
     return "\n".join(lines) or nothing
 
 
-def _best(result: str) -> list[re.Match[str]]:
+class _Said(NamedTuple):
+    day: date
+    text: str
+
+
+class _Entry(NamedTuple):
+    """A memory that `recall` found, and what its speaker said about the same thing later."""
+
+    relevance: float
+    source: str
+    said: _Said
+    later: Sequence[_Said]
+
+
+def _entries(result: str) -> Iterator[_Entry]:
+    for entry in re.finditer(ENTRY, result, re.MULTILINE):
+        text, later = entry["text"], list[_Said]()
+        while len(later) < MAX_LATER and (found := re.search(LATER, text)):
+            try:
+                day = date.fromisoformat(found["date"])
+            except ValueError:  # the author's own words look like such a line
+                break
+            text = text[: found.start()]
+            later.insert(0, _Said(day, found["text"]))
+        said = _Said(date.fromisoformat(entry["date"]), text)
+        yield _Entry(float(entry["relevance"]), entry["source"] or "", said, later)
+
+
+def _best(result: str) -> list[_Entry]:
     """Return the relevant entries of a search: an assistant's only if there are no others."""
     entries = [
         entry
-        for entry in re.finditer(ENTRY, result, re.MULTILINE)
-        if float(entry["relevance"]) >= MIN_RELEVANCE
-        and not any(word in (entry["source"] or "") for word in REPLACED)
-        and not re.match(QUESTION, entry["text"], ANY_CASE)
+        for entry in _entries(result)
+        if entry.relevance >= MIN_RELEVANCE
+        and not any(word in entry.source for word in REPLACED)
+        and not re.match(QUESTION, entry.said.text, ANY_CASE)
     ]
-    others = [entry for entry in entries if BY_AN_ASSISTANT not in (entry["source"] or "")]
+    others = [entry for entry in entries if BY_AN_ASSISTANT not in entry.source]
     found = others or entries
-    least = SHARE_OF_BEST * max((float(entry["relevance"]) for entry in found), default=0)
-    return [entry for entry in found if float(entry["relevance"]) >= least]
+    least = SHARE_OF_BEST * max((entry.relevance for entry in found), default=0)
+    return [entry for entry in found if entry.relevance >= least]
 
 
-def _quoted(entry: re.Match[str]) -> str:
-    """Return an entry in one line: whose words they are, their date, and the words."""
-    source, when = entry["source"] or "", date.fromisoformat(entry["date"])
-    said = next((words for by, words in SAID.items() if by in source), REMEMBERED)
-    year = "" if when.year == utc_now().year else f" {when.year}"
-    closest = "" if float(entry["relevance"]) >= SURE else CLOSEST
-    return f"{closest}{said} on {when.day} {when:%B}{year}: {_one_line(entry['text'])}"
+def _quotations(entries: Sequence[_Entry]) -> Iterator[str]:
+    """Yield the words of each entry, and of what was said later, in one line each."""
+    quoted = {entry.said for entry in entries}
+    for relevance, source, said, later in entries:
+        by = next((words for who, words in SAID.items() if who in source), REMEMBERED)
+        closest = "" if relevance >= SURE else CLOSEST
+        yield f"{closest}{by} on {_day(said)}: {_one_line(said.text)}"
+        for statement in later:
+            if statement not in quoted and not re.match(QUESTION, statement.text, ANY_CASE):
+                quoted.add(statement)
+                yield SAID_LATER.format(day=_day(statement), text=_one_line(statement.text))
+
+
+def _day(said: _Said) -> str:
+    year = "" if said.day.year == utc_now().year else f" {said.day.year}"
+    return f"{said.day.day} {said.day:%B}{year}"
 
 
 def _one_line(text: str) -> str:

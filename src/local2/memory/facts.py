@@ -139,7 +139,8 @@ class Facts:
     async def retire(self, ids: Sequence[str], reason: str) -> list[str]:
         """Retire facts, all or none; return the ids of those that were still active.
 
-        They stay in the history, with the reason.
+        They stay in the history, with the reason. What an agent has of a fact for everybody is
+        retired with it.
 
         Raises:
             InvalidArgumentsError: The reason is blank, or one of the ids is not that of a fact that
@@ -155,7 +156,7 @@ class Facts:
         actor = Actor(agent=self._caller.agent, user=self._caller.user or TENANT_OWNED)
         retired = await self._ledger.facts.withdraw(facts, reason, actor, self._clock())
         self._changes.facts_retired(retired, "withdrawn")
-        return [fact.id for fact in retired]
+        return [fact.id for fact in retired if fact.id in ids]
 
     async def reasons(self, records: Sequence[Record]) -> dict[str, str]:
         """Return what was said to `retire`, by the ids of the records that it retired."""

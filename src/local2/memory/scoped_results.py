@@ -8,7 +8,7 @@ from local2.memory.recall.recaller import RecallResult
 from local2.memory.scopes import stated_by
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import Scope
-from local2.quoting import fact_line, section
+from local2.quoting import fact_line, section, with_later
 
 HEADINGS: dict[Scope, str] = {
     "session": "memories-of-this-session",
@@ -29,16 +29,20 @@ class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """Return a section for each scope with results; empty if nothing was found.
 
-        Each memory is quoted with its source, and never takes more than one line.
+        Each memory is quoted with its source and what was said later, and never takes more than one
+        line.
         """
         sections = []
         for scope, result in self.scopes.items():
             lines = [
-                fact_line(
-                    labelled_text(item.record),
-                    None,
-                    stated_by(item.record, self.caller),
-                    source_class_of(item.record),
+                with_later(
+                    fact_line(
+                        labelled_text(item.record),
+                        None,
+                        stated_by(item.record, self.caller),
+                        source_class_of(item.record),
+                    ),
+                    [(later.event_time, later.content) for later in item.later],
                 )
                 for item in result.items
             ]

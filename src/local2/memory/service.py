@@ -210,7 +210,14 @@ class MemoryService:
     ) -> RecallResult:
         count = CANDIDATE_FACTOR * top_k
         return await self.recall(
-            RecallRequest(query=query, top_k=top_k, scope=scope, rerank=rerank, candidates=count)
+            RecallRequest(
+                query=query,
+                top_k=top_k,
+                scope=scope,
+                rerank=rerank,
+                candidates=count,
+                with_later=True,
+            )
         )
 
     async def top_memories(self) -> PreseededMemories:
@@ -222,5 +229,5 @@ class MemoryService:
 
     async def synthesize(self, query: str, recalled: RecallResult) -> Answer:
         """Answer the question from the recalled items alone; empty if they do not answer it."""
-        items = [SynthesisItem.of(item.record) for item in recalled.items]
+        items = [SynthesisItem.of(item.record, item.later) for item in recalled.items]
         return await self._shared.synthesis.answer(query, items)

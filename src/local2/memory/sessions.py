@@ -8,13 +8,14 @@ notes stay in the ledger.
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby
 
 import msgspec
 
 from local2.errors import InvalidArgumentsError
+from local2.keys import fold_topic
 from local2.language.sentences import excerpt
-from local2.ledger.records import TENANT_OWNED, Record, checked_text
+from local2.ledger.records import TENANT_OWNED, Record, checked_text, principal_of
 from local2.ledger.sessions import FactSelection, SessionKey, StoredMessage, StoredSession
 from local2.ledger.sqlite.ledger import Ledger
 from local2.memory.intake.waiting_turns import WaitingTurns, why_incomplete
@@ -85,8 +86,23 @@ class TopSelection:
         ]
 
     def select(self, facts: Sequence[Sequence[Record]]) -> list[TopMemory]:
-        """Return the top memories out of the facts of each group in `wanted`, each text once."""
-        distinct = ({(one.topic, one.content): one for one in group} for group in facts)
+        """Return the top memories out of the facts of each group in `wanted`, each text once.
+
+        Of a user's facts under one key, for everybody and for an agent, the newest stands.
+        """
+        newest: dict[tuple[str, str | None], Record] = {}
+        for fact in sorted(chain.from_iterable(facts), key=lambda one: (one.newness, one.row)):
+            if fact.topic is not None:
+                newest[fold_topic(fact.topic), principal_of(fact)] = fact
+
+        def stands(fact: Record) -> bool:
+            if fact.topic is None:
+                return True
+            return newest[fold_topic(fact.topic), principal_of(fact)].content == fact.content
+
+        distinct = (
+            {(fact.topic, fact.content): fact for fact in group if stands(fact)} for group in facts
+        )
         own, shared, standing, shared_standing = (list(group.values()) for group in distinct)
         left = self._shared_count - len(shared)
         found = [*own, *shared, *standing, *shared_standing[:left]][: self._count]

@@ -69,6 +69,20 @@ async def test_the_text_for_a_model_has_it_below_the_item_with_its_date(
     assert result.content.splitlines()[-1].strip() == f"(10 days later, 2026-05-11) {SOLD}"
 
 
+async def test_an_item_far_down_has_its_later_statements_too(
+    bus: Connection, memory: Memory
+) -> None:
+    await tell(bus, 1, VOLVO, *SMALL_TALK)
+    await tell(bus, 2, *(f"What I drive is the car of car pool {n}: a car." for n in range(6)))
+    await tell(bus, 11, SOLD)
+    await indexed(memory)
+
+    found = await call(bus, "recall", {"query": QUESTION, "top_k": 12}, RICHARD)
+
+    assert [one["content"] for one in found["items"]].index(VOLVO) >= 5
+    assert later_of(found["items"], VOLVO)
+
+
 async def test_what_others_stated_later_does_not_stand_beside_my_statement(
     bus: Connection, memory: Memory
 ) -> None:

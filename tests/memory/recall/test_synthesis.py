@@ -3,12 +3,19 @@
 import threading
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from calling import caller_named
 from local2.ledger.records import Fact
 from local2.llm.models import StructuredModel
-from local2.memory.recall.model import ALL_CHARACTERS, ITEM_CHARACTERS, Synthesis, SynthesisItem
+from local2.memory.recall.model import (
+    ALL_CHARACTERS,
+    ITEM_CHARACTERS,
+    SaidLater,
+    Synthesis,
+    SynthesisItem,
+)
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.tenant import Memory
 from local2.protocol.memory_tools import Answer
@@ -213,3 +220,19 @@ async def test_without_a_model_the_beginning_of_a_long_item_is_the_answer() -> N
 
     assert len(answer.text) < ITEM_CHARACTERS + 10
     assert answer.text.endswith("…")
+
+
+async def test_what_was_said_later_belongs_to_an_item(
+    ollama: OllamaStandIn, synthesis: Synthesis
+) -> None:
+    moved = SaidLater(said=datetime(2026, 5, 11, tzinfo=UTC), text="Ada has moved to Rome.")
+    berlin = msgspec.structs.replace(ITEMS[0], later=(moved,))
+    ollama.script_json({"answer": "In Rome.", "numbers": [1]})
+
+    answer = await synthesis.answer(QUESTION, [berlin])
+    quoted = await Synthesis(None, within=1).answer(QUESTION, [berlin])
+
+    (material,) = ollama.materials()
+    assert material["items"][0]["later"] == [{"said": "2026-05-11T00:00:00Z", "text": moved.text}]
+    assert answer.text == "In Rome."
+    assert quoted.text == "Ada lives in Berlin.\n(later, 2026-05-11) Ada has moved to Rome."

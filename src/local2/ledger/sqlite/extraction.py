@@ -244,9 +244,16 @@ class Extractions(Part):
                 )
 
     def _end(self, tx: Transaction, ended: EndedFact) -> bool:
-        """Retire a fact without a successor, unless the message was erased or edited meanwhile."""
+        """Retire a fact without a successor, unless the message was erased or edited meanwhile.
+
+        A fact that an agent stored stays, marked as contradicted by the message.
+        """
         message = ended.message
         if not self._is_active(tx, message.id):
+            return False
+        if not ended.retires:
+            if self._is_active(tx, ended.fact.id):
+                relate(tx, message.id, "contradicts", ended.fact.id)
             return False
         cause = Cause(
             agent=message.agent,
@@ -267,6 +274,7 @@ class Extractions(Part):
         if fact.same_as is not None and self._is_active(tx, fact.same_as):
             written = Written(id=fact.same_as, was_new=False)
             add_sources(tx, fact.same_as, sources)
+            tx.execute("forget_denials", id=fact.same_as)
         elif self._exists(tx, record.id):
             return Written(id=record.id, was_new=False)
         else:

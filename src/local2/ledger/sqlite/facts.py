@@ -90,7 +90,10 @@ class LedgerFacts(Part):
     async def withdraw(
         self, facts: Collection[Record], reason: str, actor: Actor, at: datetime
     ) -> list[Record]:
-        """Retire facts that nothing replaces; return those that were still active."""
+        """Retire facts that nothing replaces, with their copies in other scopes.
+
+        Returns those that were still active, and the copies.
+        """
         cause = Cause(
             agent=actor.agent,
             user=actor.user,
@@ -102,12 +105,19 @@ class LedgerFacts(Part):
         )
 
         def carry_out(tx: Transaction) -> list[Record]:
-            return [fact for fact in facts if supersede(tx, fact.id, cause)]
+            return [
+                one
+                for fact in facts
+                for one in (fact, *map(record_of, tx.execute("copies_of_fact", id=fact.id)))
+                if supersede(tx, one.id, cause)
+            ]
 
+        retired: Collection[Record] = ()
         try:
-            return await self._rows.write(carry_out)
+            retired = await self._rows.write(carry_out)
+            return list(retired)
         finally:
-            for fact in facts:
+            for fact in (*facts, *retired):
                 self._topics.forget(fact)
 
     async def withdrawals(self, ids: Collection[str]) -> dict[str, str]:

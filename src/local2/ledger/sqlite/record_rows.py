@@ -141,9 +141,9 @@ def store_fact(
 ) -> Written:
     """Make a record an active fact; if it has a topic, the only active fact of that topic.
 
-    A fact with the same words is not written again; with `again`, it is replaced. Facts of the
-    topic of these `owners`, by default only the record's own, are replaced. An extracted fact may
-    not do that: `Extractions.store` (`extraction.py`).
+    A fact with the same words is not written again, and messages that denied it no longer count;
+    with `again`, it is replaced. Facts of the topic of these `owners`, by default only the record's
+    own, are replaced. An extracted fact may not do that: `Extractions.store` (`extraction.py`).
     """
     if was_erased(tx, record):
         return Written(id=record.id, was_new=False, erased=True)
@@ -153,6 +153,7 @@ def store_fact(
         record = msgspec.structs.replace(record, topic=first["topic"])  # as first spelled
     same = tx.execute("same_fact", **place, content=record.content).fetchone()
     if same is not None and topic in {None, same["folded_topic"]} and not again:
+        tx.execute("forget_denials", id=same["id"])
         return Written(id=same["id"], was_new=False, topic=record.topic)
     older = [
         tx.execute("active_topic", **{**place, "owner": owner}).fetchone()

@@ -3,11 +3,11 @@
 Each read or write is limited to a few hundred rows, so that others do not wait long for it.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import msgspec
-import numpy as np
 
 from local2.ledger.records import stamp
 from local2.ledger.search import Place
@@ -17,7 +17,15 @@ from local2.ledger.sqlite.facts import RecentTopics
 from local2.ledger.sqlite.record_rows import Cause, add_to_audit, supersede
 from local2.ledger.sqlite.rows import Part, TenantRows, Transaction, as_json, reads
 from local2.ledger.sqlite.working_sets import place_word
-from local2.ledger.upkeep import COMPARED_FACT_CHARACTERS, Access, ActiveFact, Actor, Change, Run
+from local2.ledger.upkeep import (
+    COMPARED_FACT_CHARACTERS,
+    Access,
+    ActiveFact,
+    Actor,
+    Change,
+    Run,
+    VectorsByEmbedder,
+)
 from local2.protocol.envelope import utc_now
 
 
@@ -80,12 +88,12 @@ class Upkeep(Part):
         older = {fact.row: fact for fact in self._facts(tx, list(rows))}
         return [(by_id[row["newer"]], older[row["older"]]) for row in found]
 
-    async def cosine(self, one: int, other: int) -> float | None:
-        """Return the cosine of two rows' vectors, None if they cannot be compared."""
-        found = await self._rows.all("vectors_at", rows=as_json([one, other]))
-        if len(found) < 2 or found[0]["embedder"] != found[1]["embedder"]:  # noqa: PLR2004 - a pair
-            return None
-        return float(np.dot(*(vector_of(row["data"]) for row in found)))
+    async def vectors(self, rows: Sequence[int]) -> dict[int, VectorsByEmbedder]:
+        """Return the vectors of the records in these rows, of those that have any."""
+        found: defaultdict[int, VectorsByEmbedder] = defaultdict(dict)
+        for vector in await self._rows.all("vectors_at", rows=as_json(list(rows))):
+            found[vector["row"]][vector["embedder"]] = vector_of(vector["data"])
+        return found
 
     async def carry_out(self, changes: Sequence[Change], actor: Actor) -> list[bool]:
         """Make changes, with their audit rows, in one transaction; return which were made.

@@ -11,7 +11,6 @@ from local2.ledger.records import Record
 from local2.ledger.search import Choice, DetailRequest
 from local2.memory.intake.echoes import OF_TURNS
 from local2.memory.recall.ranking import RankedRecord, Shares
-from local2.memory.recall.tuning import LATER_ITEMS
 from local2.protocol.memories import EPISODIC
 from local2.protocol.memory_tools import ItemRelation
 
@@ -52,7 +51,7 @@ def first_items(
     """Return the best items with their records, without duplicates and retired records.
 
     `repetitions`: whether to return every record of several with the same text. `with_later`:
-    whether the first ones carry later statements.
+    whether they carry later statements.
     """
     first: list[RecallItem] = []
     keys: list[_ContentKey] = []
@@ -73,15 +72,14 @@ def first_items(
                 keys.append(key)
     if not with_later or find_later is None:
         return first
-    later = find_later([item.record.row for item in first[:LATER_ITEMS]])
+    later = find_later([item.record.row for item in first])
     if not any(later):
         return first
     records = (yield DetailRequest(records=sorted({*chain.from_iterable(later)}))).records
-    with_statements = (
+    return [
         msgspec.structs.replace(item, later=_later(key, rows, records))
-        for item, key, rows in zip(first, keys, later, strict=False)
-    )
-    return [*with_statements, *first[LATER_ITEMS:]]
+        for item, key, rows in zip(first, keys, later, strict=True)
+    ]
 
 
 def _later(
@@ -93,19 +91,23 @@ def _later(
 
 
 def with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:
-    """Return the items with their relations, those to one another first."""
+    """Return the items with their relations: what supersedes them, and other items, first."""
     rows = [item.record.row for item in items]
     known = (yield DetailRequest(relations=rows)).relations if rows else {}
     found = {item.record.id for item in items}
 
     def related(row: int) -> tuple[ItemRelation, ...]:
-        ordered = sorted(known[row], key=lambda relation: relation.id not in found)
+        ordered = sorted(known[row], key=lambda one: (not _supersedes(one), one.id not in found))
         return tuple(ordered[:MAX_RELATIONS])
 
     return [
         msgspec.structs.replace(item, relations=related(row)) if row in known else item
         for item, row in zip(items, rows, strict=True)
     ]
+
+
+def _supersedes(relation: ItemRelation) -> bool:
+    return relation.type == "supersedes" and relation.incoming
 
 
 def _item(ranked: RankedRecord, records: Mapping[int, Record]) -> RecallItem:

@@ -23,16 +23,18 @@ help to, and last what has nothing to do with it. Answer with their numbers, eac
 
 ITEM_CHARACTERS = 2_000
 """Maximum characters shown of each item."""
+LATER_CHARACTERS = 300
+"""Maximum characters shown of a later statement beside an item."""
 ALL_CHARACTERS = 12_000
 """Maximum characters of all items together: about 3,000 tokens, of the 8,192 that a model sees by
 default."""
 ANSWER_INSTRUCTION = """\
 Answer the question from the numbered items of a memory, and from nothing else that you know. \
 `said` is when an item was said, `speaker` by whom, `source` what class of source that is, and \
-`topic` the key of a standing fact. Where items contradict each other, a standing fact of the user \
-holds, and else the one said last. Answer briefly, in the language of the \
-question, and give the numbers of the items that your answer rests on. If the items do not answer \
-the question, give an empty answer and no numbers."""
+`topic` the key of a standing fact, and `later` what the same speaker said about it since. Where \
+items contradict each other, a standing fact of the user holds, and else the one said last. Answer \
+briefly, in the language of the question, and give the numbers of the items that your answer rests \
+on. If the items do not answer the question, give an empty answer and no numbers."""
 
 log = structlog.get_logger()
 
@@ -98,6 +100,13 @@ class ModelReranker:
         return order.numbers
 
 
+class SaidLater(Struct, frozen=True, kw_only=True):
+    """A later statement beside an item."""
+
+    said: datetime
+    text: str
+
+
 class SynthesisItem(Struct, frozen=True, kw_only=True):
     """The parts of an item that an answer needs."""
 
@@ -107,9 +116,10 @@ class SynthesisItem(Struct, frozen=True, kw_only=True):
     speaker: str | None = None
     source: str | None = None
     topic: str | None = None
+    later: tuple[SaidLater, ...] = ()
 
     @classmethod
-    def of(cls, record: Record) -> Self:
+    def of(cls, record: Record, later: Sequence[Record]) -> Self:
         return cls(
             id=record.id,
             content=record.content,
@@ -117,6 +127,9 @@ class SynthesisItem(Struct, frozen=True, kw_only=True):
             speaker=record.label or record.role,
             source=source_class_of(record),
             topic=record.topic,
+            later=tuple(
+                SaidLater(said=one.event_time, text=one.content[:LATER_CHARACTERS]) for one in later
+            ),
         )
 
 
@@ -127,6 +140,7 @@ class _ShownItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str | None = None
     topic: str | None = None
     text: str
+    later: tuple[SaidLater, ...] = ()
 
 
 class _ToAnswer(Struct, frozen=True, kw_only=True):
@@ -178,9 +192,12 @@ class Synthesis:
 
 
 def _quote_best(items: Sequence[SynthesisItem]) -> Answer:
-    text = items[0].content
+    """Quote the best item, with what was said later."""
+    best = items[0]
+    text = best.content
     short = text if len(text) <= ITEM_CHARACTERS else f"{text[:ITEM_CHARACTERS]} …"
-    return Answer(text=short, ids=(items[0].id,))
+    later = [f"(later, {one.said:%Y-%m-%d}) {one.text}" for one in best.later]
+    return Answer(text="\n".join([short, *later]), ids=(best.id,))
 
 
 def _shown(items: Sequence[SynthesisItem]) -> Iterator[_ShownItem]:
@@ -197,5 +214,6 @@ def _shown(items: Sequence[SynthesisItem]) -> Iterator[_ShownItem]:
             source=item.source,
             topic=item.topic,
             text=text,
+            later=item.later,
         )
-        left -= len(text)
+        left -= min(left, len(text) + sum(len(one.text) for one in item.later))

@@ -143,7 +143,7 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     repetitions: bool = False
     """Whether to return every record of several with the same text."""
     with_later: bool = False
-    """Whether the first items carry later statements about the same thing."""
+    """Whether items carry later statements about the same thing."""
     weights: Weights | None = None
     """Scope weights that replace the configured ones."""
     source: str | None = None

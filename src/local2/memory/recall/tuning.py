@@ -143,8 +143,8 @@ MAX_COMPARED = 20
 
 # Later statements beside an item
 
-MAX_LATER, LATER_ITEMS = 3, 5
-"""Maximum number of later statements beside an item, and number of first items that have any."""
+MAX_LATER = 3
+"""Maximum number of later statements beside an item."""
 LATER_CANDIDATES, LATER_SAMPLE = 40, 150
 """Number of best statements that may be later ones, and of statements that show how close to each
 other a speaker's statements usually are."""

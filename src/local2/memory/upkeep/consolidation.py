@@ -1,4 +1,4 @@
-"""Consolidate facts: archive stale ones, merge duplicates, resolve contradictions.
+"""Consolidate facts: archive stale ones, merge those that say the same, resolve contradictions.
 
 It also raises the importance of facts that are recalled. Pure functions decide on every change; in
 doubt, a fact stays as it is. Each change is made in one transaction with its row of the audit
@@ -9,20 +9,22 @@ can use the ledger meanwhile.
 import asyncio
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from heapq import nlargest, nsmallest
 
 import msgspec
+import numpy as np
 import structlog
 
 from local2.errors import Local2Error, ModelError, OverloadedError, StorageError
+from local2.language.paraphrases import are_paraphrases, paraphrase_key
 from local2.language.statements import differ_in_one_value
 from local2.language.words import bare_words
 from local2.ledger.records import SOURCE_STRENGTH
 from local2.ledger.search import Place
 from local2.ledger.sqlite.ledger import Ledger
-from local2.ledger.upkeep import ActiveFact, Actor, Change
+from local2.ledger.upkeep import ActiveFact, Actor, Change, VectorsByEmbedder
 from local2.memory.changes import Changes
 from local2.memory.recall.tuning import FADING
 from local2.memory.shown import AccessLog
@@ -33,6 +35,7 @@ from local2.protocol.memories import ACCUMULATING
 from local2.protocol.memory_tools import LeftAlone, NotDone
 from local2.protocol.tool import report
 from local2.settings import MemorySettings
+from local2.vectors.embedder import known
 
 NAME = "consolidation"
 """The agent in the audit trail."""
@@ -43,10 +46,14 @@ STALE_VIVIDNESS = 0.1
 """Vividness below which a fact is stale."""
 LASTING = frozenset({"instruction", "preference"})
 """Types of facts that stay valid until they are replaced, regardless of their age."""
-FILLERS = frozenset({"a", "an", "the", "that", "also", "just", "really", "please", "do", "does"})
-"""Words that add no meaning."""
-EQUAL_COSINE = 0.97
-"""Minimum cosine of two equal texts whose words differ in fillers only."""
+MIN_COSINE = 0.75
+"""Minimum cosine of two texts that say the same in other words, rescaled from the embedder's floor.
+Antonyms reach .95: words decide, and vectors confirm."""
+MAX_KEPT = 5
+"""Maximum number of facts with one merge key that others are compared with."""
+MIN_RETIRED = 2
+"""Number of facts that a run may retire in favour of others in any place: three ways to say
+something become one."""
 RECALL_GAIN, MAX_RECALLS = 0.02, 5
 """What each recall adds to the importance, and how many recalls count per run."""
 MAX_RAISED = 0.75
@@ -125,13 +132,13 @@ MergeKey = tuple[object, ...]
 
 
 def merge_key(fact: ActiveFact) -> MergeKey | None:
-    """A key that is equal for facts of one place, principal, type and wording.
+    """A key that is equal for facts of one place, principal and type that may say the same.
 
-    Filler words are ignored. None for facts that are never merged: core facts, those that
-    accumulate, and those without words or a known principal.
+    None for facts that are never merged: core facts, those that accumulate, and those without words
+    or a known principal.
     """
     who = principal(fact)
-    words = tuple(word for word in bare_words(fact.content) if word and word not in FILLERS)
+    words = paraphrase_key(fact.content, fact.stated_by)
     if who is None or not words or fact.durability == "core" or fact.memory_type in ACCUMULATING:
         return None
     session = fact.session_id if fact.scope == "session" else None
@@ -140,10 +147,13 @@ def merge_key(fact: ActiveFact) -> MergeKey | None:
 
 
 def best_first(facts: Iterable[ActiveFact]) -> list[ActiveFact]:
-    """Order equal facts: the one that stays, then those that may be merged into it."""
+    """Order facts that may say the same: the one that stays, then those that may be merged into it.
+
+    It has a key, if one does; else it is of the strongest source, and the newest.
+    """
     best, *others = sorted(
         facts,
-        key=lambda f: (f.topic is not None, SOURCE_STRENGTH[f.source_class], f.row),
+        key=lambda f: (f.topic is not None, SOURCE_STRENGTH[f.source_class], f.event_time, f.row),
         reverse=True,
     )
     strength = SOURCE_STRENGTH[best.source_class]
@@ -155,6 +165,23 @@ def best_first(facts: Iterable[ActiveFact]) -> list[ActiveFact]:
             if fact.topic is None and SOURCE_STRENGTH[fact.source_class] <= strength
         ),
     ]
+
+
+def reason_to_merge(fact: ActiveFact, best: ActiveFact, cosine: float | None) -> str | None:
+    """Say why a fact may be merged into one that stays; None if it says something else.
+
+    `cosine`: of both, rescaled from the embedder's floor; None if their vectors cannot be compared.
+    """
+    if bare_words(fact.content) == bare_words(best.content):
+        return "it says the same as the fact that stays"
+    if (
+        cosine is not None
+        and cosine >= MIN_COSINE
+        and fact.source_class == best.source_class
+        and are_paraphrases(fact.content, best.content, best.stated_by)
+    ):
+        return "it is another wording of the fact that stays"
+    return None
 
 
 def newer_first(one: ActiveFact, other: ActiveFact) -> tuple[ActiveFact, ActiveFact]:
@@ -190,8 +217,8 @@ def is_certain(newer: ActiveFact, older: ActiveFact) -> bool:
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The maximum number of facts in a place that a run may retire, and archive.
 
-    Archiving leaves nothing behind, so in small places nothing is archived; one fact may always be
-    merged or replaced. The number of changed importances has the same limit as `retired`.
+    Archiving leaves nothing behind, so in small places nothing is archived; `MIN_RETIRED` facts may
+    always be merged or replaced. The number of changed importances has the same limit as `retired`.
     """
 
     retired: int
@@ -201,7 +228,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     def for_facts(cls, facts: int, share: float, room: int) -> "Limits":
         """Compute the limits for a fraction of the facts. `room`: the run's remaining changes."""
         allowed = int(facts * share)
-        minimum = 1 if share else 0
+        minimum = MIN_RETIRED if share else 0
         return cls(retired=min(max(allowed, minimum), room), archived=min(allowed, room))
 
 
@@ -346,6 +373,7 @@ class Consolidation:
         self._accesses = accesses
         self._every = timedelta(hours=settings.consolidation_hours)
         self._share = settings.consolidation_share
+        self._floor = settings.cosine_floor
         self._clock = clock
         self._judge = judge
         self._one_at_a_time = asyncio.Lock()
@@ -479,7 +507,7 @@ class Consolidation:
         while page := await self._ledger.upkeep.facts(place, after, PAGE):
             begun = time.monotonic()
             after = page[-1].row
-            survey.add_page(page)
+            await asyncio.to_thread(survey.add_page, page)  # it reads 200 texts
             done.facts += len(page)
             pairs = [*pairs, *await self._ledger.upkeep.contradictions(page)][-MAX_PAIRS:]
             await rest(begun)
@@ -527,7 +555,7 @@ class Consolidation:
         return None if verdicts == ["replaces"] else "a model judged that both may hold"
 
     async def _merge_duplicates(self, survey: Survey, limit: int) -> list[Change]:
-        """Merge facts that are equal to another one."""
+        """Merge facts that say the same as another one, in the same words or in others."""
         changes: list[Change] = []
         for rows in survey.equal_groups(PAGE):
             if len(changes) >= limit:
@@ -537,20 +565,35 @@ class Consolidation:
             for fact in await self._ledger.upkeep.facts_at(rows):
                 groups.setdefault(merge_key(fact), []).append(fact)
             groups.pop(None, None)  # never merged
+            vectors = await self._ledger.upkeep.vectors(rows)
             for group in groups.values():
-                best, *others = best_first(group)
-                for fact in others:
-                    equal = bare_words(fact.content) == bare_words(best.content)
-                    if not equal:  # they differ in fillers
-                        cosine = await self._ledger.upkeep.cosine(fact.row, best.row)
-                        equal = cosine is not None and cosine >= EQUAL_COSINE
-                    if equal:
-                        reason = "it says the same as the fact that stays"
-                        changes.append(
-                            Change(action="merged", fact=fact, reason=reason, superseded_by=best.id)
-                        )
+                changes += self._merge_group(group, vectors)
             await rest(begun)
         return changes
+
+    def _merge_group(
+        self, group: Sequence[ActiveFact], vectors: Mapping[int, VectorsByEmbedder]
+    ) -> Iterator[Change]:
+        """Yield the merges of facts that may say the same; those that do not stay side by side."""
+        left = group
+        for _ in range(MAX_KEPT):
+            if len(left) < 2:  # noqa: PLR2004 - a pair
+                return
+            best, *others = best_first(left)
+            gone = {best.row}
+            for fact in others:
+                cosine = self._cosine(vectors.get(fact.row, {}), vectors.get(best.row, {}))
+                if reason := reason_to_merge(fact, best, cosine):
+                    gone.add(fact.row)
+                    yield Change(action="merged", fact=fact, reason=reason, superseded_by=best.id)
+            left = [fact for fact in left if fact.row not in gone]
+
+    def _cosine(self, one: VectorsByEmbedder, other: VectorsByEmbedder) -> float | None:
+        """Return the cosine of two facts, rescaled from the floor of the embedder."""
+        for embedder in one.keys() & other.keys():
+            floor = known(embedder).floor if self._floor is None else self._floor
+            return (float(np.dot(one[embedder], other[embedder])) - floor) / (1 - floor)
+        return None
 
     async def _make_changes(
         self,

@@ -9,7 +9,7 @@ contradiction. It retires a known fact only if it is of the same user, newer and
 documents and tools retire nothing that a user stated. In doubt, both facts stay.
 
 A user also ends or denies what they stated ("I no longer work at Acme"): that retires the fact, and
-nothing replaces it.
+nothing replaces it. What an agent stored for the user is only marked, and no longer a top memory.
 """
 
 import asyncio
@@ -72,9 +72,12 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
     probe: NewRecord
 
     def ends(self, fact: NewRecord) -> bool:
-        """Return whether it ends a known fact: one that the same user stated, and not later."""
+        """Return whether it ends a known fact: one that the same user stated, and not later.
+
+        What an agent stored for the user may be ended, but not what documents and tools say.
+        """
         return (
-            source_class_of(fact) == "stated"
+            source_class_of(fact) in {"stated", "asserted"}
             and may_retire(self.probe, fact)
             and fact.event_time <= self.probe.event_time
             and ends(self.ending, fact.content, fact.topic, _utterance(self.message).speaker)
@@ -217,7 +220,7 @@ class Extraction(Job):
                     if each.ends(fact)
                     and (fact.topic is None or fold_topic(fact.topic) not in replaced)
                 ]
-                gone |= {change.fact.id for change in ended}
+                gone |= {change.fact.id for change in ended if change.retires}
                 found += ended
             else:
                 fact = _extracted_fact(each, compare(each, candidates))

@@ -199,7 +199,8 @@ CROSS JOIN relation INDEXED BY relation_target
      ON relation.tenant = :tenant AND relation.target = here.id
      AND +relation.type IN (SELECT value FROM json_each(:types))
 CROSS JOIN record AS other ON other.tenant = :tenant AND other.id = relation.source
-WHERE other.superseded_by IS NULL AND +other.place IN (SELECT value FROM json_each(:places));
+WHERE (other.superseded_by IS NULL OR relation.type = 'supersedes')
+  AND +other.place IN (SELECT value FROM json_each(:places));
 
 -- A replaced source is represented by its replacement; `replaces` says so for facts.
 -- name: sources

@@ -27,3 +27,8 @@ ORDER BY ends.turn LIMIT 1;
 -- name: unrelate
 DELETE FROM relation
 WHERE tenant = :tenant AND source = :source AND type = :type AND target = :target;
+
+-- name: forget_denials
+DELETE FROM relation WHERE tenant = :tenant AND target = :id AND +type = 'contradicts' AND EXISTS (
+    SELECT 1 FROM record
+    WHERE record.tenant = :tenant AND record.id = relation.source AND record.kind = 'chat_message');

@@ -19,16 +19,17 @@ WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
   AND kind IN ('chat_message', 'tool_output', 'transcript') AND superseded_by IS NULL
 ORDER BY ifnull(stands_at, row) DESC LIMIT :limit;
 
--- Core facts are important enough. Facts that another active record supersedes are outdated.
+-- Core facts are important enough. Facts that another record supersedes are outdated, even if that
+-- one has ended since, and so are those that their user has denied in a message.
 -- name: important_facts
 SELECT record.* FROM json_each(:places) AS wanted
 CROSS JOIN record ON record.row IN (
      SELECT row FROM (
-         SELECT importance, row, id, memory_type FROM record INDEXED BY record_important
+         SELECT importance, row, id, memory_type, stated_by FROM record INDEXED BY record_important
          WHERE tenant = :tenant AND place = wanted.value AND importance >= :importance
            AND kind = 'fact' AND superseded_by IS NULL
          UNION ALL
-         SELECT importance, row, id, memory_type FROM record INDEXED BY record_core
+         SELECT importance, row, id, memory_type, stated_by FROM record INDEXED BY record_core
          WHERE tenant = :tenant AND place = wanted.value AND importance < :importance
            AND durability = 'core' AND kind = 'fact' AND superseded_by IS NULL
          ORDER BY importance DESC, row DESC) AS fact
@@ -37,7 +38,9 @@ CROSS JOIN record ON record.row IN (
            SELECT 1 FROM relation INDEXED BY relation_target
            CROSS JOIN record AS newer ON newer.tenant = :tenant AND newer.id = relation.source
            WHERE relation.tenant = :tenant AND relation.target = fact.id
-             AND +relation.type = 'supersedes' AND newer.superseded_by IS NULL)
+             AND (+relation.type = 'supersedes' OR +relation.type = 'contradicts'
+                  AND newer.kind = 'chat_message' AND newer.role = 'user'
+                  AND newer.stated_by = fact.stated_by AND newer.superseded_by IS NULL))
      LIMIT :limit)
 WHERE +record.tenant = :tenant
 ORDER BY record.importance DESC, record.row DESC LIMIT :limit;
@@ -55,7 +58,9 @@ CROSS JOIN record ON record.row IN (
            SELECT 1 FROM relation INDEXED BY relation_target
            CROSS JOIN record AS newer ON newer.tenant = :tenant AND newer.id = relation.source
            WHERE relation.tenant = :tenant AND relation.target = fact.id
-             AND +relation.type = 'supersedes' AND newer.superseded_by IS NULL)
+             AND (+relation.type = 'supersedes' OR +relation.type = 'contradicts'
+                  AND newer.kind = 'chat_message' AND newer.role = 'user'
+                  AND newer.stated_by = fact.stated_by AND newer.superseded_by IS NULL))
      ORDER BY importance DESC, row DESC LIMIT :limit)
 WHERE +record.tenant = :tenant
 ORDER BY record.importance DESC, record.row DESC LIMIT :limit;

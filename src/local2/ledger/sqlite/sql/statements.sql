@@ -52,6 +52,16 @@ SELECT topic FROM record
 WHERE tenant = :tenant AND scope = :scope AND owner = :owner AND folded_topic = :topic
 ORDER BY row LIMIT 1;
 
+-- What one user stated under a key belongs to everybody, and also to the agent that heard it.
+-- name: copies_of_fact
+SELECT copy.* FROM record AS fact
+CROSS JOIN record AS copy INDEXED BY record_topic
+     ON copy.tenant = :tenant AND copy.folded_topic = fact.folded_topic
+WHERE fact.tenant = :tenant AND fact.id = :id AND fact.scope IN ('agent', 'tenant')
+  AND copy.folded_topic IS NOT NULL AND copy.scope IN ('agent', 'tenant') AND copy.kind = 'fact'
+  AND copy.superseded_by IS NULL AND copy.id <> fact.id
+  AND copy.content = fact.content AND copy.stated_by = fact.stated_by;
+
 -- name: same_fact
 SELECT id, folded_topic FROM record
 WHERE tenant = :tenant AND scope = :scope AND owner = :owner AND content = :content

@@ -39,7 +39,7 @@ WHERE record.kind = 'fact' AND record.superseded_by IS NULL
 ORDER BY wanted.key, record.row;
 
 -- name: vectors_at
-SELECT vector.embedder, vector.data FROM json_each(:rows) AS wanted
+SELECT record.row, vector.embedder, vector.data FROM json_each(:rows) AS wanted
 CROSS JOIN record ON record.row = wanted.value
 CROSS JOIN vector ON vector.record = record.row
 WHERE +record.tenant = :tenant;
