@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from calling import RICHARD
+from clocks import MovableClock
 from factories import ConnectBus, Listen, StartWorker
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.server import EmbeddedServer, embedded_server, find_server
@@ -26,6 +27,7 @@ from local2.ledger.sqlite import working_sets
 from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.sql import SCHEMA
+from local2.llm import budget
 from local2.logs import logging_to
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
@@ -270,6 +272,14 @@ def openai() -> Iterator[OpenAIStandIn]:
 def reranking() -> Iterator[RerankStandIn]:
     with RerankStandIn() as server:
         yield server
+
+
+@pytest.fixture
+def model_clock(monkeypatch: pytest.MonkeyPatch) -> MovableClock:
+    """The clock of the budgets and pauses of memories' models that are opened later."""
+    clock = MovableClock()
+    monkeypatch.setattr(budget, "utc_now", clock)
+    return clock
 
 
 @pytest.fixture(params=["whole", "candidates"])

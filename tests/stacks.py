@@ -10,7 +10,7 @@ from local2.errors import BusError
 from local2.protocol.envelope import Caller, decode
 from local2.protocol.maintenance import MemoryStatus
 from local2.protocol.payloads import ToolResult
-from local2.settings import GeneratorSettings, MemorySettings, Settings
+from local2.settings import WITHOUT_MODELS, GeneratorSettings, MemorySettings, Settings
 from waiting import eventually
 
 CALLER = caller_named("richard", agent="test", session_id="s1")
@@ -22,13 +22,14 @@ def settings_in(
     embedder: Literal["auto", "ollama", "minilm"] = "minilm",
     ollama_url: str = "http://127.0.0.1:1",
 ) -> Settings:
-    """Return settings with everything under `folder`; the rules answer."""
+    """Return settings with everything under `folder`; no model answers or works in the memory."""
     return Settings(
         memory=MemorySettings(
             data_dir=folder / ".local2",
             chroma_path=folder / ".chroma",
             embedder=embedder,
             ollama_url=ollama_url,
+            **WITHOUT_MODELS,
         ),
         generator=GeneratorSettings(chat="rules"),
     )

@@ -28,9 +28,8 @@ SMALL = 1_200
 
 def small(folder: Path, **generator: Any) -> Settings:
     own = settings_in(folder)
-    memory = replace(own.memory, judge_model="", synthesis_model="")
     wanted = {"context_size": SMALL, **generator}
-    return replace(own, memory=memory, generator=GeneratorSettings(**wanted))
+    return replace(own, generator=GeneratorSettings(**wanted))
 
 
 @asynccontextmanager

@@ -39,10 +39,8 @@ def configured(tmp_path: Path, ollama: OllamaStandIn) -> Callable[..., Settings]
     """Return settings of a stack in one folder with these memory settings; other models are off."""
 
     def with_memory(**memory: Any) -> Settings:
-        own = settings_in(tmp_path)
-        models = {"judge_model": "", "synthesis_model": "", "query_model": "", **memory}
         return Settings(
-            memory=replace(own.memory, **models),
+            memory=replace(settings_in(tmp_path).memory, **memory),
             generator=GeneratorSettings(chat="auto", ollama_url=ollama.url),
         )
 
@@ -224,7 +222,7 @@ async def test_a_malformed_verdict_retires_nothing_and_is_not_requested_again(
     assert audit(settings) == []
 
 
-@pytest.mark.parametrize("judge_model", ["", "absent"])
+@pytest.mark.parametrize("judge_model", ["rules", "none", "absent"])
 async def test_without_a_judge_only_a_fact_of_the_same_topic_replaces(
     configured: Callable[..., Settings], ollama: OllamaStandIn, judge_model: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""The whole stack with an extraction model: working, answering nonsense, slow, or unavailable."""
+"""The whole stack with a model that extracts: working, answering nonsense, slow, or unavailable."""
 
 import threading
 from collections.abc import AsyncIterator
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from clocks import MovableClock
 from local2.client.tools import call_tool
 from local2.settings import GeneratorSettings, Settings
 from local2.stack.app import Stack, open_stack
@@ -15,16 +16,17 @@ from stacks import CALLER, contents, recall, say, settings_in, status
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
-pytestmark = pytest.mark.usefixtures("worker_here")
+pytestmark = pytest.mark.usefixtures("worker_here", "model_clock")
 BATH = "I live in Bath with two cats."
+BY_RULES = "The user lives in Bath with two cats."
 
 
 @pytest.fixture
 async def stack(tmp_path: Path, ollama: OllamaStandIn) -> AsyncIterator[Stack]:
     """A stack in which only the extractor has a model, which has half a second to answer."""
-    wanted = {"judge_model": "", "synthesis_model": "", "query_model": "", "extractor": "model"}
+    own = settings_in(tmp_path).memory
     settings = Settings(
-        memory=replace(settings_in(tmp_path).memory, extraction_timeout=0.5, **wanted),
+        memory=replace(own, extraction_model="auto", extraction_timeout=0.5),
         generator=GeneratorSettings(chat="auto", ollama_url=ollama.url),
     )
     async with open_stack(settings) as opened:
@@ -64,12 +66,12 @@ async def wait_until_extracted(stack: Stack) -> None:
 async def test_an_extracted_item_becomes_a_fact_of_the_user(
     stack: Stack, ollama: OllamaStandIn
 ) -> None:
-    ollama.script_json(extracted_home("The user lives in Bath with two cats."))
+    ollama.script_json(extracted_home("Bath is where the user lives with two cats."))
 
     await say(stack.bus, BATH)
     await wait_until_extracted(stack)
 
-    assert await home(stack) == "The user lives in Bath with two cats."
+    assert await home(stack) == "Bath is where the user lives with two cats."
 
 
 async def test_an_item_that_the_model_invented_is_not_a_fact(
@@ -83,7 +85,7 @@ async def test_an_item_that_the_model_invented_is_not_a_fact(
     assert await home(stack) is None
 
 
-async def test_a_nonsense_answer_loses_a_messages_facts_but_not_the_message(
+async def test_after_nonsense_answers_the_rules_extract(
     stack: Stack, ollama: OllamaStandIn
 ) -> None:
     ollama.script_json(Reply(content="Sure! Here you are."), {"items": "none"})
@@ -92,14 +94,14 @@ async def test_a_nonsense_answer_loses_a_messages_facts_but_not_the_message(
     await wait_until_extracted(stack)
 
     assert contents(await recall(stack.bus, "Where do I live?")) == [BATH]
-    assert await home(stack) is None
+    assert await home(stack) == BY_RULES
 
 
-async def test_while_the_model_hangs_messages_are_found_and_wait_for_extraction(
+async def test_while_the_model_hangs_messages_are_found_and_the_rules_extract_in_its_place(
     stack: Stack, ollama: OllamaStandIn
 ) -> None:
     never = threading.Event()
-    ollama.script_json(Reply(hold=never), extracted_home("The user lives in Bath with two cats."))
+    ollama.script_json(Reply(hold=never))
 
     await say(stack.bus, BATH)
 
@@ -107,17 +109,20 @@ async def test_while_the_model_hangs_messages_are_found_and_wait_for_extraction(
     assert contents(await recall(stack.bus, "Where do I live?")) == [BATH]
     await wait_until_extracted(stack)
     never.set()
-    assert await home(stack) == "The user lives in Bath with two cats."
+    assert await home(stack) == BY_RULES
 
 
-async def test_while_the_model_is_down_messages_are_found_and_wait_for_extraction(
-    stack: Stack, ollama: OllamaStandIn
+async def test_while_the_model_is_down_the_rules_extract_and_it_extracts_when_it_is_back(
+    stack: Stack, ollama: OllamaStandIn, model_clock: MovableClock
 ) -> None:
-    for _ in range(3):
-        ollama.fail_next(status=503, error="loading")
-    ollama.script_json(extracted_home("The user lives in Bath with two cats."))
-
+    ollama.fail_next(status=503, error="loading")
     await say(stack.bus, BATH)
     await wait_until_extracted(stack)
+    assert await home(stack) == BY_RULES
 
-    assert await home(stack) == "The user lives in Bath with two cats."
+    model_clock.move(minutes=1)
+    ollama.script_json(extracted_home("Rome, close to the river, is where the user lives."))
+    await say(stack.bus, "I live in Rome, close to the river.")
+    await wait_until_extracted(stack)
+
+    assert await home(stack) == "Rome, close to the river, is where the user lives."

@@ -58,11 +58,11 @@ def test_the_environment_overrides_files(folder: Path) -> None:
 
 
 def test_an_empty_variable_means_an_empty_text_or_none(folder: Path) -> None:
-    environment = {"LOCAL2_MEMORY__JUDGE_MODEL": "", "LOCAL2_MEMORY__RERANKER_URL": ""}
+    environment = {"LOCAL2_MEMORY__QUERY_PREFIX": "", "LOCAL2_MEMORY__RERANKER_URL": ""}
 
     settings = load_settings(folder, environment)
 
-    assert settings.memory.judge_model == ""
+    assert settings.memory.query_prefix == ""
     assert settings.memory.reranker_url is None
 
 

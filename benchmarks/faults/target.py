@@ -54,6 +54,9 @@ class FaultTarget(Target):
             "LOCAL2_MEMORY__OLLAMA_URL": models.url,
             "LOCAL2_GENERATOR__CHAT": "ollama",
             "LOCAL2_GENERATOR__OLLAMA_URL": models.url,
+            # Facts are the rules', so that they can be counted.
+            "LOCAL2_MEMORY__EXTRACTION_MODEL": "rules",
+            "LOCAL2_MEMORY__QUERY_MODEL": "rules",
         }
         self.settings = load_settings(environment=self.environment)
 

@@ -28,7 +28,8 @@ Local2Error
 │   │   ├── IndexDamagedError     index_damaged  used inside the stack, which rebuilds the index
 │   │   └── VectorFaultError      internal       a fault of the worker, perhaps due to its input
 │   ├── EndpointError, RerankError               defined in the packages that raise and catch them
-│   └── ModelError                               the chat model
+│   └── ModelError                               a chat model
+│       ├── ModelPausedError                     not asked: it failed, or no budget is left
 │       └── ModelRefusedError
 │           └── PromptTooLargeError              longer than the model's context
 ├── OverloadedError           overloaded         more requests at once than are admitted
@@ -268,6 +269,10 @@ class ModelError(UnavailableError):
 
 
 class ModelRefusedError(ModelError):
+    pass
+
+
+class ModelPausedError(ModelError):
     pass
 
 

@@ -4,8 +4,9 @@ They come from `config/*.yaml` and from variables `LOCAL2_<FILE>__<KEY>`. The de
 here. The files in `config/` repeat and explain them; a test compares the two.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -17,7 +18,9 @@ default context. The model reads the rest with `read_tool_output`."""
 
 EmbedderChoice = Literal["auto", "ollama", "openai", "minilm", "minilm+e5"]
 ChatChoice = Literal["auto", "ollama", "openai", "rules"]
-ExtractorChoice = Literal["rules", "model", "none"]
+ModelChoice = Annotated[str, msgspec.Meta(min_length=1)]
+"""What does a part of the memory's work: `auto`, the chat model; `rules` or `none`, no model; else
+the model of this name, of the same service."""
 Anonymising = Literal["dry_run", "on", "off"]
 Weight = Annotated[float, msgspec.Meta(ge=0, le=10)]
 MAX_TIMEOUT = 86_400
@@ -84,18 +87,17 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     reranker_key: str | None = None
     reranker_model: str | None = None
     reranker_timeout: Seconds = 2.0
-    reranker_chat_model: str = ""
+    reranker_chat_model: ModelChoice = "none"
     reranker_chat_timeout: Seconds = 5.0
-    extractor: ExtractorChoice = "rules"
-    extraction_model: str = "gemma4"
+    extraction_model: ModelChoice = "auto"
     extraction_timeout: Seconds = 60.0
-    judge_model: str = "gemma4"
+    judge_model: ModelChoice = "auto"
     judge_top_k: Annotated[int, msgspec.Meta(ge=1, le=20)] = 5
     judge_distance: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.7
     judge_timeout: Seconds = 60.0
-    synthesis_model: str = "gemma4"
+    synthesis_model: ModelChoice = "auto"
     synthesis_timeout: Seconds = 7.0
-    query_model: str = ""
+    query_model: ModelChoice = "auto"
     query_timeout: Seconds = 2.0
     consolidation_hours: Annotated[float, msgspec.Meta(ge=0, le=8_760)] = 24.0
     consolidation_share: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.05
@@ -105,6 +107,15 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     backup_hours: Annotated[float, msgspec.Meta(gt=0, le=8_760)] = 24.0
     backup_keep: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 7
     backup_recipient: str | None = None
+
+
+WITHOUT_MODELS: Final[Mapping[str, Any]] = {
+    "extraction_model": "rules",
+    "judge_model": "rules",
+    "synthesis_model": "rules",
+    "query_model": "rules",
+}
+"""Settings of a memory that works by rules even if there is a chat model."""
 
 
 class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -184,6 +195,8 @@ class LimitSettings(SlotLimits, frozen=True, kw_only=True, forbid_unknown_fields
     user_burst: Count = 20_000
     tenant_records: NonNegativeInt = 10_000_000
     tenant_bytes: NonNegativeInt = 20_000_000_000
+    tenant_model_calls: NonNegativeInt = 5_000
+    tenant_model_tokens: NonNegativeInt = 2_000_000
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

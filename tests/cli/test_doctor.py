@@ -135,21 +135,21 @@ async def test_a_stack_that_locks_the_folder_without_answering_is_named_with_a_r
 HELPERS = ("reranker", "judge", "synthesizer", "query model", "reranking model")
 
 
-async def test_configured_helper_models_of_the_memory_are_checked(
+async def test_models_of_the_memory_other_than_the_chat_model_are_checked(
     tmp_path: Path, ollama: OllamaStandIn
 ) -> None:
+    names = ("judge", "synthesis", "query", "reranker_chat")
+    own: dict[str, Any] = {f"{name}_model": "qwen3" for name in names}
     usual = await run_doctor(tmp_path, ollama.url)
-    rules = await run_doctor(tmp_path, ollama.url, chat="rules")
-    none = await run_doctor(tmp_path, ollama.url, judge_model="", synthesis_model="")
-    ollama.models.remove("gemma4:latest")
-    missing = await run_doctor(
-        tmp_path, ollama.url, query_model="gemma4", reranker_chat_model="gemma4"
-    )
+    rules = await run_doctor(tmp_path, ollama.url, chat="rules", **own)
+    missing = await run_doctor(tmp_path, ollama.url, **own)
+    ollama.models.append("qwen3:latest")
+    there = await run_doctor(tmp_path, ollama.url, **own)
 
-    named = [[name for name in HELPERS if name in found] for found in (usual, rules, none, missing)]
-    assert named == [["judge", "synthesizer"], [], [], list(HELPERS[1:])]
-    assert usual["judge"].detail == f"gemma4, Ollama at {ollama.url}"
-    assert [missing[name].verdict for name in named[3]] == ["note"] * 4
+    named = [[name for name in HELPERS if name in found] for found in (usual, rules, missing)]
+    assert named == [[], [], list(HELPERS[1:])], "the chat model is checked once, as such"
+    assert [missing[name].verdict for name in named[2]] == ["note"] * 4
+    assert there["judge"].detail == f"qwen3, Ollama at {ollama.url}"
 
 
 async def test_the_reranker_is_checked_with_a_request(
@@ -282,6 +282,9 @@ async def test_an_endpoint_is_checked_for_its_key_and_models(
     monkeypatch.setenv("SOME_KEY", "sk-mark")
     openai.key = "sk-mark"
     settings = with_endpoint(tmp_path, openai, "SOME_KEY")
+    own = msgspec.structs.replace(settings.memory, judge_model="judge")
+    settings = msgspec.structs.replace(settings, memory=own)
+    openai.models.append("judge")
     names = ("chat model", "embedding model", "judge")
 
     async def endpoint_findings() -> list[CheckResult]:

@@ -3,8 +3,8 @@
 import pytest
 
 from local2.errors import ConfigError, ModelError
-from local2.llm.choice import choose_chat_model, open_structured_model
-from local2.llm.models import ChatModel, StructuredModel
+from local2.llm.choice import choose_chat_model, chosen_model, open_structured_model
+from local2.llm.models import ChatModel, CountingModel
 from local2.settings import ChatChoice, GeneratorSettings
 from own_logs import own_logs
 from stand_ins.ollama_server import OllamaStandIn
@@ -14,9 +14,7 @@ async def choose(preference: ChatChoice, url: str) -> ChatModel:
     return await choose_chat_model(GeneratorSettings(chat=preference, ollama_url=url))
 
 
-async def open_structured(
-    preference: ChatChoice, url: str, model: str = "gemma4"
-) -> StructuredModel | None:
+async def open_structured(preference: ChatChoice, url: str, model: str = "gemma4") -> CountingModel:
     return await open_structured_model(GeneratorSettings(chat=preference, ollama_url=url), model)
 
 
@@ -84,31 +82,32 @@ async def test_a_model_without_tools_can_give_structured_answers(
 
     model = await open_structured(preference, ollama.url)
 
-    assert model is not None
     assert model.name == "gemma4"
     await model.close()
 
 
 @pytest.mark.parametrize(
-    ("preference", "model"),
+    ("preference", "choice", "name"),
     [
-        pytest.param("rules", "gemma4", id="no models at all"),
-        pytest.param("auto", "", id="none named"),
-        pytest.param("ollama", "", id="none named for Ollama"),
+        pytest.param("auto", "auto", "qwen3", id="the chat model"),
+        pytest.param("ollama", "gemma4:e2b", "gemma4:e2b", id="another one"),
+        pytest.param("auto", "rules", None, id="rules"),
+        pytest.param("auto", "none", None, id="nothing"),
+        pytest.param("rules", "auto", None, id="without a chat model"),
+        pytest.param("rules", "gemma4", None, id="no models at all"),
     ],
 )
-async def test_without_a_configured_structured_model_ollama_is_not_called(
-    ollama: OllamaStandIn, preference: ChatChoice, model: str
+def test_a_part_of_the_memory_has_the_chat_model_another_or_none(
+    preference: ChatChoice, choice: str, name: str | None
 ) -> None:
-    assert await open_structured(preference, ollama.url, model) is None
-    assert ollama.requests == []
+    assert chosen_model(choice, GeneratorSettings(chat=preference, model="qwen3")) == name
 
 
 @pytest.mark.parametrize("preference", ["auto", "ollama"])
-async def test_a_missing_structured_model_is_skipped_and_the_log_says_how_to_get_it(
+async def test_a_missing_structured_model_is_an_error_that_says_how_to_get_it(
     ollama: OllamaStandIn, preference: ChatChoice
 ) -> None:
-    with own_logs() as logs:
-        assert await open_structured(preference, ollama.url, "gemma4:e2b") is None
+    with pytest.raises(ModelError) as missing:
+        await open_structured(preference, ollama.url, "gemma4:e2b")
 
-    assert "ollama pull gemma4:e2b" in logs[0]["reason"]
+    assert "ollama pull gemma4:e2b" in str(missing.value)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from local2.errors import ConfigError
+from local2.errors import ConfigError, ModelError
 from local2.llm.choice import choose_chat_model, open_structured_model
 from local2.settings import ChatChoice, GeneratorSettings
 from own_logs import own_logs
@@ -49,15 +49,15 @@ async def test_an_endpoint_that_cannot_be_checked_is_chosen_with_a_warning(
     assert "No answer from" in reasons[1]
 
 
-async def test_a_structured_model_that_the_endpoint_lacks_is_skipped(openai: OpenAIStandIn) -> None:
-    with own_logs() as logs:
-        assert await open_structured_model(settings(openai), "other") is None
-
-    assert "does not have the model other" in logs[0]["reason"]
+async def test_a_structured_model_that_the_endpoint_lacks_is_an_error(
+    openai: OpenAIStandIn,
+) -> None:
+    with pytest.raises(ModelError, match="does not have the model other"):
+        await open_structured_model(settings(openai), "other")
 
 
 @pytest.mark.parametrize("trouble", ["key", "down"])
-async def test_an_unreachable_model_is_opened_so_that_work_waits_for_it(
+async def test_an_unreachable_model_is_opened_because_it_may_be_reachable_later(
     openai: OpenAIStandIn, trouble: str
 ) -> None:
     if trouble == "down":
@@ -67,6 +67,5 @@ async def test_an_unreachable_model_is_opened_so_that_work_waits_for_it(
     with own_logs() as logs:
         model = await open_structured_model(settings(openai), "gemma4")
 
-    assert model is not None
     await model.close()
     assert logs[0]["event"] == "structured_model_unavailable"

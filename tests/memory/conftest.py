@@ -14,6 +14,5 @@ from stand_ins.ollama_server import OllamaStandIn
 async def model(ollama: OllamaStandIn) -> AsyncIterator[StructuredModel]:
     settings = GeneratorSettings(chat="ollama", ollama_url=ollama.url)
     opened = await open_structured_model(settings, "gemma4")
-    assert opened is not None
     yield opened
     await opened.close()

@@ -15,7 +15,7 @@ import pytest
 from local2.protocol.envelope import Envelope, decode
 from local2.protocol.lenient.tools import read_schema
 from local2.protocol.lenient.turns import Reading, read_feedback, read_generation
-from local2.protocol.maintenance import MemoryStatus, TasksSetAside
+from local2.protocol.maintenance import MemoryStatus, ModelStatus, ModelUse, TasksSetAside
 from local2.protocol.payloads import (
     DeadLetter,
     Delta,
@@ -256,6 +256,27 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
             in_index=1,
             embedder="all-MiniLM-L6-v2",
             set_aside=[TasksSetAside(kind="index", aside=1, errors=["ValueError"])],
+        ),
+    ),
+    "memory_status_models": (
+        MemoryStatus,
+        MemoryStatus(
+            records=3,
+            indexed=2,
+            waiting=1,
+            vectors_available=True,
+            in_index=2,
+            embedder="all-MiniLM-L6-v2",
+            models=ModelStatus(
+                uses=[
+                    ModelUse(work="extraction", by="gemma4", problem="No answer."),
+                    ModelUse(work="judging", by="rules"),
+                ],
+                calls=12,
+                max_calls=5_000,
+                tokens=3_400,
+                max_tokens=2_000_000,
+            ),
         ),
     ),
     "memory_status": (

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from local2.cli.stories import results_table
 from local2.protocol.payloads import Json
-from local2.settings import ChatChoice, GeneratorSettings, MemorySettings, Settings
+from local2.settings import ChatChoice, GeneratorSettings, Settings
 from local2.stories.bench import FreshBench
 from local2.stories.runner import run_story
 from local2.stories.script import load_story
@@ -69,7 +69,6 @@ async def test_the_conversation_passes_with_a_model_of_small_context(
     ollama.responder = reader
     ollama.context_tokens = SMALL
     settings = Settings(
-        memory=MemorySettings(judge_model="", synthesis_model=""),
         generator=GeneratorSettings(context_size=SMALL, ollama_url=ollama.url, tools=(tool,)),
     )
     await run_and_check(FOLDER / f"{name}.yaml", tmp_path, settings, model="ollama")

@@ -139,6 +139,7 @@ class StatusReader:
             consolidation=read.consolidation,
             next=read.next_index,
             to_anonymise=read.to_anonymise,
+            models=self._memory.models.status(),
         )
 
     async def _read_worker(self) -> tuple[VectorStatus | None, str | None]:

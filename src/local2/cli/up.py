@@ -109,6 +109,8 @@ def _greet(output: Output, settings: Settings, stack: Stack) -> None:
     print_line(f"[bold]local2[/] is running. Bus: [cyan]{escape(stack.bus.url)}[/]")
     if stack.model is not None:
         print_line(f"[dim]Model: {escape(stack.model.name)}.[/]")
+    for served in () if stack.bus.by_tenant else stack.memories:
+        print_line(f"[dim]{shown(f'In the memory: {served.models.status()}.')}[/]")
     user = None if stack.bus.by_tenant else asking_user(settings.bus, None)
     whose = f"of {user}, in " if user else ""
     print_line(f"[dim]{shown(f'Memory: {whose}{settings.memory.data_dir}.')}[/]")

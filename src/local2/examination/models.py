@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Iterator
 from typing import Any
 
 from local2.errors import ConfigError, Local2Error, ModelError, VectorError, without_credentials
-from local2.llm.choice import chat_endpoint, provider_of
+from local2.llm.choice import chat_endpoint, chosen_model, provider_of
 from local2.llm.ollama import installed_models
 from local2.llm.openai import OpenAIModel
 from local2.memory.recall.reranker import HttpReranker, RerankError
@@ -28,7 +28,7 @@ def check_models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult
         "chat model",
         chat.model,
         needed=chat.chat == "ollama" or provider_of(chat) == "openai",
-        without="the rule-based responder answers",
+        without="the rule-based responder answers, and rules do the memory's work",
     )
     if memory.openai_url is not None or memory.embedder == "openai":
         yield _check_embeddings(memory)
@@ -42,15 +42,15 @@ def check_models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult
         )
     if memory.reranker_url:
         yield _check_reranker(memory)
-    reading = memory.extraction_model if memory.extractor == "model" else ""
-    for name, (model, without) in {
-        "extraction model": (reading, "facts are extracted by rules"),
+    for name, (choice, without) in {
+        "extraction model": (memory.extraction_model, "facts are extracted by rules"),
         "judge": (memory.judge_model, "facts are replaced only by facts of the same topic"),
         "synthesizer": (memory.synthesis_model, "the best item is the answer"),
         "query model": (memory.query_model, "questions are searched for as they are"),
         "reranking model": (memory.reranker_chat_model, "recall keeps its own order"),
     }.items():
-        if model and chat.chat != "rules":
+        model = chosen_model(choice, chat)
+        if model is not None and model != chat.model:
             yield _check_model(chat, name, model, needed=False, without=without)
 
 

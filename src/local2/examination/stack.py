@@ -26,6 +26,7 @@ from local2.protocol.maintenance import (
     CheckResult,
     ConsolidationStatus,
     MemoryStatus,
+    ModelStatus,
     NextIndex,
     TasksSetAside,
     Verdict,
@@ -58,6 +59,8 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
             if status.next is not None:
                 yield next_index(status.indexed, status.next)
             yield tasks(status.set_aside)
+            if status.models is not None:
+                yield models(status.models)
             yield consolidation(status.consolidation)
             yield turns(status)
             async with connected(settings, name="cli", operator=True) as own:
@@ -174,6 +177,13 @@ def tasks(counts: Sequence[TasksSetAside | TaskCounts]) -> CheckResult:
     detail = f"Set aside after repeated failures: {', '.join(aside)}"
     remedy = "The log says which. Each is tried once more when the stack starts."
     return CheckResult("tasks", "broken", detail, remedy=remedy)
+
+
+def models(status: ModelStatus) -> CheckResult:
+    if not any(use.problem for use in status.uses):
+        return CheckResult("memory's models", "ok", str(status))
+    remedy = "Rules do it meanwhile. A model that failed is asked again by itself."
+    return CheckResult("memory's models", "note", str(status), remedy=remedy)
 
 
 def consolidation(status: ConsolidationStatus | None) -> CheckResult:

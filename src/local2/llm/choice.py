@@ -1,8 +1,8 @@
 """Chooses the model for conversations, and the models for structured answers.
 
-With `auto`, the stack also works on a machine without any model: rules answer, and tasks that need
-a model are skipped. An endpoint is chosen even if it does not answer, since remote endpoints may be
-down for a while: meanwhile requests fail with a reason, and the backlog waits.
+With `auto`, the stack also works on a machine without any model: rules answer, and do the memory's
+work. An endpoint is chosen even if it does not answer, since remote endpoints may be down for a
+while: meanwhile chats fail with a reason, and rules do the memory's work.
 """
 
 from typing import Literal
@@ -11,10 +11,10 @@ import structlog
 
 from local2.endpoint.address import Endpoint, endpoint_of
 from local2.errors import ModelError, without_credentials
-from local2.llm.models import ChatModel, StructuredModel
+from local2.llm.models import ChatModel, CountingModel
 from local2.llm.openai import OpenAIModel
 from local2.llm.rules import RulesModel
-from local2.settings import GeneratorSettings
+from local2.settings import GeneratorSettings, ModelChoice
 
 log = structlog.get_logger()
 
@@ -87,32 +87,36 @@ async def _problem_of(model: OpenAIModel) -> str | None:
         return str(error)
 
 
-async def open_structured_model(settings: GeneratorSettings, model: str) -> StructuredModel | None:
-    """Open a model for structured answers; None if none is wanted, or the server lacks it.
+def chosen_model(choice: ModelChoice, settings: GeneratorSettings) -> str | None:
+    """Return the name of the model that is chosen for a part of the memory's work, None for none.
+
+    `settings` say where models are, and which is the chat model; with `rules`, there are none.
+    """
+    if choice in {"rules", "none"} or provider_of(settings) == "rules":
+        return None
+    return settings.model if choice == "auto" else choice
+
+
+async def open_structured_model(settings: GeneratorSettings, model: str) -> CountingModel:
+    """Open a model for structured answers.
 
     Args:
-        settings: Where models are; with `rules`, none is opened. The context size is that of the
-            chat model: with another one, Ollama would load the same model twice.
-        model: Name of the model; empty for none.
+        settings: Where models are. The context size is that of the chat model: with another one,
+            Ollama would load the same model twice.
+        model: Name of the model.
 
     Raises:
         ConfigError: The address is not a URL, or the key is missing.
+        ModelError: The server lacks the model, or is an Ollama that does not answer.
     """
-    provider = provider_of(settings)
-    if provider == "rules" or not model:
-        log.info("no_structured_model", reason="not asked for")
-        return None
-    open_model = _open_structured_ollama if provider == "ollama" else _open_structured_openai
-    try:
-        opened = await open_model(settings, model)
-    except ModelError as error:
-        log.info("no_structured_model", reason=str(error))
-        return None
+    is_ollama = provider_of(settings) == "ollama"
+    open_model = _open_structured_ollama if is_ollama else _open_structured_openai
+    opened = await open_model(settings, model)
     log.info("structured_model_chosen", model=opened.name)
     return opened
 
 
-async def _open_structured_ollama(settings: GeneratorSettings, model: str) -> StructuredModel:
+async def _open_structured_ollama(settings: GeneratorSettings, model: str) -> CountingModel:
     from local2.llm.ollama import OllamaModel  # noqa: PLC0415
 
     return await OllamaModel.open(
@@ -124,8 +128,8 @@ async def _open_structured_ollama(settings: GeneratorSettings, model: str) -> St
     )
 
 
-async def _open_structured_openai(settings: GeneratorSettings, model: str) -> StructuredModel:
-    """Open a model even if it is unreachable, so that its tasks wait for it."""
+async def _open_structured_openai(settings: GeneratorSettings, model: str) -> CountingModel:
+    """Open a model even if it is unreachable, because it may be reachable later."""
     opened = await OpenAIModel.open(model, temperature=0, endpoint=chat_endpoint(settings))
     try:
         there = await opened.is_available()

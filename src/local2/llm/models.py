@@ -8,6 +8,8 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
+from local2.telemetry import CountTokens
+
 T = TypeVar("T", bound=Struct)
 
 
@@ -99,6 +101,25 @@ class StructuredModel(Protocol):
             ModelError: The model is unreachable, failed or took too long; it may answer later.
             ModelRefusedError: The model refused this request, or its answer is not of type `into`;
                 repeating the request is pointless.
+        """
+        ...
+
+
+class CountingModel(StructuredModel, Protocol):
+    """A model for structured answers that also says what they cost."""
+
+    async def answer_as(
+        self,
+        into: type[T],
+        *,
+        instruction: str,
+        material: Struct,
+        within: float,
+        spend: CountTokens | None = None,
+    ) -> T:
+        """Request an answer; see `StructuredModel`.
+
+        `spend` gets the tokens read and written of each answer, also of one in another form.
         """
         ...
 

@@ -24,8 +24,14 @@ from local2.errors import (
     without_credentials,
 )
 from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
-from local2.llm.structured import decoded_answer, schema_of, system_prompt, user_prompt
-from local2.telemetry import model_call
+from local2.llm.structured import (
+    decoded_answer,
+    estimated_tokens,
+    schema_of,
+    system_prompt,
+    user_prompt,
+)
+from local2.telemetry import CountTokens, model_call
 
 PROVIDER = "ollama"
 PROBE_SECONDS = 2.0
@@ -49,7 +55,7 @@ log = structlog.get_logger()
 
 
 class OllamaModel:
-    """A ChatModel and a StructuredModel; create it with `open`, which checks its capabilities."""
+    """A ChatModel and a CountingModel; create it with `open`, which checks its capabilities."""
 
     def __init__(
         self, client: AsyncClient, model: str, *, url: str, options: dict[str, Any], thinks: bool
@@ -132,12 +138,16 @@ class OllamaModel:
                 )
 
     async def answer_as(
-        self, into: type[T], *, instruction: str, material: msgspec.Struct, within: float
+        self,
+        into: type[T],
+        *,
+        instruction: str,
+        material: msgspec.Struct,
+        within: float,
+        spend: CountTokens | None = None,
     ) -> T:
-        messages = [
-            Message(role="system", content=system_prompt(into, instruction)),
-            Message(role="user", content=user_prompt(material)),
-        ]
+        system, user = system_prompt(into, instruction), user_prompt(material)
+        messages = [Message(role="system", content=system), Message(role="user", content=user)]
         with model_call("chat", self.name, PROVIDER) as used:
             try:
                 async with asyncio.timeout(within):
@@ -153,7 +163,13 @@ class OllamaModel:
                                 options={**self._options, "temperature": 0},
                             )
                         used(answer.prompt_eval_count or 0, answer.eval_count or 0)
-                        decoded = decoded_answer(answer.message.content or "", into)
+                        content = answer.message.content or ""
+                        if spend is not None:  # a cached prompt is not counted by all versions
+                            spend(
+                                answer.prompt_eval_count or estimated_tokens(system, user),
+                                answer.eval_count or estimated_tokens(content),
+                            )
+                        decoded = decoded_answer(content, into)
                         if decoded is not None:
                             return decoded
                         log.info("answer_of_another_shape", model=self.name, think=think)

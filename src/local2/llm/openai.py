@@ -35,9 +35,16 @@ from local2.llm.openai_messages import (
     to_chunk,
     to_openai,
     to_tools,
+    usage_of,
 )
-from local2.llm.structured import decoded_answer, schema_of, system_prompt, user_prompt
-from local2.telemetry import model_call
+from local2.llm.structured import (
+    decoded_answer,
+    estimated_tokens,
+    schema_of,
+    system_prompt,
+    user_prompt,
+)
+from local2.telemetry import CountTokens, model_call
 
 PROVIDER = "openai"
 """Provider in traces: the API of the endpoint, since the actual provider is unknown."""
@@ -69,7 +76,7 @@ class _List(msgspec.Struct, frozen=True):
 
 
 class OpenAIModel:
-    """A ChatModel and a StructuredModel; create it with `open`."""
+    """A ChatModel and a CountingModel; create it with `open`."""
 
     def __init__(self, client: AsyncEndpointClient, model: str, *, temperature: float) -> None:
         self.name = model
@@ -163,12 +170,16 @@ class OpenAIModel:
                 yield ChatChunk(tool_calls=whole)
 
     async def answer_as(
-        self, into: type[T], *, instruction: str, material: msgspec.Struct, within: float
+        self,
+        into: type[T],
+        *,
+        instruction: str,
+        material: msgspec.Struct,
+        within: float,
+        spend: CountTokens | None = None,
     ) -> T:
-        messages = [
-            {"role": "system", "content": system_prompt(into, instruction)},
-            {"role": "user", "content": user_prompt(material)},
-        ]
+        system, user = system_prompt(into, instruction), user_prompt(material)
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         with model_call("chat", self.name, PROVIDER) as used:
             try:
                 async with asyncio.timeout(within):
@@ -178,7 +189,16 @@ class OpenAIModel:
                         if answer.usage:
                             used(answer.usage.prompt_tokens, answer.usage.completion_tokens)
                         message = answer.choices[0].message if answer.choices else Message()
-                        decoded = decoded_answer(message.content or "", into)
+                        content = message.content or ""
+                        if spend is not None:
+                            counted = usage_of(answer.usage)
+                            spend(
+                                counted.prompt_tokens
+                                if counted
+                                else estimated_tokens(system, user),
+                                counted.answer_tokens if counted else estimated_tokens(content),
+                            )
+                        decoded = decoded_answer(content, into)
                         if decoded is not None:
                             return decoded
                         log.info("answer_of_another_shape", model=self.name, form=FORMS[self._form])

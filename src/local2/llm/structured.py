@@ -54,6 +54,11 @@ def schema_of(into: type[Struct]) -> dict[str, Any]:
     return inline
 
 
+def estimated_tokens(*texts: str) -> int:
+    """Return about how many tokens these texts have, for servers that do not count them."""
+    return sum(map(len, texts)) // 4 + 1
+
+
 def decoded_answer(content: str, into: type[T]) -> T | None:
     """Decode the JSON object in an answer, even within a code block; None if that fails."""
     json = content[content.find("{") : content.rfind("}") + 1]

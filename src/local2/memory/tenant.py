@@ -1,6 +1,6 @@
 """Wire the memory of each tenant, and give each caller access to it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import cached_property
@@ -30,17 +30,19 @@ from local2.memory.upkeep.retention import Retention
 from local2.memory.upkeep.supersession import Judge, Supersession
 from local2.memory.vectors import Vectors
 from local2.protocol.envelope import Caller, Clock, utc_now
+from local2.protocol.maintenance import ModelStatus
 from local2.settings import MemorySettings
 from local2.tenants.directory import Roles
 
 
 class Models(msgspec.Struct, frozen=True, kw_only=True):
-    """Optional models beside the embedder."""
+    """Optional models beside the embedder. `status` says what they do at present."""
 
     recall: RecallModels = RecallModels()
     extractor: Extractor | None = None
     judge: Judge | None = None
     synthesizer: StructuredModel | None = None
+    status: Callable[[], ModelStatus | None] = lambda: None
 
 
 class Memory:
@@ -66,7 +68,7 @@ class Memory:
         was announced. `streams` hold messages until they are stored; `turns` knows whether any
         wait. `searches` are slots for searches that all tenants share.
         """
-        models = models or Models()
+        self.models = models = models or Models()
         self.tenant = ledger.tenant
         self.ledger = ledger
         self.backlog = Backlog(ledger.backlog)

@@ -156,6 +156,43 @@ class TasksSetAside(msgspec.Struct, kw_only=True):
     errors: list[str] = []
 
 
+class ModelUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part of the memory's work, and what does it: a model's name, `rules`, or `none` for nobody.
+
+    `problem`: why the model of the settings does not do it at present; rules do it meanwhile.
+    """
+
+    work: str
+    by: str
+    problem: str | None = None
+
+
+class ModelStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What does the memory's work, and what its models have used of the day's budget.
+
+    A maximum of 0: there is none.
+    """
+
+    uses: list[ModelUse] = []
+    calls: int = 0
+    max_calls: int = 0
+    tokens: int = 0
+    max_tokens: int = 0
+
+    def __str__(self) -> str:
+        uses = [
+            f"{use.work} by {use.by}" + (f" ({use.problem})" if use.problem else "")
+            for use in self.uses
+        ]
+        if all(use.by in {"rules", "none"} for use in self.uses):
+            return ", ".join(uses)
+        calls = f"{self.calls:,} of {self.max_calls:,}" if self.max_calls else f"{self.calls:,}"
+        tokens = (
+            f"{self.tokens:,} of {self.max_tokens:,}" if self.max_tokens else f"{self.tokens:,}"
+        )
+        return f"{', '.join(uses)}; today {calls} calls and {tokens} tokens"
+
+
 class MemoryStatus(msgspec.Struct, kw_only=True):
     """The answer to `memory.status`: the state of the ledger, the index and the backlog.
 
@@ -167,7 +204,8 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     and of turns and ratings in JetStream. `set_aside`: tasks that are not retried until the next
     start. `consolidation`: the last one; None before the first. `next`: the index of another
     embedder that is being filled. `to_anonymise`: number of retired records that are due for
-    anonymisation.
+    anonymisation. `models`: what judges, extracts, reads questions and answers; None if the stack
+    opened no models.
     """
 
     records: int
@@ -186,6 +224,7 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     consolidation: ConsolidationStatus | None = None
     next: NextIndex | None = None
     to_anonymise: int = 0
+    models: ModelStatus | None = None
 
 
 class ExportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -35,7 +35,7 @@ from local2.ledger.records import Quota
 from local2.llm.choice import choose_chat_model
 from local2.llm.models import ChatModel
 from local2.logs import is_configured, logging_to
-from local2.memory.tenant import Memories, Models
+from local2.memory.tenant import Memories
 from local2.protocol.envelope import utc_now
 from local2.settings import Settings
 from local2.stack.joining import Joined, join, lock_data_folder
@@ -168,7 +168,7 @@ async def _open_parts(
         ledgers=ledgers,
         vectors=VectorClient(joined.bus, search_timeout=settings.memory.vector_timeout),
         chat=chat,
-        models=await open_models(resources, settings) if with_models else Models(),
+        models=await open_models(resources, settings) if with_models else None,
     )
 
 

@@ -1,9 +1,16 @@
-"""Open the models that the memory uses: they rerank, extract, judge, answer and analyse queries."""
+"""Open the models that memories use: they extract, judge, read questions, answer and rerank."""
 
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
-from local2.llm.choice import open_structured_model
-from local2.llm.models import StructuredModel
+import structlog
+from msgspec import Struct
+from msgspec.structs import replace
+
+from local2.errors import ModelError
+from local2.llm.budget import Budget, BudgetedModel
+from local2.llm.choice import chosen_model, open_structured_model
+from local2.llm.models import CountingModel
 from local2.memory.extraction.items import Extractor
 from local2.memory.extraction.model import ModelExtractor
 from local2.memory.extraction.rules import RulesExtractor
@@ -13,55 +20,132 @@ from local2.memory.recall.recaller import RecallModels
 from local2.memory.recall.reranker import HttpReranker, Reranker
 from local2.memory.tenant import Models
 from local2.memory.upkeep.supersession import Judge
-from local2.settings import Settings
+from local2.protocol.maintenance import ModelStatus, ModelUse
+from local2.settings import MemorySettings, ModelChoice, Settings
+
+BUDGETS = "model-budgets"
+"""The folder of the files in which the calls of each tenant's models are counted."""
+
+log = structlog.get_logger()
 
 
-async def open_models(resources: AsyncExitStack, settings: Settings) -> Models:
-    """Open each configured model once, though it may have several tasks.
+def choices_of(memory: MemorySettings) -> dict[str, ModelChoice]:
+    """Return what the settings choose for each part of the memory's work."""
+    choices = {
+        "extraction": memory.extraction_model,
+        "judging": memory.judge_model,
+        "queries": memory.query_model,
+        "answers": memory.synthesis_model,
+    }
+    if not memory.reranker_url and memory.reranker_chat_model not in {"none", "rules"}:
+        choices["reranking"] = memory.reranker_chat_model
+    return choices
 
-    A cross-encoder that is configured reranks rather than a chat model.
+
+class SharedModels(Struct, frozen=True, kw_only=True):
+    """The models that all tenants share; each has its own budget for asking them.
+
+    `missing` says why models of the settings could not be opened.
     """
-    memory = settings.memory
-    opened: dict[str, StructuredModel | None] = {}
 
-    async def open_once(name: str) -> StructuredModel | None:
-        if name not in opened:
-            opened[name] = model = await open_structured_model(settings.generator, name)
-            if model is not None:
-                resources.push_async_callback(model.close)
-        return opened[name]
+    settings: Settings
+    opened: Mapping[str, CountingModel]
+    missing: Mapping[str, str]
+    reranker: Reranker | None
 
-    judge = await open_once(memory.judge_model)
-    synthesizer = await open_once(memory.synthesis_model)
-    query = await open_once(memory.query_model)
-
-    reranker: Reranker | None = None
-    reranking = await open_once(memory.reranker_chat_model)
-    if memory.reranker_url:
-        reranker = served = await HttpReranker.open(
-            memory.reranker_url,
-            key=memory.reranker_key,
-            model=memory.reranker_model,
-            timeout=memory.reranker_timeout,
+    async def of(self, tenant: str) -> Models:
+        """Return the models as a tenant's memory uses them."""
+        memory, limits = self.settings.memory, self.settings.limits
+        budget = await Budget.open(
+            memory.data_dir / BUDGETS / f"{tenant}.json",
+            calls=limits.tenant_model_calls,
+            tokens=limits.tenant_model_tokens,
         )
-        resources.push_async_callback(served.close)
-    elif reranking:
-        reranker = ModelReranker(reranking, within=memory.reranker_chat_timeout)
+        asked: dict[str, BudgetedModel] = {}
+        uses: dict[str, ModelUse] = {}
+        for work, choice in choices_of(memory).items():
+            name = chosen_model(choice, self.settings.generator)
+            if name is not None and name in self.opened:
+                asked[work] = BudgetedModel(self.opened[name], budget)
+                uses[work] = ModelUse(work=work, by=name)
+            else:
+                by = "none" if choice == "none" else "rules"
+                problem = self.missing[name] if name and self._is_configured(choice) else None
+                uses[work] = ModelUse(work=work, by=by, problem=problem)
 
-    extractor: Extractor | None = None
-    if memory.extractor != "none":
-        extractor = RulesExtractor()
-    if memory.extractor == "model":
-        extracting = await open_once(memory.extraction_model)
-        if extracting:
-            extractor = ModelExtractor(extracting, within=memory.extraction_timeout)
+        def status() -> ModelStatus:
+            now = {
+                work: replace(uses[work], problem=model.problem) for work, model in asked.items()
+            }
+            return ModelStatus(
+                uses=list({**uses, **now}.values()),
+                calls=budget.used.calls,
+                max_calls=budget.calls,
+                tokens=budget.used.tokens,
+                max_tokens=budget.tokens,
+            )
 
-    return Models(
-        recall=RecallModels(
-            reranker=reranker,
-            expander=Expander(query, within=memory.query_timeout) if query else None,
-        ),
-        extractor=extractor,
-        judge=Judge(judge, within=memory.judge_timeout) if judge else None,
-        synthesizer=synthesizer,
+        extractor: Extractor | None = None
+        if memory.extraction_model != "none":
+            extractor = RulesExtractor()
+            if (reading := asked.get("extraction")) is not None:
+                extractor = ModelExtractor(
+                    reading, within=memory.extraction_timeout, otherwise=extractor
+                )
+        reranker = self.reranker
+        if (reranking := asked.get("reranking")) is not None:
+            reranker = ModelReranker(reranking, within=memory.reranker_chat_timeout)
+        judging, querying = asked.get("judging"), asked.get("queries")
+        return Models(
+            recall=RecallModels(
+                reranker=reranker,
+                expander=Expander(querying, within=memory.query_timeout) if querying else None,
+            ),
+            extractor=extractor,
+            judge=Judge(judging, within=memory.judge_timeout) if judging else None,
+            synthesizer=asked.get("answers"),
+            status=status,
+        )
+
+    def _is_configured(self, choice: ModelChoice) -> bool:
+        """Whether somebody asked for a model, instead of leaving it to what is there."""
+        generator = self.settings.generator
+        return choice != "auto" or generator.chat != "auto" or generator.openai_url is not None
+
+
+async def open_models(resources: AsyncExitStack, settings: Settings) -> SharedModels:
+    """Open each model that the settings choose once, though it may have several tasks."""
+    memory, generator = settings.memory, settings.generator
+    opened: dict[str, CountingModel] = {}
+    missing: dict[str, str] = {}
+    for choice in choices_of(memory).values():
+        name = chosen_model(choice, generator)
+        if name is None or name in opened or name in missing:
+            continue
+        try:
+            opened[name] = model = await open_structured_model(generator, name)
+        except ModelError as error:
+            log.info("no_structured_model", model=name, reason=str(error))
+            missing[name] = str(error)
+        else:
+            resources.push_async_callback(model.close)
+    return SharedModels(
+        settings=settings,
+        opened=opened,
+        missing=missing,
+        reranker=await _open_reranker(resources, memory),
     )
+
+
+async def _open_reranker(resources: AsyncExitStack, memory: MemorySettings) -> Reranker | None:
+    """Open the cross-encoder of the settings, which reranks rather than a chat model."""
+    if not memory.reranker_url:
+        return None
+    reranker = await HttpReranker.open(
+        memory.reranker_url,
+        key=memory.reranker_key,
+        model=memory.reranker_model,
+        timeout=memory.reranker_timeout,
+    )
+    resources.push_async_callback(reranker.close)
+    return reranker

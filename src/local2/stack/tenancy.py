@@ -27,12 +27,13 @@ from local2.generator.agent import GeneratorAgent
 from local2.llm.models import ChatModel
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.recall.recaller import SEARCH_LIMITS, SHARED_SEARCH_LIMITS
-from local2.memory.tenant import Memories, Memory, Models
+from local2.memory.tenant import Memories, Memory
 from local2.protocol.memory_tools import TOOL_NAMES
 from local2.settings import Settings
 from local2.stack.announcements import announcing
 from local2.stack.joining import Joined
 from local2.stack.ledgers import Ledgers
+from local2.stack.memory_models import SharedModels
 from local2.tenants.credentials import GENERATOR, read_credentials
 
 CHECK_INTERVAL = 0.5
@@ -44,13 +45,16 @@ log = structlog.get_logger()
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """What all tenants share. `chat` is None if the stack does not answer queries."""
+    """What all tenants share.
+
+    `chat` is None if the stack does not answer queries, `models` if it is started without any.
+    """
 
     joined: Joined
     settings: Settings
     ledgers: Ledgers
     vectors: VectorClient
-    models: Models
+    models: SharedModels | None
     chat: ChatModel | None
 
 
@@ -142,7 +146,7 @@ class Tenancy:
                 announce=announce,
                 own_tools=TOOL_NAMES,
                 announced=toolbox.get,
-                models=parts.models,
+                models=await parts.models.of(tenant) if parts.models else None,
                 streams=StreamErasure(parts.joined.bus, tenant),
                 turns=WaitingTurns(
                     partial(count_undelivered, parts.joined.bus, MEMORY_AGENT, tenant)

@@ -19,7 +19,7 @@ from local2.protocol import subjects
 from local2.protocol.envelope import Caller, encode, header_of, seal
 from local2.protocol.payloads import Function, FunctionSchema
 from local2.protocol.tool import Tool, ToolOutput
-from local2.settings import BusSettings, ChatChoice, Settings
+from local2.settings import WITHOUT_MODELS, BusSettings, ChatChoice, Settings
 from local2.stack.app import open_stack
 from local2.stories.checks import Text
 
@@ -52,7 +52,10 @@ class Bench:
 
 
 class FreshBench(Bench):
-    """A stack started for one story, with all data in a folder; a new folder is an empty memory."""
+    """A stack started for one story, with all data in a folder; a new folder is an empty memory.
+
+    The memory works by rules, whatever model answers, so that a story has one outcome.
+    """
 
     def __init__(self, folder: Path, settings: Settings, *, model: ChatChoice) -> None:
         super().__init__(url="")
@@ -61,7 +64,10 @@ class FreshBench(Bench):
         self._settings = Settings(
             bus=BusSettings(),
             memory=replace(
-                settings.memory, data_dir=folder / "data", chroma_path=folder / "chroma"
+                settings.memory,
+                data_dir=folder / "data",
+                chroma_path=folder / "chroma",
+                **WITHOUT_MODELS,
             ),
             generator=replace(settings.generator, chat=model),
         )

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from local2.errors import ModelError
 from local2.llm.models import StructuredModel
 from local2.memory.extraction.items import Item, Passage, Utterance
 from local2.memory.extraction.model import (
@@ -14,6 +13,7 @@ from local2.memory.extraction.model import (
     MESSAGE_CHARACTERS,
     ModelExtractor,
 )
+from local2.memory.extraction.rules import RulesExtractor
 from own_logs import own_logs
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
@@ -52,7 +52,7 @@ def found(**changed: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def extractor(model: StructuredModel) -> ModelExtractor:
-    return ModelExtractor(model, within=10)
+    return ModelExtractor(model, within=10, otherwise=RulesExtractor())
 
 
 async def test_items_are_returned_with_the_ids_of_their_messages(
@@ -166,26 +166,26 @@ async def test_after_a_nonsense_answer_the_model_is_asked_again(
 
 
 @pytest.mark.parametrize("nonsense", NONSENSE)
-async def test_a_second_nonsense_answer_is_skipped_and_logged_without_content(
+async def test_after_a_second_nonsense_answer_rules_extract_and_the_log_shows_no_content(
     ollama: OllamaStandIn, extractor: ModelExtractor, nonsense: object
 ) -> None:
     ollama.script_json(nonsense, nonsense)
 
     with own_logs() as logs:
-        assert await extractor.extract(PASSAGE) == []
+        items = await extractor.extract(PASSAGE)
 
+    assert items == await RulesExtractor().extract(PASSAGE) != []
     assert len(ollama.materials()) == 2
-    assert "nothing_extracted" in [entry["event"] for entry in logs]
+    assert "extracted_without_model" in [entry["event"] for entry in logs]
     assert "Porto" not in str(logs)
 
 
-async def test_an_unreachable_model_is_an_error_so_that_extraction_is_retried(
+async def test_rules_extract_at_once_while_the_model_is_unreachable(
     ollama: OllamaStandIn, extractor: ModelExtractor
 ) -> None:
     ollama.stop()
 
-    with pytest.raises(ModelError, match="No answer"):
-        await extractor.extract(PASSAGE)
+    assert await extractor.extract(PASSAGE) == await RulesExtractor().extract(PASSAGE) != []
 
 
 async def test_without_a_user_message_the_model_is_not_called(

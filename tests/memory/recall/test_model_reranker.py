@@ -6,34 +6,16 @@ import pytest
 
 from local2.llm.models import StructuredModel
 from local2.memory.recall.model import DOCUMENT_CHARACTERS, ModelReranker
-from local2.memory.recall.reranker import (
-    FAILURES_TO_OPEN,
-    OPEN_SECONDS,
-    QUERY_CHARACTERS,
-    RerankError,
-)
+from local2.memory.recall.reranker import QUERY_CHARACTERS, RerankError
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 QUESTION = "Which metal is the densest?"
 DOCUMENTS = ["Tea is green.", "Gold is dense.", "Osmium is the densest metal."]
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def reranker(model: StructuredModel, clock: Clock) -> ModelReranker:
-    return ModelReranker(model, within=10, clock=clock)
+def reranker(model: StructuredModel) -> ModelReranker:
+    return ModelReranker(model, within=10)
 
 
 async def order(reranker: ModelReranker) -> list[int]:
@@ -93,26 +75,6 @@ async def test_a_model_that_hangs_times_out(ollama: OllamaStandIn, model: Struct
     with pytest.raises(RerankError):
         await ModelReranker(model, within=0.05).rank(QUESTION, DOCUMENTS)
     never.set()
-
-
-async def test_a_model_that_fails_repeatedly_is_not_called_for_a_while(
-    ollama: OllamaStandIn, reranker: ModelReranker, clock: Clock
-) -> None:
-    models = list(ollama.models)
-    ollama.models.clear()
-    for _ in range(FAILURES_TO_OPEN):
-        with pytest.raises(RerankError, match="gave no order"):
-            await reranker.rank(QUESTION, DOCUMENTS)
-    ollama.models.extend(models)
-    calls = len(ollama.bodies("/api/chat"))
-
-    with pytest.raises(RerankError, match="in a row and is paused"):
-        await reranker.rank(QUESTION, DOCUMENTS)
-    assert len(ollama.bodies("/api/chat")) == calls
-
-    clock.seconds += OPEN_SECONDS
-    ollama.script_json({"numbers": [3]})
-    assert await order(reranker) == [2, 0, 1]
 
 
 async def test_without_memories_the_model_is_not_called(

@@ -59,11 +59,7 @@ class Item(Struct, frozen=True, kw_only=True):
 
 class Extractor(Protocol):
     async def extract(self, passage: Passage) -> list[Item]:
-        """Return the items worth remembering, in the order of the messages.
-
-        Raises:
-            ModelError: A model is out of reach; a retry may succeed.
-        """
+        """Return the items worth remembering, in the order of the messages."""
         ...
 
 

@@ -1,4 +1,8 @@
-"""Extract facts with a model: one call finds and classifies them; the answer is checked."""
+"""Extract facts with a model: one call finds and classifies them; the answer is checked.
+
+Where the model gives no answer, another extractor, the rules, reads the messages at once: a message
+is read once only.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -7,10 +11,17 @@ from itertools import chain
 import structlog
 from msgspec import Struct
 
-from local2.errors import ModelRefusedError
+from local2.errors import ModelError
 from local2.language.words import informative_stems, informative_words, stems
 from local2.llm.models import StructuredModel
-from local2.memory.extraction.items import USER, Item, Passage, Utterance, topic_of_speaker
+from local2.memory.extraction.items import (
+    USER,
+    Extractor,
+    Item,
+    Passage,
+    Utterance,
+    topic_of_speaker,
+)
 from local2.protocol.memories import Durability, MemoryType
 from local2.quoting import visible
 
@@ -82,31 +93,37 @@ class _Findings(Struct, frozen=True, kw_only=True):
 class ModelExtractor:
     """Asks a model for the items worth remembering, and drops those that the model made up."""
 
-    def __init__(self, model: StructuredModel, *, within: float) -> None:
-        """`within`: maximum seconds of a call; a long passage needs several calls."""
+    def __init__(self, model: StructuredModel, *, within: float, otherwise: Extractor) -> None:
+        """Extract with a model, or with `otherwise` what it gives no answer to.
+
+        `within`: maximum seconds of a call; a long passage needs several calls.
+        """
         self._model = model
         self._within = within
+        self._otherwise = otherwise
 
     async def extract(self, passage: Passage) -> list[Item]:
         items: list[Item] = []
         for portion in _portions(passage):
             users = {n: m for n, m in enumerate(portion.messages, start=1) if m.role == USER}
-            found = await self._found(_shown(portion)) if users else []
-            checked = [item for each in found if (item := _checked(each, users)) is not None]
-            if left_out := len(found) - len(checked):
-                log.info("extracted_items_left_out", model=self._model.name, count=left_out)
-            items += checked
+            if users:
+                items += await self._extract_portion(portion, users)
         return items
 
-    async def _found(self, shown: _Shown) -> list[_Found]:
+    async def _extract_portion(
+        self, portion: Passage, users: Mapping[int, Utterance]
+    ) -> list[Item]:
         try:
             answer = await self._model.answer_as(
-                _Findings, instruction=INSTRUCTION, material=shown, within=self._within
+                _Findings, instruction=INSTRUCTION, material=_shown(portion), within=self._within
             )
-        except ModelRefusedError as error:
-            log.warning("nothing_extracted", messages=len(shown.messages), reason=error.logged)
-            return []
-        return answer.items
+        except ModelError as error:
+            log.info("extracted_without_model", messages=len(users), reason=error.logged)
+            return await self._otherwise.extract(portion)
+        checked = [item for each in answer.items if (item := _checked(each, users)) is not None]
+        if left_out := len(answer.items) - len(checked):
+            log.info("extracted_items_left_out", model=self._model.name, count=left_out)
+        return checked
 
 
 def _portions(passage: Passage) -> Iterator[Passage]:

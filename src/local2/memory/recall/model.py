@@ -1,7 +1,6 @@
 """Have a chat model rerank results, or answer a question from them and cite its sources."""
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Self
 
@@ -11,7 +10,7 @@ from msgspec import Struct
 from local2.errors import ModelError
 from local2.ledger.records import Record, source_class_of
 from local2.llm.models import StructuredModel
-from local2.memory.recall.reranker import QUERY_CHARACTERS, Circuit, RerankedDocument, RerankError
+from local2.memory.recall.reranker import QUERY_CHARACTERS, RerankedDocument, RerankError
 from local2.protocol.memory_tools import Answer
 
 DOCUMENT_CHARACTERS = 600
@@ -54,26 +53,18 @@ class _Order(Struct, frozen=True, kw_only=True):
 
 
 class ModelReranker:
-    """Ranks with a chat model, without scores. After three failures in a row it pauses."""
+    """Ranks with a chat model, without scores."""
 
-    def __init__(
-        self,
-        model: StructuredModel,
-        *,
-        within: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, model: StructuredModel, *, within: float) -> None:
         """`within`: maximum seconds that a search waits for the model."""
         self._model = model
         self._within = within
-        self._circuit = Circuit(clock)
 
     async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
         """Return all documents, best first; those that the model omits follow in their old order.
 
         Raises:
-            RerankError: The model does not answer in time or gives no order, or the circuit is
-                open.
+            RerankError: The model does not answer in time, is not asked, or gives no order.
         """
         if not documents:
             return []
@@ -81,23 +72,19 @@ class ModelReranker:
             _Memory(number=number, text=document[:DOCUMENT_CHARACTERS])
             for number, document in enumerate(documents, start=1)
         ]
-        with self._circuit.attempt():
-            numbers = await self._ask(_ToOrder(question=query[:QUERY_CHARACTERS], memories=shown))
-            count = len(documents)
-            chosen = [number - 1 for number in dict.fromkeys(numbers) if 0 < number <= count]
-            if not chosen:
-                raise RerankError("The reranking model's answer names none of the memories.")
-            left_out = sorted(set(range(count)).difference(chosen))
-            return [RerankedDocument(position, None) for position in chosen + left_out]
-
-    async def _ask(self, question: _ToOrder) -> list[int]:
+        question = _ToOrder(question=query[:QUERY_CHARACTERS], memories=shown)
         try:
             order = await self._model.answer_as(
                 _Order, instruction=ORDER_INSTRUCTION, material=question, within=self._within
             )
         except ModelError as error:
             raise RerankError(f"The reranking model gave no order: {error.message}") from error
-        return order.numbers
+        numbers = dict.fromkeys(order.numbers)
+        chosen = [number - 1 for number in numbers if 0 < number <= len(documents)]
+        if not chosen:
+            raise RerankError("The reranking model's answer names none of the memories.")
+        left_out = sorted(set(range(len(documents))).difference(chosen))
+        return [RerankedDocument(position, None) for position in chosen + left_out]
 
 
 class SaidLater(Struct, frozen=True, kw_only=True):
@@ -168,7 +155,7 @@ class Synthesis:
         try:
             return await self._by_model(self._model, query, items)
         except ModelError as error:
-            log.warning("answer_not_synthesized", reason=str(error))
+            log.info("answer_not_synthesized", reason=str(error))
             return _quote_best(items)
 
     async def _by_model(

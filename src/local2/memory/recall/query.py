@@ -1,6 +1,6 @@
 """Analyse a question: its words, phrases, topic keys and the time that it is about.
 
-If a model is configured, it suggests further words and keys that the answer may have.
+If there is a model, it suggests further words and keys that the answer may have.
 """
 
 import re
@@ -19,6 +19,7 @@ from local2.language.questions import ASKS_WHEN, FIRST_PERSON, PAST, SECOND_PERS
 from local2.language.time import Window, find_window
 from local2.language.words import composed, terms, words
 from local2.llm.models import StructuredModel
+from local2.protocol.tool import may_wait
 
 MAX_PHRASES = 8
 MAX_PHRASE_CHARACTERS = 80
@@ -130,7 +131,9 @@ class Expander:
         self._within = within
 
     async def expand(self, question: str) -> Expansion:
-        """Return the model's suggestions, or an empty expansion if it fails."""
+        """Return the model's suggestions; none if it fails, or if the caller waits less long."""
+        if may_wait() < self._within:
+            return Expansion()
         try:
             suggestions = await self._model.answer_as(
                 _Suggestions,
@@ -139,7 +142,7 @@ class Expander:
                 within=self._within,
             )
         except ModelError as error:
-            log.warning("question_not_expanded", reason=str(error))
+            log.info("question_not_expanded", reason=str(error))
             return Expansion()
         return Expansion(
             keywords=tuple(_keywords(suggestions.keywords))[:MAX_KEYWORDS],

@@ -135,11 +135,7 @@ class Extraction(Job):
         return BATCH_MESSAGES
 
     async def do(self, tasks: Sequence[Task]) -> None:
-        """Extract facts from messages, and store them while finishing the tasks.
-
-        Raises:
-            ModelError: The extractor's model is out of reach; the messages wait for it.
-        """
+        """Extract facts from messages, and store them while finishing the tasks."""
         if len(tasks) < BATCH_MESSAGES:
             await asyncio.sleep(GATHERING)
         groups = await self._ledger.extraction.messages(tasks)
