@@ -62,6 +62,7 @@ COMMANDS = {
     ),
     "backup": Listed("upkeep", "Back up everything, whether or not a stack is running."),
     "restore": Listed("restore", "Restore a backup. No stack may be running."),
+    "models": Listed("models", "Fetch models by name: a reranker that runs without a server."),
     "version": Listed("version", "Print the version."),
     "dead-letters": Listed(
         "dead_letters", "List, show, retry or drop messages that could not be read."

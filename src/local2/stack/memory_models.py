@@ -1,7 +1,9 @@
 """Open the models that the memory uses: they rerank, extract, judge, answer and analyse queries."""
 
 from contextlib import AsyncExitStack
+from functools import partial
 
+from local2.bus.vector_client import VectorClient
 from local2.llm.choice import open_structured_model
 from local2.llm.models import StructuredModel
 from local2.memory.extraction.items import Extractor
@@ -10,16 +12,19 @@ from local2.memory.extraction.rules import RulesExtractor
 from local2.memory.recall.model import ModelReranker
 from local2.memory.recall.query import Expander
 from local2.memory.recall.recaller import RecallModels
-from local2.memory.recall.reranker import HttpReranker, Reranker
+from local2.memory.recall.reranker import HttpReranker, Reranker, WorkerReranker
 from local2.memory.tenant import Models
 from local2.memory.upkeep.supersession import Judge
 from local2.settings import Settings
 
 
-async def open_models(resources: AsyncExitStack, settings: Settings) -> Models:
+async def open_models(
+    resources: AsyncExitStack, settings: Settings, vectors: VectorClient
+) -> Models:
     """Open each configured model once, though it may have several tasks.
 
-    A cross-encoder that is configured reranks rather than a chat model.
+    A cross-encoder that is configured reranks rather than a chat model, the vector worker's rather
+    than a server's.
     """
     memory = settings.memory
     opened: dict[str, StructuredModel | None] = {}
@@ -37,7 +42,12 @@ async def open_models(resources: AsyncExitStack, settings: Settings) -> Models:
 
     reranker: Reranker | None = None
     reranking = await open_once(memory.reranker_chat_model)
-    if memory.reranker_url:
+    if memory.reranker_folder is not None:
+        reranker = WorkerReranker(
+            partial(vectors.rerank, within=memory.reranker_timeout),
+            model=memory.reranker_folder.name,
+        )
+    elif memory.reranker_url:
         reranker = served = await HttpReranker.open(
             memory.reranker_url,
             key=memory.reranker_key,

@@ -1,5 +1,6 @@
 """Beside an item stands what its speaker stated later about the same thing."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,6 +9,9 @@ from calling import RICHARD, call, caller_named
 from indexed import indexed
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
+from local2.memory.recall import recaller
+from local2.memory.recall.recaller import RecallModels
+from local2.memory.recall.reranker import RerankedDocument
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller
 
@@ -96,3 +100,32 @@ async def test_the_newer_of_two_remembered_facts_stands_beside_the_older_one(
 
     assert later_of(items, older) == [newer]
     assert later_of(items, newer) == []
+
+
+class Preferring:
+    """A reranker that puts one document first."""
+
+    count = 20
+
+    def __init__(self, first: str) -> None:
+        self._first = first
+
+    async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:  # noqa: ARG002
+        order = sorted(range(len(documents)), key=lambda n: documents[n] != self._first)
+        return [RerankedDocument(position, None) for position in order]
+
+
+async def test_an_item_that_a_reranker_puts_first_has_its_later_statements_too(
+    bus: Connection, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recaller, "LATER_ITEMS", 1)
+    await tell(bus, 1, VOLVO, *SMALL_TALK)
+    await tell(bus, 11, SOLD)
+    question = "Which Volvo was sold for scrap?"
+    before = await recall(bus, memory, question)
+    memory.recaller._models = RecallModels(reranker=Preferring(VOLVO))
+    items = await recall(bus, memory, question)
+
+    assert (before[0]["content"], later_of(before, VOLVO)) == (SOLD, [])
+    assert (items[0]["content"], later_of(items, VOLVO)) == (VOLVO, [SOLD])
+    assert not any(item.get("later") for item in items[1:])

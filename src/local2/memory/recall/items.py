@@ -11,7 +11,6 @@ from local2.ledger.records import Record
 from local2.ledger.search import Choice, DetailRequest
 from local2.memory.intake.echoes import OF_TURNS
 from local2.memory.recall.ranking import RankedRecord, Shares
-from local2.memory.recall.tuning import LATER_ITEMS
 from local2.protocol.memories import EPISODIC
 from local2.protocol.memory_tools import ItemRelation
 
@@ -47,12 +46,12 @@ class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_items(
-    ranked: Iterator[RankedRecord], wanted: int, *, repetitions: bool, with_later: bool
+    ranked: Iterator[RankedRecord], wanted: int, *, repetitions: bool, later_items: int
 ) -> Choice[list[RecallItem]]:
     """Return the best items with their records, without duplicates and retired records.
 
-    `repetitions`: whether to return every record of several with the same text. `with_later`:
-    whether the first ones carry later statements.
+    `repetitions`: whether to return every record of several with the same text. `later_items`: how
+    many of the first ones carry later statements.
     """
     first: list[RecallItem] = []
     keys: list[_ContentKey] = []
@@ -71,9 +70,9 @@ def first_items(
                 topics.add(item.record.topic)
                 first.append(item)
                 keys.append(key)
-    if not with_later or find_later is None:
+    if not later_items or find_later is None:
         return first
-    later = find_later([item.record.row for item in first[:LATER_ITEMS]])
+    later = find_later([item.record.row for item in first[:later_items]])
     if not any(later):
         return first
     records = (yield DetailRequest(records=sorted({*chain.from_iterable(later)}))).records
@@ -81,7 +80,7 @@ def first_items(
         msgspec.structs.replace(item, later=_later(key, rows, records))
         for item, key, rows in zip(first, keys, later, strict=False)
     )
-    return [*with_statements, *first[LATER_ITEMS:]]
+    return [*with_statements, *first[later_items:]]
 
 
 def _later(

@@ -11,7 +11,13 @@ from msgspec import Struct
 from local2.errors import ModelError
 from local2.ledger.records import Record, source_class_of
 from local2.llm.models import StructuredModel
-from local2.memory.recall.reranker import QUERY_CHARACTERS, Circuit, RerankedDocument, RerankError
+from local2.memory.recall.reranker import (
+    DOCUMENTS_SENT,
+    QUERY_CHARACTERS,
+    Circuit,
+    RerankedDocument,
+    RerankError,
+)
 from local2.protocol.memory_tools import Answer
 
 DOCUMENT_CHARACTERS = 600
@@ -53,6 +59,8 @@ class _Order(Struct, frozen=True, kw_only=True):
 
 class ModelReranker:
     """Ranks with a chat model, without scores. After three failures in a row it pauses."""
+
+    count = DOCUMENTS_SENT
 
     def __init__(
         self,
