@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from local2.bus.connection import BusMessage, connect
 from local2.protocol import subjects
 from local2.stack.app import Stack, open_stack
 from stacks import in_step, save, search, settings_in, status
+from tiny_cross_encoder import write_cross_encoder
 from waiting import eventually
 
 GOLD = "The chemical symbol of gold is Au."
@@ -21,6 +23,7 @@ ASKED = [
     subjects.VECTOR_STATUS,
     subjects.VECTOR_RESET,
     subjects.VECTOR_NEXT,
+    subjects.VECTOR_RERANK,
 ]
 REQUEST = b'{"payload": {"text": "gold", "limit": 5, "offset": 0, "ids": [], "items": []}}'
 
@@ -37,8 +40,11 @@ async def test_a_client_without_the_secret_is_forbidden_every_inner_subject(
     tmp_path: Path,
 ) -> None:
     """A made-up signature is refused as well, and no index is emptied."""
+    own = settings_in(tmp_path)
+    settings = replace(own, memory=replace(own.memory, reranker="onnx:tiny", reranker_timeout=30))
+    write_cross_encoder(settings.memory.models_dir / "tiny")
     async with (
-        open_stack(settings_in(tmp_path), log_folder=tmp_path, with_generator=False) as stack,
+        open_stack(settings, log_folder=tmp_path, with_generator=False) as stack,
         connect(stack.url, name="stranger") as stranger,
     ):
         await save(stack.bus, GOLD)

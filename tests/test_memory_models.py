@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 import pytest
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from clocks import MovableClock
 from local2 import examination
+from local2.bus.vector_client import VectorClient
 from local2.cli.output import Output
 from local2.cli.up import _greet
 from local2.endpoint import clients
@@ -73,7 +74,8 @@ class Opened(NamedTuple):
 async def opened(settings: Settings, tenant: str = "default") -> AsyncIterator[Opened]:
     settings.memory.data_dir.mkdir(exist_ok=True)
     async with AsyncExitStack() as resources:
-        shared = await open_models(resources, settings)
+        no_worker = cast("VectorClient", None)  # only a cross-encoder in the worker needs it
+        shared = await open_models(resources, settings, no_worker)
         yield Opened(await shared.of(tenant), settings.memory)
 
 

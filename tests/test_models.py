@@ -349,6 +349,8 @@ async def test_without_its_reranker_recall_returns_the_merged_order(
         found = await recall(stack.bus, "the piano", scope="user")
 
     assert (contents(found), found["rerank_used"]) == (order, False)
+    assert found["degraded"]
+    assert "The reranker cannot be reached" in found["reason"]
 
 
 @pytest.mark.parametrize(

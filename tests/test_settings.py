@@ -57,6 +57,26 @@ def test_the_environment_overrides_files(folder: Path) -> None:
     assert settings.generator.tools == ("recall_topic", "save_topic")
 
 
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        pytest.param("onnx:tiny", "data/models/tiny", id="fetched"),
+        pytest.param("onnx:/srv/models/tiny", "/srv/models/tiny", id="elsewhere"),
+        pytest.param("onnx:~/tiny", "/home/ada/tiny", id="the user's own"),
+        pytest.param("", None, id="none"),
+    ],
+)
+def test_a_reranker_names_a_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, named: str, expected: str | None
+) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    environment = {"LOCAL2_MEMORY__DATA_DIR": "data", "LOCAL2_MEMORY__RERANKER": named}
+
+    found = load_settings(folder, environment).memory.reranker_folder
+
+    assert found == (expected and Path(expected))
+
+
 def test_an_empty_variable_means_an_empty_text_or_none(folder: Path) -> None:
     environment = {"LOCAL2_MEMORY__QUERY_PREFIX": "", "LOCAL2_MEMORY__RERANKER_URL": ""}
 
@@ -86,6 +106,8 @@ def test_an_empty_variable_means_an_empty_text_or_none(folder: Path) -> None:
         pytest.param(b"data_dir: ~no_such_user/a", "a path", id="the home of nobody"),
         pytest.param(b'data_dir: "a\\0b"', "a path", id="a path with a NUL"),
         pytest.param(b"vector_timeout: .inf", "<= 86400", id="waiting for ever"),
+        pytest.param(b"reranker: http://127.0.0.1", "onnx:", id="a reranker of another kind"),
+        pytest.param(b"reranker: 'onnx:'", "onnx:", id="a reranker without a folder"),
     ],
 )
 def test_a_wrong_file_is_refused_and_named(folder: Path, content: bytes, says: str) -> None:

@@ -21,6 +21,7 @@ from local2.stack import supervisor
 from local2.stack.app import Stack, open_stack
 from local2.stack.supervisor import ChildProcess
 from local2.vectors.config import WorkerConfig
+from local2.vectors.cross_encoder import Reranking
 from local2.vectors.embedder import Embedder
 from local2.vectors.index import VectorIndex
 from local2.vectors.store import VectorStore
@@ -28,13 +29,13 @@ from local2.vectors.store import VectorStore
 
 @asynccontextmanager
 async def vector_worker(
-    bus: Connection, embedder: Embedder, folder: Path
+    bus: Connection, embedder: Embedder, folder: Path, reranking: Reranking | None = None
 ) -> AsyncIterator[VectorStore]:
     """Serve `vector.*` with Chroma in `folder` while the context lasts."""
     with VectorIndex.open(folder, "local2.memory") as index:
         store = VectorStore(index, embedder)
         try:
-            async with VectorWorker(bus, store):
+            async with VectorWorker(bus, store, reranking):
                 yield store
         finally:
             store.close()

@@ -27,7 +27,7 @@ Local2Error
 │   │   ├── EmbedderMismatchError embedder_mismatch
 │   │   ├── IndexDamagedError     index_damaged  used inside the stack, which rebuilds the index
 │   │   └── VectorFaultError      internal       a fault of the worker, perhaps due to its input
-│   ├── EndpointError, RerankError               defined in the packages that raise and catch them
+│   ├── EndpointError, FetchError, RerankError   defined in the modules that raise and catch them
 │   └── ModelError                               a chat model
 │       ├── ModelPausedError                     not asked: it failed, or no budget is left
 │       └── ModelRefusedError

@@ -4,6 +4,7 @@ They come from `config/*.yaml` and from variables `LOCAL2_<FILE>__<KEY>`. The de
 here. The files in `config/` repeat and explain them; a test compares the two.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -22,6 +23,8 @@ ModelChoice = Annotated[str, msgspec.Meta(min_length=1)]
 """What does a part of the memory's work: `auto`, the chat model; `rules` or `none`, no model; else
 the model of this name, of the same service."""
 Anonymising = Literal["dry_run", "on", "off"]
+ONNX_PREFIX = "onnx:"
+"""Beginning of a `reranker` that is a folder with a model."""
 Weight = Annotated[float, msgspec.Meta(ge=0, le=10)]
 MAX_TIMEOUT = 86_400
 """Maximum timeout in seconds: a day. It excludes `.inf`, which would be no timeout."""
@@ -83,6 +86,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     vector_timeout: Seconds = 5.0
     starting_timeout: Annotated[float, msgspec.Meta(ge=0, le=MAX_TIMEOUT)] = 0.0
     turn_timeout: Annotated[float, msgspec.Meta(gt=0, lt=30)] = 20.0
+    reranker: Annotated[str, msgspec.Meta(pattern=f"^{ONNX_PREFIX}.")] | None = None
     reranker_url: str | None = None
     reranker_key: str | None = None
     reranker_model: str | None = None
@@ -107,6 +111,19 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     backup_hours: Annotated[float, msgspec.Meta(gt=0, le=8_760)] = 24.0
     backup_keep: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 7
     backup_recipient: str | None = None
+
+    @property
+    def models_dir(self) -> Path:
+        """The folder of downloaded models."""
+        return self.data_dir / "models"
+
+    @property
+    def reranker_folder(self) -> Path | None:
+        """The folder that `reranker` names; a relative path begins in `models_dir`."""
+        if self.reranker is None:
+            return None
+        folder = self.reranker.removeprefix(ONNX_PREFIX)
+        return self.models_dir / os.path.expanduser(folder)  # noqa: PTH111 - this never raises
 
 
 WITHOUT_MODELS: Final[Mapping[str, Any]] = {

@@ -12,10 +12,11 @@ import pytest
 from ledgers import open_ledger, record
 from local2 import examination
 from local2.cli.output import Output
-from local2.cli.up import _announce_download
+from local2.cli.up import _announce_broken_reranker, _announce_download
 from local2.config_files import load_settings
 from local2.examination import installation, stack
 from local2.home import folder_lock, home_of
+from local2.model_files import MODEL_FILE
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import CheckResult, ConsolidationStatus, MemoryStatus
 from local2.settings import GeneratorSettings, MemorySettings, Settings
@@ -23,6 +24,7 @@ from local2.vectors import weights
 from stand_ins.ollama_server import OllamaStandIn
 from stand_ins.openai_server import OpenAIStandIn
 from stand_ins.rerank_server import Answer, RerankStandIn
+from tiny_cross_encoder import model_bytes, write_cross_encoder
 
 Embedder = Literal["auto", "ollama", "minilm"]
 Chat = Literal["auto", "ollama", "rules"]
@@ -164,6 +166,37 @@ async def test_the_reranker_is_checked_with_a_request(
     verdicts = [found["reranker"].verdict for found in (answers, refuses, wrong)]
     assert verdicts == ["ok", "note", "broken"]
     assert "reranker_key" in str(refuses["reranker"].remedy)
+
+
+async def test_the_reranker_of_the_vector_worker_is_loaded(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    folder = tmp_path / "own model"
+    named: dict[str, Any] = {"reranker": f"onnx:{folder}", "reranker_url": "http://127.0.0.1:1"}
+    missing = (await run_doctor(tmp_path, ollama.url, **named))["reranker"]
+    write_cross_encoder(folder, b"no model")
+    broken = (await run_doctor(tmp_path, ollama.url, **named))["reranker"]
+    (folder / MODEL_FILE).write_bytes(model_bytes())
+    own = (await run_doctor(tmp_path, ollama.url, **named))["reranker"]
+
+    assert [one.verdict for one in (missing, broken, own)] == ["broken", "broken", "ok"]
+    assert "has no model.onnx" in missing.detail
+    assert all("local2 models get" in str(one.remedy) for one in (missing, broken))
+    assert "no digests" in own.detail
+
+
+def test_a_start_says_that_the_reranker_is_broken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = MemorySettings(data_dir=tmp_path, reranker="onnx:tiny")
+    _announce_broken_reranker(Output(), settings)
+    without = " ".join(capsys.readouterr().out.split())
+    write_cross_encoder(tmp_path / "models" / "tiny")
+    _announce_broken_reranker(Output(), settings)
+    _announce_broken_reranker(Output(), MemorySettings(data_dir=tmp_path))
+
+    assert "has no model.onnx. Run `local2 models get NAME`" in without
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(

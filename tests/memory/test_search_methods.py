@@ -20,6 +20,8 @@ CTO = caller_named("richard", agent="cto", session_id="s1")
 class Reversing:
     """A reranker that reverses the order, or fails."""
 
+    count = 20
+
     def __init__(self) -> None:
         self.lengths: list[int] = []
         self.fails = False

@@ -3,7 +3,7 @@
 The supervisor sends the configuration as the first line of standard input, which stays open. When
 it closes, the parent has exited, and the worker exits, too. The embedder and Chroma have a thread
 each, so that one batch is embedded while the previous one is stored. In both threads, searches have
-priority.
+priority. A reranker has a thread of its own.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, nullcontext, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -33,6 +34,7 @@ from local2.protocol.vectors import (
     VectorDelete,
     VectorIds,
     VectorNext,
+    VectorRerank,
     VectorReset,
     VectorSearch,
     VectorUpsert,
@@ -41,6 +43,7 @@ from local2.protocol.vectors import (
 from local2.telemetry import tracing
 from local2.vectors.choice import choose_embedder, fixed_embedder, named_embedder
 from local2.vectors.config import WorkerConfig
+from local2.vectors.cross_encoder import CrossEncoder, Reranking
 from local2.vectors.embedder import Embedder, MissingEmbedder
 from local2.vectors.index import VectorIndex
 from local2.vectors.store import Guard, VectorStore
@@ -59,9 +62,11 @@ log = structlog.get_logger()
 
 
 class VectorWorker(Participant):
-    """Serves `vector.*` from one index and one embedder."""
+    """Serves `vector.*` from one index and one embedder, and from a reranker if there is one."""
 
-    def __init__(self, bus: Connection, store: VectorStore) -> None:
+    def __init__(
+        self, bus: Connection, store: VectorStore, reranking: Reranking | None = None
+    ) -> None:
         super().__init__(bus, name=NAME, description="Embeds texts and searches their vectors.")
         self._store = store
         self._answer_with(subjects.VECTOR_SEARCH, VectorSearch, store.search)
@@ -72,6 +77,8 @@ class VectorWorker(Participant):
         self._answer_with(subjects.VECTOR_STATUS, TenantOnly, store.status)
         self._answer_with(subjects.VECTOR_RESET, VectorReset, store.reset)
         self._answer_with(subjects.VECTOR_NEXT, VectorNext, store.change)
+        if reranking is not None:
+            self._answer_with(subjects.VECTOR_RERANK, VectorRerank, reranking.rerank)
 
     async def started(self) -> None:
         await _announce(self.bus, WorkerReady(worker=self._store.id))
@@ -124,12 +131,16 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
         embedder = await asyncio.to_thread(_choose_embedder, config, recorded)
         store = VectorStore(index, embedder, partial(_embedder_named, config), guard)
         resources.callback(store.close)
+        reranking: Reranking | None = None
+        if config.reranker is not None:
+            reranking = Reranking(await asyncio.to_thread(_load_reranker, config.reranker))
+            resources.callback(reranking.close)
         if stop.is_set():
             return
         bus = await resources.enter_async_context(
             connect(config.bus_url, name=NAME, secret=config.secret, credentials=config.credentials)
         )
-        await resources.enter_async_context(VectorWorker(bus, store))
+        await resources.enter_async_context(VectorWorker(bus, store, reranking))
         log.info("vector_worker_ready", embedder=embedder.name, clean=index.opened_clean)
         patience = RETRY_EMBEDDER_AFTER if isinstance(embedder, MissingEmbedder) else None
         with suppress(TimeoutError):  # then the supervisor restarts the worker
@@ -158,6 +169,15 @@ def _choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
     except VectorError as error:
         log.warning("embedder_missing", reason=str(error))
         return MissingEmbedder(recorded or config.embedder, error)
+
+
+def _load_reranker(folder: Path) -> CrossEncoder | VectorError:
+    """Load the reranker, or return why it cannot be used: searches work without it."""
+    try:
+        return CrossEncoder.load(folder)
+    except VectorError as error:
+        log.warning("reranker_broken", reason=str(error))
+        return error
 
 
 def _embedder_named(config: WorkerConfig, name: str) -> Embedder:

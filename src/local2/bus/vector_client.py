@@ -32,7 +32,9 @@ from local2.protocol.vectors import (
     VectorIds,
     VectorItem,
     VectorNext,
+    VectorRerank,
     VectorReset,
+    VectorScores,
     VectorSearch,
     VectorsStored,
     VectorStatus,
@@ -43,6 +45,8 @@ BATCH_TIMEOUT = 300.0
 """Seconds to wait for a batch; slow embedders need them, and a dead worker is noticed at once."""
 STATUS_TIMEOUT = 10.0
 """Seconds to wait for the status, which the worker answers after at most one step of a batch."""
+RERANK_GRACE = 0.5
+"""Seconds to wait for scores after the time to read: for the last batch, and those of others."""
 WORKER_ENDED = "The vector worker ended; it is being restarted."
 NO_CONNECTION = "The connection to the bus was lost; it is being re-established."
 
@@ -73,6 +77,12 @@ class VectorClient:
         if telemetry.meter is not None:
             telemetry.meter.question_vectors.labels("true" if hits.cached else "false").inc()
         return hits
+
+    async def rerank(self, query: str, documents: list[str], *, within: float) -> list[float]:
+        """Read for `within` seconds, and return the scores of the first documents."""
+        request = VectorRerank(query=query, documents=documents, patience=within)
+        seconds = within + RERANK_GRACE
+        return (await self._ask(subjects.VECTOR_RERANK, request, VectorScores, seconds)).scores
 
     async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
         return await self._upsert(VectorUpsert(items=items, tenant=tenant))

@@ -64,6 +64,7 @@ COMMANDS = {
         "backup", "Back up everything, or read a backup whole, whether or not a stack is running."
     ),
     "restore": Listed("backup", "Restore a backup. No stack may be running."),
+    "models": Listed("models", "Fetch models by name: a reranker that runs without a server."),
     "version": Listed("version", "Print the version."),
     "dead-letters": Listed(
         "dead_letters", "List, show, retry or drop messages that the memory could not store."

@@ -105,7 +105,7 @@ def backup(  # noqa: PLR0913 - one parameter an option
 async def _backup(settings: Settings, output: Output, request: BackupRequest) -> BackupReport:
     async with stack_bus(settings, output, "backing up", probe=backup_status, operator=True) as bus:
         status = await begin_backup(bus, request)
-        with _bytes_progress(output) as progress:
+        with bytes_progress(output) as progress:
             task = progress.add_task("Backing up", total=None)
             while status.under_way:
                 progress.update(task, total=status.total or None, completed=status.done)
@@ -116,7 +116,7 @@ async def _backup(settings: Settings, output: Output, request: BackupRequest) ->
     return status.last
 
 
-def _bytes_progress(output: Output) -> Progress:
+def bytes_progress(output: Output) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     return Progress(
         *columns, console=output.errors, disable=not output.shows_progress, transient=True

@@ -20,7 +20,7 @@ from local2.cli.commands import command
 from local2.cli.output import Output, run_async, shown
 from local2.client.shared_stack import Usage
 from local2.errors import FolderLockedError
-from local2.examination.installation import check_minilm
+from local2.examination.installation import check_minilm, check_reranker_files
 from local2.home import asking_user, exposed_memories, is_running, other_homes
 from local2.logs import logging_to
 from local2.settings import MemorySettings, Settings
@@ -74,6 +74,7 @@ async def _interactive(settings: Settings) -> None:
 async def _with_chat(settings: Settings) -> None:
     output = Output()
     _announce_download(output, settings.memory)
+    _announce_broken_reranker(output, settings.memory)
     async with AsyncExitStack() as resources:
         with output.console.status("Starting …"):
             logs = settings.memory.data_dir / "logs"
@@ -102,6 +103,12 @@ def _announce_download(output: Output, settings: MemorySettings) -> None:
     weights = check_minilm(settings)
     if weights.verdict != "ok":
         output.console.print(f"[dim]{shown(f'{weights.name}: {weights.detail}')}[/]")
+
+
+def _announce_broken_reranker(output: Output, settings: MemorySettings) -> None:
+    """Say if the reranker's files are broken; a service's log does."""
+    for finding in check_reranker_files(settings):
+        output.console.print(f"[yellow]{shown(f'{finding.detail} {finding.remedy}')}[/]")
 
 
 def _greet(output: Output, settings: Settings, stack: Stack) -> None:

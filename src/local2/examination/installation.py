@@ -16,8 +16,9 @@ from urllib.parse import unquote, urlsplit
 from local2._version import __version__
 from local2.bus.server import find_server
 from local2.bus.streams import MIN_FREE_MB
-from local2.errors import BusError, LedgerKeyError
+from local2.errors import BusError, LedgerKeyError, VectorError
 from local2.home import PRIVATE_UMASK, asking_user, exposed_memories, other_homes
+from local2.model_files import check_files
 from local2.prompt_counts import counted_prompts
 from local2.protocol.maintenance import CheckResult
 from local2.settings import MemorySettings, Settings
@@ -65,7 +66,7 @@ def check_hooks(data_dir: Path) -> Iterator[CheckResult]:
 
 def check_minilm(settings: MemorySettings) -> CheckResult:
     """Report where MiniLM's weights are or will be downloaded to, and how to install them."""
-    name, models = "MiniLM", settings.data_dir / "models"
+    name, models = "MiniLM", settings.models_dir
     folder = weights.download_folder(models)
     if weights.installed_folder() is not None:
         detail = f"its weights are installed ({weights.PACKAGE})"
@@ -95,6 +96,16 @@ def check_e5(settings: MemorySettings) -> Iterator[CheckResult]:
         yield CheckResult("E5", "ok", f"its weights are installed ({weights.E5_PACKAGE})")
     else:
         yield CheckResult("E5", "broken", "its weights are missing.", remedy=weights.E5_REMEDY)
+
+
+def check_reranker_files(settings: MemorySettings) -> Iterator[CheckResult]:
+    """Report what is wrong with the files of the reranker, if the vector worker runs one."""
+    if settings.reranker_folder is None:
+        return
+    try:
+        check_files(settings.reranker_folder)
+    except VectorError as error:
+        yield CheckResult.broken("reranker", error)
 
 
 def source_folder() -> Path | None:

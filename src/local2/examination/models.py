@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterator
+from pathlib import Path
 from typing import Any
 
 from local2.errors import ConfigError, Local2Error, ModelError, VectorError, without_credentials
@@ -9,6 +10,7 @@ from local2.llm.choice import chat_endpoint, chosen_model, provider_of
 from local2.llm.ollama import installed_models
 from local2.llm.openai import OpenAIModel
 from local2.memory.recall.reranker import HttpReranker, RerankError
+from local2.model_files import check_files
 from local2.protocol.maintenance import CheckResult, Verdict
 from local2.settings import GeneratorSettings, MemorySettings, Settings
 from local2.vectors import weights
@@ -40,7 +42,9 @@ def check_models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult
             needed=memory.embedder == "ollama",
             without="MiniLM embeds",
         )
-    if memory.reranker_url:
+    if memory.reranker_folder is not None:
+        yield _check_cross_encoder(memory.reranker_folder)
+    elif memory.reranker_url:
         yield _check_reranker(memory)
     for name, (choice, without) in {
         "extraction model": (memory.extraction_model, "facts are extracted by rules"),
@@ -123,6 +127,22 @@ async def _check_ollama(
         f"Ollama at {shown} does not have {model}.{otherwise}",
         remedy=f"ollama pull {model}",
     )
+
+
+async def _check_cross_encoder(folder: Path) -> CheckResult:
+    """Report whether the vector worker can load the reranker; recall works without it."""
+    from local2.vectors.cross_encoder import CrossEncoder  # noqa: PLC0415 - it imports onnxruntime
+
+    name = "reranker"
+    try:
+        await asyncio.to_thread(CrossEncoder.load, folder)
+        digests = await asyncio.to_thread(check_files, folder)
+    except VectorError as error:
+        return CheckResult.broken(name, error)
+    if digests is None:
+        return CheckResult(name, "ok", f"in {folder}, which has no digests to compare it with")
+    source = f"{digests.repository} at {digests.revision[:12]}"
+    return CheckResult(name, "ok", f"in {folder}, as it was fetched: {source}")
 
 
 async def _check_reranker(memory: MemorySettings) -> CheckResult:

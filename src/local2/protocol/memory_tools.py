@@ -503,7 +503,7 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):
-    """The found items; `degraded`: some could be found only by their words, for this `reason`.
+    """The found items; `degraded`: some could be found only by their words, or were not reranked.
 
     `other_users`: if nothing was found, others who have memories; only the user who runs a stack
     without accounts learns of them.

@@ -55,6 +55,7 @@ VECTOR_IDS = "vector.ids"
 VECTOR_LOST = "vector.lost"
 VECTOR_RESET = "vector.reset"
 VECTOR_NEXT = "vector.next"
+VECTOR_RERANK = "vector.rerank"
 VECTOR_READY = "vector.ready"
 
 

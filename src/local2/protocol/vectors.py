@@ -37,6 +37,23 @@ class VectorHits(msgspec.Struct, kw_only=True):
     floor: float = 0.0
 
 
+class VectorRerank(msgspec.Struct, kw_only=True):
+    """Request the scores of documents, best first so far; the worker reads for `patience` seconds.
+
+    It is of no tenant: the documents are in the request, and nothing of them is kept.
+    """
+
+    query: str
+    documents: list[str]
+    patience: float
+
+
+class VectorScores(msgspec.Struct, kw_only=True):
+    """How well the first documents answer the question, from 0 to 1: those that were read."""
+
+    scores: list[float]
+
+
 class VectorItem(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A record to index: its text, or its vector if the ledger already contains that."""
 

@@ -162,13 +162,14 @@ async def _open_parts(
     if with_generator:
         chat = await choose_chat_model(settings.generator)
         resources.push_async_callback(chat.close)
+    vectors = VectorClient(joined.bus, search_timeout=settings.memory.vector_timeout)
     return Parts(
         joined=joined,
         settings=settings,
         ledgers=ledgers,
-        vectors=VectorClient(joined.bus, search_timeout=settings.memory.vector_timeout),
+        vectors=vectors,
         chat=chat,
-        models=await open_models(resources, settings) if with_models else None,
+        models=await open_models(resources, settings, vectors) if with_models else None,
     )
 
 

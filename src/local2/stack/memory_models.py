@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 
 import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
+from local2.bus.vector_client import VectorClient
 from local2.errors import ModelError
 from local2.llm.budget import Budget, BudgetedModel
 from local2.llm.choice import chosen_model, open_structured_model
@@ -17,7 +19,7 @@ from local2.memory.extraction.rules import RulesExtractor
 from local2.memory.recall.model import ModelReranker
 from local2.memory.recall.query import Expander
 from local2.memory.recall.recaller import RecallModels
-from local2.memory.recall.reranker import HttpReranker, Reranker
+from local2.memory.recall.reranker import HttpReranker, Reranker, WorkerReranker
 from local2.memory.tenant import Models
 from local2.memory.upkeep.supersession import Judge
 from local2.protocol.maintenance import ModelStatus, ModelUse
@@ -37,7 +39,8 @@ def choices_of(memory: MemorySettings) -> dict[str, ModelChoice]:
         "queries": memory.query_model,
         "answers": memory.synthesis_model,
     }
-    if not memory.reranker_url and memory.reranker_chat_model not in {"none", "rules"}:
+    cross_encoder = memory.reranker_url or memory.reranker_folder
+    if not cross_encoder and memory.reranker_chat_model not in {"none", "rules"}:
         choices["reranking"] = memory.reranker_chat_model
     return choices
 
@@ -113,7 +116,9 @@ class SharedModels(Struct, frozen=True, kw_only=True):
         return choice != "auto" or generator.chat != "auto" or generator.openai_url is not None
 
 
-async def open_models(resources: AsyncExitStack, settings: Settings) -> SharedModels:
+async def open_models(
+    resources: AsyncExitStack, settings: Settings, vectors: VectorClient
+) -> SharedModels:
     """Open each model that the settings choose once, though it may have several tasks."""
     memory, generator = settings.memory, settings.generator
     opened: dict[str, CountingModel] = {}
@@ -133,12 +138,22 @@ async def open_models(resources: AsyncExitStack, settings: Settings) -> SharedMo
         settings=settings,
         opened=opened,
         missing=missing,
-        reranker=await _open_reranker(resources, memory),
+        reranker=await _open_reranker(resources, memory, vectors),
     )
 
 
-async def _open_reranker(resources: AsyncExitStack, memory: MemorySettings) -> Reranker | None:
-    """Open the cross-encoder of the settings, which reranks rather than a chat model."""
+async def _open_reranker(
+    resources: AsyncExitStack, memory: MemorySettings, vectors: VectorClient
+) -> Reranker | None:
+    """Open the cross-encoder of the settings, which reranks rather than a chat model.
+
+    That of the vector worker comes before a server's.
+    """
+    if memory.reranker_folder is not None:
+        return WorkerReranker(
+            partial(vectors.rerank, within=memory.reranker_timeout),
+            model=memory.reranker_folder.name,
+        )
     if not memory.reranker_url:
         return None
     reranker = await HttpReranker.open(

@@ -79,15 +79,21 @@ def encode_in_batches(
 
     `texts`: the token ids of each.
     """
+    for batch in batches_by_length(texts):
+        yield batch, encode(*padded([texts[i] for i in batch]))
+
+
+def batches_by_length(texts: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Yield positions in `texts`, the shortest texts first, of BATCH_TOKENS with the padding."""
     lengths = [len(text) for text in texts]
     batch: list[int] = []
     for position in sorted(range(len(texts)), key=lengths.__getitem__):
         if batch and (len(batch) + 1) * lengths[position] > BATCH_TOKENS:
-            yield batch, encode(*_padded([texts[i] for i in batch]))
+            yield batch
             batch = []
         batch.append(position)
     if batch:
-        yield batch, encode(*_padded([texts[i] for i in batch]))
+        yield batch
 
 
 def in_order(
@@ -100,7 +106,8 @@ def in_order(
     return vectors
 
 
-def _padded(texts: Sequence[Sequence[int]]) -> tuple[TokenMatrix, TokenMatrix]:
+def padded(texts: Sequence[Sequence[int]]) -> tuple[TokenMatrix, TokenMatrix]:
+    """Return the token ids as a matrix with zeros behind the shorter texts, and its mask."""
     shape = len(texts), max(map(len, texts))
     ids, mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     for row, tokens in enumerate(texts):

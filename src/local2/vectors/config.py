@@ -83,6 +83,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     ollama_url: str
     openai: Endpoint | None = None
     embedding_batch: int = 32
+    reranker: Path | None = None
     secret: str = ""
     credentials: Credentials | None = None
     traces: bool = False
@@ -111,7 +112,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
             traces=settings.telemetry.traces,
             chroma_path=memory.chroma_path,
             collection=memory.collection,
-            models_dir=memory.data_dir / "models",
+            models_dir=memory.models_dir,
             embedder=memory.embedder,
             embedding_model=memory.embedding_model,
             document_prefix=memory.document_prefix,
@@ -120,6 +121,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
             ollama_url=memory.ollama_url,
             openai=embeddings_endpoint(memory) if wanted else None,
             embedding_batch=memory.embedding_batch,
+            reranker=memory.reranker_folder,
             log_file=log_folder / "vector_worker.log" if log_folder else None,
         )
 

@@ -10,7 +10,12 @@ from msgspec import Struct
 from local2.errors import ModelError
 from local2.ledger.records import Record, source_class_of
 from local2.llm.models import StructuredModel
-from local2.memory.recall.reranker import QUERY_CHARACTERS, RerankedDocument, RerankError
+from local2.memory.recall.reranker import (
+    DOCUMENTS_SENT,
+    QUERY_CHARACTERS,
+    RerankedDocument,
+    RerankError,
+)
 from local2.protocol.memory_tools import Answer
 
 DOCUMENT_CHARACTERS = 600
@@ -54,6 +59,8 @@ class _Order(Struct, frozen=True, kw_only=True):
 
 class ModelReranker:
     """Ranks with a chat model, without scores."""
+
+    count = DOCUMENTS_SENT
 
     def __init__(self, model: StructuredModel, *, within: float) -> None:
         """`within`: maximum seconds that a search waits for the model."""

@@ -46,8 +46,6 @@ SEARCH_LIMITS = SlotLimits(requests=20, tenant_requests=16, user_requests=2)
 SHARED_SEARCH_LIMITS = SlotLimits(requests=20, tenant_requests=2, user_requests=2)
 """Limits where tenants share a stack. A tenant waits while a batch of another tenant's questions is
 embedded, and a batch of 16 takes long (decision 0016)."""
-MIN_RERANKED = 20
-"""Minimum number of results that are passed to the reranker."""
 NOT_INDEXED = "Some memories are not indexed yet."
 
 log = structlog.get_logger()
@@ -138,8 +136,8 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Minimum score, as a fraction of the best item's score before reranking."""
     rerank: bool = True
     candidates: int | None = None
-    """Number of results from which the reranker selects `top_k`. None: it sorts the best 20, even
-    if no more than `top_k` were found."""
+    """Number of results from which the reranker selects `top_k`. None: it sorts as many as it reads
+    (`Reranker.count`), even if no more than `top_k` were found."""
     repetitions: bool = False
     """Whether to return every record of several with the same text."""
     with_later: bool = False
@@ -153,9 +151,9 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
 class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
     """The items, best first.
 
-    `degraded`: some records could be found by their words only, or turns wait to be stored;
-    `reason` says why. `min_score`: the cosine below which records without a word of the question
-    are left out.
+    `degraded`: some records could be found by their words only, turns wait to be stored, or the
+    reranker failed; `reason` says why. `min_score`: the cosine below which records without a word
+    of the question are left out.
     """
 
     items: list[RecallItem]
@@ -236,10 +234,13 @@ class Recaller:
     def _choose(self, request: RecallRequest, found: Matches, draft: Draft) -> Choice[RecallResult]:
         min_score = found.min_score if self.min_score is None else self.min_score
         ranked = yield from rank(found, draft, min_score=min_score)
-        to_rerank = (request.candidates or MIN_RERANKED) if self._uses_reranker(request) else 0
-        wanted = max(to_rerank, request.top_k)
+        reranker = self._models.reranker if request.rerank else None
+        to_rerank = 0 if reranker is None else request.candidates or reranker.count
         items = yield from first_items(
-            ranked, wanted, repetitions=request.repetitions, with_later=request.with_later
+            ranked,
+            max(to_rerank, request.top_k),
+            repetitions=request.repetitions,
+            with_later=request.with_later,
         )
         items = yield from with_relations(_drop_irrelevant(items, request.min_relevance))
         return RecallResult(
@@ -250,9 +251,6 @@ class Recaller:
             min_score=min_score,
         )
 
-    def _uses_reranker(self, request: RecallRequest) -> bool:
-        return request.rerank and self._models.reranker is not None
-
     async def _rerank(self, request: RecallRequest, recalled: RecallResult) -> RecallResult:
         items = recalled.items
         is_useful = len(items) > (0 if request.candidates is None else request.top_k)
@@ -262,6 +260,8 @@ class Recaller:
                 order = await self._models.reranker.rank(request.query, texts)
             except RerankError as error:
                 log.debug("rerank_failed", reason=str(error))
+                reason = recalled.reason or error.message
+                recalled = msgspec.structs.replace(recalled, degraded=True, reason=reason)
             else:
                 items = [_with_score(items[position], score) for position, score in order]
                 recalled = msgspec.structs.replace(recalled, rerank_used=True)

@@ -1,8 +1,8 @@
-"""Rerank results with a cross-encoder, or a similar model, behind HTTP."""
+"""Rerank results with a cross-encoder, or a similar model: in the vector worker, or behind HTTP."""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, NamedTuple, Protocol, Self
 
@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from local2.endpoint.address import authorization, http_url
-from local2.errors import UnavailableError
+from local2.errors import Local2Error, UnavailableError
 from local2.telemetry import model_call
 
 DEFAULT_PATH = "/rerank"
@@ -21,6 +21,11 @@ DOCUMENT_CHARACTERS = 1_500
 cross-encoders read; some servers refuse more."""
 QUERY_CHARACTERS = 500
 """Maximum characters sent of the query."""
+DOCUMENTS_SENT = 20
+"""Number of documents that are sent to a server or shown to a chat model."""
+DOCUMENTS_READ = 100
+"""Maximum number of documents that the vector worker reads: the answer is nearly always among the
+first hundred."""
 FAILURES_TO_OPEN = 3
 """Number of failures in a row that open the circuit."""
 OPEN_SECONDS = 30.0
@@ -47,6 +52,9 @@ class RerankedDocument(NamedTuple):
 
 
 class Reranker(Protocol):
+    count: int
+    """Number of documents that it puts into order, unless the caller wants another number."""
+
     async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
         """Return all documents, best first.
 
@@ -54,6 +62,38 @@ class Reranker(Protocol):
             RerankError: No usable order arrived in time.
         """
         ...
+
+
+ScoreDocuments = Callable[[str, list[str]], Awaitable[list[float]]]
+"""Scores the first documents for a query, as many as there is time for. May raise Local2Error."""
+
+
+class WorkerReranker:
+    """The vector worker's cross-encoder, which reads the best first, for a limited time."""
+
+    count = DOCUMENTS_READ
+
+    def __init__(self, score: ScoreDocuments, *, model: str) -> None:
+        """`model`: its name in traces and metrics."""
+        self._score = score
+        self._model = model
+
+    async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
+        """Return all documents, best first; those that were not read follow in their old order.
+
+        Raises:
+            RerankError: The worker is not there, cannot load the model, or has read nothing in
+                time.
+        """
+        if not documents:
+            return []
+        sent = [document[:DOCUMENT_CHARACTERS] for document in documents[: self.count]]
+        with model_call("rerank", self._model, "local2"):
+            try:
+                given = await self._score(query[:QUERY_CHARACTERS], sent)
+            except Local2Error as error:
+                raise RerankError(f"The reranker gave no order: {error}") from error
+        return _best_first(dict(enumerate(given)), len(documents))
 
 
 class _Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -78,6 +118,8 @@ class HttpReranker:
 
     After three failures in a row it fails immediately for 30 seconds, then sends one trial request.
     """
+
+    count = DOCUMENTS_SENT
 
     def __init__(
         self,
@@ -244,7 +286,11 @@ def _ranking(answer: bytes, count: int) -> list[RerankedDocument]:
         scores[result.index] = score
     if not scores:
         raise RerankError("The reranker's answer ranks nothing.")
-    # Not every server sorts its answer.
+    return _best_first(scores, count)  # not every server sorts its answer
+
+
+def _best_first(scores: dict[int, float], count: int) -> list[RerankedDocument]:
+    """Return `count` documents by their scores; those without one follow in their old order."""
     best_first = sorted(scores, key=lambda index: scores[index], reverse=True)
     left_out = [index for index in range(count) if index not in scores]
     return [RerankedDocument(index, scores.get(index)) for index in best_first + left_out]
