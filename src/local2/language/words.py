@@ -137,7 +137,12 @@ def bare_words(text: str) -> tuple[str, ...]:
     """
     words_ = text.casefold().split()
     # A list is built in half the time of a generator's items.
-    return tuple([word.lstrip(LEADING_MARKS).rstrip(TRAILING_MARKS) for word in words_])
+    return tuple(
+        [
+            word if word.isalnum() else word.lstrip(LEADING_MARKS).rstrip(TRAILING_MARKS)
+            for word in words_
+        ]
+    )
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -44,8 +44,15 @@ def put_replies_first(
     view, ordered = wording.view, scores.copy()
     if query.stating or not asks(query.text) or not view.neighbours:
         return ordered
-    candidates = _with_reply(wording, scores, relevant, repeated)
-    texts = yield from texts_at(view, candidates)
+    row = view.column["row"]
+    has_question: dict[int, bool] = view.found_in_texts("questions")
+    best = _with_reply(wording, scores, relevant, repeated)
+    texts = yield from texts_at(
+        view, [one for one in best if has_question.get(int(row[one]), True)]
+    )
+    for position, text in texts.items():
+        has_question[int(row[position])] = any(map(asks, sentences(text)))
+    candidates = [one for one in best if has_question[int(row[one])]]
     questions = [one for one in candidates if _only_asks(texts[one], wording.stems)]
     replies = {one: int(view.neighbours[0][1][one]) for one in questions}
     texts = yield from texts_at(view, replies.values())
@@ -76,8 +83,6 @@ def _only_asks(text: str, asked: frozenset[str]) -> bool:
     """Return whether these stems occur in the questions of a text and in no statement."""
     found = sentences(text)
     questions = [one for one in found if asks(one)]
-    if not questions:
-        return False
     statements = [one for one in found if one not in questions]
     return not asked.isdisjoint(informative_stems(" ".join(questions))) and asked.isdisjoint(
         informative_stems(" ".join(statements))

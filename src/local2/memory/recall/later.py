@@ -52,7 +52,7 @@ class LaterStatements:
         self._scores = scores
         self._relevant = relevant
         self._stems: dict[int, frozenset[str]] = {}
-        self._rarities: dict[str, float] = {}
+        self._rarities = _Rarities(found.view)
 
     def later_than(self, rows: Sequence[int]) -> list[list[int]]:
         """Return for each row at most three rows of later statements about the same, best first."""
@@ -85,7 +85,7 @@ class LaterStatements:
         found = []
         for candidate, so_far in zip(self._candidates[near].tolist(), nearness, strict=True):
             shared = stems & self._stems_of(candidate)
-            total = so_far + LATER_OVERLAP * sum(map(self._rarity, shared))
+            total = so_far + LATER_OVERLAP * sum(map(self._rarities.__getitem__, shared))
             if total >= MIN_LATER:
                 found.append((total, candidate))
         row = self._view.column["row"]
@@ -125,15 +125,6 @@ class LaterStatements:
         later |= (time[candidates] == own_time) & (row[candidates] > own_row)
         return np.asarray(same & later)
 
-    def _rarity(self, stem: str) -> float:
-        """Return how rare an informative stem is; 0 for others, and for those of a date."""
-        if stem not in self._rarities:
-            rarity = 0.0
-            if may_be_name(stem):
-                rarity = math.log((self._view.size + 1) / (self._view.frequency(stem) + 0.5))
-            self._rarities[stem] = max(rarity, 0.0)
-        return self._rarities[stem]
-
     def _stems_of(self, position: int) -> frozenset[str]:
         if position not in self._stems:
             self._stems[position] = frozenset(self._view.stems(position))
@@ -150,6 +141,21 @@ class LaterStatements:
         statements = self._view.derive(_statements, self._embedder)
         relevant = statements[self._relevant[statements]]
         return best_positions(self._scores, relevant, LATER_CANDIDATES)
+
+
+class _Rarities(dict[str, float]):
+    """How rare each informative stem is, computed when first asked for; 0 for those of a date."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self._view = view
+
+    def __missing__(self, stem: str) -> float:
+        rarity = 0.0
+        if may_be_name(stem):
+            rarity = math.log((self._view.size + 1) / (self._view.frequency(stem) + 0.5))
+        self[stem] = max(rarity, 0.0)
+        return self[stem]
 
 
 def _statements(view: View, embedder: str) -> Positions:

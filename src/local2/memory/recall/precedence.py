@@ -90,8 +90,8 @@ class Total:
 def best_positions(scores: Array, among: Positions, limit: int) -> Positions:
     """Return the positions with the highest scores, best first; among equal ones, the first."""
     if len(among) > limit:
-        threshold = np.partition(scores[among], -limit)[-limit]
-        among = among[scores[among] >= threshold]
+        values = scores[among]
+        among = among[values >= np.partition(values, -limit)[-limit]]
     return among[np.argsort(-scores[among], kind="stable")][:limit]
 
 

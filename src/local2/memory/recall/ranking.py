@@ -64,7 +64,7 @@ from local2.protocol.memories import OwnerScope
 DAY = 86_400.0
 
 
-class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Shares(msgspec.Struct, frozen=True, omit_defaults=True):
     """The components of an item's score, before they are multiplied by its scope's weight."""
 
     meaning: float = 0.0
@@ -174,13 +174,13 @@ class Ranking:
     ) -> Iterator[RankedRecord]:
         at = np.array(positions)
         shown = shown_scores(scores[at]).round(4).tolist()
-        names, shares = self.total.shares.keys(), self.total.shares.values()
-        summands = np.array([one[at] for one in shares]).round(4).T.tolist()
+        shares = [self.total.shares[name][at] for name in Shares.__struct_fields__]
+        summands = np.array(shares).round(4).T.tolist()
         for place, position in enumerate(positions):
             yield RankedRecord(
                 row=int(self.view.column["row"][position]),
                 score=shown[place],
-                shares=Shares(**dict(zip(names, summands[place], strict=True))),
+                shares=Shares(*summands[place]),
                 weight=float(self.total.weights[position]),
                 cosine=self.like.cosine_at(position),
                 covered=float(self.wording.covered[position]),
