@@ -206,8 +206,12 @@ def _ranked_by_counts(found: Sequence[Candidate], counts: StemCounts) -> list[in
 
     def score(candidate: Candidate) -> float:
         occurring = dict(any_stem.findall(candidate.features().stems))
-        times = {stem: min(int(count), MAX_COUNT) for stem, count in occurring.items()}
-        return sum(rarities[stem] * n / (n + 1) for stem, n in times.items())
+        total = 0.0
+        for stem, rarity in rarities.items():  # in one order, so that equal texts score the same
+            if stem in occurring:
+                times = min(int(occurring[stem]), MAX_COUNT)
+                total += rarity * times / (times + 1)
+        return total
 
     return [one.row for one in sorted(found, key=lambda one: (-score(one), one.row))]
 
