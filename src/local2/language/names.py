@@ -6,7 +6,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from local2.language.time import MONTHS
-from local2.language.words import is_informative, stems
+from local2.language.words import STOP_WORDS, stems
 
 MAX_WORDS = 1_000
 """Maximum number of words of a text that are searched for names."""
@@ -102,9 +102,9 @@ def _is_proper(name: str) -> bool:
     )
 
 
-_MONTHS = frozenset(stems(month.lower() for month in MONTHS))
+_NO_NAMES = STOP_WORDS | frozenset(stems(month.lower() for month in MONTHS))
 
 
 def may_be_name(stem: str) -> bool:
     """Return whether a stem may belong to a name. The stems of a record include its date."""
-    return is_informative(stem) and not stem.isdigit() and stem not in _MONTHS
+    return stem not in _NO_NAMES and not stem.isdigit()

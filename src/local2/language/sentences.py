@@ -15,7 +15,9 @@ _AFTER_SENTENCE = (
 _SENTENCE = re.compile(
     "[^.!?\u2026\u3002\uff01\uff1f\u061f\n]+[.!?\u2026\u3002\uff01\uff1f\u061f]*"
 )
-PART_BREAK = re.compile(rf"{_AFTER_SENTENCE}|;\s+|(?<=\s)[\u2013\u2014-]\s+")
+_MAY_BREAK = "(?=[\"')\\s;\u2013\u2014-]|(?<=[\u3002\uff01\uff1f\u061f]))"
+"""What every break has: most characters are none, and need not be tried as each kind of break."""
+PART_BREAK = re.compile(rf"{_MAY_BREAK}(?:{_AFTER_SENTENCE}|;\s+|(?<=\s)[\u2013\u2014-]\s+)")
 """Separates the parts of a text that can be understood alone: sentences, and parts of them."""
 _SOMETHING = re.compile(r"\w\w")
 

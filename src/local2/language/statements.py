@@ -48,6 +48,7 @@ _PLACED = r"(?:at|on|in|up|down|back|now|not)\b"
 _BEEN = "(?:have been|has been|was|is|has)"
 _ONE_THING = r"(?:my|our|the|your|[^\W_]+['\u2019]s)(?: [\w'\u2019-]+){1,3}"
 _NOT_A_NAME = "(?:after|by|for|from|if|in|off|on|to|upon|when)"
+_IS_PLACED = "is on|is at|is to|is back|is up|is down|are on|are at|are to|are back|are up|are down"
 _PHRASES = tuple(
     (tuple(signs.split("|")), re.compile(phrase, re.IGNORECASE), plain)
     for signs, phrase, plain in (
@@ -91,7 +92,7 @@ _PHRASES = tuple(
             r"\1 name is ",
         ),
         (
-            "on|at|to",
+            _IS_PLACED,
             rf"\b(is|are) (?:(?:back|up|down) )?(?:on|at|to) (?=\d|{_DAY_OR_MONTH})",
             r"\1 ",
         ),
@@ -160,8 +161,9 @@ def reworded(text: str) -> str:
     text = composed(text)
     folded = text.lower()
     for signs, phrase, plain in _PHRASES:
-        if any(sign in folded for sign in signs):
+        if any(map(folded.__contains__, signs)):
             text = phrase.sub(plain, text)
+            folded = text.lower()
     return text
 
 

@@ -51,7 +51,7 @@ _CLITIC = re.compile(r"(?<=\w)['\u2019](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _MANY_MARKS = re.compile(r"([^\w\s]{30})[^\w\s]+")
 """More accents than any letter has. Normalising them takes quadratic time."""
-_STOP_WORDS = frozenset(
+STOP_WORDS = frozenset(
     re.findall(
         r"\w+",
         """
@@ -105,7 +105,9 @@ def terms(text: str) -> list[str]:
 
 def informative_words(text: str) -> list[str]:
     """Return the words that show what a text is about, each once and without stop words."""
-    return [word for word in dict.fromkeys(words(text, informative_pairs)) if is_informative(word)]
+    return [
+        word for word in dict.fromkeys(words(text, informative_pairs)) if word not in STOP_WORDS
+    ]
 
 
 def informative_stems(text: str) -> frozenset[str]:
@@ -115,7 +117,7 @@ def informative_stems(text: str) -> frozenset[str]:
 
 def is_informative(word: str) -> bool:
     """Return whether a lower-case word shows what a text is about."""
-    return word not in _STOP_WORDS
+    return word not in STOP_WORDS
 
 
 def words(text: str, of_run: Callable[[str], list[str]] = pairs) -> list[str]:
@@ -135,7 +137,12 @@ def bare_words(text: str) -> tuple[str, ...]:
     """
     words_ = text.casefold().split()
     # A list is built in half the time of a generator's items.
-    return tuple([word.lstrip(LEADING_MARKS).rstrip(TRAILING_MARKS) for word in words_])
+    return tuple(
+        [
+            word if word.isalnum() else word.lstrip(LEADING_MARKS).rstrip(TRAILING_MARKS)
+            for word in words_
+        ]
+    )
 
 
 def pieces(text: str) -> Iterator[str]:
@@ -191,5 +198,5 @@ def stems(words_: Iterable[str]) -> list[str]:
 
 def density(words_: Sequence[str]) -> float:
     """Return the fraction of informative words, which is lower for a text of few words."""
-    informative = [word for word in words_ if word not in _STOP_WORDS and len(word) > 1]
+    informative = [word for word in words_ if word not in STOP_WORDS and len(word) > 1]
     return len(informative) / (len(words_) + FEW_WORDS)

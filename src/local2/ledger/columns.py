@@ -8,11 +8,12 @@ its view from one read of the ledger to the next, and other searches add records
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -42,6 +43,8 @@ STEM = re.compile(r"([^ ]+)=\d")
 INITIAL_SIZE = 1_024
 """Number of records that the arrays have room for at first; they double when full."""
 
+T = TypeVar("T")
+
 _in_order = itemgetter(*COLUMNS.names or ())
 """Return a record's values in the order of the columns."""
 
@@ -60,6 +63,8 @@ class Columns:
         self._stems: list[str] = []
         self._view: View | None = None
         self.names = Names(*(Numbers() for _ in Names._fields))
+        self.found_in_texts: defaultdict[Hashable, dict[Any, Any]] = defaultdict(dict)
+        """What ranking found in texts, by what it looked for and by row: a row's text stays."""
         self.outdated = 0
         """Number of positions that are no longer used."""
 
@@ -125,11 +130,17 @@ class Columns:
 
         `size`: how many positions to look at, from the first one; None means all of them.
         """
-        packed = np.array(self._postings.get(stem, ()), np.int64)
-        if size is not None:
-            packed = packed[: self.count_postings(stem, size)]
+        packed = self._packed(stem, size)
         counts = packed >> 1 & MAX_COUNT
         return Postings(packed >> COUNT_BITS, counts.astype(np.float64), (packed & 1).astype(bool))
+
+    def positions_with(self, stem: str, size: int) -> Positions:
+        """Return which of the first `size` positions have a stem."""
+        return self._packed(stem, size) >> COUNT_BITS
+
+    def _packed(self, stem: str, size: int | None) -> Positions:
+        packed = np.array(self._postings.get(stem, ()), np.int64)
+        return packed if size is None else packed[: self.count_postings(stem, size)]
 
     def count_postings(self, stem: str, size: int) -> int:
         """Return how many of the first `size` positions have a stem."""
@@ -148,7 +159,7 @@ class Columns:
         names, session = self.names, (candidate.scope, candidate.session_id)
         self._position[candidate.row] = position
         topic, type_, principal = candidate.topic, candidate.memory_type, candidate.stated_by
-        newness = candidate.stored_at or candidate.event_time
+        time = _seconds(candidate.event_time)
         values = {
             "row": candidate.row,
             "session_position": candidate.session_position,
@@ -161,8 +172,8 @@ class Columns:
             "label": names.labels.number_of(candidate.label),
             "durability": names.durabilities.number_of(candidate.durability),
             "importance": candidate.importance,
-            "time": datetime.fromisoformat(candidate.event_time).timestamp(),
-            "newness": datetime.fromisoformat(newness).timestamp(),
+            "time": time,
+            "newness": _seconds(candidate.stored_at) if candidate.stored_at else time,
             "type": -1 if type_ is None else names.types.number_of(type_),
             "source": names.sources.number_of(candidate.source_class),
             "principal": -1 if principal is None else names.principals.number_of(principal),
@@ -223,6 +234,7 @@ class View:
         }
         self._view_positions = np.full(len(columns), -1, np.int64)
         self._view_positions[chosen] = np.arange(self.size)
+        self._derived: dict[Hashable, Any] = {}
         self.neighbours = _neighbours(self.column) if links is None else self._linked(links)
         """For each distance, from 1: the positions of the message before and of the one after each
         record; `size` means none."""
@@ -231,10 +243,22 @@ class View:
     def names(self) -> "Names":
         return self._columns.names
 
+    def found_in_texts(self, sought: Hashable) -> dict[Any, Any]:
+        """Return what was found in texts so far, by row, to add to it: see `Columns`."""
+        return self._columns.found_in_texts[sought]
+
     @property
     def rows(self) -> list[int]:
         rows: list[int] = self.column["row"].tolist()
         return rows
+
+    def derive(self, function: Callable[..., T], *args: Hashable) -> T:
+        """Return `function(view, *args)`, computed once: it depends on nothing but the columns."""
+        key = function, args
+        if key not in self._derived:
+            self._derived[key] = function(self, *args)
+        derived: T = self._derived[key]
+        return derived
 
     @cached_property
     def with_assistant(self) -> Flags:
@@ -264,15 +288,23 @@ class View:
         present = positions >= 0
         return Postings(positions[present], found.counts[present], found.ahead[present])
 
+    def positions_with(self, stem: str) -> Positions:
+        """Return which records have a stem."""
+        found = self._columns.positions_with(stem, len(self._view_positions))
+        if self._has_all:
+            return found
+        positions = self._view_positions[found]
+        return positions[positions >= 0]
+
     def frequency(self, stem: str) -> int:
         """Return how many records have a stem."""
         if self._has_all:
             return self._columns.count_postings(stem, len(self._view_positions))
-        return len(self.postings(stem).positions)
+        return len(self.positions_with(stem))
 
     def has_comparable_vector(self, embedder: str) -> Flags:
         """Return for each record whether it has a vector of this embedder."""
-        return np.asarray(self.column["embedder"] == self.names.embedders.number_of(embedder))
+        return self.derive(_has_vector_of, embedder)
 
     def cosines(self, question: bytes, embedder: str) -> Array:
         """Return each record's cosine with the question; 0 without a comparable vector."""
@@ -283,7 +315,9 @@ class View:
         # A product of matrices would use every core, and the vector worker and the event loop would
         # wait. A product for each row uses one.
         cosines = np.vecdot(self._vectors, vector)
-        return np.where(compared, cosines if self._has_all else cosines[self._chosen], 0.0)
+        if not self._has_all:
+            cosines = cosines[self._chosen]
+        return cosines if compared.all() else np.where(compared, cosines, 0.0)
 
     def vectors_at(self, positions: Positions) -> Floats:
         """Return a copy of the vectors at these positions."""
@@ -317,6 +351,14 @@ class View:
 
     def _no_neighbours(self) -> Positions:
         return np.full(self.size, self.size, np.int64)
+
+
+def _seconds(time: str) -> float:
+    return datetime.fromisoformat(time).timestamp()
+
+
+def _has_vector_of(view: View, embedder: str) -> Flags:
+    return np.asarray(view.column["embedder"] == view.names.embedders.number_of(embedder))
 
 
 def _neighbours(column: Mapping[str, Any]) -> list[tuple[Positions, Positions]]:

@@ -1,6 +1,7 @@
 """Show a caller a record: one answer's fields, without telling who else stated it."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,9 +26,15 @@ _COLUMNS = frozenset(Record.__struct_fields__)
 
 def view(record: Record, caller: Caller, into: type[S], **other: Any) -> S:
     """Return what the caller is shown of a record: the fields of `into`, some of them given."""
-    fields = {
-        name: _DERIVED[name](record, caller) if name in _DERIVED else getattr(record, name)
-        for name in into.__struct_fields__
-        if name not in other and (name in _DERIVED or name in _COLUMNS)
-    }
-    return into(**fields, **other)
+    columns, derived = _fields_of(into)
+    fields = {name: getattr(record, name) for name in columns}
+    fields |= {name: _DERIVED[name](record, caller) for name in derived}
+    return into(**(fields | other))
+
+
+@cache
+def _fields_of(into: type[msgspec.Struct]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of an answer's fields: those that are columns, and those that are not."""
+    names = into.__struct_fields__
+    derived = tuple(name for name in names if name in _DERIVED)
+    return tuple(name for name in names if name in _COLUMNS and name not in _DERIVED), derived

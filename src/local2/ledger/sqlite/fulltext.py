@@ -6,13 +6,15 @@ is depends on the searched places alone; only BM25 itself weighs words by all ro
 (decision 0011).
 """
 
+import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from local2.language.words import stems
-from local2.ledger.columns import Columns
+from local2.ledger.columns import MAX_COUNT, Columns
 from local2.ledger.entries import Candidate
 from local2.ledger.search import Search, StemCounts, WordMatches
 from local2.ledger.sqlite.candidates import PROBE, TEXT_COLUMNS, Filter, Pool, any_place
@@ -201,14 +203,21 @@ class FullText:
 
 def _ranked_by_counts(found: Sequence[Candidate], counts: StemCounts) -> list[int]:
     """Return the rows, best first, weighing words by the counts in the places, unlike BM25."""
-    columns = Columns(only=counts.by_stem.keys())
-    columns.add(found)
-    scores = np.zeros(len(found))
-    for stem, count in counts.by_stem.items():
-        posted = columns.postings(stem)
-        rarity = np.log1p(counts.total / max(count, 1.0))
-        scores[posted.positions] += rarity * posted.counts / (posted.counts + 1)
-    return [row for _, row in sorted(zip(-scores, (one.row for one in found), strict=True))]
+    rarities = {
+        stem: math.log1p(counts.total / max(count, 1.0)) for stem, count in counts.by_stem.items()
+    }
+    any_stem = re.compile(rf" ({'|'.join(map(re.escape, rarities))})=(\d+)")
+
+    def score(candidate: Candidate) -> float:
+        occurring = dict(any_stem.findall(candidate.features().stems))
+        total = 0.0
+        for stem, rarity in rarities.items():  # in one order, so that equal texts score the same
+            if stem in occurring:
+                times = min(int(occurring[stem]), MAX_COUNT)
+                total += rarity * times / (times + 1)
+        return total
+
+    return [one.row for one in sorted(found, key=lambda one: (-score(one), one.row))]
 
 
 def _parts(words: Sequence[str], rare: Collection[str]) -> list[str]:

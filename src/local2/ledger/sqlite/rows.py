@@ -8,7 +8,8 @@ ledger is opened, `stack/ledgers.py` asks whether a tenant has records.
 
 from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime
-from functools import partial, wraps
+from functools import lru_cache, partial, wraps
+from operator import itemgetter
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
@@ -166,12 +167,17 @@ def writes(
 
 def record_of(row: Row) -> Record:
     """Convert a row that has all columns to a record."""
-    every = dict(zip(row.keys(), row, strict=True))  # a row would look up each name in turn
-    columns = {name: every[name] for name in COLUMNS}
+    columns = dict(zip(COLUMNS, _in_order(tuple(row.keys()))(row), strict=True))
     for name, read in _READERS.items():
         if (stored := columns[name]) is not None:
             columns[name] = read(stored)
     return Record(**columns)
+
+
+@lru_cache
+def _in_order(names: tuple[str, ...]) -> Callable[[Row], tuple[Any, ...]]:
+    """Return what takes a record's columns from a row with these names, without looking them up."""
+    return itemgetter(*map(names.index, COLUMNS))
 
 
 def as_json(value: Any) -> str:

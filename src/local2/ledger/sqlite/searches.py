@@ -263,10 +263,8 @@ class Searches:
     async def _drafted(self, run: SearchRun[D, T]) -> Drafted[D] | None:
         """Return the draft for a whole memory; None if the memory has become too large."""
         await _let_question_leave()
-        columns = await self._working_sets.columns_for(run.filter.words, run.filter.embedder)
-        if columns is None:
-            return None
-        return await self._rows.read(run.draft_whole, columns)
+        filter_ = run.filter
+        return await self._working_sets.read(filter_.words, filter_.embedder, run.draft_whole)
 
     async def _pooled(self, run: SearchRun[D, T]) -> PoolMatches:
         await _let_question_leave()

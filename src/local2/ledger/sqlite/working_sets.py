@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -55,6 +56,7 @@ AFTER_HEX = "y"
 """It sorts after everything that a place word may contain."""
 
 Places = tuple[str, ...]
+T = TypeVar("T")
 
 
 class Budget:
@@ -210,28 +212,40 @@ class WorkingSets:
     async def prepare(self, embedder: str) -> None:
         """Read the memories in use again, with the vectors of another embedder."""
         for places in list(dict.fromkeys(held for _, held in self._sets)):
-            await self.columns_for(places, embedder)
+            await self.read(places, embedder, lambda _tx, _columns: None)
 
     def hold_only(self, embedder: str) -> None:
         """Drop the working sets that have vectors of other embedders."""
         for key in [key for key in self._sets if key[0] != embedder]:
             self._drop(key)
 
-    async def columns_for(self, places: Places, embedder: str) -> Columns | None:
-        """Return a memory's current columns with an embedder's vectors; None if it is too large."""
+    async def read(
+        self, places: Places, embedder: str, operation: Callable[[Transaction, Columns], T]
+    ) -> T | None:
+        """Run an operation on a memory's current columns, which have an embedder's vectors.
+
+        It runs in the read that finds nothing more to add. None if the memory is too large.
+        """
         key = (embedder, places)
         known = self._sets.setdefault(key, _WorkingSet(places, embedder))
-        while not await self._rows.read(known.catch_up):
-            pass
+
+        def read_columns(tx: Transaction) -> tuple[bool, T | None]:
+            is_complete = known.catch_up(tx)
+            if not is_complete or known.is_too_large:
+                return is_complete, None
+            return True, operation(tx, known.columns)
+
+        is_complete = False
+        while not is_complete:
+            is_complete, result = await self._rows.read(read_columns)
         size = len(known.columns)
+        if known.is_too_large:
+            self._large[places] = None
         if size > MAX_RECORDS or known.columns.outdated > OUTDATED_SHARE * size:
             self._drop(key)  # it is read again when next used
-            if size - known.columns.outdated > MAX_RECORDS:
-                self._large[places] = None
-                return None
-        if key in self._sets:
+        elif key in self._sets:
             self._budget.use((self, key), size, partial(self._sets.pop, key, None))
-        return known.columns
+        return result
 
     def clear(self) -> None:
         """Drop all working sets, since records have left their places."""
@@ -264,6 +278,10 @@ class _WorkingSet:
         self._version = 0
         """SQLite's number for the last commit that was read; 0 if there may be more to read."""
         self.columns = Columns()
+
+    @property
+    def is_too_large(self) -> bool:
+        return len(self.columns) - self.columns.outdated > MAX_RECORDS
 
     def catch_up(self, tx: Transaction) -> bool:
         """Read at most a page of changes in each place; return whether there are no more."""

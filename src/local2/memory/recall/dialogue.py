@@ -21,7 +21,7 @@ from local2.ledger.columns import View
 from local2.ledger.entries import ECHO, UNANSWERED, Array, Flags, Positions
 from local2.ledger.search import Choice
 from local2.memory.recall.likeness import Wording
-from local2.memory.recall.precedence import best_positions, texts_at
+from local2.memory.recall.precedence import Total, best_positions, texts_at
 from local2.memory.recall.query import Query
 from local2.memory.recall.tuning import (
     MAX_NODS,
@@ -44,8 +44,15 @@ def put_replies_first(
     view, ordered = wording.view, scores.copy()
     if query.stating or not asks(query.text) or not view.neighbours:
         return ordered
-    candidates = _with_reply(wording, scores, relevant, repeated)
-    texts = yield from texts_at(view, candidates)
+    row = view.column["row"]
+    has_question: dict[int, bool] = view.found_in_texts("questions")
+    best = _with_reply(wording, scores, relevant, repeated)
+    texts = yield from texts_at(
+        view, [one for one in best if has_question.get(int(row[one]), True)]
+    )
+    for position, text in texts.items():
+        has_question[int(row[position])] = any(map(asks, sentences(text)))
+    candidates = [one for one in best if has_question[int(row[one])]]
     questions = [one for one in candidates if _only_asks(texts[one], wording.stems)]
     replies = {one: int(view.neighbours[0][1][one]) for one in questions}
     texts = yield from texts_at(view, replies.values())
@@ -82,24 +89,41 @@ def _only_asks(text: str, asked: frozenset[str]) -> bool:
     )
 
 
-def nods(view: View, scores: Array, relevant: Flags) -> Choice[Array]:
+def nods(view: View, total: Total, relevant: Flags) -> Choice[Array]:
     """Return the share of the short replies of assistants that say nothing of their own."""
     share = np.zeros(view.size)
-    if not view.neighbours:
+    short_replies = view.derive(_short_replies)
+    found = short_replies[relevant[short_replies]]
+    if not len(found):
         return share
+    before = view.neighbours[0][0]
+    replies: list[int] = best_positions(total.scores, found, MAX_NODS).tolist()
+    row = view.column["row"]
+    known: dict[tuple[int, int], bool] = view.found_in_texts("nods")
+    statements = {reply: int(before[reply]) for reply in replies}
+    keys = {reply: (int(row[reply]), int(row[said])) for reply, said in statements.items()}
+    unknown = {reply: said for reply, said in statements.items() if keys[reply] not in known}
+    texts = yield from texts_at(view, {*unknown, *unknown.values()})
+    for reply, statement in unknown.items():
+        known[keys[reply]] = _is_nod(texts[reply], texts[statement])
+    share[[reply for reply in replies if known[keys[reply]]]] = NOD
+    return share
+
+
+def _is_nod(reply: str, statement: str) -> bool:
+    """Return whether a reply to a statement says nothing of its own; nothing was asked."""
+    if any(map(asks, sentences(f"{statement}\n{reply}"))):
+        return False
+    return len(informative_stems(reply) - informative_stems(statement)) <= NOD_WORDS
+
+
+def _short_replies(view: View) -> Positions:
+    """Return the replies of assistants to people that are short, or as short as the statement."""
+    if not view.neighbours:
+        return np.zeros(0, np.int64)
     column, before = view.column, view.neighbours[0][0]
     answered = column["spoken"] & (column["source"] == view.names.sources.number_of("answered"))
-    found = np.flatnonzero(relevant & answered & (before < view.size))
+    found = np.flatnonzero(answered & (before < view.size))
     length, statement_length = column["length"][found], column["length"][before[found]]
     is_short = length <= np.maximum(NOD_CHARACTERS, NOD_LENGTH * statement_length)
-    found = found[is_short & ~column["machine"][before[found]]]
-    replies: list[int] = best_positions(scores, found, MAX_NODS).tolist()
-    statements = {reply: int(before[reply]) for reply in replies}
-    texts = yield from texts_at(view, {*replies, *statements.values()})
-    for reply, statement in statements.items():
-        own = informative_stems(texts[reply])
-        said = informative_stems(texts[statement])
-        asks_something = any(map(asks, sentences(f"{texts[statement]}\n{texts[reply]}")))
-        if not asks_something and len(own.difference(said)) <= NOD_WORDS:
-            share[reply] = NOD
-    return share
+    return np.asarray(found[is_short & ~column["machine"][before[found]]])

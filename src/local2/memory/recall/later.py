@@ -17,6 +17,7 @@ import numpy as np
 from local2.language.names import may_be_name
 from local2.ledger.columns import View
 from local2.ledger.entries import EXTRACTED, Array, Flags, Floats, Positions
+from local2.ledger.search import Matches
 from local2.memory.recall.likeness import EPSILON
 from local2.memory.recall.precedence import best_positions
 from local2.memory.recall.tuning import (
@@ -33,7 +34,7 @@ from local2.memory.recall.tuning import (
     MIN_LATER,
     MIN_RELEVANCE,
 )
-from local2.memory.recall.variants import USER_STRENGTH, Variants
+from local2.memory.recall.variants import USER_STRENGTH, notes_of_turns, source_strengths
 
 
 class LaterStatements:
@@ -42,19 +43,16 @@ class LaterStatements:
     Several items are compared in one step: what each step costs does not depend on their number.
     """
 
-    def __init__(
-        self, variants: Variants, compared: Flags, scores: Array, relevant: Flags, floor: float
-    ) -> None:
-        """`compared`: the records with a vector by the question's embedder, with its `floor`."""
-        self._assumed_mean = floor + (1 - floor) * ASSUMED_MEAN
-        self._assumed_deviation = (1 - floor) * ASSUMED_DEVIATION
-        self._variants = variants
-        self._view: View = variants.view
-        self._compared = compared
+    def __init__(self, found: Matches, scores: Array, relevant: Flags) -> None:
+        self._assumed_mean = found.floor + (1 - found.floor) * ASSUMED_MEAN
+        self._assumed_deviation = (1 - found.floor) * ASSUMED_DEVIATION
+        self._view = found.view
+        self._embedder = found.embedder
+        self._compared = found.has_comparable_vector()
         self._scores = scores
         self._relevant = relevant
         self._stems: dict[int, frozenset[str]] = {}
-        self._rarities: dict[str, float] = {}
+        self._rarities = _Rarities(found.view)
 
     def later_than(self, rows: Sequence[int]) -> list[list[int]]:
         """Return for each row at most three rows of later statements about the same, best first."""
@@ -63,15 +61,16 @@ class LaterStatements:
         may_be_later &= self._relevance >= MIN_RELEVANCE
         if not may_be_later.any():
             return [[] for _ in rows]
-        toward = self._unit_vectors(positions)
+        toward = _unit_vectors(self._view, self._embedder, positions)
         mean, deviation = self._usual_cosines(positions, toward)
-        cosines = np.vecdot(toward[:, None], self._unit_vectors(self._candidates))
+        candidates = _unit_vectors(self._view, self._embedder, self._candidates)
+        cosines = np.vecdot(toward[:, None], candidates)
         closeness = (cosines - mean[:, None]) / deviation[:, None]
         may_be_later &= closeness >= MIN_CLOSENESS
         return [
             self._best(position, partner, np.flatnonzero(may_be_later[number]), closeness[number])
             for number, (position, partner) in enumerate(
-                zip(positions.tolist(), self._partners(positions).tolist(), strict=True)
+                zip(positions.tolist(), _partners(self._view, positions).tolist(), strict=True)
             )
         ]
 
@@ -82,12 +81,11 @@ class LaterStatements:
         stems = self._stems_of(position)
         if partner < self._view.size:
             stems |= self._stems_of(partner)
-        rarities = {stem: rarity for stem in stems if (rarity := self._rarity(stem))}
         nearness = (closeness[near] + LATER_RELEVANCE * self._relevance[near]).tolist()
         found = []
         for candidate, so_far in zip(self._candidates[near].tolist(), nearness, strict=True):
-            shared = rarities.keys() & self._stems_of(candidate)
-            total = so_far + LATER_OVERLAP * sum(rarities[stem] for stem in shared)
+            shared = stems & self._stems_of(candidate)
+            total = so_far + LATER_OVERLAP * sum(map(self._rarities.__getitem__, shared))
             if total >= MIN_LATER:
                 found.append((total, candidate))
         row = self._view.column["row"]
@@ -98,10 +96,9 @@ class LaterStatements:
 
         A few statements do not show them, so some unrelated ones are assumed.
         """
-        every = self._statements
-        sample = every[:: max(len(every) // LATER_SAMPLE, 1)][:LATER_SAMPLE]
+        sample, vectors = self._view.derive(_sample, self._embedder)
         others = sample != positions[:, None]
-        cosines = np.vecdot(toward[:, None], self._unit_vectors(sample))
+        cosines = np.vecdot(toward[:, None], vectors)
         sums, numbers = (cosines * others).sum(axis=1), others.sum(axis=1)
         mean = (LATER_ASSUMED * self._assumed_mean + sums) / (LATER_ASSUMED + numbers)
         # Both kinds spread around their own means: another embedder's may be far from the assumed.
@@ -116,7 +113,7 @@ class LaterStatements:
         For a record of a machine, its speaker is the one it replied to.
         """
         column, candidates = self._view.column, self._candidates
-        partners = self._partners(positions)
+        partners = _partners(self._view, positions)
         replies = (column["principal"][positions] < 0) | column["machine"][positions]
         replies &= partners < self._view.size
         said = np.where(replies, partners, positions)
@@ -128,15 +125,6 @@ class LaterStatements:
         later |= (time[candidates] == own_time) & (row[candidates] > own_row)
         return np.asarray(same & later)
 
-    def _rarity(self, stem: str) -> float:
-        """Return how rare an informative stem is; 0 for others, and for those of a date."""
-        if stem not in self._rarities:
-            rarity = 0.0
-            if may_be_name(stem):
-                rarity = math.log((self._view.size + 1) / (self._view.frequency(stem) + 0.5))
-            self._rarities[stem] = max(rarity, 0.0)
-        return self._rarities[stem]
-
     def _stems_of(self, position: int) -> frozenset[str]:
         if position not in self._stems:
             self._stems[position] = frozenset(self._view.stems(position))
@@ -145,44 +133,68 @@ class LaterStatements:
     @cached_property
     def _relevance(self) -> Array:
         """The candidates' scores, relative to the best score of all."""
-        best_score = max(float(self._scores[self._relevant].max(initial=0.0)), EPSILON)
+        best_score = max(float((self._scores * self._relevant).max(initial=0.0)), EPSILON)
         return np.minimum(self._scores[self._candidates] / best_score, MAX_RELEVANCE)
 
     @cached_property
-    def _statements(self) -> Positions:
-        column = self._view.column
-        stated = (column["principal"] >= 0) & (self._variants.strengths >= USER_STRENGTH)
-        stated &= ~column["machine"] & (column["echo"] != EXTRACTED) & self._compared
-        session = self._view.names.scopes.number_of("session")
-        is_turn = ~column["spoken"] & (column["scope"] == session)
-        return np.flatnonzero(stated & ~is_turn)
-
-    @cached_property
     def _candidates(self) -> Positions:
-        relevant = self._statements[self._relevant[self._statements]]
+        statements = self._view.derive(_statements, self._embedder)
+        relevant = statements[self._relevant[statements]]
         return best_positions(self._scores, relevant, LATER_CANDIDATES)
 
-    def _partners(self, positions: Positions) -> Positions:
-        """Return the replies to people's messages, and what assistants' messages reply to.
 
-        The view's size stands for none.
-        """
-        size = self._view.size
-        if not self._view.neighbours:
-            return np.full(len(positions), size, np.int64)
-        before, after = self._view.neighbours[0]
-        is_machine = self._view.column["machine"]
-        partners = np.where(is_machine[positions], before[positions], after[positions])
-        known = partners < size
-        known[known] &= is_machine[partners[known]] != is_machine[positions[known]]
-        return np.where(known, partners, size)
+class _Rarities(dict[str, float]):
+    """How rare each informative stem is, computed when first asked for; 0 for those of a date."""
 
-    def _unit_vectors(self, positions: Positions) -> Floats:
-        """Return the vectors of records, each with its partner's, of length 1."""
-        vectors = self._view.vectors_at(positions)
-        partners = self._partners(positions)
-        has = partners < self._view.size
-        has[has] &= self._compared[partners[has]]
-        vectors[has] += self._view.vectors_at(partners[has])
-        vectors /= np.maximum(np.sqrt(np.vecdot(vectors, vectors)), EPSILON)[:, None]
-        return vectors
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self._view = view
+
+    def __missing__(self, stem: str) -> float:
+        rarity = 0.0
+        if may_be_name(stem):
+            rarity = math.log((self._view.size + 1) / (self._view.frequency(stem) + 0.5))
+        self[stem] = max(rarity, 0.0)
+        return self[stem]
+
+
+def _statements(view: View, embedder: str) -> Positions:
+    """Return people's statements that have a vector, without facts extracted from them."""
+    column = view.column
+    stated = (column["principal"] >= 0) & (view.derive(source_strengths) >= USER_STRENGTH)
+    stated &= ~column["machine"] & (column["echo"] != EXTRACTED)
+    stated &= ~view.derive(notes_of_turns) & view.has_comparable_vector(embedder)
+    return np.flatnonzero(stated)
+
+
+def _sample(view: View, embedder: str) -> tuple[Positions, Floats]:
+    """Return statements that show how close statements usually are, and their unit vectors."""
+    every = view.derive(_statements, embedder)
+    sample = every[:: max(len(every) // LATER_SAMPLE, 1)][:LATER_SAMPLE]
+    return sample, _unit_vectors(view, embedder, sample)
+
+
+def _unit_vectors(view: View, embedder: str, positions: Positions) -> Floats:
+    """Return the vectors of records, each with its partner's, of length 1."""
+    vectors = view.vectors_at(positions)
+    partners = _partners(view, positions)
+    has = partners < view.size
+    has[has] &= view.has_comparable_vector(embedder)[partners[has]]
+    vectors[has] += view.vectors_at(partners[has])
+    vectors /= np.maximum(np.sqrt(np.vecdot(vectors, vectors)), EPSILON)[:, None]
+    return vectors
+
+
+def _partners(view: View, positions: Positions) -> Positions:
+    """Return the replies to people's messages, and what assistants' messages reply to.
+
+    The view's size stands for none.
+    """
+    if not view.neighbours:
+        return np.full(len(positions), view.size, np.int64)
+    before, after = view.neighbours[0]
+    is_machine = view.column["machine"]
+    partners = np.where(is_machine[positions], before[positions], after[positions])
+    known = partners < view.size
+    known[known] &= is_machine[partners[known]] != is_machine[positions[known]]
+    return np.where(known, partners, view.size)

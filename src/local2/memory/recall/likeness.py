@@ -54,7 +54,7 @@ class Wording:
 
     def __init__(self, worded: WordMatches, query: Query) -> None:
         view = self.view = worded.view
-        self.length_damping = 1 / (1 + (view.column["length"] / HALVING_LENGTH) ** 2)
+        self.length_damping = view.derive(_length_damping)
         self.has_word: Flags = np.zeros(view.size, bool)
         self.own_coverage: Array = np.zeros(view.size)
         """The part of the question, by rarity, that each record has without neighbours: 0 to 1."""
@@ -136,8 +136,9 @@ class Likeness:
     def __init__(self, found: Matches, wording: Wording, query: Query) -> None:
         self.cosine = found.cosines()
         self.compared = found.has_comparable_vector()
-        relative = np.minimum(MEANING * _deviations(self.cosine, self.compared), MAX_MEANING)
-        self.meaning: Array = query.stating * self.cosine + (1 - query.stating) * relative
+        self.meaning = np.minimum(MEANING * _deviations(self.cosine, self.compared), MAX_MEANING)
+        if query.stating:
+            self.meaning = query.stating * self.cosine + (1 - query.stating) * self.meaning
         self.own: Array = self.meaning + wording.own
         around = AROUND * (1 - AROUND_STATING * query.stating)
         self.around: Array = around * wording.length_damping * _around(found.view, self.own)
@@ -168,21 +169,28 @@ def _deviations(cosine: Array, compared: Flags) -> Array:
 
     The cosines of unrelated texts depend on the question, and on how alike the records are.
     """
-    known = cosine[compared]
+    all_known = bool(compared.all())
+    known = cosine if all_known else cosine[compared]
     count = ASSUMED + len(known)
     mean = (ASSUMED * ASSUMED_MEAN + known.sum()) / count
     assumed = ASSUMED * (ASSUMED_DEVIATION**2 + (ASSUMED_MEAN - mean) ** 2)
     deviation = math.sqrt((assumed + ((known - mean) ** 2).sum()) / count)
-    return np.asarray(np.where(compared, np.maximum((cosine - mean) / deviation, 0.0), 0.0))
+    above = np.maximum((cosine - mean) / deviation, 0.0)
+    return np.asarray(above if all_known else np.where(compared, above, 0.0))
+
+
+def _length_damping(view: View) -> Array:
+    """Return the factor by which neighbours count for each record: less for a long one."""
+    return np.asarray(1 / (1 + (view.column["length"] / HALVING_LENGTH) ** 2))
 
 
 def _around(view: View, own: Array) -> Array:
     """Return the similarity of each record's best neighbour, reduced by its distance."""
     values = np.append(np.maximum(own, 0.0), 0.0)
     best = np.zeros(view.size)
-    for distance, neighbours in enumerate(view.neighbours):
-        for positions in neighbours:
-            np.maximum(best, AROUND_DECAY**distance * values[positions], out=best)
+    for distance, (before, after) in enumerate(view.neighbours):
+        nearest = np.maximum(values[before], values[after])
+        np.maximum(best, AROUND_DECAY**distance * nearest, out=best)
     return best
 
 

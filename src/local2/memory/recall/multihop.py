@@ -48,6 +48,8 @@ class Hops:
         self._weights = total.weights
         self._linked = total.shares["related"]
         self.share = np.zeros(self._view.size)
+        self._named: dict[int, tuple[Positions, Array]] = {}
+        """What leads name, for those that lead in several steps."""
 
     @property
     def scores(self) -> Array:
@@ -62,7 +64,9 @@ class Hops:
             return False
         gained = self.share.copy()
         for lead in leads:
-            found, named = self._records_named_by(lead)
+            if lead not in self._named:
+                self._named[lead] = self._records_named_by(lead)
+            found, named = self._named[lead]
             if len(found):
                 strength = LEAD_GAIN * (self._own[lead] + self.share[lead])
                 gain = strength * self._relevance(lead, found, named) - self._linked[found]
@@ -78,10 +82,11 @@ class Hops:
             return np.zeros(0, np.int64), np.zeros(0)
         total = sum(weight for _, weight in new)
         weights = np.concatenate([np.full(len(at), weight / total) for at, weight in new])
-        found, index = np.unique(np.concatenate([at for at, _ in new]), return_inverse=True)
-        named = np.bincount(index, weights)
-        enough = (named >= MIN_NAMED) & (found != lead)
-        return found[enough], named[enough]
+        positions = np.concatenate([at for at, _ in new])
+        named: Array = np.bincount(positions, weights).astype(np.float64)
+        named[lead] = 0.0
+        found = np.flatnonzero(named >= MIN_NAMED)
+        return found, named[found]
 
     def _new_stems(self, lead: int) -> Iterator[tuple[Positions, float]]:
         """Yield positions and weight of each rare stem of a lead that the question lacks."""
@@ -93,7 +98,7 @@ class Hops:
             if stem not in self._wording.stems:
                 count = self._view.frequency(stem)
                 if 1 < count <= max(COMMON_STEM * size, 2):
-                    yield self._view.postings(stem).positions, math.log((size + 1) / count)
+                    yield self._view.positions_with(stem), math.log((size + 1) / count)
 
     def _relevance(self, lead: int, found: Positions, named: Array) -> Array:
         """Return factors for the gain.

@@ -50,12 +50,12 @@ PAGE = 100
 
 def apply_weights(sums: Array, weights: Array) -> Array:
     """Return the scores of sums of shares; a larger weight always raises the score."""
-    return np.where(sums < 0, sums / weights, sums * weights)
+    return np.asarray(np.maximum(sums, 0.0) * weights + np.minimum(sums, 0.0) / weights)
 
 
 def remove_weights(scores: Array, weights: Array) -> Array:
     """Return the sums of shares that give these scores; the inverse of `apply_weights`."""
-    return np.where(scores < 0, scores * weights, scores / weights)
+    return np.asarray(np.maximum(scores, 0.0) / weights + np.minimum(scores, 0.0) * weights)
 
 
 class Total:
@@ -75,20 +75,23 @@ class Total:
 
     def add(self, **shares: Array) -> None:
         self.shares |= shares
-        self.sums = sum(shares.values(), self.sums)
-        self._scores = None
+        if any(share.any() for share in shares.values()):
+            self.sums = sum(shares.values(), self.sums)
+            self._scores = None
 
     def add_change(self, name: str, before: Array, after: Array) -> None:
         """Add the share that changes scores; it is 0 where they stay the same."""
-        gained = remove_weights(after, self.weights) - self.sums
-        self.add(**{name: np.where(after == before, 0.0, gained)})
+        (changed,) = np.nonzero(after != before)
+        share = np.zeros(len(after))
+        share[changed] = remove_weights(after[changed], self.weights[changed]) - self.sums[changed]
+        self.add(**{name: share})
 
 
 def best_positions(scores: Array, among: Positions, limit: int) -> Positions:
     """Return the positions with the highest scores, best first; among equal ones, the first."""
     if len(among) > limit:
-        threshold = np.partition(scores[among], -limit)[-limit]
-        among = among[scores[among] >= threshold]
+        values = scores[among]
+        among = among[values >= np.partition(values, -limit)[-limit]]
     return among[np.argsort(-scores[among], kind="stable")][:limit]
 
 
@@ -105,13 +108,11 @@ class Echoes:
     def __init__(self, wording: Wording, sums: Array, weights: Array) -> None:
         """`sums`: the sums of the other shares."""
         view = wording.view
-        kind = view.column["echo"]
-        self.share = np.where(kind == UNANSWERED, NO_ANSWER, 0.0)
+        self.share = view.derive(_no_answers).copy()
         self.outdated: dict[int, int] = {}
         """Maps positions of echoes to the rows of the facts that now hold instead."""
         self._view, self._wording, self._sums, self._weights = view, wording, sums, weights
-        (echoes,) = np.nonzero((kind == ECHO) | (kind == EXTRACTED))
-        self._best = best_positions(sums, echoes, MAX_ECHOES)
+        self._best = best_positions(sums, view.derive(_echoes), MAX_ECHOES)
 
     def demote(self, relevant: Flags, repeated: Flags) -> Choice[None]:
         """Rank the echoes below their sources. A fact extracted from messages is left out for them.
@@ -185,16 +186,22 @@ class Echoes:
         return np.asarray(~(own[:, None] & ~has[:, sources]).any(axis=0) | np.array(whole, bool))
 
 
+def _no_answers(view: View) -> Array:
+    """Return the share of questions without an answer, and of refusals."""
+    return np.where(view.column["echo"] == UNANSWERED, NO_ANSWER, 0.0)
+
+
+def _echoes(view: View) -> Positions:
+    return np.flatnonzero(np.isin(view.column["echo"], (ECHO, EXTRACTED)))
+
+
 class StandingFacts:
     """Ranks facts with a topic key. `share` is their gain or loss beside the other `sums`."""
 
     def __init__(self, view: View, sums: Array, weights: Array) -> None:
         self._view, self._sums, self._weights = view, sums, weights
         self.share = np.zeros(view.size)
-        extracted = view.column["echo"] == EXTRACTED  # these are represented by their messages
-        keyed = np.flatnonzero((view.column["topic"] >= 0) & ~extracted)
-        is_own = view.column["scope"][keyed] == view.names.scopes.number_of("user")
-        self._own, self._shared = keyed[is_own], keyed[~is_own]
+        self._own, self._shared = view.derive(_keyed_facts)
 
     def demote_shared(self, relevant: Flags) -> None:
         """Rank shared facts with a `user.*` key below the user's own, which become relevant."""
@@ -240,6 +247,14 @@ class StandingFacts:
         weight = float(self._weights[position])
         wanted = score / weight if score >= 0 else score * weight
         self.share[position] = wanted - float(self._sums[position])
+
+
+def _keyed_facts(view: View) -> tuple[Positions, Positions]:
+    """Return the user's own facts with a key, and those that others share."""
+    extracted = view.column["echo"] == EXTRACTED  # these are represented by their messages
+    keyed = np.flatnonzero((view.column["topic"] >= 0) & ~extracted)
+    is_own = view.column["scope"][keyed] == view.names.scopes.number_of("user")
+    return keyed[is_own], keyed[~is_own]
 
 
 def _is_uninformative(view: View, query: Query, wording: Wording, like: Likeness) -> Flags:

@@ -57,14 +57,14 @@ from local2.memory.recall.tuning import (
     TOPIC,
     WISH,
 )
-from local2.memory.recall.variants import UNMARKED, Mark, Variants
+from local2.memory.recall.variants import UNMARKED, Mark, Variants, notes_of_turns
 from local2.memory.scopes import Reach
 from local2.protocol.memories import OwnerScope
 
 DAY = 86_400.0
 
 
-class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Shares(msgspec.Struct, frozen=True, omit_defaults=True):
     """The components of an item's score, before they are multiplied by its scope's weight."""
 
     meaning: float = 0.0
@@ -151,8 +151,8 @@ class Ranking:
     """What the stages of a ranking know and change: shares, what is relevant, and marks."""
 
     def __init__(self, found: Matches, draft: Draft, min_score: float) -> None:
+        self._found = found
         self.view, self.query, self.wording = found.view, draft.query, draft.wording
-        self.floor = found.floor
         self.min_score = min_score
         self.like = Likeness(found, draft.wording, draft.query)
         self.repeated = repeats_question(draft.query, draft.wording, self.like)
@@ -165,9 +165,7 @@ class Ranking:
 
     def best_first(self) -> Iterator[RankedRecord]:
         scores = self.total.scores
-        later = LaterStatements(
-            self.variants, self.like.compared, scores, self.relevant, self.floor
-        )
+        later = LaterStatements(self._found, scores, self.relevant)
         pages = sorted_pages(scores, np.flatnonzero(self.relevant), self.view.column)
         return chain.from_iterable(self._records_at(page, scores, later) for page in pages)
 
@@ -176,13 +174,13 @@ class Ranking:
     ) -> Iterator[RankedRecord]:
         at = np.array(positions)
         shown = shown_scores(scores[at]).round(4).tolist()
-        names, shares = self.total.shares.keys(), self.total.shares.values()
-        summands = np.array([one[at] for one in shares]).round(4).T.tolist()
+        shares = [self.total.shares[name][at] for name in Shares.__struct_fields__]
+        summands = np.array(shares).round(4).T.tolist()
         for place, position in enumerate(positions):
             yield RankedRecord(
                 row=int(self.view.column["row"][position]),
                 score=shown[place],
-                shares=Shares(**dict(zip(names, summands[place], strict=True))),
+                shares=Shares(*summands[place]),
                 weight=float(self.total.weights[position]),
                 cosine=self.like.cosine_at(position),
                 covered=float(self.wording.covered[position]),
@@ -197,7 +195,7 @@ def _add_likeness(ranking: Ranking) -> Choice[None]:
     linked, related = yield from _linked(ranking.view, like, hit)
     weak = like.weak_hits(hit | linked, ranking.min_score)
     ranking.relevant = hit | linked | weak
-    around = np.where(weak, 0.0, like.around)  # neighbours of weak hits do not count
+    around = like.around * ~weak  # neighbours of weak hits do not count
     ranking.total.add(meaning=like.meaning, around=around, related=related)
 
 
@@ -212,7 +210,7 @@ def _lower_echoes(ranking: Ranking) -> Choice[None]:
 
 def _lower_nods(ranking: Ranking) -> Choice[None]:
     """Put replies that say nothing last."""
-    share = yield from nods(ranking.view, ranking.total.scores, ranking.relevant)
+    share = yield from nods(ranking.view, ranking.total, ranking.relevant)
     ranking.total.add(nod=share)
 
 
@@ -239,13 +237,15 @@ def _follow_names(ranking: Ranking) -> Choice[None]:
     """Raise what the best current records name, while comparing the best with one another."""
     view, variants = ranking.view, ranking.variants
     hops = Hops(ranking.wording, ranking.like, ranking.total)
-    best = _best(view, hops.scores, ranking.relevant)
+    # Notes of turns repeat their messages.
+    (comparable,) = np.nonzero(ranking.relevant & ~view.derive(notes_of_turns))
+    best = best_positions(ranking.total.scores, comparable, MAX_COMPARED).tolist()
     yield from variants.compare(best)
     for _ in range(MAX_STEPS):
         leads = [one for one in best if one not in variants.replaced_by][:MAX_LEADS]
         if not hops.follow(leads):
             break
-        best = _best(view, hops.scores, ranking.relevant)
+        best = best_positions(hops.scores, comparable, MAX_COMPARED).tolist()
         yield from variants.compare(best)
     ranking.total.add(named=hops.share)
 
@@ -275,15 +275,6 @@ def shown_scores(sums: Array) -> Array:
     """Return the scores that items show: more is always more, and never quite 1."""
     squares = np.maximum(sums, 0.0) ** 2
     return np.asarray(squares / (squares + HALF_SCORE**2))
-
-
-def _best(view: View, scores: Array, relevant: Flags) -> list[int]:
-    """Return the best relevant records, without notes of turns, which repeat their messages."""
-    column = view.column
-    notes = ~column["spoken"] & (column["scope"] == view.names.scopes.number_of("session"))
-    candidates = np.flatnonzero(relevant & ~notes)
-    best: list[int] = best_positions(scores, candidates, MAX_COMPARED).tolist()
-    return best
 
 
 def _scope_weights(view: View, reach: Reach) -> Array:
@@ -338,7 +329,7 @@ def _record_shares(view: View, query: Query, now: datetime) -> dict[str, Array]:
 
 def _linked(view: View, like: Likeness, hit: Flags) -> Choice[tuple[Flags, Array]]:
     """Return the records that the best hits link to, by name or relation, and what they gain."""
-    likeness = np.where(hit, like.own, 0.0)
+    likeness = like.own * hit
     best = (
         np.argpartition(-likeness, MAX_LEADING)[:MAX_LEADING]
         if view.size > MAX_LEADING

@@ -6,7 +6,7 @@ however often they were made. Nothing is retired here; records are only reordere
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -46,15 +46,33 @@ class _Occurrence(NamedTuple):
     sentence: Sentence
 
 
+def notes_of_turns(view: View) -> Flags:
+    """Return which records are notes of whole turns, which repeat their messages."""
+    in_session = view.column["scope"] == view.names.scopes.number_of("session")
+    return np.asarray(in_session & ~view.column["spoken"])
+
+
+def source_strengths(view: View) -> Array:
+    by_source = view.names.sources.map_values(SOURCE_STRENGTH.__getitem__)
+    return np.asarray(by_source[view.column["source"]])
+
+
+def _has_extracted(view: View) -> bool:
+    return bool((view.column["echo"] == EXTRACTED).any())
+
+
 class Variants:
     """Compares the statements of candidates, and finds those that others replace."""
 
     def __init__(self, view: View, caller: Caller) -> None:
         self.view = view
         self._caller = view.names.principals.number_of(caller.user or TENANT_OWNED)
-        by_source = view.names.sources.map_values(SOURCE_STRENGTH.__getitem__)
-        self.strengths: Array = by_source[view.column["source"]]
-        self.texts: dict[int, str] = {}
+        self.strengths = view.derive(source_strengths)
+        self._seen: set[int] = set()
+        self._opened_alike: defaultdict[int, list[int]] = defaultdict(list)
+        """The positions of the texts with an opening, by its hash."""
+        self._texts: dict[int, str] = {}
+        self._compared: set[int] = set()
         self._by_opening: defaultdict[tuple[str, ...], list[_Occurrence]] = defaultdict(list)
         self._pairs: set[tuple[int, int]] = set()
         self._restated: defaultdict[int, set[int]] = defaultdict(set)
@@ -64,14 +82,42 @@ class Variants:
 
     def compare(self, positions: Iterable[int]) -> Choice[None]:
         """Compare the statements of these records with one another and with earlier ones."""
-        if not (new := [one for one in positions if one not in self.texts]):
+        if not (new := [one for one in positions if one not in self._seen]):
             return
-        self.texts.update((yield from texts_at(self.view, new)))
+        self._seen.update(new)
+        alike = yield from self._find_alike(new)
+        yield from self._read(alike)
         pairs = len(self._pairs)
-        for position in new:
-            self._compare_text(position, self.texts[position])
+        for position in alike:
+            self._compare_text(position, self._texts[position])
+        self._compared.update(alike)
         if len(self._pairs) > pairs:
             self._find_replacements()
+
+    def _find_alike(self, new: Sequence[int]) -> Choice[list[int]]:
+        """Return the texts to compare: they have a sentence that opens like one of another text.
+
+        How texts open is known from former searches.
+        """
+        row, machine = self.view.column["row"], self.view.column["machine"]
+        known: dict[tuple[int, bool], tuple[int, ...]] = self.view.found_in_texts("openings")
+        keys = {one: (int(row[one]), bool(machine[one])) for one in new}
+        yield from self._read([one for one in new if keys[one] not in known])
+        alike = []
+        for position, key in keys.items():
+            if key not in known:
+                read = sentences_of(self._texts[position], to_user=key[1])
+                known[key] = tuple({hash(sentence.opening) for sentence in read})
+            for opening in known[key]:
+                others = self._opened_alike[opening]
+                others.append(position)
+                if len(others) > 1:
+                    alike += others
+        return [one for one in dict.fromkeys(alike) if one not in self._compared]
+
+    def _read(self, positions: Iterable[int]) -> Choice[None]:
+        unread = [one for one in positions if one not in self._texts]
+        self._texts.update((yield from texts_at(self.view, unread)))
 
     def put_newest_first(self, scores: Array) -> Array:
         """Return the scores, changed: a replacement takes the best place of its variants."""
@@ -90,7 +136,7 @@ class Variants:
         What replaces them becomes relevant. The words of both may be different.
         """
         column = self.view.column
-        if not (column["echo"] == EXTRACTED).any():
+        if not self.view.derive(_has_extracted):
             return
         own = (column["principal"] >= 0) & (self.strengths >= USER_STRENGTH) & column["spoken"]
         short = np.flatnonzero(relevant & own & (column["length"] <= SHORT))
