@@ -3,8 +3,9 @@
 Which statement holds is not decided here, and no rank changes: whoever reads an item sees what its
 speaker said about the same thing afterwards. Nothing in this module knows a language.
 
-Two records are about the same thing if their vectors are closer than the speaker's statements
-usually are, if they share rare words, and if the later one matches the question as well. A message
+Two records are about the same thing if their vectors are much closer than the speaker's statements
+usually are, or closer and they share a rare word, and if the later one matches the question as
+well. The first item needs less of that than the others, since it is what a reader takes. A message
 is compared together with its reply, or with what it replies to: "Sold it." says little alone.
 """
 
@@ -23,6 +24,7 @@ from local2.memory.recall.precedence import best_positions
 from local2.memory.recall.tuning import (
     ASSUMED_DEVIATION,
     ASSUMED_MEAN,
+    FIRST_ITEM_NEEDS,
     LATER_ASSUMED,
     LATER_CANDIDATES,
     LATER_OVERLAP,
@@ -33,6 +35,7 @@ from local2.memory.recall.tuning import (
     MIN_CLOSENESS,
     MIN_LATER,
     MIN_RELEVANCE,
+    OTHER_ITEMS_NEED,
 )
 from local2.memory.recall.variants import USER_STRENGTH, notes_of_turns, source_strengths
 
@@ -67,25 +70,44 @@ class LaterStatements:
         cosines = np.vecdot(toward[:, None], candidates)
         closeness = (cosines - mean[:, None]) / deviation[:, None]
         may_be_later &= closeness >= MIN_CLOSENESS
-        return [
-            self._best(position, partner, np.flatnonzero(may_be_later[number]), closeness[number])
-            for number, (position, partner) in enumerate(
-                zip(positions.tolist(), _partners(self._view, positions).tolist(), strict=True)
-            )
-        ]
+        partners = _partners(self._view, positions).tolist()
+        found = []
+        for number, (position, partner) in enumerate(
+            zip(positions.tolist(), partners, strict=True)
+        ):
+            near = np.flatnonzero(may_be_later[number])
+            needed = FIRST_ITEM_NEEDS if number == 0 else OTHER_ITEMS_NEED
+            found.append(self._best(position, partner, near, closeness[number], needed))
+        return found
 
-    def _best(self, position: int, partner: int, near: Positions, closeness: Array) -> list[int]:
-        """Return the rows of the best ones of the near candidates, which are given by number."""
+    def _best(
+        self,
+        position: int,
+        partner: int,
+        near: Positions,
+        closeness: Array,
+        needed: tuple[float, float],
+    ) -> list[int]:
+        """Return the rows of the best ones of the near candidates, which are given by number.
+
+        `needed`: a closeness and a rarity, one of which a candidate must reach.
+        """
         if not len(near):
             return []
         stems = self._stems_of(position)
         if partner < self._view.size:
             stems |= self._stems_of(partner)
-        nearness = (closeness[near] + LATER_RELEVANCE * self._relevance[near]).tolist()
         found = []
-        for candidate, so_far in zip(self._candidates[near].tolist(), nearness, strict=True):
-            shared = stems & self._stems_of(candidate)
-            total = so_far + LATER_OVERLAP * sum(map(self._rarities.__getitem__, shared))
+        for candidate, how_close, relevance in zip(
+            self._candidates[near].tolist(),
+            closeness[near].tolist(),
+            self._relevance[near].tolist(),
+            strict=True,
+        ):
+            rarities = [self._rarities[stem] for stem in stems & self._stems_of(candidate)]
+            if how_close < needed[0] and max(rarities, default=0.0) < needed[1]:
+                continue
+            total = how_close + LATER_RELEVANCE * relevance + LATER_OVERLAP * sum(rarities)
             if total >= MIN_LATER:
                 found.append((total, candidate))
         row = self._view.column["row"]

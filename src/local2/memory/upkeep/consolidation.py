@@ -240,18 +240,16 @@ class Survey:
         self._now = now
         self._rows_by_key: dict[int, int | list[int]] = {}
         """The rows of possibly equal facts. Most are alone, which needs no list and less memory."""
-        self.stale: list[ActiveFact] = []
-        self.recalled: list[ActiveFact] = []
+        self._stale: list[ActiveFact] = []
+        self._recalled: list[ActiveFact] = []
 
     def add_page(self, page: Sequence[ActiveFact]) -> None:
-        stale = [fact for fact in page if is_stale(fact, self._now)]
-        self.stale = nsmallest(
-            self._limits.archived, [*self.stale, *stale], key=lambda f: vividness(f, self._now)
-        )
-        recalled = [fact for fact in page if raised_importance(fact) is not None]
-        self.recalled = nlargest(
-            self._limits.retired, [*self.recalled, *recalled], key=lambda f: f.recalls
-        )
+        self._stale += [fact for fact in page if is_stale(fact, self._now)]
+        if len(self._stale) > 2 * self._limits.archived:  # not after each page: it would take most
+            self._stale = self.most_faded()
+        self._recalled += [fact for fact in page if raised_importance(fact) is not None]
+        if len(self._recalled) > 2 * self._limits.retired:
+            self._recalled = self.most_recalled()
         for fact in page:
             if (merging := merge_key(fact)) is not None:
                 key = hash(merging)
@@ -260,6 +258,16 @@ class Survey:
                     known.append(fact.row)
                 elif known != fact.row:
                     self._rows_by_key[key] = [known, fact.row]
+
+    def most_faded(self) -> list[ActiveFact]:
+        """The stale facts that may be archived, the most faded first."""
+        return nsmallest(
+            self._limits.archived, self._stale, key=lambda fact: vividness(fact, self._now)
+        )
+
+    def most_recalled(self) -> list[ActiveFact]:
+        """The facts whose importance may rise, the most recalled first."""
+        return nlargest(self._limits.retired, self._recalled, key=lambda fact: fact.recalls)
 
     def equal_groups(self, together: int) -> Iterator[list[int]]:
         """Yield the newest rows of groups of possibly equal facts, about `together` at a time."""
@@ -316,8 +324,8 @@ def select_changes(
         )
 
     select(replaced, limits.retired)
-    select(map(archive, survey.stale), min(limits.archived, limits.retired - len(selected)))
-    select(map(raise_importance, survey.recalled), limits.retired)
+    select(map(archive, survey.most_faded()), min(limits.archived, limits.retired - len(selected)))
+    select(map(raise_importance, survey.most_recalled()), limits.retired)
     return selected
 
 
