@@ -5,7 +5,6 @@ checks call `doctor --ready` repeatedly, so the other checks are imported only w
 """
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -59,18 +58,18 @@ MEGABYTE = 1_000_000
 @click.option(
     "--ready", is_flag=True, help="Only check whether the stack serves; exit with 1 if not."
 )
-def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool) -> None:
+async def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool) -> None:
     if ready:
-        answer = run_async(readiness(settings))
+        answer = await readiness(settings)
         output.data(answer)
         output.text("ready" if answer.ready else " ".join(answer.reasons))
         if not answer.ready:
-            sys.exit(FAILED)
+            raise click.exceptions.Exit(FAILED)
         return
     # Imported here because `doctor --ready` does not need it.
     from local2.examination import run_checks  # noqa: PLC0415
 
-    findings = run_async(run_checks(settings, deep=deep))
+    findings = await run_checks(settings, deep=deep)
     output.data(findings)
     table = Table("", "What", uncut("Finding"), uncut("What to do"))
     for finding in findings:
@@ -78,7 +77,7 @@ def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool) -> No
         table.add_row(mark, *map(shown, (finding.name, finding.detail, finding.remedy or "")))
     output.table(table)
     if any(finding.verdict == "broken" for finding in findings):
-        sys.exit(FAILED)
+        raise click.exceptions.Exit(FAILED)
 
 
 @command()
@@ -88,10 +87,18 @@ def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool) -> No
     "model, or openai:MODEL of an endpoint. Naming the present one cancels a change.",
 )
 @click.option("--wait/--no-wait", default=True, help="Wait until the other embedder serves.")
-def reindex(settings: Settings, output: Output, *, embedder: str | None, wait: bool) -> None:
+async def reindex(settings: Settings, output: Output, *, embedder: str | None, wait: bool) -> None:
     logs = settings.memory.data_dir / "logs" / "reindex.log"
     with logging_to(logs):
-        status = run_async(_reindex(settings, output, embedder, wait=wait))
+        async with stack_bus(settings, output, "rebuilding") as bus:
+            await _wait_for_worker(bus)
+            status = await start_reindex(bus, embedder)
+            if embedder is not None:
+                status = await _change_embedder(bus, output, status, embedder, wait=wait)
+            elif status.problem is not None:
+                raise VectorError(f"The index was not rebuilt: {status.problem}")
+            else:
+                status = await _show_progress(bus, output, status)
     output.data(status)
     if status.next is not None:
         output.text(
@@ -104,19 +111,6 @@ def reindex(settings: Settings, output: Output, *, embedder: str | None, wait: b
         f"{status.indexed} records are indexed by {status.embedder}; "
         f"{replaced} replaced records are only in the ledger."
     )
-
-
-async def _reindex(
-    settings: Settings, output: Output, embedder: str | None, *, wait: bool
-) -> MemoryStatus:
-    async with stack_bus(settings, output, "rebuilding") as bus:
-        await _wait_for_worker(bus)
-        status = await start_reindex(bus, embedder)
-        if embedder is not None:
-            return await _change_embedder(bus, output, status, embedder, wait=wait)
-        if status.problem is not None:
-            raise VectorError(f"The index was not rebuilt: {status.problem}")
-        return await _show_progress(bus, output, status)
 
 
 async def _change_embedder(
@@ -198,7 +192,7 @@ def backup(
         recipient = str(Path(recipient).expanduser().resolve())  # the stack runs elsewhere
     request = BackupRequest(folder=str(folder.resolve()), recipient=recipient, keep=keep)
     with logging_to(settings.memory.data_dir / "logs" / "backup.log"):
-        report = run_async(_backup(settings, output, request))
+        report = run_async(_back_up(settings, output, request))
     output.data(report)
     output.text(
         f"{report.folder}: backup {report.generation} has {report.records} records"
@@ -211,10 +205,12 @@ def backup(
         )
 
 
-async def _backup(settings: Settings, output: Output, request: BackupRequest) -> BackupReport:
+async def _back_up(settings: Settings, output: Output, request: BackupRequest) -> BackupReport:
     async with stack_bus(settings, output, "backing up", probe=backup_status, operator=True) as bus:
         status = await begin_backup(bus, request)
-        with _bytes_progress(output) as progress:
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+        hidden = not output.shows_progress
+        with Progress(*columns, console=output.errors, disable=hidden, transient=True) as progress:
             task = progress.add_task("Backing up", total=None)
             while status.under_way:
                 progress.update(task, total=status.total or None, completed=status.done)
@@ -223,13 +219,6 @@ async def _backup(settings: Settings, output: Output, request: BackupRequest) ->
     if status.problem is not None or status.last is None:
         raise BackupError(f"No backup was made: {status.problem or 'the stack was restarted.'}")
     return status.last
-
-
-def _bytes_progress(output: Output) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    return Progress(
-        *columns, console=output.errors, disable=not output.shows_progress, transient=True
-    )
 
 
 def _megabytes(size: int) -> str:
