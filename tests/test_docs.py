@@ -1,16 +1,20 @@
-"""Modules, pages and decisions named in the docs exist; decisions are numbered, with a status."""
+"""What the docs name exists, and what is declared is in them; decisions are numbered."""
 
 import re
 from itertools import count
 from pathlib import Path
 
+import command_page
 import tool_page
+from local2.errors import CODES
+from local2.protocol import subjects
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "local2"
 DOCS = ROOT / "docs"
 DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
 STATUS = re.compile(r"Accepted · \d{4}-\d\d-\d\d(?: · changed \d{4}-\d\d-\d\d)?")
+SUBJECT = re.compile(r"[a-z]+(\.[a-z_]+)+")
 PARTS = ["**Context.**", "**Decision.**", "**Rejected.**", "**Consequences.**"]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")]
 
@@ -45,6 +49,25 @@ def test_every_module_named_in_the_architecture_exists() -> None:
 
 def test_the_page_of_the_tools_says_what_the_tools_declare() -> None:
     assert tool_page.PAGE.read_text(encoding="utf-8") == tool_page.page()
+
+
+def test_the_page_of_the_commands_says_what_they_declare() -> None:
+    assert command_page.PAGE.read_text(encoding="utf-8") == command_page.page()
+
+
+def test_the_protocol_names_every_subject_and_every_error_code() -> None:
+    text = (DOCS / "protocol.md").read_text(encoding="utf-8")
+    named = [subject for subject in vars(subjects).values() if isinstance(subject, str)]
+    wanted = [name for name in named if SUBJECT.fullmatch(name) and name != subjects.RESPONSES]
+    # A row may shorten the further subjects of a group: `vector.search`, `.upsert`.
+    missing = [
+        name
+        for name in wanted
+        if f"`{name}`" not in text and f"`.{name.rpartition('.')[2]}`" not in text
+    ]
+    assert wanted
+    assert missing == []
+    assert [code for code in CODES if f"| `{code}` |" not in text] == []
 
 
 def test_decisions_are_numbered_without_gaps_or_duplicates() -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from local2.cli.answers import NAME, Outcome, answer_on, name_of, progress, report
 from local2.cli.commands import PATH, command
-from local2.cli.output import Output, run_async
+from local2.cli.output import Output
 from local2.client import Connection
 from local2.client.access import connected
 from local2.errors import BadRequestError, InvalidArgumentsError, Local2Error
@@ -23,7 +23,7 @@ from local2.settings import Settings
 @click.argument("files", nargs=-1, required=True, type=PATH, help="Text or Markdown, in UTF-8.")
 @click.option("--title", help="The title. Default: the file's name.")
 @click.option("--source", help="The source. Default: the file's full path.")
-def add_document(
+async def add_document(
     settings: Settings,
     output: Output,
     *,
@@ -35,16 +35,6 @@ def add_document(
         raise InvalidArgumentsError(
             "--title and --source apply to a single document.", remedy="Name one file with them."
         )
-    report(output, run_async(_add_all(settings, output, files, title, source)))
-
-
-async def _add_all(
-    settings: Settings,
-    output: Output,
-    files: Sequence[Path],
-    title: str | None,
-    source: str | None,
-) -> list[Outcome]:
     outcomes = []
     async with connected(settings, name=NAME) as bus:
         with progress(output) as bar:
@@ -53,7 +43,7 @@ async def _add_all(
                 bar.update(task, description=name_of(Path(file.name)))
                 outcomes.append(await _add(bus, file, title, source))
                 bar.update(task, advance=1)
-    return outcomes
+    report(output, outcomes)
 
 
 async def _add(bus: Connection, file: Path, title: str | None, source: str | None) -> Outcome:
@@ -65,18 +55,14 @@ async def _add(bus: Connection, file: Path, title: str | None, source: str | Non
     args = AddDocument(
         content=content,
         title=(title or name_of(Path(file.stem)))[:MAX_TITLE],
-        source=source or await asyncio.to_thread(_path_of, file),
+        # The full path identifies the document wherever the command is run.
+        source=source or name_of(await asyncio.to_thread(file.resolve)),
     )
     result = await answer_on(bus, ADD_DOCUMENT.name, args.given(), Sender(agent=NAME))
     if result.error is not None:
         return Outcome(file=shown, error=result.error.message)
     data = msgspec.convert(result.data, AddedDocument)
     return Outcome(file=shown, content=result.content, data=data)
-
-
-def _path_of(file: Path) -> str:
-    """Return the full path, which identifies the document wherever the command is run."""
-    return name_of(file.resolve())
 
 
 def _text_of(file: Path) -> str:

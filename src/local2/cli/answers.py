@@ -1,7 +1,6 @@
 """Call tools for a command, and print their answers or the outcome of each file."""
 
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -9,6 +8,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+import click
 import msgspec
 
 from local2.cli.output import FAILED, Output, columns, printable, styled
@@ -64,7 +64,7 @@ async def answer_on(
 
 
 def data_of(result: ToolResult, type_: type[T], output: Output) -> T:
-    """Return the data of a result; print a failed one, and end the command."""
+    """Read the data of a result; a failed one is printed, and ends the command."""
     if result.error is not None:
         fail(result, output)
     return msgspec.convert(result.data, type_)
@@ -74,7 +74,7 @@ def fail(result: ToolResult, output: Output) -> NoReturn:
     """Print the error of the tool, and end the command."""
     output.data(result)
     output.failure(result.content)
-    sys.exit(FAILED)
+    raise click.exceptions.Exit(FAILED)
 
 
 def show_entry(output: Output, head: str, content: str) -> None:
@@ -92,7 +92,7 @@ def show_entry(output: Output, head: str, content: str) -> None:
 
 
 def shown_time(moment: datetime) -> str:
-    """Return a time in UTC, to the minute."""
+    """A time in UTC, to the minute."""
     return f"{moment:%Y-%m-%d %H:%M}"
 
 
@@ -106,7 +106,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def name_of(file: Path) -> str:
-    """Return the path as text that can be printed and sent, whatever its bytes."""
+    """A path as text that can be printed and sent, whatever its bytes."""
     return os.fsencode(file.as_posix()).decode("utf-8", "replace")
 
 
@@ -124,11 +124,11 @@ def report(output: Output, outcomes: Sequence[Outcome]) -> None:
     """Print all outcomes; if one is an error, end the command with exit code 1."""
     show_outcomes(output, outcomes)
     if any(outcome.error is not None for outcome in outcomes):
-        sys.exit(FAILED)
+        raise click.exceptions.Exit(FAILED)
 
 
 def progress(output: Output) -> "Progress":
-    """Return a progress bar that disappears at the end; it is shown only on a terminal."""
+    """Make a progress bar that disappears at the end; it is shown only on a terminal."""
     from rich.progress import (  # noqa: PLC0415 - few commands show one
         BarColumn,
         MofNCompleteColumn,

@@ -5,7 +5,6 @@
 """
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from shlex import quote
 
@@ -33,7 +32,6 @@ from local2.protocol.memory_tools import (
     AuditEntry,
     AuditTrail,
     Consolidate,
-    ConsolidationChange,
     ConsolidationReport,
     Forget,
     NotDone,
@@ -48,6 +46,8 @@ PATIENCE = 600.0
 """Seconds that a consolidation may take; 50,000 facts take about 60."""
 POLL = 0.2
 """Seconds between two readings of the progress."""
+CONTENT_CHARACTERS = 100
+"""Maximum characters shown of a changed fact."""
 PAGE = 1_000
 """Audit entries read in one request."""
 ACTION_LABELS = {
@@ -63,14 +63,33 @@ ERASURE_TIMEOUT = 3600.0
 @command()
 @tool_arguments(Consolidate)
 @asked_by_caller()
-def consolidate(settings: Settings, output: Output, *, args: Consolidate, caller: Sender) -> None:
-    result = run_async(_consolidate(settings, output, args, caller))
+async def consolidate(
+    settings: Settings, output: Output, *, args: Consolidate, caller: Sender
+) -> None:
+    async with (
+        connected(settings, name=NAME, user=caller.user) as bus,
+        running_task(_show_progress(bus, output), "progress"),
+    ):
+        result = await answer_on(bus, CONSOLIDATE.name, args.given(), caller, patience=PATIENCE)
     report = data_of(result, ConsolidationReport, output)
     output.data(report)
     if output.json:
         return
     if report.changes:
-        output.table(_changes(report.changes))
+        table = Table("What", "Scope", uncut("Memory"), uncut("Why"))
+        for change in report.changes:
+            content = " ".join(printable(change.content).split())
+            if len(content) > CONTENT_CHARACTERS:
+                content = f"{content[:CONTENT_CHARACTERS]}…"
+            about = [change.id, change.topic or change.memory_type or "", content]
+            why = change.reason
+            if change.superseded_by:
+                why += f"\n{INDENT}→ {change.superseded_by}"
+            if change.after is not None:
+                why += f"\n{INDENT}{change.before:.2f} → {change.after:.2f}"
+            memory = "\n".join(filter(None, about))
+            table.add_row(*map(shown, (ACTION_LABELS[change.action], change.scope, memory, why)))
+        output.table(table)
     for one in report.left:
         output.text(f"Left alone: {one.id} contradicts {one.contradicts}; {one.reason}.")
     _show_not_done(output, report.not_done)
@@ -79,16 +98,6 @@ def consolidate(settings: Settings, output: Output, *, args: Consolidate, caller
         is_default = caller.user == asking_user(settings.bus, None)
         user = "" if is_default else f" --user {quote(caller.user or '')}"
         output.text(f"`local2 undo {report.run}{user}` undoes it.")
-
-
-async def _consolidate(
-    settings: Settings, output: Output, args: Consolidate, caller: Sender
-) -> ToolResult:
-    async with (
-        connected(settings, name=NAME, user=caller.user) as bus,
-        running_task(_show_progress(bus, output), "progress"),
-    ):
-        return await answer_on(bus, CONSOLIDATE.name, args.given(), caller, patience=PATIENCE)
 
 
 async def _show_progress(bus: Connection, output: Output) -> None:
@@ -107,30 +116,11 @@ async def _show_progress(bus: Connection, output: Output) -> None:
                 progress.update(task, completed=now.looked_at)
 
 
-def _changes(changes: Sequence[ConsolidationChange]) -> Table:
-    table = Table("What", "Scope", uncut("Memory"), uncut("Why"))
-    for change in changes:
-        about = [change.id, change.topic or change.memory_type or "", _beginning(change.content)]
-        why = change.reason
-        if change.superseded_by:
-            why += f"\n{INDENT}→ {change.superseded_by}"
-        if change.after is not None:
-            why += f"\n{INDENT}{change.before:.2f} → {change.after:.2f}"
-        cells = (ACTION_LABELS[change.action], change.scope, "\n".join(filter(None, about)), why)
-        table.add_row(*map(shown, cells))
-    return table
-
-
-def _beginning(content: str, characters: int = 100) -> str:
-    text = " ".join(printable(content).split())
-    return text if len(text) <= characters else f"{text[:characters]}…"
-
-
 @command()
 @tool_arguments(Undo)
 @asked_by_caller()
-def undo(settings: Settings, output: Output, *, args: Undo, caller: Sender) -> None:
-    result = run_async(answer(settings, UNDO, args, caller, patience=PATIENCE))
+async def undo(settings: Settings, output: Output, *, args: Undo, caller: Sender) -> None:
+    result = await answer(settings, UNDO, args, caller, patience=PATIENCE)
     report = data_of(result, UndoReport, output)
     output.data(report)
     _show_not_done(output, report.not_done)
@@ -147,8 +137,8 @@ def _show_not_done(output: Output, not_done: Sequence[NotDone]) -> None:
 @click.argument("id", required=False, help="Only changes of this memory.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, help="Maximum number of entries.")
 @asked_by_caller()
-def audit(settings: Settings, output: Output, *, args: Audit, caller: Sender) -> None:
-    trail = run_async(_read_trail(settings, output, args, caller))
+async def audit(settings: Settings, output: Output, *, args: Audit, caller: Sender) -> None:
+    trail = await _read_trail(settings, output, args, caller)
     output.data(trail)
     if not trail.entries:
         output.text("Nothing was changed.")
@@ -227,7 +217,7 @@ def forget(
     output.data(receipt)
     _show(output, receipt)
     if not receipt.complete:
-        sys.exit(FAILED)
+        raise click.exceptions.Exit(FAILED)
 
 
 def _forget(settings: Settings, args: Forget, caller: Sender) -> ToolResult:

@@ -4,7 +4,7 @@ The options that several commands share are here, and those that come from a too
 """
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import msgspec
 
-from local2.cli.output import FAILED, INTERRUPTED, Output
+from local2.cli.output import FAILED, INTERRUPTED, Output, run_async
 from local2.config_files import load_settings
 from local2.errors import Local2Error
 from local2.home import asking_user, home_of
@@ -27,7 +27,9 @@ from local2.settings import Settings
 if TYPE_CHECKING:
     from local2.protocol.memory_tools import Arguments
 
-Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+CommandFunction = Callable[..., Coroutine[Any, Any, None] | None]
+"""What a command does; if it is `async`, it runs on an event loop of its own."""
+Decorator = Callable[[CommandFunction], CommandFunction]
 
 PATH = click.Path(path_type=Path)
 session_option = click.option("--session", help="Continue this session. Default: a new session.")
@@ -104,19 +106,21 @@ def running(chosen: GlobalOptions, *, json: bool = False) -> Iterator[tuple[Sett
 
 def command(
     name: str | None = None, *, group: click.Group | None = None, json: bool = True
-) -> Callable[[Callable[..., None]], click.Command]:
+) -> Callable[[CommandFunction], click.Command]:
     """Make the function a command; it gets the settings, the output, and its options by name.
 
     `group`: the group that it belongs to, if it is not one of the first level. `json`: whether it
     has the option `--json`, which the output obeys.
     """
 
-    def declare(function: Callable[..., None]) -> click.Command:
+    def declare(function: CommandFunction) -> click.Command:
         @wraps(function)
         def run(**options: Any) -> None:
             as_json = options.pop("json", False)
             with running(click.get_current_context().obj, json=as_json) as (settings, output):
-                function(settings, output, **options)
+                work = function(settings, output, **options)
+                if work is not None:
+                    run_async(work)
 
         declared = click.command(name)(run)
         if json:
@@ -136,7 +140,7 @@ def asked_by_caller(*, session: str | None = None) -> Decorator:
     `session`: the help of `--session`, if the caller also has that.
     """
 
-    def add(function: Callable[..., None]) -> Callable[..., None]:
+    def add(function: CommandFunction) -> CommandFunction:
         @wraps(function)
         def run(
             settings: Settings,
@@ -146,10 +150,10 @@ def asked_by_caller(*, session: str | None = None) -> Decorator:
             agent: str,
             caller_session: str | None = None,
             **options: Any,
-        ) -> None:
+        ) -> Coroutine[Any, Any, None] | None:
             user = asking_user(settings.bus, user)
             caller = Sender(agent=agent, user=user, session_id=caller_session)
-            function(settings, output, caller=caller, **options)
+            return function(settings, output, caller=caller, **options)
 
         decorated = click.option("--agent", default="cli", help="Ask as this agent.")(run)
         decorated = user_option(decorated)
@@ -171,19 +175,21 @@ def tool_arguments(tool_args: "type[Arguments]", *, without: Collection[str] = (
     not have.
     """
 
-    def add(function: Callable[..., None]) -> Callable[..., None]:
+    def add(function: CommandFunction) -> CommandFunction:
         @wraps(function)
-        def run(settings: Settings, output: Output, **options: Any) -> None:
+        def run(
+            settings: Settings, output: Output, **options: Any
+        ) -> Coroutine[Any, Any, None] | None:
             given = {}
             for name in options.keys() & set(tool_args.__struct_fields__):
                 value = options.pop(name)
                 if value is not None and value != ():
                     given[name] = list(value) if isinstance(value, tuple) else value
-            function(settings, output, args=tool_args(**given), **options)
+            return function(settings, output, args=tool_args(**given), **options)
 
         own = {param.name for param in getattr(run, "__click_params__", ())}
         schema = parameters_of(tool_args)
-        decorated: Callable[..., None] = run
+        decorated: CommandFunction = run
         for name, declared in reversed(schema["properties"].items()):
             if name not in own and name not in without:
                 add_parameter = _parameter(name, declared, required=name in schema["required"])
@@ -194,7 +200,7 @@ def tool_arguments(tool_args: "type[Arguments]", *, without: Collection[str] = (
 
 
 def _parameter(name: str, declared: Json, *, required: bool) -> Decorator:
-    """Return the click option, or argument, for an argument of a tool."""
+    """Make the click option, or argument, for an argument of a tool."""
     about, default = declared.get("description"), declared.get("default")
     if required:
         return click.argument(name, help=about)

@@ -1,6 +1,5 @@
 """`local2 dead-letters`: list, show, retry and drop messages that the memory could not store."""
 
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
@@ -10,7 +9,7 @@ from rich.table import Table
 
 from local2.cli.answers import NAME, shown_time
 from local2.cli.commands import command, user_option
-from local2.cli.output import FAILED, Output, run_async, shown
+from local2.cli.output import FAILED, Output, shown
 from local2.client import Connection
 from local2.client.access import connected
 from local2.client.dead_letters import all_letters, drop_letter, letter_at, publish_again
@@ -58,14 +57,10 @@ all_option = click.option("--all", "every", is_flag=True, help="All dead letters
 
 
 @command("list", group=group)
-def list_letters(settings: Settings, output: Output) -> None:
+async def list_letters(settings: Settings, output: Output) -> None:
     """List the messages that the memory could not store, and why."""
-
-    async def read() -> list[LetterSummary]:
-        async with connected(settings, name=NAME) as bus:
-            return [LetterSummary.of(stored) async for stored in all_letters(bus)]
-
-    summaries = run_async(read())
+    async with connected(settings, name=NAME) as bus:
+        summaries = [LetterSummary.of(stored) async for stored in all_letters(bus)]
     output.data(summaries)
     if not summaries:
         output.text("There are no dead letters: every message could be stored.")
@@ -88,14 +83,10 @@ def list_letters(settings: Settings, output: Output) -> None:
 
 @command(group=group)
 @click.argument("number", metavar="NUMBER", type=int, help="Its number, as listed.")
-def show(settings: Settings, output: Output, *, number: int) -> None:
+async def show(settings: Settings, output: Output, *, number: int) -> None:
     """Show one dead letter with its message."""
-
-    async def read() -> StoredLetter:
-        async with connected(settings, name=NAME) as bus:
-            return await letter_at(bus, number)
-
-    stored = run_async(read())
+    async with connected(settings, name=NAME) as bus:
+        stored = await letter_at(bus, number)
     letter = stored.letter
     output.data(stored)
     output.text(
@@ -110,7 +101,7 @@ def show(settings: Settings, output: Output, *, number: int) -> None:
 @numbers_argument
 @all_option
 @user_option
-def retry(
+async def retry(
     settings: Settings, output: Output, *, numbers: Sequence[int], every: bool, user: str | None
 ) -> None:
     """Publish messages again, and drop their dead letters once JetStream has stored them.
@@ -122,7 +113,7 @@ def retry(
         await publish_again(bus, stored)
         await drop_letter(bus, stored.sequence)
 
-    _apply(
+    await _apply(
         settings, output, numbers, every=every, action=publish, done="published again", user=user
     )
 
@@ -130,16 +121,16 @@ def retry(
 @command(group=group)
 @numbers_argument
 @all_option
-def drop(settings: Settings, output: Output, *, numbers: Sequence[int], every: bool) -> None:
+async def drop(settings: Settings, output: Output, *, numbers: Sequence[int], every: bool) -> None:
     """Remove dead letters for good."""
 
     async def remove(bus: Connection, stored: StoredLetter) -> None:
         await drop_letter(bus, stored.sequence)
 
-    _apply(settings, output, numbers, every=every, action=remove, done="dropped")
+    await _apply(settings, output, numbers, every=every, action=remove, done="dropped")
 
 
-def _apply(  # noqa: PLR0913 - everything that both commands share
+async def _apply(  # noqa: PLR0913 - everything that both commands share
     settings: Settings,
     output: Output,
     numbers: Sequence[int],
@@ -160,12 +151,9 @@ def _apply(  # noqa: PLR0913 - everything that both commands share
             return LetterOutcome(number=number, error=str(error))
         return LetterOutcome(number=number, done=done)
 
-    async def apply() -> list[LetterOutcome]:
-        async with connected(settings, name=NAME, user=user) as bus:
-            chosen = [stored.sequence async for stored in all_letters(bus)] if every else numbers
-            return [await apply_to(bus, number) for number in chosen]
-
-    outcomes = run_async(apply())
+    async with connected(settings, name=NAME, user=user) as bus:
+        chosen = [stored.sequence async for stored in all_letters(bus)] if every else numbers
+        outcomes = [await apply_to(bus, number) for number in chosen]
     output.data(outcomes)
     for outcome in outcomes:
         if outcome.error is None:
@@ -173,4 +161,4 @@ def _apply(  # noqa: PLR0913 - everything that both commands share
         else:
             output.failure(f"{outcome.number}: {outcome.error}")
     if any(outcome.error is not None for outcome in outcomes):
-        sys.exit(FAILED)
+        raise click.exceptions.Exit(FAILED)

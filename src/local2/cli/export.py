@@ -17,7 +17,7 @@ import msgspec
 from local2._version import __version__
 from local2.cli.answers import NAME, Outcome, name_of, progress, report
 from local2.cli.commands import PATH, asked_by_caller, command
-from local2.cli.output import Output, run_async
+from local2.cli.output import Output
 from local2.client.access import connected
 from local2.client.maintenance import export_page
 from local2.errors import UnwritableError
@@ -37,7 +37,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe_counts(counts: dict[str, int]) -> str:
-    """Return the numbers of each type in words, e.g. `3 records, 1 note`."""
+    """Say how many there are of each type, e.g. `3 records, 1 note`."""
     return ", ".join(f"{count} {_plural(kind, count)}" for kind, count in counts.items()) or "0"
 
 
@@ -56,7 +56,7 @@ def _plural(kind: str, count: int) -> str:
 )
 @click.option("--vectors", is_flag=True, help="Include vectors, so that none is computed again.")
 @asked_by_caller(session="The session, with --scope session.")
-def export(  # noqa: PLR0913 - one parameter an option
+async def export(  # noqa: PLR0913 - one parameter an option
     settings: Settings,
     output: Output,
     *,
@@ -67,7 +67,7 @@ def export(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     ask = ExportRequest(scope=scope, vectors=vectors)
     with _output_file(file) as target:
-        counts = run_async(_export(settings, output, target, ask, caller))
+        counts = await _export(settings, output, target, ask, caller)
     content = f"{describe_counts(counts)} exported."
     if file == STANDARD_OUTPUT:  # it must contain nothing but the lines
         output.errors.print(content, markup=False)

@@ -16,7 +16,6 @@ from local2.home import home_of
 from local2.hooks.clients import CLIENTS
 from local2.hooks.clients.client import Scope
 from local2.hooks.installing import (
-    Installation,
     Plan,
     apply_plan,
     installed,
@@ -113,20 +112,17 @@ def list_hooks(_: Settings, output: Output) -> None:
     output.data(found)
     table = Table("Client", "Scope", "Hooks", uncut("File"))
     for one in found:
-        table.add_row(one.client, one.scope, _state(one), shown(one.file))
+        state = "installed" if one.events else "none"
+        if one.outdated:
+            state = "outdated"
+        elif one.events and one.missing:
+            state = f"without {', '.join(one.missing)}"
+        table.add_row(one.client, one.scope, state, shown(one.file))
     output.table(table)
     for name in sorted({one.client for one in found if one.outdated}):
         output.text(f"The hooks of {name} do nothing. Run `local2 hooks install {name}`.")
     for name, counted in counts.items():
         output.text(f"{name}: {counted}")
-
-
-def _state(one: Installation) -> str:
-    if not one.events:
-        return "none"
-    if one.outdated:
-        return "outdated"
-    return f"without {', '.join(one.missing)}" if one.missing else "installed"
 
 
 @click.command()
@@ -142,6 +138,5 @@ def hook(*, client: str, event: str, home: str | None, user: str | None) -> None
 
 
 def _options(home: str | None, user: str | None) -> list[str]:
-    """Return the options of a hook."""
     given = {"--home": home, "--user": user}
     return [word for name, value in given.items() if value for word in (name, value)]

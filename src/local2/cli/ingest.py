@@ -84,7 +84,6 @@ class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
     erased: int = 0
 
     def plus(self, batch: IngestReport) -> Self:
-        """Return the counts with those of another batch added."""
         return msgspec.structs.replace(
             self,
             remembered=self.remembered + batch.added,
@@ -95,7 +94,7 @@ class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def summary(self) -> str:
-        """Return the counts in a sentence, worded as the tool words those of one batch."""
+        """Say the counts in a sentence, as the tool does for one batch."""
         whole = IngestReport(
             session_id="",
             ids=[],
@@ -166,7 +165,7 @@ def sessions_in(data: bytes, session: str | None) -> Iterator[FileSession]:
 
 
 def _read_line(text: bytes, number: int) -> tuple[str | None, list[ConversationMessage]]:
-    """Return the session that a line names, and its messages: tool results first, then its own."""
+    """Read the session that a line names, and its messages: tool results first, then its own."""
     try:
         line = read_json(text, _line.decode)
         named = msgspec.convert(

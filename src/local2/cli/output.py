@@ -95,22 +95,21 @@ class Output:
 
 
 def printable(text: str) -> str:
-    """Return the text without control characters, because anybody may have stored it."""
+    """Remove control characters, because anybody may have stored the text."""
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
 
 
 def styled(text: str, **style: Any) -> str:
-    """Return the text printable and in click's style, which only a terminal gets."""
+    """Make a text printable, and give it click's style, which only a terminal gets."""
     return click.style(printable(text), **style)
 
 
 def columns() -> int:
-    """Return the width of the terminal."""
     return get_terminal_size().columns
 
 
 def _wrapped(text: str) -> str:
-    """Return the text with lines that a terminal need not cut within a word."""
+    """Wrap lines so that a terminal need not cut them within a word."""
     if not sys.stdout.isatty():
         return text
     lines = (
@@ -121,14 +120,14 @@ def _wrapped(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """Return the text printable and escaped, for a line or a table with markup."""
+    """Make a text printable, and escape it for a line or a table with markup."""
     from rich.markup import escape
 
     return escape(printable(text))
 
 
 def uncut(heading: str) -> "Column":
-    """Return a column that wraps its content instead of cutting it, so that ids can be copied."""
+    """Make a column that wraps its content instead of cutting it, so that ids can be copied."""
     from rich.table import Column
 
     return Column(heading, overflow="fold")

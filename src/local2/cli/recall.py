@@ -6,7 +6,7 @@ import click
 
 from local2.cli.answers import INDENT, answer, data_of, show_entry, shown_time
 from local2.cli.commands import asked_by_caller, command, tool_arguments
-from local2.cli.output import Output, printable, run_async, styled
+from local2.cli.output import Output, printable, styled
 from local2.home import other_homes
 from local2.protocol.envelope import Sender
 from local2.protocol.memories import NOTHING_FOUND, nothing_found
@@ -15,7 +15,6 @@ from local2.protocol.memory_tools import (
     RECALL,
     RELATIONS,
     Answer,
-    Explanation,
     ListRelations,
     MemoryHistory,
     Recall,
@@ -30,8 +29,8 @@ from local2.settings import Settings
 @command()
 @tool_arguments(Recall)
 @asked_by_caller(session="The current session.")
-def recall(settings: Settings, output: Output, *, args: Recall, caller: Sender) -> None:
-    result = run_async(answer(settings, RECALL, args, caller))
+async def recall(settings: Settings, output: Output, *, args: Recall, caller: Sender) -> None:
+    result = await answer(settings, RECALL, args, caller)
     recalled = data_of(result, RecalledItems, output)
     output.data(recalled)
     if output.json:
@@ -57,7 +56,10 @@ def _show(output: Output, recalled: RecalledItems) -> None:
             later = styled(f"{INDENT}later, {shown_time(statement.event_time)}", dim=True)
             show_entry(output, later, statement.content)
         if item.explanation is not None:
-            output.line(f"{INDENT}{styled(_score_components(item.explanation), dim=True)}")
+            shares = item.explanation.shares.items()
+            parts = [f"{name}={share:+.2f}" for name, share in shares if share]
+            parts.append(f"weight={item.explanation.weight:g}")
+            output.line(f"{INDENT}{styled(' '.join(parts), dim=True)}")
     if not recalled.items:
         output.text(nothing_found(recalled.reason, recalled.other_users))
     if recalled.rerank_used:
@@ -77,18 +79,14 @@ def _show_answer(output: Output, answered: Answer, items: Sequence[RecalledItem]
         output.line(styled(f"The answer is based on {', '.join(numbers)}.", dim=True))
 
 
-def _score_components(explanation: Explanation) -> str:
-    """Return the score components that are not zero, and the weight of the scope."""
-    parts = [f"{name}={share:+.2f}" for name, share in explanation.shares.items() if share]
-    return " ".join([*parts, f"weight={explanation.weight:g}"])
-
-
 @command()
 @tool_arguments(MemoryHistory)
 @click.argument("topic_or_id", help="A topic, or the id of any version.")
 @asked_by_caller()
-def history(settings: Settings, output: Output, *, args: MemoryHistory, caller: Sender) -> None:
-    result = run_async(answer(settings, MEMORY_HISTORY, args, caller))
+async def history(
+    settings: Settings, output: Output, *, args: MemoryHistory, caller: Sender
+) -> None:
+    result = await answer(settings, MEMORY_HISTORY, args, caller)
     past = data_of(result, Versions, output)
     output.data(past)
     if output.json:
@@ -116,8 +114,10 @@ def history(settings: Settings, output: Output, *, args: MemoryHistory, caller: 
 @tool_arguments(ListRelations)
 @click.argument("id", help="The memory's id.")
 @asked_by_caller()
-def relations(settings: Settings, output: Output, *, args: ListRelations, caller: Sender) -> None:
-    result = run_async(answer(settings, RELATIONS, args, caller))
+async def relations(
+    settings: Settings, output: Output, *, args: ListRelations, caller: Sender
+) -> None:
+    result = await answer(settings, RELATIONS, args, caller)
     found = data_of(result, RelatedMemories, output)
     output.data(found)
     if output.json:

@@ -1,6 +1,5 @@
 """`local2 stories`: play stories against a live stack, and report which steps passed."""
 
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,13 +11,13 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from local2.cli.commands import PATH, command
-from local2.cli.output import FAILED, Output, run_async
+from local2.cli.output import FAILED, Output
 from local2.errors import ConfigError
 from local2.logs import logging_to
 from local2.settings import ChatChoice, Settings
 from local2.stories.bench import Bench, FreshBench
-from local2.stories.runner import StepResult, StoryResult, run_story
-from local2.stories.script import Story, load_story
+from local2.stories.runner import StoryResult, run_story
+from local2.stories.script import load_story
 
 STYLES = {"passed": "green", "failed": "bold red", "skipped": "yellow"}
 
@@ -32,7 +31,7 @@ STYLES = {"passed": "green", "failed": "bold red", "skipped": "yellow"}
     help="The chat model that answers.",
 )
 @click.option("--nats", help="The bus of a stack to use instead of new ones.")
-def stories(
+async def stories(
     settings: Settings,
     output: Output,
     *,
@@ -45,13 +44,26 @@ def stories(
         tempfile.TemporaryDirectory(prefix="local2-stories-") as folder,
         logging_to(Path(folder) / "stories.log"),
     ):
-        results = run_async(_play(scripts, settings, output, model, nats, Path(folder)))
+        results: list[StoryResult] = []
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        hidden = not output.shows_progress
+        with Progress(*columns, console=output.errors, disable=hidden, transient=True) as progress:
+            steps = sum(len(session.turns) for story in scripts for session in story.sessions)
+            task = progress.add_task("", total=steps)
+            for number, story in enumerate(scripts):
+                progress.update(task, description=story.name)
+                fresh = Path(folder, str(number))
+                bench = Bench(nats) if nats else FreshBench(fresh, settings, model=model)
+                async with bench:
+                    results.append(
+                        await run_story(story, bench, lambda _: progress.update(task, advance=1))
+                    )
     output.data(results)
     output.table(results_table(results))
     failed = [result.name for result in results if not result.passed]
     output.text(f"{len(results) - len(failed)} of {len(results)} stories passed.")
     if failed:
-        sys.exit(FAILED)
+        raise click.exceptions.Exit(FAILED)
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -62,53 +74,26 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
         yield from files
 
 
-async def _play(  # noqa: PLR0913, PLR0917 - one parameter an option
-    scripts: Sequence[Story],
-    settings: Settings,
-    output: Output,
-    model: ChatChoice,
-    nats: str | None,
-    folder: Path,
-) -> list[StoryResult]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    results: list[StoryResult] = []
-    with Progress(
-        *columns, console=output.errors, disable=not output.shows_progress, transient=True
-    ) as progress:
-        steps = sum(len(session.turns) for story in scripts for session in story.sessions)
-        task = progress.add_task("", total=steps)
-        for number, story in enumerate(scripts):
-            progress.update(task, description=story.name)
-            bench = Bench(nats) if nats else FreshBench(folder / str(number), settings, model=model)
-            async with bench:
-                results.append(
-                    await run_story(story, bench, lambda _: progress.update(task, advance=1))
-                )
-    return results
-
-
 def results_table(results: Sequence[StoryResult]) -> Table:
-    """Return a table with a section per story and a row per step, with the problems of the step."""
+    """Make a table: a section per story, and a row per step with its problems."""
     table = Table("Story", "Session", "Step", "Outcome", Column("s", justify="right"))
     for result in results:
         name = result.name
         for step in result.steps:
             # As Text, because rich reads brackets in a plain string as markup.
+            lines = [Text(step.step)]
+            if step.reason is not None:
+                lines.append(Text(step.reason, style="dim"))
+            for problem in step.problems:
+                lines.append(Text(f"expected {problem.expected}", style="red"))
+                lines.append(Text(f"got      {problem.came}", style="red"))
             table.add_row(
                 Text(name),
                 Text(step.session),
-                Text("\n").join([Text(step.step), *_details(step)]),
+                Text("\n").join(lines),
                 Text(step.status, style=STYLES[step.status]),
                 Text("" if step.status == "skipped" else f"{step.seconds:.2f}"),
             )
             name = ""
         table.add_section()
     return table
-
-
-def _details(step: StepResult) -> Iterator[Text]:
-    if step.reason is not None:
-        yield Text(step.reason, style="dim")
-    for problem in step.problems:
-        yield Text(f"expected {problem.expected}", style="red")
-        yield Text(f"got      {problem.came}", style="red")

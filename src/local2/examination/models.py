@@ -59,7 +59,7 @@ def check_models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult
 
 
 def embedding_server(embedder: str | None, memory: MemorySettings) -> str | None:
-    """Return the server of this embedder; None if the vector worker runs it itself."""
+    """The server of this embedder; None if the vector worker runs it itself."""
     if embedder in {None, weights.MODEL}:
         return None
     if not str(embedder).startswith(OPENAI_PREFIX):

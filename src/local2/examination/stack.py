@@ -121,24 +121,21 @@ async def _ledger(
                 return
             if path not in whole:  # tenants without a key share a file
                 whole.add(path)
-                yield _check_whole(await ledger.problems())
+                if problems := await ledger.problems():
+                    detail = " ".join(problems)
+                    yield CheckResult(WHOLE_LEDGER, "broken", detail, remedy=RESTORE)
+                else:
+                    yield CheckResult(WHOLE_LEDGER, "ok", "every page, record and word is intact")
             collection = collection_name(memory.collection, tenant, "serving")
-            yield _compare_index(counts, count_vectors(memory.chroma_path, collection))
+            vectors = count_vectors(memory.chroma_path, collection)
+            detail = f"{vectors} vectors of {counts.indexed} indexed records"
+            if vectors == counts.indexed:
+                yield CheckResult("index", "ok", detail)
+            else:
+                remedy = "It is repaired at the next start."
+                yield CheckResult("index", "note", detail, remedy=remedy)
     except StorageError as error:
         yield CheckResult.broken("ledger", error)
-
-
-def _check_whole(problems: list[str]) -> CheckResult:
-    if not problems:
-        return CheckResult(WHOLE_LEDGER, "ok", "every page, record and word is intact")
-    return CheckResult(WHOLE_LEDGER, "broken", " ".join(problems), remedy=RESTORE)
-
-
-def _compare_index(counts: Counts, vectors: int) -> CheckResult:
-    detail = f"{vectors} vectors of {counts.indexed} indexed records"
-    if vectors == counts.indexed:
-        return CheckResult("index", "ok", detail)
-    return CheckResult("index", "note", detail, remedy="It is repaired at the next start.")
 
 
 def index(status: MemoryStatus, memory: MemorySettings) -> CheckResult:

@@ -77,7 +77,7 @@ class Link:
         await stop(self._connecting)
 
     async def reached(self) -> ReachedStack:
-        """Return the stack as soon as it is reached.
+        """Wait until the stack is reached.
 
         Raises:
             Local2Error: The last attempt to reach it failed.
@@ -143,7 +143,7 @@ PROFILES: dict[str, Profile] = {
 
 
 def profile_of(chosen: Sequence[str]) -> Profile:
-    """Return the profile with this name, or one with the tools of these names.
+    """Choose the profile with this name, or make one of the tools with these names.
 
     Raises:
         ConfigError: No tool is chosen, or a profile is named among tools.
@@ -158,11 +158,6 @@ def profile_of(chosen: Sequence[str]) -> Profile:
     return lambda tool: tool.name in chosen
 
 
-def _own_tools() -> list[ToolSchema]:
-    """Return the memory's own tools, as the stack will announce them."""
-    return sorted((tool.schema() for tool in TOOLS), key=lambda tool: tool.name)
-
-
 class Bridge:
     """The tools on the bus that clients see and may call."""
 
@@ -173,7 +168,7 @@ class Bridge:
         self._known: list[ToolSchema] = []
 
     async def tools(self) -> list[ToolSchema]:
-        """Return the tools of the profile.
+        """List the tools of the profile.
 
         If the stack is not reached soon, these are the ones that were known last, or else the
         memory's own.
@@ -182,11 +177,13 @@ class Bridge:
             async with asyncio.timeout(LIST_SECONDS):
                 self._known = (await self._link.reached()).tools.schemas
         except (Local2Error, TimeoutError):
-            self._known = self._known or await asyncio.to_thread(_own_tools)
+            if not self._known:  # as the stack will announce them
+                own = await asyncio.to_thread(lambda: [tool.schema() for tool in TOOLS])
+                self._known = sorted(own, key=lambda tool: tool.name)
         return [tool for tool in self._known if self._offers(tool)]
 
     async def offers(self, name: str) -> bool:
-        """Return whether the profile has a tool of this name; wait a second for an unknown one.
+        """Whether the profile has a tool of this name; an unknown one is waited for, a second long.
 
         Raises:
             Local2Error: The tool is unknown, and the stack was not reached.

@@ -63,7 +63,14 @@ async def serve(settings: Settings, on_ready: Callable[[Address], None]) -> None
         UnwritableError: The token cannot be stored.
     """
     token, file = _load_or_create_token(settings)
-    with _listen(settings.mcp.port) as listener:
+    try:
+        listener = socket.create_server((HOST, settings.mcp.port))
+    except OSError as error:
+        raise ConfigError(
+            f"The server cannot listen on {HOST}:{settings.mcp.port}: {error.strerror}.",
+            remedy="Choose another port with --port, or stop the program that uses this one.",
+        ) from error
+    with listener:  # connections queue until they are served
         url = f"http://{HOST}:{listener.getsockname()[1]}"
         async with serving(settings) as server:
             app = server.streamable_http_app(
@@ -207,19 +214,8 @@ async def _refuse(_: Request, error: Exception) -> Response:
     return Response(error.reply, HTTPStatus.BAD_REQUEST, media_type="application/json")
 
 
-def _listen(port: int) -> socket.socket:
-    """Return a listening socket; connections queue until they are served."""
-    try:
-        return socket.create_server((HOST, port))
-    except OSError as error:
-        raise ConfigError(
-            f"The server cannot listen on {HOST}:{port}: {error.strerror}.",
-            remedy="Choose another port with --port, or stop the program that uses this one.",
-        ) from error
-
-
 def _load_or_create_token(settings: Settings) -> tuple[str, Path | None]:
-    """Return the configured token, or else that in the token file, which is created if missing."""
+    """The configured token, or else that in the token file, which is created if missing."""
     if settings.mcp.token:
         return settings.mcp.token, None
     file = settings.memory.data_dir / TOKEN_FILE

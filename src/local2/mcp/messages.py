@@ -23,7 +23,7 @@ class UnreadableMessageError(Exception):
 
 
 def readable(data: bytes) -> bytes:
-    """Return a message in UTF-8, with U+FFFD in place of everything that is not a character.
+    """Write a message in UTF-8, with U+FFFD in place of everything that is not a character.
 
     Raises:
         UnreadableMessageError: It is not JSON, or not a message of JSON-RPC 2.0.
@@ -45,7 +45,7 @@ def readable(data: bytes) -> bytes:
 
 
 def _decoded(data: bytes) -> tuple[Any, bytes]:
-    """Return the decoded message, and its text, in which everything is a character."""
+    """Decode a message, and mend its text so that everything in it is a character."""
     try:
         return pydantic_core.from_json(data, allow_inf_nan=False), data
     except ValueError:

@@ -41,7 +41,7 @@ VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 
 
 def initialized(version: str) -> Json:
-    """Return the result of `initialize`, for a client that asks for this version."""
+    """The result of `initialize`, for a client that asks for this version."""
     return {
         "protocolVersion": version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
         "capabilities": {
@@ -55,7 +55,7 @@ def initialized(version: str) -> Json:
 
 
 def discovered() -> Json:
-    """Return the result of `server/discover`."""
+    """The result of `server/discover`."""
     return {
         "supportedVersions": list(STATELESS_VERSIONS),
         "capabilities": {
@@ -94,7 +94,11 @@ def answer_initialize() -> Opening:
 
     From then on, all other code reads an empty standard input and prints to standard error.
     """
-    _open_missing_streams()
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:  # a closed stream, which the server reports
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -114,22 +118,13 @@ def answer_initialize() -> Opening:
     return Opening(incoming, outgoing, read, request["id"])
 
 
-def _open_missing_streams() -> None:
-    """Open those of standard input, output and error that are closed; the server reports it."""
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
-
-
 def _can_be_polled(end: int) -> bool:
     mode = os.fstat(end).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(end)
 
 
 def _request(read: bytes) -> dict[str, Any]:
-    """Return the first message, if it is a request."""
+    """The first message, if it is a request."""
     try:
         message = json.loads(read.partition(b"\n")[0])
     except (ValueError, RecursionError):
@@ -140,7 +135,7 @@ def _request(read: bytes) -> dict[str, Any]:
 
 
 def _result(request: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the result of a well-formed handshake; None leaves any other request to the SDK."""
+    """Answer a well-formed handshake; None leaves any other request to the SDK."""
     params = request.get("params")
     if not isinstance(params, dict):
         return None

@@ -51,12 +51,12 @@ Context = ServerRequestContext[Any, Any]
 
 
 def user_of(settings: McpSettings) -> str:
-    """Return the configured user, or else the one who is logged in."""
+    """The configured user, or else the one who is logged in."""
     return user_name(settings.user)
 
 
 def agent_of(settings: McpSettings, client: str | None) -> str:
-    """Return the configured agent, or else the client's name, cleaned for an agent's name."""
+    """The configured agent, or else the client's name, cleaned for an agent's name."""
     if settings.agent:
         return settings.agent
     cleaned = _REFUSED_IN_NAMES.sub("-", (client or "").casefold())[:MAX_NAME_CHARACTERS].strip(
@@ -75,20 +75,16 @@ class Callers:
         self._session = new_id()
 
     async def of(self, ctx: Context) -> Sender:
-        """Return the caller. Requests over HTTP have no session unless they name one."""
-        client = ctx.session.client_params
+        """Who calls. Requests over HTTP have no session unless they name one."""
+        client, session = ctx.session.client_params, self._session
+        if ctx.request is not None:
+            session = ctx.request.headers.get(SESSION_HEADER)
         return Sender(
             user=self._user,
             agent=agent_of(self._settings, client.client_info.name if client else None),
-            session_id=self._settings.session or self._session_of(ctx),
+            session_id=self._settings.session or session,
             token=await self._link.tokens.token_for(self._user),
         )
-
-    def _session_of(self, ctx: Context) -> str | None:
-        if ctx.request is None:
-            return self._session
-        session: str | None = ctx.request.headers.get(SESSION_HEADER)
-        return session
 
 
 class Changes:
@@ -148,7 +144,7 @@ class MemoryServer(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """Return the options for all transports, which declare that tool changes are announced."""
+        """Declare for all transports that changes of tools are announced."""
         return super().create_initialization_options(
             notification_options or NotificationOptions(tools_changed=True),
             experimental_capabilities,
@@ -167,7 +163,11 @@ class MemoryServer(Server[Any]):
         async def report(progress: ToolProgress) -> None:
             await ctx.session.report_progress(progress.progress, progress.total, progress.message)
 
-        if not await self._is_offered(params.name):
+        try:
+            offered = await self._bridge.offers(params.name)
+        except Local2Error:  # unknown without a stack, whose absence the call reports
+            offered = True
+        if not offered:
             raise MCPError(types.INVALID_PARAMS, f"No tool {quoted(params.name)} is offered.")
         wanted = "progress_token" in (ctx.meta or {})
         result = await self._bridge.call(
@@ -207,19 +207,12 @@ class MemoryServer(Server[Any]):
             return await read_resource(str(params.uri), self._ask(ctx))
 
     def _ask(self, ctx: Context) -> Ask:
-        """Return a function that calls the memory's tools for this request, in any profile."""
+        """Make a function that calls the memory's tools for this request, in any profile."""
 
         async def ask(tool: str, args: Json) -> ToolResult:
             return await self._bridge.ask(tool, args, await self._callers.of(ctx))
 
         return ask
-
-    async def _is_offered(self, name: str) -> bool:
-        """Return whether the tool is in the profile; True if that is unknown without a stack."""
-        try:
-            return await self._bridge.offers(name)
-        except Local2Error:
-            return True
 
 
 @contextmanager

@@ -41,10 +41,7 @@ class _Lines:
         self._reader = reader
         self._replies = replies
 
-    def __aiter__(self) -> AsyncIterator[str]:
-        return self._read_messages()
-
-    async def _read_messages(self) -> AsyncIterator[str]:
+    async def __aiter__(self) -> AsyncIterator[str]:
         with suppress(ConnectionError):
             while line := await self._reader.readline():
                 if not line.strip():

@@ -77,7 +77,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def problems(expected: Sequence[Check], outcome: Outcome) -> tuple[Problem, ...]:
-    """Return the expectations that an outcome does not meet."""
+    """Find the expectations that an outcome does not meet."""
     answers = ((check, CHECKS[check.kind](check.value, outcome)) for check in expected)
     return tuple(
         Problem(expected=str(check), came=came) for check, came in answers if came is not None
@@ -85,7 +85,7 @@ def problems(expected: Sequence[Check], outcome: Outcome) -> tuple[Problem, ...]
 
 
 def matches(expected: Any, actual: Any) -> bool:
-    """Return whether a value is as expected; a mapping may have further keys."""
+    """Whether a value is as expected; a mapping may have further keys."""
     match expected:
         case str() if expected.startswith("~"):
             return actual is not None and _matches_pattern(expected[1:], text_of(actual))
@@ -101,7 +101,7 @@ def matches(expected: Any, actual: Any) -> bool:
 
 
 def value_at(data: Any, path: str) -> Any:
-    """Return the value at a dotted path such as `hits.0.content`, or None."""
+    """Find the value at a dotted path such as `hits.0.content`."""
     for key in path.split("."):
         match data:
             case dict():
@@ -123,30 +123,6 @@ def _tool_called(expected: ExpectedCall, turn: Generation) -> str | None:
     return None if called else _describe_calls(turn)
 
 
-def _tool_not_called(name: str, turn: Generation) -> str | None:
-    return _describe_calls(turn) if any(call.name == name for call in turn.tool_calls) else None
-
-
-def _answer_contains(text: str, turn: Generation) -> str | None:
-    return None if _contains(text, turn.answer) else turn.answer
-
-
-def _answer_matches(pattern: str, turn: Generation) -> str | None:
-    return None if _matches_pattern(pattern, turn.answer) else turn.answer
-
-
-def _answer_lacks(text: str, turn: Generation) -> str | None:
-    return turn.answer if _contains(text, turn.answer) else None
-
-
-def _result_ok(expected: bool, result: ToolResult) -> str | None:
-    return None if result.ok is expected else result.content
-
-
-def _result_contains(text: str, result: ToolResult) -> str | None:
-    return None if _contains(text, result.content) else result.content
-
-
 def _result_data(expected: Json, result: ToolResult) -> str | None:
     values = {path: value_at(result.data, path) for path in expected}
     differing = {
@@ -160,22 +136,28 @@ def _error_code(code: str, result: ToolResult) -> str | None:
     return None if came == code else f"{came or 'no error'}: {result.content}"
 
 
-def _tools_include(names: tuple[str, ...], tools: tuple[str, ...]) -> str | None:
-    return None if set(names) <= set(tools) else f"tools: {', '.join(tools) or 'none'}"
-
-
 CHECKS: dict[str, Callable[[Any, Any], str | None]] = {
     "tool_called": _tool_called,
-    "tool_not_called": _tool_not_called,
-    "answer_contains": _answer_contains,
-    "answer_matches": _answer_matches,
-    "answer_lacks": _answer_lacks,
-    "result_ok": _result_ok,
-    "result_contains": _result_contains,
+    "tool_not_called": lambda name, turn: (
+        _describe_calls(turn) if any(call.name == name for call in turn.tool_calls) else None
+    ),
+    "answer_contains": lambda text, turn: None if _contains(text, turn.answer) else turn.answer,
+    "answer_matches": lambda pattern, turn: (
+        None if _matches_pattern(pattern, turn.answer) else turn.answer
+    ),
+    "answer_lacks": lambda text, turn: turn.answer if _contains(text, turn.answer) else None,
+    "result_ok": lambda expected, result: None if result.ok is expected else result.content,
+    "result_contains": lambda text, result: (
+        None if _contains(text, result.content) else result.content
+    ),
     "result_data": _result_data,
     "error_code": _error_code,
-    "tools_include": _tools_include,
+    "tools_include": lambda names, tools: (
+        None if set(names) <= set(tools) else f"tools: {', '.join(tools) or 'none'}"
+    ),
 }
+"""What holds of a turn, a result or the tools on the bus, by the names in stories. Each check takes
+what is expected and what came, and tells what came instead; None if it holds."""
 
 
 def _contains(text: str, whole: str) -> bool:
@@ -225,7 +207,7 @@ def names_in(value: Any) -> Iterator[str]:
 
 
 def filled(value: Any, stored: Mapping[str, Any]) -> Any:
-    """Return the value with each `$name` replaced by the stored value."""
+    """Replace each `$name` by the stored value."""
     match value:
         case str() if match := _REFERENCE.fullmatch(value):
             return stored[match[1]]

@@ -5,7 +5,7 @@ Every run creates its own users and sessions, so that stories on one stack stay 
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from string import Template
 from typing import Any, Literal, Self, TypeVar
@@ -70,12 +70,8 @@ class StoryResult(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _ignore(_result: StepResult) -> None:
-    pass
-
-
 async def run_story(
-    story: Story, bench: Bench, on_step: Callable[[StepResult], None] = _ignore
+    story: Story, bench: Bench, on_step: Callable[[StepResult], None] = lambda _: None
 ) -> StoryResult:
     """Play a story. Steps after a failed one are skipped, because they build on it.
 
@@ -197,15 +193,14 @@ class _Run:
             )
 
         result, unmet = await _until_met(step.expected, attempt, seconds=step.eventually or 0.0)
-        return unmet or self._store_values(step.keep, result)
-
-    def _store_values(self, paths: Mapping[str, str], result: ToolResult) -> Problems:
+        if unmet:
+            return unmet
         whole = msgspec.to_builtins(result)
-        values = {name: value_at(whole, path) for name, path in paths.items()}
+        values = {name: value_at(whole, path) for name, path in step.keep.items()}
         self._stored |= values
         return tuple(
             Problem(expected=f"something to keep at {path}", came=result.content)
-            for name, path in paths.items()
+            for name, path in step.keep.items()
             if values[name] is None
         )
 
@@ -230,7 +225,7 @@ class _Run:
             return unmet
 
     def _values(self, caller: Sender) -> dict[str, Any]:
-        """Return the values by their names, for `$name` in a step of this caller."""
+        """The values of each `$name` in a step of this caller."""
         return {**self._stored, "user": caller.user, "session": caller.session_id}
 
     def _caller(self, session: StorySession, agent: str) -> Sender:

@@ -127,7 +127,7 @@ class Call(_Requesting, frozen=True, kw_only=True, tag="call"):
         yield from names_in([self.args, [check.result_data for check in self.expect]])
 
     def filled(self, stored: Mapping[str, Any]) -> Self:
-        """Return the step with each `$name` replaced by the stored value."""
+        """The same step with each `$name` replaced by the stored value."""
         expect = tuple(
             check
             if check.result_data is None
