@@ -103,6 +103,14 @@ async def test_what_is_not_the_same_statement_of_the_same_source_stays(
     assert (await call(bus, "consolidate", {"dry_run": True}))["changes"] == []
 
 
+async def test_what_matters_much_is_not_merged_into_a_newer_wording_that_does_not(
+    memory: Memory, bus: Connection
+) -> None:
+    await store(memory, fact(COFFEE[0], importance=0.9), fact(COFFEE[1], 1))
+
+    assert (await call(bus, "consolidate", {"dry_run": True}))["changes"] == []
+
+
 async def test_two_users_wordings_of_one_statement_for_everybody_stay(
     memory: Memory, bus: Connection
 ) -> None:

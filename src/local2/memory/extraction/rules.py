@@ -23,7 +23,16 @@ from local2.language.clauses import (
     with_time_last,
     without_lead_in,
 )
-from local2.language.forms import NAME, PEOPLE, PROJECTS, Form, form, opening_of, topic_of
+from local2.language.forms import (
+    NAME,
+    PEOPLE,
+    PROJECT_ATTRIBUTE,
+    PROJECTS,
+    Form,
+    form,
+    opening_of,
+    topic_of,
+)
 from local2.language.wording import THE_USER, dated, questions, shortened, standalone
 from local2.language.words import informative_words
 from local2.memory.extraction.items import (
@@ -50,6 +59,8 @@ _FORMS = {
 _GREETED = form("fact", rf"i(?:'m| am) (?P<v>{NAME})(?=\W*$|,| and\b| from\b)", "user.name")
 _TALKED_OF = form("fact", "", importance=0.4, confidence=0.5, durability="ephemeral")
 _DIGIT = re.compile(r"\d")
+_PROJECT_ATTRIBUTE = re.compile(PROJECT_ATTRIBUTE, re.IGNORECASE)
+_PROJECT_TOPICS = frozenset(each.topic for each in PROJECTS if each.topic and "{" not in each.topic)
 
 
 class _Stated(NamedTuple):
@@ -142,7 +153,13 @@ def _match(form_: Form, clause: str) -> _Stated | None:
     if found is None:
         return None
     value_at = found.start("v") if "v" in form_.pattern.groupindex else 0
-    return _Stated(form_, clause, topic_of(form_, found), value_at)
+    topic = topic_of(form_, found)
+    if topic and topic not in _PROJECT_TOPICS and (what := found.groupdict().get("what")):
+        scope, _, key = topic.partition(".")
+        if scope == "project" and not _PROJECT_ATTRIBUTE.fullmatch(what):
+            # A household has things of its own, too: "Our plumber is Goran" concerns nobody else.
+            topic = f"user.{key}"
+    return _Stated(form_, clause, topic, value_at)
 
 
 def _item(stated: _Stated, message: Utterance) -> Item:

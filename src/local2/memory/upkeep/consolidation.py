@@ -178,6 +178,7 @@ def reason_to_merge(fact: ActiveFact, best: ActiveFact, cosine: float | None) ->
         cosine is not None
         and cosine >= MIN_COSINE
         and fact.source_class == best.source_class
+        and fact.importance <= max(best.importance, MAX_RAISED)  # a top memory stays one
         and are_paraphrases(fact.content, best.content, best.stated_by)
     ):
         return "it is another wording of the fact that stays"
