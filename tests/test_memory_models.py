@@ -13,10 +13,12 @@ import pytest
 from msgspec.structs import replace
 
 from clocks import MovableClock
+from ledgers import unjudged
 from local2 import examination
 from local2.bus.vector_client import VectorClient
 from local2.cli.output import Output
 from local2.cli.up import _greet
+from local2.client.tools import call_tool
 from local2.endpoint import clients
 from local2.errors import ModelError, ModelRefusedError
 from local2.ledger.records import Record
@@ -28,10 +30,16 @@ from local2.memory.tenant import Models
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import ModelStatus, ModelUse
 from local2.protocol.tool import caller_waits_until
-from local2.settings import GeneratorSettings, LimitSettings, MemorySettings, Settings
+from local2.settings import (
+    WITHOUT_MODELS,
+    GeneratorSettings,
+    LimitSettings,
+    MemorySettings,
+    Settings,
+)
 from local2.stack.app import open_stack
 from local2.stack.memory_models import open_models
-from stacks import contents, recall, say, status
+from stacks import CALLER, contents, recall, say, status
 from stand_ins.ollama_server import OllamaStandIn
 from stand_ins.openai_server import Failure, OpenAIStandIn
 from waiting import eventually
@@ -387,6 +395,19 @@ async def test_a_model_that_fails_is_asked_again_after_longer_and_longer_pauses(
     assert max(pauses) == pauses[-1] == LONGEST_PAUSE
 
 
+async def test_failures_at_the_same_time_pause_a_model_once(
+    settings: Settings, openai: OpenAIStandIn, model_clock: MovableClock
+) -> None:
+    async with opened(settings) as memory:
+        openai.trouble = "crashes"
+        await asyncio.gather(*(expand(memory, BATH) for _ in range(5)))
+        openai.trouble = None
+        model_clock.move(seconds=FIRST_PAUSE)
+        openai.script_json(WORK["queries"].answer)
+
+        assert WORK["queries"].is_of_model(await expand(memory, BATH))
+
+
 async def test_of_work_at_the_same_time_one_tries_a_model_that_failed(
     settings: Settings, openai: OpenAIStandIn, model_clock: MovableClock
 ) -> None:
@@ -538,3 +559,38 @@ async def test_a_stack_with_a_chat_model_and_no_other_settings_has_it_work_in_th
     for said in (doctor["memory's models"].detail, greeting):
         assert "extraction by gemma4, judging by gemma4" in said
         assert "today 3 of 5,000 calls" in said
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_facts_wait_for_the_judge_until_the_day_after_its_budget_is_used_up(
+    settings: Settings, openai: OpenAIStandIn, model_clock: MovableClock
+) -> None:
+    only_judge = {**WITHOUT_MODELS, "judge_model": "auto", "judge_distance": 2.0}
+    memory = replace(settings.memory, **only_judge)
+    settings = replace(settings, memory=memory, limits=LimitSettings(tenant_model_calls=1))
+    openai.script_json(*2 * [{"verdicts": [{"number": 1, "verdict": "replaces"}]}])
+    async with open_stack(settings) as stack:
+        ledger = stack.memories.tenant("default").ledger
+
+        async def unjudged_facts() -> int:
+            return len(await unjudged(ledger))
+
+        async def only(content: str) -> bool:
+            found = await recall(stack.bus, "Where do we live?", source_kinds=["fact"])
+            return await unjudged_facts() == 0 and contents(found) == [content]
+
+        for city in ("Berlin", "Rome"):
+            fact = {"content": f"We live in {city} now", "scope": "user"}
+            assert (await call_tool(stack.bus, "remember_fact", fact, caller=CALLER)).ok
+        await eventually(lambda: only("We live in Rome now"))
+        paris = {"content": "We live in Paris now", "scope": "user"}
+        assert (await call_tool(stack.bus, "remember_fact", paris, caller=CALLER)).ok
+        found = await recall(stack.bus, "Where do we live?", source_kinds=["fact"])
+        models = (await status(stack.bus)).models
+        assert (requests(openai), await unjudged_facts()) == (1, 1)
+        assert sorted(contents(found)) == ["We live in Paris now", "We live in Rome now"]
+        assert models is not None
+        assert "judging by gemma4 (The 1 calls of the day are used up" in str(models)
+
+        model_clock.move(hours=12)
+        await eventually(lambda: only("We live in Paris now"))
