@@ -72,29 +72,6 @@ async def test_an_extracted_item_becomes_a_fact_of_the_user(
     assert await home(stack) == "The user lives in Bath with two cats."
 
 
-async def test_an_item_that_the_model_invented_is_not_a_fact(
-    stack: Stack, ollama: OllamaStandIn
-) -> None:
-    ollama.script_json(extracted_home("The user owns a castle on the Moon, painted green."))
-
-    await say(stack.bus, BATH)
-    await wait_until_extracted(stack)
-
-    assert await home(stack) is None
-
-
-async def test_a_nonsense_answer_loses_a_messages_facts_but_not_the_message(
-    stack: Stack, ollama: OllamaStandIn
-) -> None:
-    ollama.script_json(Reply(content="Sure! Here you are."), {"items": "none"})
-
-    await say(stack.bus, BATH)
-    await wait_until_extracted(stack)
-
-    assert contents(await recall(stack.bus, "Where do I live?")) == [BATH]
-    assert await home(stack) is None
-
-
 async def test_while_the_model_hangs_messages_are_found_and_wait_for_extraction(
     stack: Stack, ollama: OllamaStandIn
 ) -> None:
@@ -107,17 +84,4 @@ async def test_while_the_model_hangs_messages_are_found_and_wait_for_extraction(
     assert contents(await recall(stack.bus, "Where do I live?")) == [BATH]
     await wait_until_extracted(stack)
     never.set()
-    assert await home(stack) == "The user lives in Bath with two cats."
-
-
-async def test_while_the_model_is_down_messages_are_found_and_wait_for_extraction(
-    stack: Stack, ollama: OllamaStandIn
-) -> None:
-    for _ in range(3):
-        ollama.fail_next(status=503, error="loading")
-    ollama.script_json(extracted_home("The user lives in Bath with two cats."))
-
-    await say(stack.bus, BATH)
-    await wait_until_extracted(stack)
-
     assert await home(stack) == "The user lives in Bath with two cats."

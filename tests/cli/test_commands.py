@@ -25,14 +25,12 @@ from local2._version import __version__
 from local2.bus.connection import connect
 from local2.bus.server import embedded_server
 from local2.bus.streams import publish_durably
-from local2.cli import COMMANDS
 from local2.client.maintenance import memory_status
 from local2.protocol.memory_tools import TOOLS
 from pages import python_in
 from waiting import eventually
 
 TURNS = 2
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -232,13 +230,6 @@ def test_a_failing_story_fails_the_command(tmp_path: Path) -> None:
     failed = local2(tmp_path, "stories", str(story), "--model", "rules")
     assert failed.returncode == 1
     assert "0 of 1 stories passed." in failed.stdout
-
-
-def test_the_docs_name_every_command() -> None:
-    names = {name for name, command in COMMANDS.items() if command.summary}
-    listed = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    missing = [name for name in names - {"version"} if f"`{name}" not in listed]
-    assert missing == []
 
 
 def test_version_prints_the_name_and_the_version(tmp_path: Path) -> None:
