@@ -274,7 +274,7 @@ class AnyHistory(RuleBasedStateMachine):
     def answer(self, tenant: str, owner: str, session_id: str, picked: int | None) -> None:
         """Store a turn, which may be derived from a fact; a second delivery changes nothing."""
         expected, ledger = self._tenants[tenant], self._ledger(tenant)
-        facts = [*expected.facts()]
+        facts = [*expected.facts(owner)]
         sources = [] if picked is None or not facts else [facts[picked % len(facts)]]
         number = next(self._numbers)
         about: dict[str, Any] = {

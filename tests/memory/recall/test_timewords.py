@@ -270,7 +270,7 @@ def test_the_day_on_which_the_clocks_are_changed_has_23_or_25_hours(
     window = find_window("yesterday", now)
     assert window is not None
     assert window.until == now.replace(hour=0).astimezone(UTC)
-    assert window.until - window.since == timedelta(hours=hours)
+    assert window.since == window.until - timedelta(hours=hours)
 
 
 def test_on_a_sunday_the_last_weekend_is_the_one_before() -> None:
