@@ -205,25 +205,6 @@ async def test_records_written_and_replaced_during_a_reindex_are_right_after_the
         assert contents(await search(stack.bus, "comes late"))[0] == "A note that comes late."
 
 
-@pytest.mark.usefixtures("worker_here")
-async def test_a_reindex_resumes_when_the_stack_restarts(
-    settings: Settings, ollama: OllamaStandIn, gate: Gate
-) -> None:
-    async with open_stack(settings) as stack:
-        await fill(stack.bus)
-        await begin_reindex(stack.bus, ollama)
-        await gate.open(2)
-    gate.remove()
-
-    async with open_stack(settings) as stack:
-        async with searching(stack.bus):
-            await wait_until_served_by(stack.bus, NOMIC)
-        after = await status(stack.bus)
-
-    assert (after.indexed, after.in_index) == (COUNT + 1, COUNT + 1)
-    assert len(embedded(ollama)) < COUNT + 1 + 20, "at most two batches were made anew"
-
-
 @pytest.mark.usefixtures("worker_forked")
 async def test_a_reindex_resumes_after_the_worker_was_killed(
     settings: Settings, ollama: OllamaStandIn, gate: Gate
@@ -240,26 +221,6 @@ async def test_a_reindex_resumes_after_the_worker_was_killed(
 
         assert contents(await recall(stack.bus, "symbol of gold"))[0] == GOLD
         assert len(embedded(ollama)) < COUNT + 1 + 20
-
-
-@pytest.mark.usefixtures("worker_here")
-async def test_a_missing_embedder_changes_nothing_and_the_error_says_why(
-    settings: Settings, ollama: OllamaStandIn
-) -> None:
-    async with open_stack(settings) as stack:
-        await fill(stack.bus)
-
-        missing = await start_reindex(stack.bus, NOMIC)
-        ollama.stop()
-        down = await start_reindex(stack.bus, NOMIC)
-
-        assert "ollama pull nomic-embed-text" in str(missing.problem)
-        assert "ollama serve" in str(down.problem)
-        for refused in (missing, down):
-            assert (refused.next, refused.embedder) == (None, MINILM)
-        assert not (await search(stack.bus, "symbol of gold"))["degraded"]
-
-    assert collections(settings.memory.chroma_path) == [("local2.memory", MINILM)]
 
 
 @pytest.mark.usefixtures("worker_here")

@@ -570,7 +570,7 @@ async def test_facts_wait_for_the_judge_until_the_day_after_its_budget_is_used_u
     settings = replace(settings, memory=memory, limits=LimitSettings(tenant_model_calls=1))
     openai.script_json(*2 * [{"verdicts": [{"number": 1, "verdict": "replaces"}]}])
     async with open_stack(settings) as stack:
-        ledger = stack.memories.tenant("default").ledger
+        ledger = stack.memories.of_tenant("default").ledger
 
         async def unjudged_facts() -> int:
             return len(await unjudged(ledger))

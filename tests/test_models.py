@@ -146,47 +146,6 @@ async def test_the_acknowledgement_does_not_wait_for_the_judge(
         assert await versions(stack, rome) == [(ROME, None), (BERLIN, rome)]
 
 
-@pytest.mark.parametrize("verdict", ["unrelated", "supports"])
-async def test_a_fact_without_a_contradiction_stays(
-    configured: Callable[..., Settings], ollama: OllamaStandIn, verdict: str
-) -> None:
-    settings = configured(**JUDGE)
-    async with open_stack(settings) as stack:
-        changes = await subscribe_to_superseded(stack)
-        ollama.script_json(verdicts(verdict))
-        await remember(stack, BERLIN)
-        rome = await remember(stack, ROME)
-
-        await eventually(lambda: is_judged(stack))
-        found = await recall(stack.bus, "Where do we live?", scope="user")
-        chain = await versions(stack, rome)
-        await stack.bus.flush()
-
-    assert len(ollama.materials()) == 1
-    assert sorted(contents(found)) == [BERLIN, ROME]
-    assert chain == [(ROME, None)]
-    assert (changes, audit(settings)) == ([], [])
-
-
-async def test_facts_wait_for_their_verdicts_while_the_judge_is_down(
-    configured: Callable[..., Settings], ollama: OllamaStandIn
-) -> None:
-    async with open_stack(configured(**JUDGE)) as stack:
-        await remember(stack, BERLIN)
-        await eventually(lambda: is_judged(stack))
-        ollama.models.clear()
-        rome = await remember(stack, ROME)
-        await eventually(lambda: len(ollama.bodies("/api/chat")) >= 2)
-        assert not await is_judged(stack)
-        assert len(contents(await recall(stack.bus, "Where do we live?", scope="user"))) == 2
-
-        ollama.script_json(verdicts("replaces"))
-        ollama.models.append("gemma4:latest")
-        await eventually(lambda: is_judged(stack))
-
-        assert await versions(stack, rome) == [(ROME, None), (BERLIN, rome)]
-
-
 async def test_facts_that_wait_for_their_verdicts_survive_a_restart(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:
@@ -207,39 +166,6 @@ async def test_facts_that_wait_for_their_verdicts_survive_a_restart(
         assert contents(await recall(stack.bus, "Where do we live?", scope="user")) == [ROME]
 
 
-async def test_a_malformed_verdict_retires_nothing_and_is_not_requested_again(
-    configured: Callable[..., Settings], ollama: OllamaStandIn
-) -> None:
-    settings = configured(**JUDGE)
-    async with open_stack(settings) as stack:
-        ollama.script_json({"verdicts": "all"}, {"verdicts": "all"})
-        await remember(stack, BERLIN)
-        await remember(stack, ROME)
-
-        await eventually(lambda: is_judged(stack))
-
-        assert len(contents(await recall(stack.bus, "Where do we live?", scope="user"))) == 2
-    assert audit(settings) == []
-
-
-@pytest.mark.parametrize("judge_model", ["rules", "none", "absent"])
-async def test_without_a_judge_only_a_fact_of_the_same_topic_replaces(
-    configured: Callable[..., Settings], ollama: OllamaStandIn, judge_model: str
-) -> None:
-    async with open_stack(configured(judge_model=judge_model, judge_distance=2.0)) as stack:
-        await remember(stack, BERLIN)
-        await remember(stack, ROME)
-        bonn = await remember(stack, "Lives in Bonn", topic="user.city")
-        oslo = await remember(stack, "Lives in Oslo", topic="user.city")
-        await in_step(stack.bus)
-
-        found = await recall(stack.bus, "Where do we live?", scope="user")
-
-        assert sorted(contents(found)) == ["Lives in Oslo", BERLIN, ROME]
-        assert await versions(stack, bonn) == [("Lives in Oslo", None), ("Lives in Bonn", oslo)]
-    assert ollama.materials() == []
-
-
 async def test_a_model_answers_from_the_recalled_items(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:
@@ -254,28 +180,6 @@ async def test_a_model_answers_from_the_recalled_items(
     assert found["answer"] == {"text": "In October.", "ids": [piano], "by_model": True}
     (material,) = ollama.materials()
     assert [item["text"] for item in material["items"]] == contents(found) == [PIANO, VIOLIN]
-
-
-async def test_if_the_model_fails_to_answer_the_best_item_is_the_answer(
-    configured: Callable[..., Settings], ollama: OllamaStandIn
-) -> None:
-    async with open_stack(configured(synthesis_model="gemma4")) as stack:
-        piano = await remember(stack, PIANO)
-        ollama.models.clear()
-
-        found = await recall(stack.bus, "When is the piano tuned?", scope="user", synthesize=True)
-
-    assert found["answer"] == {"text": PIANO, "ids": [piano], "by_model": False}
-
-
-async def test_no_model_is_called_when_nothing_is_found(
-    configured: Callable[..., Settings], ollama: OllamaStandIn
-) -> None:
-    async with open_stack(configured(synthesis_model="gemma4")) as stack:
-        found = await recall(stack.bus, "When is the piano tuned?", synthesize=True)
-
-    assert (found["items"], found["answer"]["text"]) == ([], "")
-    assert ollama.materials() == []
 
 
 async def test_a_model_adds_words_and_topics_to_a_question(
@@ -299,18 +203,6 @@ async def test_a_model_adds_words_and_topics_to_a_question(
     assert [material["question"] for material in ollama.materials()] == [question, question]
 
 
-async def test_if_the_model_fails_to_analyse_the_question_is_used_unchanged(
-    configured: Callable[..., Settings], ollama: OllamaStandIn
-) -> None:
-    async with open_stack(configured(query_model="gemma4")) as stack:
-        await remember(stack, PIANO)
-        ollama.models.clear()
-
-        assert contents(await recall(stack.bus, "the piano", scope="user")) == [PIANO]
-
-    assert ollama.bodies("/api/chat")
-
-
 async def test_a_reranker_decides_the_order(
     configured: Callable[..., Settings], reranking: RerankStandIn
 ) -> None:
@@ -325,18 +217,6 @@ async def test_a_reranker_decides_the_order(
     assert [item["score"] for item in found["items"]] == [7.5, -2.0]
     (request,) = reranking.requests
     assert request.body["documents"] == order
-
-
-async def test_more_items_are_reranked_than_requested(
-    configured: Callable[..., Settings], reranking: RerankStandIn
-) -> None:
-    async with open_stack(configured(reranker_url=reranking.url)) as stack:
-        order = await order_without_reranker(stack)
-        reranking.script(Answer(results=[(1, 0.9), (0, 0.1)]))
-
-        found = await recall(stack.bus, "the piano", scope="user", top_k=1)
-
-    assert contents(found) == order[1:]
 
 
 async def test_without_its_reranker_recall_returns_the_merged_order(

@@ -74,29 +74,6 @@ async def test_an_extracted_item_becomes_a_fact_of_the_user(
     assert await home(stack) == "Bath is where the user lives with two cats."
 
 
-async def test_an_item_that_the_model_invented_is_not_a_fact(
-    stack: Stack, ollama: OllamaStandIn
-) -> None:
-    ollama.script_json(extracted_home("The user owns a castle on the Moon, painted green."))
-
-    await say(stack.bus, BATH)
-    await wait_until_extracted(stack)
-
-    assert await home(stack) is None
-
-
-async def test_after_nonsense_answers_the_rules_extract(
-    stack: Stack, ollama: OllamaStandIn
-) -> None:
-    ollama.script_json(Reply(content="Sure! Here you are."), {"items": "none"})
-
-    await say(stack.bus, BATH)
-    await wait_until_extracted(stack)
-
-    assert contents(await recall(stack.bus, "Where do I live?")) == [BATH]
-    assert await home(stack) == BY_RULES
-
-
 async def test_while_the_model_hangs_messages_are_found_and_the_rules_extract_in_its_place(
     stack: Stack, ollama: OllamaStandIn
 ) -> None:

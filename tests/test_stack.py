@@ -64,28 +64,6 @@ async def client(stack: Stack, settings: Settings) -> AsyncIterator[Connection]:
 
 
 @shared_stack
-async def test_a_saved_topic_is_recalled_over_the_bus(client: Connection) -> None:
-    args = {"topic": "user.language_preference"}
-    await call_tool(client, "save_topic", {**args, "content": "Elixir"}, caller=CALLER)
-
-    recalled = await call_tool(client, "recall_topic", args, caller=CALLER)
-
-    assert recalled.content == "[Memory: user.language_preference] Elixir"
-
-
-@shared_stack
-async def test_a_saved_memory_is_found_by_meaning(client: Connection) -> None:
-    await save(client, GOLD)
-    await save(client, TIDES)
-    await in_step(client)
-
-    found = await search(client, "Which letters stand for that precious metal?")
-
-    assert contents(found) == [GOLD]
-    assert found["degraded"] is False
-
-
-@shared_stack
 async def test_an_ingested_conversation_is_recalled_by_meaning(
     client: Connection,
 ) -> None:
@@ -102,15 +80,6 @@ async def test_an_ingested_conversation_is_recalled_by_meaning(
 
     assert recalled["items"][0]["source_ref"] == "D1:1"
     assert (recalled["degraded"], recalled["reason"]) == (False, None)
-
-
-@shared_stack
-async def test_a_tool_can_be_called_with_nothing_but_a_payload(client: Connection) -> None:
-    answer = await client.request(
-        "tool.request.recall_topic", b'{"payload":{"args":{"topic":"user.name"}}}'
-    )
-
-    assert json.loads(answer.data)["payload"]["content"] == "No memories found."
 
 
 @shared_stack

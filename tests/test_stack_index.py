@@ -99,23 +99,6 @@ async def test_a_deleted_index_is_refilled_without_embedding(
     assert len(_documents(ollama)) == embedded == 21
 
 
-async def test_a_reindex_refills_the_index_without_embedding(
-    tmp_path: Path, ollama: OllamaStandIn
-) -> None:
-    settings = settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url)
-    async with open_stack(settings) as stack:
-        for n in range(20):
-            await save(stack.bus, f"Note {n}: {GOLD}")
-        await in_step(stack.bus, records=20)
-        embedded = len(_documents(ollama))
-
-        await status(stack.bus, reindex=True)
-        await in_step(stack.bus, records=20)
-
-        assert len(_documents(ollama)) == embedded == 20
-        assert len(contents(await search(stack.bus, "symbol of gold"))) == 5
-
-
 async def test_another_embedder_degrades_recall_until_a_reindex(
     tmp_path: Path, ollama: OllamaStandIn
 ) -> None:

@@ -20,7 +20,7 @@ from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import decode
 from local2.protocol.payloads import DeadLetter
 from remembering import remembering
-from stored import records, select
+from stored import records
 from turns import GENERATION, TURN, all_done, episodes, letters, turn
 from waiting import eventually
 
@@ -41,22 +41,6 @@ async def test_a_turn_becomes_one_episode_with_its_metadata(
     assert row["agent"] == "generator_agent"
 
 
-@pytest.mark.usefixtures("memory_agent")
-async def test_the_ids_of_a_turn_may_be_in_its_envelope(
-    bus: Connection, database: Database
-) -> None:
-    message = {
-        "session_id": "s9",
-        "query_id": "q9",
-        "payload": {"answer": "Au.", "query": "Symbol of gold?"},
-    }
-    await publish_durably(bus, GENERATION, json.dumps(message).encode())
-    await all_done(bus)
-
-    (row,) = await episodes(database)
-    assert (row["session_id"], row["query_id"], row["owner"]) == ("s9", "q9", "")
-
-
 async def test_a_turn_without_a_time_is_dated_when_jetstream_stored_it(
     bus: Connection, database: Database, memory: Memory
 ) -> None:
@@ -73,18 +57,6 @@ async def test_a_turn_without_a_time_is_dated_when_jetstream_stored_it(
     assert raw_message.time is not None
     (row,) = await episodes(database)
     assert row["event_time"] == raw_message.time.isoformat(timespec="milliseconds")
-
-
-@pytest.mark.usefixtures("memory_agent")
-@pytest.mark.parametrize("message_id", ["q1", None])
-async def test_a_turn_published_twice_is_one_episode(
-    bus: Connection, database: Database, message_id: str | None
-) -> None:
-    for _ in range(2):
-        await publish_durably(bus, GENERATION, turn(), message_id=message_id)
-    await all_done(bus)
-
-    assert len(await episodes(database)) == 1
 
 
 @pytest.mark.usefixtures("memory_agent")
@@ -165,16 +137,6 @@ async def test_an_invalid_turn_is_a_dead_letter_and_no_memory(
     assert [row["query_id"] for row in await episodes(database)] == ["q1"]
     stream = await bus.client.jetstream().stream_info("local2-dead-letters-default")
     assert stream.state.messages == 1
-
-
-@pytest.mark.usefixtures("memory_agent")
-async def test_feedback_is_stored_with_its_query(bus: Connection, database: Database) -> None:
-    message = {"payload": {"query_id": "q1", "score": -0.5, "comment": "No."}}
-    await publish_durably(bus, "response.feedback", json.dumps(message).encode())
-    await all_done(bus)
-
-    stored = await select(database, "SELECT tenant, query_id, score, comment FROM feedback")
-    assert stored == [("default", "q1", -0.5, "No.")]
 
 
 @pytest.mark.parametrize(

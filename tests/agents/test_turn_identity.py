@@ -80,20 +80,6 @@ async def episode_ratings(bus: Connection, query: str) -> dict[str, float | None
     return {hit["content"]: hit["metadata"].get("score") for hit in hits}
 
 
-async def test_publishing_the_same_turn_again_changes_nothing(
-    bus: Connection, database: Database, announced: list[tuple[str, MemoryChange]]
-) -> None:
-    again = turn("Which metal?", "Osmium.", 1, tool_calls=[WEIGH_CALL])
-    await publish(bus, again)
-    stored, announcements = await records(database), len(announced)
-
-    later = turn("Which metal?", "Osmium.", 9, tool_calls=[WEIGH_CALL])
-    await publish(bus, again, later)
-
-    assert await records(database) == stored
-    assert len(stored) == announcements == 4
-
-
 async def test_another_question_with_the_same_query_id_is_another_turn(bus: Connection) -> None:
     await publish(
         bus,

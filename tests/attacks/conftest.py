@@ -50,10 +50,11 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
         for nickname, (tenant, name) in AGENTS.items():
             connected = agent(folder, stack.url, tenant, name)
             agents[nickname] = await resources.enter_async_context(connected)
-        world = World(folder, stack.url, agents)
+        world = World(folder, stack.url, agents, settings.memory.data_dir / "ledger.sqlite3")
         await _store_content(world)
         await work_of_ada(world)
         await eventually(lambda: _indexed(world), within=60)
+        world.begin_attacks()
         yield world
 
 

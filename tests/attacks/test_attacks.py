@@ -1,6 +1,7 @@
 """Attackers with credentials read and change nothing of others on a stack with two tenants.
 
-After each attack, its results hold no secret, and the others' answers are as before.
+After each attack, its results hold no secret, and what was stored is unchanged, or the others are
+at least answered as before. After all of them, they are.
 """
 
 import pytest
@@ -18,8 +19,13 @@ async def test_an_attack_reads_nothing_and_changes_nothing(world: World, case: C
     loot = await case.attack(world)
     await world.at_rest()
     assert secrets_in(loot, case.tenant) == []
-    before, world.known = world.known, await world.known_to_users()
-    assert world.known == before
+    if (stored := world.stored()) != world.rows:  # some attackers listen while ada works
+        assert await world.known_to_users() == world.known
+        world.rows = stored
+
+
+async def test_after_all_attacks_the_users_are_answered_as_before(world: World) -> None:
+    assert await world.known_to_users() == world.known
 
 
 async def test_there_are_at_least_sixty_attacks_with_unique_names() -> None:

@@ -6,7 +6,9 @@ of bob's. `rita` may only read. `mallory` is an agent of beta, with a token for 
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -36,12 +38,15 @@ PATIENCE = 1.0
 class World:
     """The connected agents, and tokens signed with the tenants' own keys."""
 
-    def __init__(self, folder: Path, url: str, agents: dict[str, Agent]) -> None:
+    def __init__(self, folder: Path, url: str, agents: dict[str, Agent], ledger: Path) -> None:
         self.folder = folder
         self.url = url
         self.agents = agents
         self.ids: dict[str, str] = {}
         self.known: dict[str, Any] = {}
+        self.ledger = ledger
+        self.last_row = 0
+        self.rows: dict[str, list[tuple[Any, ...]]] = {}
         self.tomorrow = (utc_now() + timedelta(days=1)).isoformat()
 
     def __getattr__(self, name: str) -> Agent:
@@ -58,6 +63,21 @@ class World:
         key = self.entries().tenants[tenant].tokens[-1].id
         hour = timedelta(hours=1)
         return sign(self.private(tenant), key, tenant=tenant, user=user, valid_for=hour, **claims)
+
+    def stored(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Return every row that was there before the attacks, and all that belongs to an ada."""
+        with closing(sqlite3.connect(self.ledger)) as ledger:
+            tables = {
+                table: f"SELECT * FROM {table} WHERE owner = 'ada' ORDER BY rowid"  # noqa: S608
+                for table in ("note", "item", "tool_output", "feedback")
+            } | {"record": f"SELECT * FROM record WHERE row <= {self.last_row} ORDER BY row"}  # noqa: S608
+            return {table: ledger.execute(sql).fetchall() for table, sql in tables.items()}
+
+    def begin_attacks(self) -> None:
+        """Keep what is stored now, which attacks may not change."""
+        with closing(sqlite3.connect(self.ledger)) as ledger:
+            (self.last_row,) = ledger.execute("SELECT max(row) FROM record").fetchone()
+        self.rows = self.stored()
 
     async def known_to_users(self) -> dict[str, Any]:
         """Return everything that the two adas may know, taken from their answers."""

@@ -1,27 +1,12 @@
 """The benchmark `retrieval.py` reads valid data files and refuses others."""
 
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from harness import dataset
-from harness.dataset import DataError, Message, Session, load, moment, pieces
-
-
-def write_data(folder: Path, *messages: dict[str, Any]) -> Path:
-    """Write a file with one conversation of one session."""
-    session = {"id": "S1", "time": "soon", "messages": messages}
-    conversation = {"id": "c", "sessions": [session], "questions": []}
-    path = folder / "data.json"
-    path.write_bytes(msgspec.json.encode({"name": "made up", "conversations": [conversation]}))
-    return path
-
-
-def message(id_: str, content: str = "Hello.", time: str = "March-15-2024") -> dict[str, Any]:
-    return {"id": id_, "role": "user", "content": content, "time": time}
+from harness.dataset import Message, Session, moment, pieces
 
 
 @pytest.mark.parametrize(
@@ -36,21 +21,6 @@ def message(id_: str, content: str = "Hello.", time: str = "March-15-2024") -> d
 )
 def test_times_are_read_in_every_form_of_the_data_sets(text: str, time: datetime) -> None:
     assert moment(text) == time
-
-
-def test_an_invalid_time_is_an_error_that_names_the_message(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"'c'.* message 'D1:2': 'last week' is no time"):
-        load(write_data(tmp_path, message("D1:1"), message("D1:2", time="last week")))
-
-
-def test_two_messages_with_the_same_id_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="message 'D1:1' is there 2 times"):
-        load(write_data(tmp_path, message("D1:1"), message("D1:1")))
-
-
-def test_a_file_of_another_form_is_refused_with_the_path_of_the_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"`content`.*messages"):
-        load(write_data(tmp_path, {"id": "1", "role": "user", "time": "March-15-2024"}))
 
 
 def test_long_sessions_are_split_in_order_when_a_request_is_full(

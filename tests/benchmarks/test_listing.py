@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "benchmarks" / "suite").glob("*.py"))
 
@@ -40,11 +38,11 @@ def test_an_unknown_name_is_refused() -> None:
     assert "'osmium'" in refused.stderr
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_readme_names_each_benchmark(name: str) -> None:
-    assert f"`{name}`" in (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+def test_the_readme_names_each_benchmark() -> None:
+    readme = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+
+    assert [name for name in NAMES if f"`{name}`" not in readme] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_each_benchmark_can_be_run(name: str) -> None:
-    assert callable(importlib.import_module(f"suite.{name}").main)
+def test_each_benchmark_can_be_run() -> None:
+    assert all(callable(importlib.import_module(f"suite.{name}").main) for name in NAMES)

@@ -3,10 +3,10 @@
 import pytest
 
 from local2.conversation.conversation import ConversationMemory, Snapshot
-from local2.conversation.events import EventContext, MemoryResetEvent
+from local2.conversation.events import EventContext
 from local2.conversation.message import AgentCallMsg, Message, ToolCallMsg
 from local2.errors import ConversationError
-from talks import RecordedEvents, assistant, chat, system, tool, user
+from talks import assistant, chat, system, tool, user
 
 PROMPT = {"role": "system", "content": "You help."}
 CALL = ToolCallMsg("1", "1", "function", "look", "{}")
@@ -211,12 +211,6 @@ def test_delete_memory_removes_the_message_at_an_index(memory: ConversationMemor
             memory.delete_memory(index)
 
 
-def test_reset_memory_keeps_the_system_prompt(memory: ConversationMemory) -> None:
-    memory.reset_memory()
-
-    assert memory.retrieve_all() == [PROMPT]
-
-
 def test_reset_memory_keeps_the_changed_system_prompt(memory: ConversationMemory) -> None:
     memory.update(memory.messages[0].message_id, content="You sing.")
     memory.add(system("Loudly."))
@@ -233,17 +227,6 @@ def test_reset_memory_without_a_system_prompt_keeps_nothing() -> None:
     memory.reset_memory()
 
     assert memory.retrieve_all() == []
-
-
-def test_reset_memory_emits_a_memory_reset_event(memory: ConversationMemory) -> None:
-    recorded = RecordedEvents()
-    memory.event_context = EventContext(agent_name="Ada", event_bus=recorded, session_id="s1")
-
-    memory.add(role="user", content="Hello")
-    memory.delete_memory(1)
-    memory.reset_memory()
-
-    assert recorded.events == [MemoryResetEvent(session_id="s1", agent_name="Ada")]
 
 
 def test_a_reset_is_complete_when_its_event_is_emitted(memory: ConversationMemory) -> None:

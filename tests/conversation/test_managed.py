@@ -109,15 +109,6 @@ async def test_a_snapshot_restores_history_and_context() -> None:
     assert restored.tokens == memory.tokens
 
 
-async def test_compact_if_needed_lets_the_runtimes_model_summarise() -> None:
-    memory = managed(1_000)
-    filled(memory, 60)
-
-    await memory.compact_if_needed(runtime_with(Writer("one", "two", "three")))
-
-    assert any("three" in message["content"] for message in memory.get_messages())
-
-
 async def test_messages_added_while_the_model_writes_stay_at_the_end() -> None:
     memory = managed(1_000)
     filled(memory, 60)
@@ -179,18 +170,6 @@ async def test_concurrent_compactions_run_once() -> None:
 
     assert await asyncio.gather(*compactions) == [True, False, False]
     assert len(writer.prompts) == 3
-
-
-@pytest.mark.parametrize(
-    ("events", "due"), [(["add"], True), (["get_messages"], False), ([], False)]
-)
-async def test_only_trigger_events_make_a_compaction_due(events: list[str], due: bool) -> None:
-    memory = ManagedConversationMemory(
-        ManagedMemoryConfig(threshold_tokens=100, token_counter=words, trigger_events=events)
-    )
-    filled(memory, 20)
-
-    assert memory.get_cache_stats().compaction_due is due
 
 
 async def test_a_compaction_is_no_longer_due_when_enough_is_removed() -> None:

@@ -14,13 +14,14 @@ import pytest
 
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
-from local2.hooks import acting
+from local2.errors import BusError
+from local2.hooks import acting, delivery
 from local2.hooks.acting import Hooks
 from local2.hooks.clients import CLIENTS
 from local2.hooks.context import MAX_CONTEXT_CHARACTERS
 from local2.hooks.delivery import deliver
-from local2.hooks.state import Outbox, Situation
-from local2.protocol.envelope import Sender
+from local2.hooks.state import FinishedTurn, Outbox, Situation
+from local2.protocol.envelope import Sender, utc_now
 from local2.stack.app import Stack, open_stack
 from recorded_hooks import CLIENT_NAMES, first, payloads
 from stacks import settings_in
@@ -312,3 +313,28 @@ async def test_an_ended_session_leaves_no_files(
 
     left = {file.name for file in (tmp_path / ".local2" / "hooks").rglob("*") if file.is_file()}
     assert left == {"lock"}
+
+
+async def test_a_turn_that_could_not_be_delivered_waits_for_the_next_delivery(
+    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise BusError("JetStream is full.")
+
+    situation = Situation.of(tmp_path, None)
+    outbox = Outbox(situation.turns)
+    turn = FinishedTurn(
+        user=None, agent="codex", session_id="s1", query_id="q1", query="How do we deploy?",
+        answer=KNOWN, at=utc_now(), project=None,
+    )  # fmt: skip
+    outbox.put(turn)
+    with monkeypatch.context() as patch:
+        patch.setattr(delivery, "publish_durably", refuse)
+        with pytest.raises(BusError):
+            await deliver(situation)
+    assert not outbox.is_empty
+
+    await deliver(situation)
+
+    (delivered,) = await wait_for_delivery(stack.bus, tmp_path, turn.query)
+    assert KNOWN in delivered["content"]

@@ -59,20 +59,6 @@ async def test_erasing_a_session_leaves_other_sessions(ledger: Ledger) -> None:
     assert await ledger.problems() == []
 
 
-async def test_another_tenants_session_of_the_same_name_stays(
-    ledger: Ledger, other: Ledger
-) -> None:
-    theirs = message("Theirs.")
-    await other.records.store([theirs])
-    await ledger.records.store([message("Ours.")])
-
-    await erase(ledger, SESSION)
-
-    assert await remaining(other, theirs) == ["Theirs."]
-    await other.records.store([message("Ours.")])
-    assert (await other.counts()).records == 2
-
-
 async def test_an_erased_message_is_not_recognised_by_its_senders_id(ledger: Ledger) -> None:
     sent = message(LONG, alias="its sender's")
     await ledger.conversations.store([sent])
@@ -84,15 +70,6 @@ async def test_an_erased_message_is_not_recognised_by_its_senders_id(ledger: Led
 
     assert written.was_new
     assert not written.replaced
-
-
-async def test_selecting_changes_nothing(ledger: Ledger) -> None:
-    await ledger.records.store([message("One."), message("Two.")])
-
-    selected = await ledger.erasures.select(SESSION)
-
-    assert selected.counts == {"messages": 2}
-    assert (await ledger.counts()).records == 2
 
 
 async def test_a_fact_is_erased_with_the_last_message_it_was_extracted_from(ledger: Ledger) -> None:
@@ -138,17 +115,6 @@ async def test_all_versions_of_a_topic_are_erased_except_those_that_others_state
     assert await ledger.facts.topic("tenant", "", "project.deadline") is None
     (left,) = await ledger.facts.history("tenant", "", "project.deadline")
     assert left.superseded_by == ""
-
-
-async def test_an_id_selects_all_its_versions_and_nothing_of_another_owner(ledger: Ledger) -> None:
-    first, second = (fact(f"Tea, {n}.", topic="user.drink") for n in (1, 2))
-    await ledger.facts.store(first)
-    await ledger.facts.store(second)
-
-    assert not (await ledger.erasures.select(Selection(owner="eve", id=first.id))).rows
-    await erase(ledger, Selection(owner=OWNER, id=first.id))
-
-    assert await remaining(ledger, first, second) == []
 
 
 async def test_a_turn_is_erased_as_a_whole(ledger: Ledger) -> None:

@@ -9,33 +9,6 @@ async def count(ledger: Ledger) -> Counts:
     return await ledger.counts()
 
 
-async def test_stored_records_wait_newest_first(ledger: Ledger) -> None:
-    await ledger.records.store([record(f"Note {n}.") for n in range(3)])
-
-    waiting = await to_index(ledger, 2)
-
-    assert [one.text for one in waiting] == ["Note 2.", "Note 1."]
-    assert [one.vector for one in waiting] == [None, None]
-
-
-async def test_owners_take_turns(ledger: Ledger) -> None:
-    await ledger.records.store([record(f"Note {n}.") for n in range(9)])
-    await ledger.records.store([record("Eve's.", owner="eve")])
-
-    waiting = await to_index(ledger, 2)
-
-    assert {one.text for one in waiting} == {"Note 8.", "Eve's."}
-
-
-async def test_records_being_indexed_are_not_waiting(ledger: Ledger) -> None:
-    await ledger.records.store([record("One."), record("Two.")])
-    (first,) = await to_index(ledger, 1)
-
-    others = await to_index(ledger, 9, exclude=[first])
-
-    assert [one.text for one in others] == ["One."]
-
-
 async def test_a_short_message_is_indexed_with_the_message_before_it(ledger: Ledger) -> None:
     await ledger.conversations.store(
         [
@@ -74,17 +47,6 @@ async def test_a_vector_is_stored_with_its_record(ledger: Ledger) -> None:
         None,
         angle(30),
     )
-
-
-async def test_a_replaced_fact_leaves_the_index(ledger: Ledger) -> None:
-    older = await ledger.facts.store(fact("Vim.", topic="user.editor"))
-    await index(ledger, {"user.editor: Vim.": 0})
-    await ledger.facts.store(fact("Emacs.", topic="user.editor"))
-
-    (task,) = await ledger.backlog.claim({"unindex": 9}, now=DAY)
-    assert task.id == older.id
-    await ledger.backlog.finish([task])
-    assert await ledger.backlog.claim({"unindex": 9}, now=DAY) == []
 
 
 async def test_a_fact_replaced_while_it_is_embedded_leaves_the_index(ledger: Ledger) -> None:

@@ -45,18 +45,6 @@ async def test_words_find_records_with_any_of_their_endings(ledger: Ledger) -> N
     assert [seen.records[seen.found.view.rows[n]].content for n in positions] == ["Two densities."]
 
 
-async def test_a_tenant_and_an_owner_find_only_their_own_records(
-    ledger: Ledger, other: Ledger
-) -> None:
-    await ledger.records.store([record("My osmium."), record("Eve's osmium.", owner="eve")])
-    await other.records.store([record("Their osmium.")])
-    eves = searching("osmium", places=(Place("session", "eve", "episode"),), owner="eve")
-
-    assert (await find(ledger, OSMIUM)).contents == {"My osmium."}
-    assert (await find(ledger, eves)).contents == {"Eve's osmium."}
-    assert (await find(other, OSMIUM)).contents == {"Their osmium."}
-
-
 async def test_only_requested_kinds_are_found(ledger: Ledger) -> None:
     await ledger.records.store([record("Episode of osmium."), message("Message of osmium.")])
 

@@ -23,26 +23,6 @@ def language(content: str, topic: str = TOPIC) -> NewRecord:
     return fact(content, topic=topic)
 
 
-async def test_the_newest_fact_is_active_and_all_are_in_the_history(ledger: Ledger) -> None:
-    versions = ["Elixir", "Python", "Elixir"]
-    written = [await ledger.facts.store(language(version)) for version in versions]
-
-    assert await active_content(ledger) == "Elixir"
-    history = await ledger.facts.history("user", OWNER, TOPIC)
-    assert [one.content for one in history] == versions[::-1]
-    assert [one.superseded_by for one in history] == [None, written[2].id, written[1].id]
-    assert [one.replaced for one in written] == [(), (written[0].id,), (written[1].id,)]
-
-
-async def test_an_identical_active_fact_is_not_stored_again(ledger: Ledger) -> None:
-    first = await ledger.facts.store(language("Elixir"))
-
-    again = await ledger.facts.store(language("Elixir"))
-
-    assert (again.id, again.was_new) == (first.id, False)
-    assert len(await ledger.facts.history("user", OWNER, TOPIC)) == 1
-
-
 async def test_a_topic_ignores_case_and_is_shown_as_first_written(ledger: Ledger) -> None:
     await ledger.facts.store(language("Elixir", "user.Sprache"))
 
@@ -50,28 +30,6 @@ async def test_a_topic_ignores_case_and_is_shown_as_first_written(ledger: Ledger
 
     assert written.topic == "user.Sprache"
     assert await active_content(ledger, "user.SPRACHE") == "Python"
-
-
-async def test_a_fact_without_a_topic_is_replaced_by_the_same_words_under_one(
-    ledger: Ledger,
-) -> None:
-    loose = await ledger.facts.store(fact("Elixir"))
-
-    under_a_key = await ledger.facts.store(language("Elixir"))
-    again = await ledger.facts.store(fact("Elixir"))
-
-    assert under_a_key.replaced == (loose.id,)
-    assert (again.id, again.was_new) == (under_a_key.id, False)
-
-
-async def test_topics_belong_to_an_owner_and_a_tenant(ledger: Ledger, other: Ledger) -> None:
-    await ledger.facts.store(language("Elixir"))
-    await ledger.facts.store(fact("Python", topic=TOPIC, owner="eve"))
-    await other.facts.store(language("Rust"))
-
-    assert await active_content(ledger) == "Elixir"
-    assert await active_content(other) == "Rust"
-    assert len(await ledger.facts.history("user", OWNER, TOPIC)) == 1
 
 
 async def test_of_facts_stored_concurrently_one_is_active(ledger: Ledger) -> None:

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from ledger.conftest import OpenLedger
 from ledgers import DAY, fact, message, record
 from local2.errors import StorageError
 from local2.ledger.records import DERIVED_FROM, NewRecord, Record
@@ -54,45 +53,12 @@ async def test_every_field_of_a_record_is_stored(ledger: Ledger) -> None:
     assert (stored.superseded_by, stored.score) == (None, None)
 
 
-async def test_an_id_is_stored_once_and_stays_unchanged(ledger: Ledger) -> None:
-    await ledger.records.store([WHOLE])
-
-    (again,) = await ledger.records.store([msgspec.structs.replace(WHOLE, content="Other.")])
-
-    (stored,) = await ledger.records.chain(WHOLE.id)
-    assert (again.was_new, stored.content) == (False, WHOLE.content)
-    assert (await ledger.counts()).records == 1
-
-
-async def test_stored_records_survive_reopening_the_ledger(
-    open_ledger: OpenLedger,
-) -> None:
-    async with open_ledger() as of_tenant:
-        await of_tenant("default").records.store([WHOLE])
-    async with open_ledger() as of_tenant:
-        (stored,) = await of_tenant("default").records.chain(WHOLE.id)
-
-    assert written_fields(stored) == WHOLE
-
-
 async def test_later_records_have_higher_rows(ledger: Ledger) -> None:
     ids = [one.id for one in await ledger.records.store([record(f"Note {n}.") for n in range(5)])]
 
     chains = [await ledger.records.chain(id_) for id_ in ids]
     rows = [stored.row for (stored,) in chains]
     assert rows == sorted(set(rows))
-
-
-async def test_a_tenants_records_are_invisible_to_others(ledger: Ledger, other: Ledger) -> None:
-    await ledger.records.store([WHOLE])
-
-    (written,) = await other.records.store([msgspec.structs.replace(WHOLE, content="Theirs.")])
-    (mine,) = await ledger.records.chain(WHOLE.id)
-    (theirs,) = await other.records.chain(WHOLE.id)
-
-    assert written.was_new
-    assert (mine.content, theirs.content) == (WHOLE.content, "Theirs.")
-    assert [(await each.counts()).records for each in (ledger, other)] == [1, 1]
 
 
 async def test_a_chain_has_every_version_newest_first(ledger: Ledger) -> None:
@@ -134,12 +100,6 @@ async def test_many_records_are_stored_in_their_order(ledger: Ledger, count: int
 
     assert [one.id for one in written] == [one.id for one in records]
     assert (await ledger.counts()).records == count
-
-
-async def test_a_sound_ledger_has_no_problems(ledger: Ledger) -> None:
-    await ledger.records.store([record("Osmium."), fact("Iridium.")])
-
-    assert await ledger.problems() == []
 
 
 async def test_a_duplicate_id_in_one_batch_is_stored_once(ledger: Ledger) -> None:

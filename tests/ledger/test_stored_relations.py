@@ -87,17 +87,6 @@ async def test_two_memories_do_not_supersede_each_other(ledger: Ledger) -> None:
     assert await related(ledger, first) == ["<- Second."]
 
 
-async def test_tenants_have_separate_relations(ledger: Ledger, other: Ledger) -> None:
-    ids = ("wheel", "cart")
-    for tenant in (ledger, other):
-        await tenant.records.store([fact(id_, id=id_) for id_ in ids])
-    await ledger.relations.add(edge(*ids), permit_all)
-
-    assert await related(other, "cart") == []
-    assert not await other.relations.remove(edge(*ids), permit_all)
-    assert await related(ledger, "cart") == ["<- wheel"]
-
-
 async def test_the_ledgers_own_links_are_not_stated_relations(
     ledger: Ledger,
 ) -> None:

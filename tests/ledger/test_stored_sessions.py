@@ -50,17 +50,6 @@ async def test_a_message_inserted_between_others_is_returned_there(ledger: Ledge
     assert [one.id for one in (await load(ledger)).messages] == ["m0", "m1", "m2"]
 
 
-async def test_a_session_belongs_to_its_owner_and_tenant(ledger: Ledger, other: Ledger) -> None:
-    await ledger.conversations.store([message("Mine.")])
-    await ledger.conversations.store([message("Eve's.", owner="eve")])
-    await ledger.conversations.store([message("Another one.", session_id="s2")])
-    await other.conversations.store([message("Theirs.")])
-
-    assert [one.content for one in (await load(ledger)).messages] == ["Mine."]
-    assert [one.content for one in (await load(ledger, owner="eve")).messages] == ["Eve's."]
-    assert [one.content for one in (await load(other)).messages] == ["Theirs."]
-
-
 async def test_a_message_is_loaded_with_all_its_fields(ledger: Ledger) -> None:
     sent = message("Hi.", label="Vera", source_ref="m1", query_id="q1", metadata={"parts": [1]})
     await ledger.conversations.store([sent])
@@ -190,14 +179,6 @@ async def test_a_merged_note_replaces_all_before_it(ledger: Ledger) -> None:
 
     assert noted.merged == 2
     assert [(one.content, one.merges) for one in noted.notes] == [("Both.", 2), ("Three.", 0)]
-
-
-async def test_notes_belong_to_an_owner_and_a_tenant(ledger: Ledger, other: Ledger) -> None:
-    await ledger.notes.store(SESSION, "shell", "Mine.", DAY, merge=no_merge)
-    await other.notes.store(SESSION, "shell", "Theirs.", DAY, merge=no_merge)
-
-    assert [one.content for one in (await load(ledger)).notes] == ["Mine."]
-    assert (await load(ledger, owner="eve")).notes == []
 
 
 def part(text: str, offset: int, *, last: bool = False) -> OutputPart:

@@ -46,14 +46,6 @@ async def stored(ledger: Ledger, written: Written) -> Record:
     return next(one for one in await ledger.records.chain(written.id) if one.id == written.id)
 
 
-async def test_a_turn_is_stored_once(ledger: Ledger) -> None:
-    first = await ledger.turns.store(turn("Osmium."))
-    again = await ledger.turns.store(turn("Osmium."))
-
-    assert [one.was_new for one in first] == [True] * 4
-    assert [(one.id, one.was_new) for one in again] == [(one.id, False) for one in first]
-
-
 async def test_a_later_answer_replaces_the_older_one(ledger: Ledger) -> None:
     older = await ledger.turns.store(turn("Lead."))
     newer = await ledger.turns.store(turn("Osmium.", minutes=1))

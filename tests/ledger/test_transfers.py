@@ -184,20 +184,6 @@ async def test_a_newer_backup_replaces_records_that_it_knows_as_replaced(
     assert (await find(other, searching("one"))).contents == {"One, edited."}
 
 
-async def test_an_older_backup_leaves_existing_records_unchanged(
-    ledger: Ledger, other: Ledger
-) -> None:
-    await ledger.facts.store(shared("Elixir.", at=OLDER, id="f1"))
-    await copy(ledger, other)
-    await other.facts.store(shared("Gleam.", at=NEWER, id="f2"))
-    before = await lines(other)
-
-    report = await copy(ledger, other)
-
-    assert await lines(other) == before
-    assert (report.new, report.known["record"], report.conflicts) == ({}, 1, [])
-
-
 async def test_a_session_continues_after_the_messages_of_a_backup(
     ledger: Ledger, other: Ledger
 ) -> None:

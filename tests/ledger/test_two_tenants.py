@@ -169,24 +169,3 @@ async def test_a_tenant_answers_as_if_it_were_alone(
     for name, answer in alone.answers.items():
         assert mine.answers[name] == answer, name
     assert theirs.answers != alone.answers
-
-
-async def test_a_new_tenant_is_unaffected_by_what_another_did_before(
-    open_fresh: Callable[[str], AbstractAsyncContextManager[OfTenant]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with open_fresh("alone") as of_tenant:
-        alone = Played(of_tenant("acme"), "A", monkeypatch)
-        for name in OPERATIONS:
-            await alone.play(name)
-    async with open_fresh("after") as of_tenant:
-        mine, theirs = (
-            Played(of_tenant(tenant), marker, monkeypatch)
-            for tenant, marker in (("acme", "A"), ("other", "B"))
-        )
-        for each in (theirs, mine):
-            for name in OPERATIONS:
-                await each.play(name)
-
-    for name, answer in alone.answers.items():
-        assert mine.answers[name] == answer, name

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import threading
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -52,22 +51,6 @@ def line(**part: Any) -> bytes:
 HALF = line(message={"role": "assistant", "content": "Half an"}, done=False)
 
 
-async def test_pieces_arrive_while_the_model_is_still_writing(
-    ollama: OllamaStandIn, model: OllamaModel
-) -> None:
-    rest_may_come = threading.Event()
-    ollama.script(Reply(content="One two three", hold=rest_may_come))
-
-    async with asyncio.timeout(5):
-        pieces = model.stream([ChatMessage(role="user", content="Count")], [])
-        first = await anext(pieces)
-        rest_may_come.set()
-        rest = [piece.content async for piece in pieces if piece.content]
-
-    assert first.content == "One"
-    assert rest == [" two", " three"]
-
-
 async def test_thinking_is_separate_from_the_answer(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
@@ -96,20 +79,6 @@ async def test_thinking_is_requested_from_models_that_list_it(
     await model.close()
 
     assert ollama.bodies("/api/chat")[0].get("think") is think
-
-
-async def test_simultaneous_tool_calls_get_different_ids(
-    ollama: OllamaStandIn, model: OllamaModel
-) -> None:
-    topics = [{"topic": "user.name"}, {"topic": "user.language_preference"}]
-    ollama.script(Reply(tool_calls=tuple(("recall_topic", topic) for topic in topics)))
-
-    calls = [call for chunk in await ask(model, tools=[RECALL]) for call in chunk.tool_calls]
-
-    assert [(call.name, call.arguments) for call in calls] == [
-        ("recall_topic", topic) for topic in topics
-    ]
-    assert len({call.id for call in calls}) == 2
 
 
 async def test_the_request_contains_conversation_tools_and_options(
@@ -145,22 +114,6 @@ async def test_the_request_contains_conversation_tools_and_options(
         {"role": "assistant", "thinking": "Look it up.", "tool_calls": [{"function": function}]},
         {"role": "tool", "content": "Richard", "tool_name": "recall_topic"},
     ]
-
-
-async def test_abandoning_an_answer_closes_the_connection(
-    ollama: OllamaStandIn, model: OllamaModel
-) -> None:
-    rest_may_come = threading.Event()
-    ollama.script(Reply(content="One two three", hold=rest_may_come))
-    pieces = model.stream([ChatMessage(role="user", content="Count")], [])
-    await anext(pieces)
-    pool = model._client._client._transport._pool
-    assert len(pool.connections) == 1
-
-    await pieces.aclose()
-
-    assert pool.connections == []
-    rest_may_come.set()
 
 
 async def test_a_name_without_a_tag_means_latest(ollama: OllamaStandIn) -> None:
@@ -280,16 +233,6 @@ async def test_a_prompt_larger_than_the_context_is_distinguished_from_other_refu
 
     with pytest.raises(PromptTooLargeError, match="context length"):
         await ask(model, ChatMessage(role="user", content="Hello " * 100))
-
-
-async def test_the_last_piece_contains_the_models_token_counts(model: OllamaModel) -> None:
-    short = await ask(model, ChatMessage(role="user", content="Hello"))
-    long = await ask(model, ChatMessage(role="user", content="Hello " * 100))
-
-    assert short[-1].usage is not None
-    assert long[-1].usage is not None
-    assert long[-1].usage.prompt_tokens > short[-1].usage.prompt_tokens > 0
-    assert all(chunk.usage is None for chunk in short[:-1])
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,6 @@
 """Conversations with models of OpenAI-compatible endpoints, over HTTP, against the stand-in."""
 
-import asyncio
-import threading
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -56,22 +53,6 @@ def stream_of_calls(*deltas: dict[str, Any]) -> Reply:
     return Reply(raw=pieces + piece({}, "tool_calls"))
 
 
-async def test_pieces_arrive_while_the_model_is_still_writing(
-    openai: OpenAIStandIn, model: OpenAIModel
-) -> None:
-    rest_may_come = threading.Event()
-    openai.script(Reply(content="One two three", hold=rest_may_come))
-
-    async with asyncio.timeout(5):
-        pieces = model.stream(HELLO, [])
-        first = await anext(pieces)
-        rest_may_come.set()
-        rest = [each.content async for each in pieces if each.content]
-
-    assert first.content == "One"
-    assert rest == [" two", " three"]
-
-
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
 async def test_thinking_is_separate_from_the_answer(
     openai: OpenAIStandIn, model: OpenAIModel, field: str
@@ -82,20 +63,6 @@ async def test_thinking_is_separate_from_the_answer(
 
     assert [chunk.thinking for chunk in chunks if chunk.thinking] == ["Two, "]
     assert "".join(chunk.content for chunk in chunks) == "Two."
-
-
-async def test_calls_sent_in_pieces_are_assembled(
-    openai: OpenAIStandIn, model: OpenAIModel
-) -> None:
-    topics = [{"topic": "user.name"}, {"topic": "user.language_preference"}]
-    openai.script(Reply(tool_calls=tuple(("recall_topic", topic) for topic in topics)))
-
-    calls = [call for chunk in await ask(model, tools=[RECALL]) for call in chunk.tool_calls]
-
-    assert [(call.id, call.name, call.arguments) for call in calls] == [
-        ("call_0", "recall_topic", topics[0]),
-        ("call_1", "recall_topic", topics[1]),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -179,15 +146,6 @@ async def test_a_tool_whose_name_endpoints_refuse_is_not_offered(
     assert [tool["function"]["name"] for tool in with_one["tools"]] == ["recall_topic"]
 
 
-async def test_the_models_token_counts_are_returned(model: OpenAIModel) -> None:
-    short = await ask(model)
-    long = await ask(model, [ChatMessage(role="user", content="Hello " * 100)])
-
-    counted = [[chunk.usage for chunk in chunks if chunk.usage] for chunks in (short, long)]
-    assert [len(usages) for usages in counted] == [1, 1]
-    assert counted[1][0].prompt_tokens > counted[0][0].prompt_tokens > 0
-
-
 async def test_refused_parameters_are_omitted_from_then_on(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
@@ -199,21 +157,6 @@ async def test_refused_parameters_are_omitted_from_then_on(
     *_, second = openai.bodies(CHAT)
     assert not {"temperature", "stream_options"} & set(second)
     assert len(openai.bodies(CHAT)) == 4
-
-
-async def test_abandoning_an_answer_closes_the_connection(
-    openai: OpenAIStandIn, model: OpenAIModel
-) -> None:
-    rest_may_come = threading.Event()
-    openai.script(Reply(content="One two three", hold=rest_may_come))
-    pool = model._client._client._transport._pool  # type: ignore[attr-defined]
-
-    async with aclosing(model.stream(HELLO, [])) as pieces:
-        await anext(pieces)
-        assert len(pool.connections) == 1
-
-    assert pool.connections == []
-    rest_may_come.set()
 
 
 @pytest.mark.parametrize(

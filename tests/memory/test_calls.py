@@ -111,19 +111,6 @@ async def test_turns_without_an_id_store_a_repeated_question_twice(
     assert [record["content"] for record in await records(database)].count("yes") == 2
 
 
-async def test_a_rating_of_another_users_query_has_no_effect(memory: Memory) -> None:
-    ann, eve = (
-        memory.of(caller_named("ann")),
-        memory.of(caller_named("eve")),
-    )
-    await ann.intake.store_turn(Turn(query="Osmium?", answer="22.59", at=DAY, query_id="q1"))
-    await eve.intake.store_rating("q1", -1.0)
-
-    (hit,) = (await ann.search_episodic("Osmium")).hits
-
-    assert not hit.metadata.get("score")
-
-
 async def test_a_conversation_in_openais_form_is_ingested(
     bus: Connection, memory: Memory, database: Database
 ) -> None:

@@ -39,12 +39,6 @@ async def test_without_a_worker_words_are_searched_and_the_answer_is_degraded(
     assert str(result.reason).startswith("The vector worker does not answer: Nobody serves vector.")
 
 
-async def test_without_a_worker_an_empty_answer_is_degraded(richard: MemoryService) -> None:
-    result = await richard.search_episodic("gold")
-
-    assert (result.hits, result.degraded) == ([], True)
-
-
 async def test_a_failure_of_the_worker_does_not_fail_recall(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,35 +151,6 @@ async def test_an_invalid_time_is_refused(richard: MemoryService, timestamp: str
         await richard.write_episodic(GOLD, {"timestamp_utc": timestamp})
 
 
-@pytest.mark.parametrize("first", ["episode", "feedback"])
-async def test_feedback_reaches_its_episode_in_either_order(
-    searchable: Memory, richard: MemoryService, first: str
-) -> None:
-    if first == "feedback":
-        await richard.intake.store_rating("q1", -0.25, "wrong")
-    await richard.write_episodic(GOLD, {"query_id": "q1"})
-    if first == "episode":
-        await richard.intake.store_rating("q1", -0.25, "wrong")
-    await indexed(searchable)
-
-    (hit,) = (await richard.search_episodic("chemical symbol of gold")).hits
-
-    assert hit.metadata["score"] == -0.25
-
-
-async def test_the_last_rating_of_an_answer_counts(
-    searchable: Memory, richard: MemoryService
-) -> None:
-    await richard.write_episodic(GOLD, {"query_id": "q1"})
-    await richard.intake.store_rating("q1", -1)
-    await richard.intake.store_rating("q1", 1)
-    await indexed(searchable)
-
-    (hit,) = (await richard.search_episodic("chemical symbol of gold")).hits
-
-    assert hit.metadata["score"] == 1
-
-
 async def test_good_feedback_lifts_an_episode_among_similar_ones(
     searchable: Memory, richard: MemoryService
 ) -> None:
@@ -208,16 +179,6 @@ async def test_an_episode_repeated_in_every_session_takes_one_place(
 
     assert [hit.content for hit in hits][:1] == [GOLD]
     assert [hit.id for hit in hits][1:] == [other]
-
-
-async def test_feedback_does_not_turn_a_dissimilar_episode_into_a_hit(
-    searchable: Memory, richard: MemoryService
-) -> None:
-    await richard.write_episodic(GOLD, {"query_id": "q1"})
-    await richard.intake.store_rating("q1", 1)
-    await indexed(searchable)
-
-    assert contents(await richard.search_episodic("Which team won the ice hockey final?")) == []
 
 
 async def test_users_do_not_find_each_others_episodes(

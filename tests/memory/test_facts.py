@@ -133,55 +133,6 @@ async def test_a_newer_fact_of_the_topic_replaces_the_older_one(
     assert announced[-1] == ("memory.superseded", change)
 
 
-async def test_facts_of_other_topics_scopes_and_users_are_not_replaced(
-    memory: Memory, richard: MemoryService, eve: MemoryService, database: Database
-) -> None:
-    await remember(richard, "One.", topic=EDITOR)
-    await remember(richard, "Two.", topic="user.shell")
-    await remember(richard, "Three.", topic="project.editor", scope="agent")
-    await remember(richard, "Four.", topic="project.editor", scope="tenant")
-    await remember(eve, "Five.", topic=EDITOR)
-    await remember(richard, "Six.")
-    await remember(richard, "Seven.")
-
-    assert await audit(database) == []
-    assert (await memory.ledger.counts()).records == 7
-
-
-async def test_returning_to_an_older_value_writes_a_third_version(richard: MemoryService) -> None:
-    written = [
-        await remember(richard, f"Edits with {name}.", topic=EDITOR)
-        for name in ("Vim", "Emacs", "Vim")
-    ]
-
-    assert [one.was_new for one in written] == [True, True, True]
-    assert await history(richard, EDITOR) == [
-        "Edits with Vim.",
-        "Edits with Emacs.",
-        "Edits with Vim.",
-    ]
-
-
-async def test_a_fact_without_a_topic_can_get_one_and_is_not_duplicated(
-    richard: MemoryService, database: Database
-) -> None:
-    plain = await remember(richard, "Edits with Vim.")
-    keyed = await remember(richard, "Edits with Vim.", topic=EDITOR)
-
-    assert (keyed.was_new, keyed.superseded) == (True, plain.id)
-    assert await recall(richard, "edits Vim") == ["Edits with Vim."]
-    assert await richard.recall_topic(EDITOR) == "Edits with Vim."
-    assert await audit(database) == [(plain.id, keyed.id)]
-
-
-async def test_a_fact_with_a_topic_is_recognised_without_it(
-    richard: MemoryService,
-) -> None:
-    keyed = await remember(richard, "Edits with Vim.", topic=EDITOR)
-
-    assert await remember(richard, "Edits with Vim.") == Written(id=keyed.id, was_new=False)
-
-
 async def test_the_same_words_under_two_topics_are_two_facts(richard: MemoryService) -> None:
     await remember(richard, "Vim.", topic=EDITOR)
     second = await remember(richard, "Vim.", topic="user.game")

@@ -11,7 +11,6 @@ from ledgers import to_index
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
 from local2.ledger.records import NewRecord
-from local2.ledger.sqlite.backlog import MAX_PLACES
 from local2.memory.tenant import Memory
 from local2.memory.vectors import (
     BATCH_RECORDS,
@@ -43,35 +42,6 @@ async def store_messages(memory: Memory, owner: str, number: int) -> list[str]:
     ]
     await memory.ledger.records.store(records)
     return [record.id for record in records]
-
-
-async def test_waiting_owners_are_indexed_in_turn_each_newest_first(
-    memory: Memory,
-) -> None:
-    eve = await store_messages(memory, "eve", 100)
-    ann = await store_messages(memory, "ann", 2)
-
-    waiting = [record.id for record in await to_index(memory.ledger, 10)]
-
-    assert waiting == [ann[1], eve[99], ann[0], *eve[98:91:-1]]
-
-
-async def test_records_under_way_are_not_waiting(memory: Memory) -> None:
-    eve = await store_messages(memory, "eve", 10)
-
-    taken = await to_index(memory.ledger, 4)
-    others = await to_index(memory.ledger, 4, exclude=taken)
-
-    assert [record.id for record in (*taken, *others)] == eve[:1:-1]
-
-
-async def test_every_owner_gets_a_turn_however_many_there_are(memory: Memory) -> None:
-    owners = 2 * MAX_PLACES + 3
-    newest = {(await store_messages(memory, f"user{n}", 50))[-1] for n in range(owners)}
-
-    rounds = [await to_index(memory.ledger, MAX_PLACES) for _ in range(3)]
-
-    assert {record.id for waiting in rounds for record in waiting} >= newest
 
 
 async def test_all_kinds_of_one_owner_share_one_turn(memory: Memory) -> None:

@@ -116,20 +116,6 @@ async def test_a_waiting_record_in_a_class_of_weight_zero_degrades_nothing(
         assert not (await ask(searchable.of(RICHARD), weights=weights)).degraded
 
 
-async def test_a_waiting_record_is_found_by_words_and_the_reason_is_reported(
-    searchable: Memory,
-) -> None:
-    richard = searchable.of(RICHARD)
-    await eventually(lambda: searchable.indexer.problem is None)
-
-    async with paused_indexing(searchable):
-        await richard.intake.store_conversation([chat_message(GOLD)])
-        recalled = await ask(richard)
-
-    assert contents(recalled) == [GOLD]
-    assert (recalled.degraded, recalled.reason) == (True, "Some memories are not indexed yet.")
-
-
 async def test_a_replaced_fact_that_was_never_indexed_degrades_nothing(
     searchable: Memory,
 ) -> None:
@@ -143,21 +129,6 @@ async def test_a_replaced_fact_that_was_never_indexed_degrades_nothing(
     recalled = await ask(richard, "gold metal", scope="user")
 
     assert (contents(recalled), recalled.degraded) == (["osmium"], False)
-
-
-async def test_without_a_worker_recall_searches_by_words_and_reports_why(memory: Memory) -> None:
-    richard = memory.of(RICHARD)
-    await richard.intake.store_conversation(
-        [chat_message(GOLD), chat_message("The moon pulls at the oceans.")]
-    )
-    await eventually(lambda: "worker" in str(memory.indexer.problem))
-
-    recalled = await ask(richard)
-
-    assert contents(recalled)[0] == GOLD
-    assert recalled.degraded
-    assert "The vector worker does not answer" in str(recalled.reason)
-    assert all(item.cosine is None for item in recalled.items)
 
 
 async def test_without_a_worker_even_an_empty_answer_is_degraded(memory: Memory) -> None:

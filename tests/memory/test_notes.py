@@ -164,16 +164,6 @@ async def test_notes_belong_to_a_session_of_a_user(memory: Memory, richard: Memo
     assert [note.content for note in await notes_of(richard)] == ["Mine."]
 
 
-async def test_another_tenants_session_of_the_same_id_has_other_notes(
-    richard: MemoryService, database: Database
-) -> None:
-    await richard.sessions.note("Mine.")
-    theirs = await stored(Ledger(database, "other"), "Theirs.")
-
-    assert notes_in(theirs) == [("shell", "Theirs.")]
-    assert [note.content for note in await notes_of(richard)] == ["Mine."]
-
-
 async def test_every_agent_of_the_session_sees_every_note(
     memory: Memory, richard: MemoryService
 ) -> None:

@@ -18,7 +18,6 @@ from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.service import MemoryService
 from local2.memory.sessions import Sessions
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import Caller
 from local2.protocol.memory_tools import SessionContent, SessionMessage
 from local2.protocol.payloads import ToolCallRecord
 from local2.settings import MemorySettings
@@ -238,20 +237,6 @@ async def test_another_session_of_the_user_is_loaded_by_its_id(
 
     assert (await load(in_other_session)).messages == []
     assert len((await load(in_other_session, session_id="s1")).messages) == 2
-
-
-async def test_another_tenants_session_is_separate(
-    memory: Memory, richard: MemoryService, database: Database
-) -> None:
-    await richard.intake.store_turn(turn(1))
-    await richard.facts.store(Fact(content="Vim.", scope="user", importance=1))
-    caller = Caller(tenant="other", user="richard", agent="shell", session_id="s1")
-    theirs = Sessions(
-        Ledger(database, "other"), caller, MemorySettings(), memory.clock, WaitingTurns()
-    )
-
-    session = await theirs.load(None, 100)
-    assert (session.messages, session.memories) == ([], [])
 
 
 async def test_without_a_session_the_error_names_what_is_missing(memory: Memory) -> None:

@@ -9,16 +9,13 @@ import pytest
 import local2
 from calling import RICHARD
 from indexed import indexed
-from ledgers import to_index
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
-from local2.ledger.records import Fact, NewRecord, Task
-from local2.ledger.sessions import Rating
+from local2.ledger.records import Fact, NewRecord
 from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.ledger import Ledger
 from local2.memory.backlog import Backlog
 from local2.memory.indexing import Indexer
-from local2.memory.intake.turns import Turn, records_of_turn
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.recall.recaller import (
     Recaller,
@@ -33,7 +30,6 @@ from local2.protocol.envelope import Caller, new_id
 from local2.protocol.vectors import VectorHits
 from local2.settings import MemorySettings
 from recalling import DAY, chat_message, contents
-from stored import select
 
 NAMESAKE = Caller(tenant="other", user="richard", agent="shell", session_id="s1")
 SOURCE = Path(local2.__file__).parent
@@ -110,11 +106,6 @@ def message(content: str, **fields: Any) -> NewRecord:
     return NewRecord(**{**columns, "content": content, **fields})
 
 
-async def every_row(database: Database) -> list[tuple[Any, ...]]:
-    """Return the default tenant's records, unchanged."""
-    return await select(database, "SELECT * FROM record WHERE tenant = 'default' ORDER BY row")
-
-
 @pytest.mark.parametrize("scope", ["session", "history", "user", "agent", "tenant", "any"])
 async def test_no_scope_reaches_another_tenant(
     searchable: Memory, other: Other, scope: str
@@ -125,10 +116,6 @@ async def test_no_scope_reaches_another_tenant(
     assert (
         await searchable.of(RICHARD).recall(RecallRequest(query=QUESTION, top_k=20))
     ).items != []
-
-
-async def test_no_episode_of_another_tenant_is_found(other: Other) -> None:
-    assert contents(await other.recall("densest metal", kinds=("episode",))) == []
 
 
 async def test_sessions_of_the_same_name_are_separate(other: Other) -> None:
@@ -151,21 +138,6 @@ async def test_interleaved_messages_of_another_tenant_are_not_neighbours(
     found = {item.record.content: item for item in (await other.recall("liquid")).items}
 
     assert found["Mercury."].shares.around > 0
-
-
-async def test_chains_of_ids_shared_by_two_tenants_are_separate(
-    searchable: Memory, other: Other
-) -> None:
-    await searchable.of(RICHARD).write_topic("project.deadline", "Monday")
-    chain = await searchable.ledger.facts.history("tenant", "", "project.deadline")
-    for record in chain:
-        await other.ledger.records.store([message(record.content, id=record.id, kind="fact")])
-
-    for record in chain:
-        assert [one.id for one in await searchable.ledger.records.chain(record.id)] == [
-            one.id for one in chain
-        ]
-        assert [one.id for one in await other.ledger.records.chain(record.id)] == [record.id]
 
 
 async def test_relations_of_another_tenant_lead_nowhere(searchable: Memory, other: Other) -> None:
@@ -191,85 +163,6 @@ async def test_an_id_in_the_index_stands_only_for_the_tenants_own_record(
         await other.ledger.records.store([message("Has Bob slept?", id=item.record.id)])
 
     assert set(contents(await other.recall("densest metal"))) <= {"Has Bob slept?"}
-
-
-async def test_ratings_of_another_tenant_have_no_effect(searchable: Memory, other: Other) -> None:
-    turn = Turn(query="My osmium?", answer="Yes.", query_id="q1", at=DAY)
-    await other.ledger.turns.store(list(records_of_turn(turn, NAMESAKE)))
-    rating = Rating(
-        owner="richard", query_id="q1", session_id=None, score=-1, comment=None, event_time=DAY
-    )
-    await searchable.ledger.turns.rate(rating)
-
-    unrated, *_ = (await other.recall("osmium")).items
-    await other.ledger.turns.rate(rating)
-    rated, *_ = (await other.recall("osmium")).items
-
-    assert (unrated.record.score, rated.record.score) == (None, -1)
-    assert rated.score < unrated.score
-
-
-async def test_waiting_records_of_one_tenant_do_not_degrade_the_other(
-    searchable: Memory, other: Other
-) -> None:
-    await other.ledger.records.store([message("My osmium.")])
-
-    assert (await other.recall("osmium")).degraded
-    assert not (
-        await searchable.of(RICHARD).recall(RecallRequest(query="osmium", top_k=9))
-    ).degraded
-
-
-async def test_topics_histories_and_chains_belong_to_one_tenant(
-    searchable: Memory, other: Other
-) -> None:
-    (record,) = await searchable.ledger.facts.history("tenant", "", "project.deadline")
-
-    assert await other.ledger.facts.topic("tenant", "", "project.deadline") is None
-    assert await other.ledger.facts.history("tenant", "", "project.deadline") == []
-    assert await other.ledger.records.chain(record.id) == []
-    assert (await other.ledger.counts()).records == 0
-
-    place = {"kind": "fact", "scope": "tenant", "owner": "", "topic": "project.deadline"}
-    written = await other.ledger.facts.store(message("Monday", **place))
-    assert (written.was_new, written.superseded) == (True, None)
-    assert await searchable.of(RICHARD).recall_topic("project.deadline") == "Friday"
-
-
-async def test_the_same_id_in_two_tenants_is_two_records(searchable: Memory, other: Other) -> None:
-    (record,) = await searchable.ledger.facts.history("tenant", "", "project.deadline")
-    before = (await searchable.ledger.counts()).records
-
-    assert (await other.ledger.records.store([record]))[0].was_new
-    assert (await other.ledger.counts()).records == 1
-    assert (await searchable.ledger.counts()).records == before
-    await searchable.of(RICHARD).write_topic("project.deadline", "Monday")
-    (unchanged,) = await other.ledger.records.chain(record.id)
-    assert (unchanged.content, unchanged.superseded_by) == ("Friday", None)
-
-
-async def test_no_operation_of_a_tenant_changes_the_records_of_another(
-    searchable: Memory, other: Other, database: Database
-) -> None:
-    before = await every_row(database)
-    facts = await searchable.ledger.facts.history("tenant", "", "project.deadline")
-    facts += await searchable.ledger.facts.history("user", "richard", "user.metal")
-    ids = [fact.id for fact in facts]
-
-    await other.queue.queue(ids)
-    await other.queue.queue_all()
-    own = [Task(kind="unindex", row=fact.row, id=fact.id) for fact in facts]
-    await other.ledger.backlog.finish(own)
-    retired = await other.ledger.facts.judge(facts[1], replaces=[facts[0]], agent="shell")
-
-    assert not retired
-    assert await every_row(database) == before
-    assert await to_index(other.ledger) == []
-    assert await other.queue.sample_indexed(9, embedder="none") == []
-    assert await other.ledger.backlog.claim({"unindex": 9}, now=DAY) == []
-    assert await other.queue.indexed() == 0
-    missing, unknown = await other.queue.compare_ids(set(ids))
-    assert (missing, sorted(unknown)) == ([], sorted(ids))
 
 
 def test_code_that_omits_the_tenant_reaches_no_memory() -> None:

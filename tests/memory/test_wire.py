@@ -2,14 +2,13 @@
 
 import pytest
 
-from calling import ask, call, caller_named
+from calling import ask, call
 from local2.bus.connection import Connection
 from local2.memory.tenant import Memory
 from local2.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")
 
-EVE = caller_named("eve", agent="robot")
 VIM = {"content": "Edits with Vim.", "scope": "user", "topic": "user.editor"}
 EMACS = {**VIM, "content": "Edits with Emacs."}
 
@@ -43,15 +42,6 @@ async def test_history_lists_versions_newest_first_and_marks_replaced_ones(
         "user",
         "shell",
     )
-
-
-async def test_another_users_history_is_reported_as_no_memory(bus: Connection) -> None:
-    id_ = (await call(bus, "remember_fact", VIM))["id"]
-
-    for topic_or_id in ("user.editor", id_):
-        result = await ask(bus, "memory_history", {"topic_or_id": topic_or_id}, EVE)
-        nothing = {"versions": [], "total": 0}
-        assert (result.content, result.data) == ("No memories found.", nothing)
 
 
 async def test_a_history_of_long_versions_fits_the_bus_and_a_context(bus: Connection) -> None:
@@ -140,15 +130,3 @@ async def test_wrong_arguments_are_clear_errors_and_write_nothing(
     assert result.error.code == "invalid_arguments"
     assert expected in result.error.message
     assert (await memory.ledger.counts()).records == 0
-
-
-async def test_a_fact_without_the_identity_of_its_scope_is_a_clear_error(
-    bus: Connection,
-) -> None:
-    result = await ask(bus, "remember_fact", VIM, caller_named(None, agent="shell"))
-
-    assert result.error is not None
-    assert result.error.code == "invalid_arguments"
-    assert result.error.message.endswith(
-        "Send user in the envelope, or a token where there are accounts (`local2`: --user)."
-    )

@@ -50,14 +50,6 @@ async def test_a_note_is_answered_with_all_notes_of_its_session(bus: Connection)
     assert (result.data["was_new"], result.data["merged"]) == (True, 0)
 
 
-async def test_a_repeated_note_is_answered_as_known(bus: Connection) -> None:
-    await ask(bus, "note", {"content": "Done."})
-    again = await ask(bus, "note", {"content": "Done."})
-
-    assert again.content == "Noted before. The notes of this session:\nshell: Done."
-    assert again.data["was_new"] is False
-
-
 async def test_the_sixteenth_note_says_that_the_oldest_were_merged(bus: Connection) -> None:
     for number in range(1, 17):
         result = await ask(bus, "note", {"content": f"Step {number}."})
@@ -155,16 +147,6 @@ async def test_a_session_is_loaded_with_its_notes_and_memories(
     assert (data["session_id"], data["earlier"]) == ("s1", False)
 
 
-async def test_another_users_session_is_empty(bus: Connection, richard: MemoryService) -> None:
-    await richard.intake.store_conversation([chat_message("A secret.")])
-    await richard.sessions.note("A secret.")
-
-    result = await ask(bus, "load_session", {"session_id": "s1"}, caller_named("eve"))
-
-    assert result.content == "[Session s1, its last 0 messages]"
-    assert (result.data["messages"], result.data["notes"]) == ([], [])
-
-
 @pytest.mark.parametrize("filling", ["x", "\u8a18", WIDE])
 async def test_the_largest_session_fits_the_bus_with_its_newest_messages(
     bus: Connection, richard: MemoryService, filling: str
@@ -201,18 +183,3 @@ async def test_a_message_longer_than_the_rest_is_cut_and_marked(
 
     assert small["content"] == "Small."
     assert large["content"] == "x" * 100_000 + " …"
-
-
-async def test_answers_of_these_tools_are_never_recorded(
-    memory: Memory, richard: MemoryService
-) -> None:
-    calls = [
-        ToolCallRecord(name="note", content="Noted. The notes of this session:\nshell: Osmium."),
-        ToolCallRecord(name="load_session", content="[Session s1]\nuser: Osmium."),
-    ]
-    for call in calls:
-        memory.answer_log.add(richard.caller, call.name, call.content, ())
-    await richard.intake.store_turn(Turn(query="Go on.", answer="Yes.", at=DAY, tool_calls=calls))
-
-    session = await richard.sessions.load(None, 10)
-    assert [message.content for message in session.messages] == ["Go on.", "Yes."]

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 from local2.errors import VectorError
 from local2.vectors.served import OllamaEmbedder, probe
-from stand_ins.ollama_server import OllamaStandIn, embed
+from stand_ins.ollama_server import OllamaStandIn
 
 MODEL = "nomic-embed-text"
 
@@ -18,64 +17,6 @@ def embedder(ollama: OllamaStandIn) -> Iterator[OllamaEmbedder]:
     embedder = OllamaEmbedder(ollama.url, MODEL)
     yield embedder
     embedder.close()
-
-
-def inputs(ollama: OllamaStandIn) -> list[list[str]]:
-    return [body["input"] for body in ollama.bodies("/api/embed")]
-
-
-def test_nomic_gets_different_prefixes_for_queries_and_documents(
-    ollama: OllamaStandIn, embedder: OllamaEmbedder
-) -> None:
-    embedder.embed_queries(["Who?"])
-    list(embedder.embed_documents(["Richard."]))
-    assert inputs(ollama) == [["search_query: Who?"], ["search_document: Richard."]]
-
-
-def test_other_models_get_the_unchanged_text(ollama: OllamaStandIn) -> None:
-    ollama.models.append("bge-m3:latest")
-    embedder = OllamaEmbedder(ollama.url, "bge-m3")
-    embedder.embed_queries(["Who?"])
-    embedder.close()
-    assert inputs(ollama) == [["Who?"]]
-
-
-def test_documents_are_sent_in_batches_of_32_shortest_first(
-    ollama: OllamaStandIn, embedder: OllamaEmbedder
-) -> None:
-    texts = ["x" * (70 - index) for index in range(70)]
-    chunks = list(embedder.embed_documents(texts))
-    assert [len(positions) for positions, _ in chunks] == [32, 32, 6]
-    assert [position for positions, _ in chunks for position in positions] == list(
-        range(69, -1, -1)
-    )
-    assert [len(batch) for batch in inputs(ollama)] == [32, 32, 6]
-    for positions, vectors in chunks:
-        expected = [embed(f"search_document: {texts[position]}") for position in positions]
-        np.testing.assert_allclose(vectors, expected, atol=1e-6)
-
-
-def test_queries_keep_their_order(embedder: OllamaEmbedder) -> None:
-    texts = [f"question {'x' * (index % 7)} {index}" for index in range(40)]
-    expected = [embed(f"search_query: {text}") for text in texts]
-    np.testing.assert_allclose(embedder.embed_queries(texts), expected, atol=1e-6)
-
-
-def test_embedding_no_texts_requests_only_the_dimensions(embedder: OllamaEmbedder) -> None:
-    assert list(embedder.embed_documents([])) == []
-    assert embedder.embed_queries([]).shape == (0, embedder.dimensions)
-
-
-def test_dimensions_are_requested_once(ollama: OllamaStandIn, embedder: OllamaEmbedder) -> None:
-    assert embedder.dimensions == embedder.dimensions == len(embed("any"))
-    assert len(inputs(ollama)) == 1
-
-
-def test_vectors_are_scaled_to_unit_length(
-    embedder: OllamaEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("stand_ins.ollama_server.embed", lambda _: [3.0, 4.0])
-    np.testing.assert_allclose(embedder.embed_queries(["x"]), [[0.6, 0.8]], atol=1e-6)
 
 
 def test_the_tag_latest_does_not_change_the_name(ollama: OllamaStandIn) -> None:
@@ -142,16 +83,6 @@ def test_invalid_embeddings_are_a_one_line_error(
         list(embedder.embed_documents(["x", "y"]))
     assert "\n" not in str(caught.value)
     assert "Update Ollama" in str(caught.value.remedy)
-
-
-def test_vectors_of_a_different_length_than_before_are_refused(
-    embedder: OllamaEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert embedder.dimensions == len(embed("any"))
-    monkeypatch.setattr("stand_ins.ollama_server.embed", lambda _: [0.6, 0.8])
-
-    with pytest.raises(VectorError, match="it returned vectors of 2 numbers"):
-        embedder.embed_queries(["x"])
 
 
 def test_a_probe_finds_a_server_that_has_the_model(ollama: OllamaStandIn) -> None:

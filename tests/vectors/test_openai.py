@@ -104,13 +104,6 @@ def test_documents_are_sent_in_batches_of_the_configured_size_shortest_first(
         np.testing.assert_allclose(vectors, expected, atol=1e-6)
 
 
-def test_dimensions_are_requested_once(openai: OpenAIStandIn, embedder: OpenAIEmbedder) -> None:
-    assert embedder.dimensions == embedder.dimensions == len(embed("any"))
-    assert embedder.embed_queries([]).shape == (0, embedder.dimensions)
-    assert list(embedder.embed_documents([])) == []
-    assert len(inputs(openai)) == 1
-
-
 def test_vectors_are_scaled_and_returned_in_the_order_of_their_texts(
     embedder: OpenAIEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,12 +267,3 @@ def test_invalid_embeddings_are_a_one_line_error(
         list(embedder.embed_documents(["x", "y"]))
     assert "\n" not in str(caught.value)
     assert caught.value.remedy
-
-
-def test_vectors_of_a_different_length_than_before_are_refused(
-    embedder: OpenAIEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert embedder.dimensions == len(embed("any"))
-    answer_with(monkeypatch, [0.6, 0.8])
-    with pytest.raises(VectorError, match="returned vectors of 2 numbers"):
-        embedder.embed_queries(["x"])

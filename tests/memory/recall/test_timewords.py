@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import chain
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import example, given
@@ -256,6 +257,20 @@ def test_days_begin_in_the_time_zone_of_now() -> None:
     assert window.since == datetime(2024, 5, 13, 15, 0, tzinfo=UTC)
     assert window.until == datetime(2024, 5, 14, 15, 0, tzinfo=UTC)
     assert window.since.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    ("day", "hours"),
+    [(datetime(2026, 3, 30), 23), (datetime(2026, 10, 26), 25)],  # noqa: DTZ001
+)
+def test_the_day_on_which_the_clocks_are_changed_has_23_or_25_hours(
+    day: datetime, hours: int
+) -> None:
+    now = day.replace(hour=9, tzinfo=ZoneInfo("Europe/Zurich"))
+    window = find_window("yesterday", now)
+    assert window is not None
+    assert window.until == now.replace(hour=0).astimezone(UTC)
+    assert window.since == window.until - timedelta(hours=hours)
 
 
 def test_on_a_sunday_the_last_weekend_is_the_one_before() -> None:
