@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from local2.language.endings import endings_of, ends
+from local2.language.endings import endings_of, matched
 from local2.memory.extraction.items import Item, Passage, Utterance
 from local2.memory.extraction.rules import extract
 
@@ -22,7 +22,7 @@ def ended(before: str, later: str) -> list[str]:
     return [
         item.content
         for item in stated(before)
-        if any(ends(ending, item.content, item.topic, None) for ending in endings)
+        if any(matched(ending, item.content, None) for ending in endings)
     ]
 
 
@@ -91,6 +91,50 @@ def ended(before: str, later: str) -> list[str]:
         ("I want to learn Spanish.", "I don't want to learn Spanish any more."),
         ("I'm learning Dutch.", "I've stopped learning Dutch."),
         ("My editor is Helix.", "My editor is no longer Helix."),
+        ("My canary called Pip sings all day.", "Pip isn't mine, he belongs to my aunt."),
+        ("My address is 4 Mill Lane.", "You can forget the Mill Lane address."),
+        ("I live in a houseboat on the Amstel.", "We sold the boat in spring."),
+        ("I play the viola in a quartet.", "I've sold my instrument."),
+        ("I play the viola in a quartet.", "I handed my viola back."),
+        ("I subscribe to The Lapwing.", "I've cancelled the magazine."),
+        ("I have a gym membership.", "I let my gym membership run out."),
+        ("I owe my brother 500 pounds.", "I've paid my brother back in full."),
+        ("I owe my brother 500 pounds.", "Paid off, every penny of it!"),
+        ("I'm the treasurer of the rowing club.", "I stepped down as treasurer."),
+        ("I'm the treasurer of the rowing club.", "I've given up the rowing club for good."),
+        ("I'm allergic to mangoes.", "The doctors tested me: mangoes don't bother me at all."),
+        ("I take blood pressure tablets.", "My doctor took me off the tablets."),
+        ("I'm vegetarian.", "I've gone back to eating meat."),
+        ("I'm saving up for a camper van.", "We scrapped the camper van idea."),
+        ("I want to learn Danish.", "I've changed my mind about Danish."),
+        (
+            "My son Milo starts school in August.",
+            "I was quoting Ben, I haven't got any children.",
+        ),
+        ("I speak Welsh.", "I was showing off. My Welsh stops at ordering soup."),
+        ("My favourite colour is mustard.", "It's not mustard, I was joking."),
+        ("I have type 2 diabetes.", "I am not diabetic and never was."),
+        ("My manager is Olga.", "Olga moved to another team."),
+        ("I ring the bells at St Olave every Sunday.", "I've given up bell-ringing."),
+        ("I drive a yellow Trabant.", "I own no car."),
+        ("I have an old van.", "I have no van any more."),
+        ("Ich arbeite bei Bosch.", "Ich arbeite nicht mehr bei Bosch."),
+        ("Ich arbeite bei Bosch.", "Bei Bosch habe ich gekündigt."),
+        ("Ich wohne in Görlitz.", "Aus Görlitz bin ich weg."),
+        ("Ich wohne in Görlitz.", "In Görlitz wohne ich nicht mehr."),
+        ("Ich bin Kassenwart im Ruderclub.", "Das Amt im Ruderclub habe ich niedergelegt."),
+        ("Ich habe einen Hund namens Bruno.", "Bruno ist letzte Woche gestorben."),
+        ("Ich fahre einen alten Polo.", "Den Polo habe ich verkauft."),
+        ("Ich bin mit Jonas zusammen.", "Jonas und ich haben uns getrennt."),
+        ("Ich spiele seit drei Jahren Saxophon.", "Das Saxophon habe ich aufgegeben."),
+        ("Ich lerne gerade Schwedisch.", "Ich lerne kein Schwedisch mehr."),
+        ("Ich bin allergisch gegen Nüsse.", "Gegen Nüsse bin ich gar nicht allergisch."),
+        ("Ich schulde meinem Vater 300 Euro.", "Meinem Vater habe ich alles zurückgezahlt."),
+        ("Ich rauche eine Schachtel am Tag.", "Ich habe mit dem Rauchen aufgehört."),
+        ("Ich bin Vegetarierin.", "Ich esse inzwischen wieder Fleisch."),
+        ("Ich will im Sommer nach Kreta fliegen.", "Aus Kreta wird nichts."),
+        ("Ich nehme Ibuprofen.", "Ibuprofen nehme ich nicht mehr."),
+        ("Mein Strom kommt von Hellquell.", "Hellquell habe ich zum Ersten gekündigt."),
     ],
 )
 def test_what_is_ended_or_denied_ends_what_was_stated(before: str, later: str) -> None:
@@ -124,6 +168,26 @@ STATED = (
     "I own a house in Lyon.",
     "I collect stamps.",
     "My name is Ana Silva.",
+    "I have a parrot called Admiral.",
+    "I'm the treasurer of the rowing club.",
+    "I subscribe to The Lapwing.",
+    "I owe my brother 500 pounds.",
+    "I take blood pressure tablets.",
+    "I'm saving up for a camper van.",
+    "My manager is Olga.",
+    "My son Milo starts school in August.",
+    "I speak French.",
+    "I sing in the cathedral choir.",
+    "My address is 4 Mill Lane.",
+    "Ich arbeite bei Bosch.",
+    "Ich wohne in Graz.",
+    "Ich spiele Geige.",
+    "Ich fahre einen Golf.",
+    "Ich bin Vegetarier.",
+    "Ich habe einen Kater namens Felix.",
+    "Ich bin mit Jonas zusammen.",
+    "Ich schulde Tom 50 Euro.",
+    "Ich mag Kaffee.",
 )
 SOUNDS_ALIKE = (
     "My sister no longer lives in Porto.",
@@ -265,9 +329,129 @@ SOUNDS_ALIKE = (
     "I got rid of my car alarm.",
     "I've gone off the road.",
     "I lost interest in chess.",
+    "The parrot isn't mine to judge.",
+    "That opinion of Admiral isn't mine.",
+    "The red car over there isn't mine.",
+    "Admiral cleaning isn't for me.",
+    "I handed back the library book.",
+    "I handed the car keys back to my wife.",
+    "I handed in my essay.",
+    "I gave Rex back his ball.",
+    "I took the car back to the garage for its service.",
+    "I sent the tablets back home with her.",
+    "I traded in my old phone.",
+    "I returned my shoes.",
+    "I gave up on the crossword.",
+    "I dropped Milo at school.",
+    "I dropped the tablets on the floor.",
+    "I stopped by the rowing club.",
+    "I stepped down as chair of the parents' council.",
+    "I resigned from the board of the bank.",
+    "I'm done with my homework.",
+    "I'm finished with the report on the rowing club's accounts.",
+    "I'm through with my coffee.",
+    "I cancelled my order.",
+    "I cancelled the rowing lesson.",
+    "I let my hair run wild.",
+    "My passport has expired.",
+    "I paid my sister back.",
+    "I paid the gas bill.",
+    "I paid back my student loan.",
+    "I paid my brother a visit.",
+    "My cousin and I are square.",
+    "Have I paid my brother back?",
+    "My brother paid me back.",
+    "My doctor took me off the waiting list.",
+    "I'm off to the rowing club.",
+    "I'm over the moon.",
+    "I'm free of charge on Sundays.",
+    "Noise doesn't bother me.",
+    "I changed my mind about lunch.",
+    "I decided against the fish.",
+    "I'm not going to lie after all.",
+    "We scrapped the draft.",
+    "Olga moved to the window seat.",
+    "Olga has left the room.",
+    "My colleague Ben has retired.",
+    "Forget it.",
+    "Forget the last paragraph.",
+    "Please delete that line.",
+    "You can ignore the second email.",
+    "Strike while the iron is hot.",
+    "It's not easy being a nurse.",
+    "It's not about coffee.",
+    "It's not Acme's fault.",
+    "I was joking about the weather.",
+    "I was wrong about the train.",
+    "I was kidding. My brother laughed.",
+    "Nobody calls me at work.",
+    "I switched from tea to water.",
+    "I don't speak French with Milo.",
+    "I don't speak to Olga today.",
+    "I'm not the treasurer of the chess club.",
+    "I don't have a subscription box.",
+    "I own no boat.",
+    "I haven't got any questions.",
+    "I have no brother.",
+    "I don't sing in the shower.",
+    "I don't take sugar.",
+    "I stopped taking the bus.",
+    "I quit singing lessons.",
+    "We moved out of the living room into the garden.",
+    "I gave up the seat on Mill Lane.",
+    "My baby brother came to visit.",
+    "The baby is asleep.",
+    "I have gone back to eating breakfast.",
+    "I can't stand Mill Lane traffic.",
+    "Meine Schwester wohnt nicht mehr in Graz.",
+    "Mein Bruder hat seinen Golf verkauft.",
+    "Wenn ich bei Bosch kündige, ziehe ich weg.",
+    "Ich überlege, bei Bosch zu kündigen.",
+    "Soll ich die Geige aufgeben?",
+    "Fast hätte ich die Geige verkauft.",
+    "Ich arbeite heute nicht bei Bosch.",
+    "Ich arbeite nicht gern bei Bosch.",
+    "Der Kater im Film ist gestorben.",
+    "Tom sagt, ich arbeite nicht mehr bei Bosch.",
+    "Übersetze: Ich wohne nicht mehr in Graz.",
+    "Jonas und ich haben uns gestritten.",
+    "Jonas hat mich angerufen.",
+    "Ich habe den Golf gewaschen.",
+    "Ich habe das Golfspielen aufgegeben.",
+    "Ich habe mein altes Rad verkauft.",
+    "Ich mag keinen Tee.",
+    "Ich mag Kaffee nicht mit Milch.",
+    "Ich bin nicht nur Vegetarier.",
+    "Ich habe Tom besucht.",
+    "Ich habe keine Zeit.",
+    "Ich habe im Garten aufgeräumt.",
+    "Felix hat mich gekratzt.",
+    "Bosch hat gekündigt.",
+    "Ich bin weg.",
+    "Aus dem Kuchen wird nichts.",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("later", SOUNDS_ALIKE)
 def test_what_only_sounds_like_an_end_ends_nothing(later: str) -> None:
     assert [fact for before in STATED for fact in ended(before, later)] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "later"),
+    [
+        ("I work at Acme.", "Forget that."),
+        ("I live in Porto.", "Sorry, that was a joke."),
+        ("My favourite colour is teal.", "No, that's not true."),
+        ("Ich wohne in Graz.", "Nein, das war ein Scherz."),
+    ],
+)
+def test_what_was_said_just_before_is_taken_back(before: str, later: str) -> None:
+    (fact,) = stated(before)
+
+    assert [ending for ending in endings_of(later, before) if matched(ending, fact.content, None)]
+    assert endings_of(later, "Thanks.") == endings_of(later) == []
+
+
+def test_a_sentence_of_one_language_ends_nothing_said_in_another() -> None:
+    assert ended("Ich wohne in Graz.", "I no longer live in Graz.") == []
