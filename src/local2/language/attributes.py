@@ -128,6 +128,12 @@ class _Form(NamedTuple):
     attribute: Attribute
 
 
+class _End(NamedTuple):
+    way: str | None
+    denied: str | None
+    pattern: re.Pattern[str]
+
+
 class Table:
     """A language, ready to be read from clauses. Its patterns are compiled when first used."""
 
@@ -190,16 +196,31 @@ class Table:
 
     def ended(self, clause: str) -> Iterator[Ended]:
         """Yield what a clause says to be over or never to have been so."""
-        language, clause = self.language, self.arranged(clause)
-        for way, texts in language.ways.items():
-            for text in texts:
-                if found := self.pattern(text + language.later).match(clause):
-                    groups = found.groupdict()
-                    yield Ended(way, groups.get("v") or groups.get("named"), None)
+        arranged = self.arranged(clause)
+        for end in self._ends[self._opening_of(arranged)]:
+            if found := end.pattern.match(arranged):
+                groups = found.groupdict()
+                value = groups.get("v") or groups.get("named")
+                denied = None if end.denied is None else found.expand(end.denied)
+                yield Ended(end.way, value if denied is None else None, denied)
+
+    @cached_property
+    def _ends(self) -> dict[str | None, list[_End]]:
+        """What may end something, by the opening of the clause."""
+        language = self.language
+        ends = [
+            _End(way, None, self.pattern(text + language.later))
+            for way, texts in language.ways.items()
+            for text in texts
+        ]
         for rows, rest in ((language.ends, language.later), (language.denials, language.still)):
-            for text, denied in rows:
-                if found := self.pattern(text + rest).match(clause):
-                    yield Ended(None, None, found.expand(denied))
+            ends += [_End(None, denied, self.pattern(text + rest)) for text, denied in rows]
+        return {
+            opening: [
+                end for end in ends if self._opening_of(end.pattern.pattern) in {None, opening}
+            ]
+            for opening in (None, *language.openings)
+        }
 
     @cached_property
     def _forms(self) -> dict[tuple[str | None, bool], list[_Form]]:

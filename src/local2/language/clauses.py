@@ -78,7 +78,7 @@ def sentences_of(content: str) -> Iterator[str]:
             return
         if not _NO_PROSE.match(line):
             for sentence in _unquoted(line):
-                if _INTRODUCES.search(sentence) or german.INTRODUCES.search(sentence):
+                if _INTRODUCES.search(sentence) or german.introduces(sentence):
                     return
                 yield sentence
 

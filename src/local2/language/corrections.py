@@ -12,8 +12,8 @@ from local2.language.attributes import Stated, Table
 from local2.language.questions import is_question
 from local2.language.tables import table_of
 
-MAX_CORRECTION = 8
-"""Maximum words of the right value. A longer one is a statement of its own."""
+MAX_CORRECTION = 80
+"""Maximum characters of a correction. A longer sentence is a statement of its own."""
 
 
 def corrected(before: Stated, sentence: str, *, asked: bool) -> Stated | None:
@@ -22,11 +22,13 @@ def corrected(before: Stated, sentence: str, *, asked: bool) -> Stated | None:
     `asked`: a question was asked since, which a bare "No, Berlin." answers.
     """
     table = before.table
-    if table_of(sentence, table) is not table or is_question(sentence):
+    if len(sentence) > MAX_CORRECTION or is_question(sentence):
+        return None
+    if table_of(sentence, table) is not table:
         return None
     for text in table.language.corrections:
         found = table.pattern(text).fullmatch(sentence.rstrip(".! "))
-        if found is None or len(found["v"].split()) > MAX_CORRECTION:
+        if found is None:
             continue
         groups = found.groupdict()
         is_bare = "bare" in groups

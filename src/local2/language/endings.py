@@ -47,14 +47,12 @@ def endings_of(content: str, before: str = "") -> list[Ending]:
         language = table.language
         if number == 0 and takes_back(spoken, table):
             endings.update(dict.fromkeys(_last_stated(before)))
-        sentence = table.pattern(language.jests).sub("", spoken)
-        if table.pattern(language.taken_back).search(sentence) or not table.is_lasting(sentence):
-            continue
+        sentence = table.pattern(language.jests).sub("", spoken) if is_jest else spoken
         for clause in _clauses(table, sentence):
-            if table.is_lasting(clause) and not table.pattern(language.unreal).search(clause):
-                for ended in table.ended(clause):
-                    if is_jest or ended.way != "retracted":
-                        endings[_ending(table, ended)] = None
+            found = [ended for ended in table.ended(clause) if is_jest or ended.way != "retracted"]
+            is_unreal = found and table.pattern(language.unreal).search(clause)
+            if found and not is_unreal and all(_holds(table, text) for text in (sentence, clause)):
+                endings.update(dict.fromkeys(_ending(table, ended) for ended in found))
     return list(endings)
 
 
@@ -65,6 +63,12 @@ def _last_stated(content: str) -> Iterator[Ending]:
         for clause in table.clauses(sentence):
             if table.stated(clause) is not None:
                 yield _ending(table, Ended(None, None, clause))
+
+
+def _holds(table: Table, text: str) -> bool:
+    """Return whether a sentence or clause says what lasts, and does not take it back."""
+    taken_back = table.pattern(table.language.taken_back).search(text)
+    return taken_back is None and table.is_lasting(text)
 
 
 def _clauses(table: Table, sentence: str) -> Iterator[str]:

@@ -329,8 +329,8 @@ WAYS = {
         "<my><ended> (has |have )?(lapsed|ran out|run out|expired|ended)",
     ),
     "paid": (
-        "(<i_did>)?(paid|repaid|settled|cleared) (off|back|up)",
-        "(<i_did>)?(paid|repaid|settled|cleared) ((off|back) )?<own><ended>( (off|back|in full))*",
+        "<i_gone>(paid|repaid|settled|cleared) (off|back|up)",
+        "<i_gone>(paid|repaid|settled|cleared) ((off|back) )?<own><ended>( (off|back|in full))*",
         "<ended> and (i|me) are (square|even|quits)",
     ),
     "healed": (
@@ -375,7 +375,7 @@ WAYS = {
 VOCABULARY |= {
     "really": "((really|also|just|finally|recently|already|actually|now|officially|sadly|unfortunately|even|personally|eventually) )*",
     "i_really": "(i|we) <really>",
-    "i_gone": "((i|we)('ve| have)? <really>)?",
+    "i_gone": "(?=)((i|we)('ve| have)? <really>)?",
     "ended": r"(?P<v>\S.*?)",
     "verb": r"(?!(only|just|always|even|think|know|mean|need|believe)\b)[a-z]+\b",
     "value": r"(?!(only|just|simply|merely|yet|sure|always|all|so|that|too|very|as|it|this)\b)(actually )?",

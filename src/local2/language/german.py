@@ -20,7 +20,7 @@ VOCABULARY = {
     "so": "((<adverb>) )*",
     "a": "ein(e[nmr]?)?|zwei|drei|vier|fünf|mehrere",
     "the": "((mein|unser|dein|sein|ihr|dies)(e[nmrs]?)?|de[rnms]|die|das|eine?[nmr]?|beim|vom|zum|zur|im|am|mit|bei|von|an|in|aus|über) ",
-    "own": "(<the>)*",
+    "own": "(?=)(<the>)*",
     "mine": "(mein|unser)(e[nmrs]?)?",
     "i_have": "(ich|wir) (habe|hab|haben) <so>",
     "i_am": "(ich|wir) (bin|sind) <so>",
@@ -315,12 +315,16 @@ _VERB_SECOND = re.compile(
 )
 
 
-INTRODUCES = re.compile(
+_INTRODUCES = re.compile(
     r"\b(?:übersetz\w*|fass\w*|korrigier\w*|umformulier\w*|folgend\w*|satz|text|brief|zitat|beispiel"
     r"|geschichte|gedicht)\b[^:]{0,80}:(?:\s|$)",
     re.IGNORECASE,
 )
-"""Marks of sentences after which the words are no longer the user's own."""
+
+
+def introduces(sentence: str) -> bool:
+    """Return whether the words after a sentence are no longer the user's own."""
+    return ":" in sentence and _INTRODUCES.search(sentence) is not None
 
 
 def is_lasting(sentence: str) -> bool:

@@ -1,7 +1,7 @@
 """Extract facts without a model: find plain statements with tables of forms.
 
 A message passes several stages: its lasting sentences are selected (`language/clauses.py`), matched
-with forms (`language/forms.py`) and reworded (`language/wording.py`).
+with the table of their language (`language/attributes.py`) and reworded (`language/wording.py`).
 """
 
 import asyncio
