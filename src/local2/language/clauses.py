@@ -54,7 +54,8 @@ _CLAUSES = re.compile(
 _EXPLAINED = re.compile(r"((?:i|we)\b[^:]{2,40}):\s+(?=(?:i|my|we|our)\b)", re.IGNORECASE)
 """A statement about oneself that is explained after a colon. In "Tom: I …" Tom speaks."""
 _LEAD_IN = re.compile(
-    r"(?:(?:and|but|so|well|ok(?:ay)?|oh|also|actually|honestly|basically|anyway|yes|yeah|yep|no"
+    r"(?:(?:and|but|so|well|ok(?:ay)?|oh|also|actually|honestly|basically|anyway|yes|yeah|yep"
+    r"|no(?! more| longer)"
     r"|hi|hello|hey(?: there)?|by the way|btw|fyi|just so you know"
     r"|for (?:your|the) (?:info\w*|record)"
     r"|as (?:you know|i said|mentioned)|(?:please )?(?:remember|note|know)(?: that)?|of course"

@@ -17,11 +17,11 @@ from local2.language.tables import table_of
 from local2.language.wording import first_person
 from local2.language.words import informative_words, stems
 
-_EXPLAINED = re.compile(r":\s+(?!(?:i|we|my|our)\b)", re.IGNORECASE)
-"""What begins an explanation. In "Tom: I …" Tom speaks."""
+_PARTS = re.compile(r"[,:]\s+(?:(?:so|and|but|und|aber) )?(?!(?:i|we|my|our)\b)", re.IGNORECASE)
+"""What begins another part of a sentence. In "Tom: I …" Tom speaks."""
 MIN_COMPOUND = 4
 """Minimum letters of a word that names a compound which ends with it: "boat", for a houseboat."""
-STRICT = frozenset({"sold", "cooled"})
+STRICT = frozenset({"sold", "cooled", "over"})
 """Ways in which only what a statement is mainly about ends: selling a car radio sells no car."""
 
 
@@ -74,7 +74,7 @@ def _holds(table: Table, text: str) -> bool:
 def _clauses(table: Table, sentence: str) -> Iterator[str]:
     """Yield a sentence and its clauses. The sentence, because "Eva and I" is one subject."""
     whole = table.whole(sentence)
-    yield from dict.fromkeys((whole, *table.clauses(sentence), *_EXPLAINED.split(whole, 1)[1:]))
+    yield from dict.fromkeys((whole, *table.clauses(sentence), *_PARTS.split(whole)[1:]))
 
 
 def _ending(table: Table, ended: Ended) -> Ending:
@@ -109,7 +109,8 @@ def matched(ending: Ending, content: str, who: str | None) -> Match | None:
         return "named" if _denies(table, ended.denied, fact) else None
     attribute, value = fact.attribute, ended.value
     ways = table.language.always.union(attribute.ways.split() if attribute else ())
-    if ended.way not in ways:
+    is_others = value is not None and "'s " in value and "'s " not in fact.clause
+    if ended.way not in ways or is_others:
         return None
     if value is None or _is_of_same(table, value, fact, strict=ended.way in STRICT):
         return "named"
@@ -196,7 +197,7 @@ def _is_of_same(table: Table, value: str, fact: _Said, *, strict: bool) -> bool:
     if not wanted or not all(_has(known, word) for word in wanted):
         return False
     language = table.language
-    is_plural = value.rstrip(".! ").endswith(language.plural)
+    is_plural = table.pattern(language.plural).search(value.rstrip(".! ")) is not None
     if table.pattern(language.several).match(fact.value) and not is_plural:
         return False
     if not strict or fact.thing:

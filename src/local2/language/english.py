@@ -24,7 +24,7 @@ VOCABULARY = {
     "i_have": "(i|we)( have|'ve got| have got| own|'ve) ",
     "i_did": "(i|we)('ve| have)? ((just|now|recently|finally|also|officially|already|sadly|eventually|actually|really) )*",
     "i_do": r"i ((really|absolutely|also|do|just|totally|truly|quite|personally|generally|usually|actually|always|still|particularly|especially|finally|recently|already|currently|mostly|mainly|never|often|sometimes|normally|typically|have|now|both) )*",
-    "my": "(both )?(my|our|the) ",
+    "my": "((both|all) )?(my|our|the) ",
     "is": "( is|'s| are|'re)",
     "did": IRREGULAR_PAST + r"|\w{2,}ed",
     "thing": r"(?P<v>(?!(it|this|that|these|those|them|there|here)\b)\S.*)",
@@ -37,14 +37,14 @@ VOCABULARY = {
     "person": "<relative>|(best )?friend|room-?mate|flat-?mate|neighbou?r|colleague|co-?worker|<role>",
     "called_upon": "<role>|supervisor|team lead|landlady|coach|trainer|dentist|gp|vet|psychologist|psychiatrist|physio(therapist)?|accountant|lawyer|solicitor|tax advis[eo]r|teacher|tutor|hairdresser|barber|nanny|babysitter|cleaner|gardener",
     "one_person": "mother|father|mom|mum|dad|<role>",
-    "pet": "dogs?|cats?|pupp(y|ies)|kittens?|parrots?|budgies?|horses?|pon(y|ies)|rabbits?|hamsters?|guinea pigs?|goldfish|tortoises?|turtles?|snakes?|lizards?|chickens|retrievers?|terriers?|labradors?|poodles?|beagles?|collies?|dachshunds?|corgis?|hus(ky|kies)|pets?",
-    "possession": "car|van|house|flat|apartment|home|cottage|cabin|garden|allotment|balcony|boat|motorbike|motorcycle|bike|bicycle|e-bike|piano|guitar|violin|camera|farm|caf[ée]|shop|company|business|startup|restaurant|bakery|degree|phd|doctorate|master's|diploma|licen[cs]e|visa|passport|mortgage|tattoos?|blog|podcast",
+    "pet": "dogs?|cats?|pupp(y|ies)|kittens?|parrots?|budgies?|horses?|pon(y|ies)|rabbits?|hamsters?|guinea pigs?|goldfish|tortoises?|turtles?|snakes?|lizards?|chickens|hens?|ducks?|goats?|sheep|bees|pigs?|cows?|donkeys?|fish|birds?|canar(y|ies)|ferrets?|mice|rats?|retrievers?|terriers?|labradors?|poodles?|beagles?|collies?|dachshunds?|corgis?|hus(ky|kies)|pets?",
+    "possession": "car|van|house|flat|apartment|home|cottage|cabin|garden|allotment|balcony|boat|motorbike|motorcycle|bike|bicycle|e-bike|piano|guitar|violin|camera|farm|caf[ée]|shop|company|business|startup|restaurant|bakery|degree|phd|doctorate|master's|diploma|licen[cs]e|visa|passport|mortgage|tattoos?|blog|podcast|(season )?ticket|pass|loan|shares|studio|workshop|hearing aid|cleaner",
     "illness": r"diabet\w+|asthma\w*|adhd|(?-i:ADD)|autis\w+|anxiety|depression|epilep\w+|arthritis|migraines?|allerg\w+|co?eliac\w*|ibs|(high |low )blood pressure|hypertension|insomnia|dyslexi\w+|eczema|psoriasis|hay fever|scoliosis|tinnitus|ana?emia|cancer|ptsd|ocd|bipolar|a bad (knee|back|hip|shoulder)|\w+itis|\w+phobia|\w+ (intolerance|syndrome|disorder|disease)",
     "condition": r"(lactose|gluten) intolerant|diabetic|dyslexic|autistic|epileptic|asthmatic|colou?r-?blind|deaf|(legally )?blind|pregnant|left-handed|an? (diabetic|co?eliac|type \d diabetic)|hard of hearing|bipolar|neurodivergent|introverted|an? (introvert|extrovert)",
     "diet": r"(an? )?(strict |lifelong )?(vegetarian|vegan|pescatarian|flexitarian|on a \w+ diet|keto|halal|kosher|gluten-free)",
     "medicine": r".*\b(medications?|medicine|pills?|tablets|\d ?mg|milligrams?|insulin|vitamins?|supplements?|statins|antidepressants|blood thinners)\b.*",
     "not_a_job": r"(beginn|memb|believ|lov|us|custom|newcom|lon|moth|fath|broth|sist|foreign|smok|own|start|follow|should|begg|hat|quick|slow|early|late|fast|heavy|light|num|read|learn|think)er\b|(veget|humanit)arian\b|vegan\b|christian\b",
-    "job": r"(?!<not_a_job>)\w+(er|or|ist|ian|eer|yst|graph|smith)|nurse|chef|cook|student|pilot|midwife|architect|accountant|attorney|judge|dentist|vet|coach|consultant|assistant|intern|surgeon|scientist|soldier|priest|monk|waitress|actress|model|executive|freelance|founder|ceo|cto|cfo|gp|(dad|mum|mom) of \w+|technician|mechanic|clerk|secretary|agent|apprentice|postdoc|undergrad(uate)?|nanny|au pair|barista|paramedic",
+    "job": r"(?!<not_a_job>)\w+(er|or|ist|ian|eer|yst|graph|smith|guard)|nurse|chef|cook|student|pilot|midwife|architect|accountant|attorney|judge|dentist|vet|coach|consultant|assistant|intern|surgeon|scientist|soldier|priest|monk|waitress|actress|model|executive|freelance|founder|ceo|cto|cfo|gp|(dad|mum|mom) of \w+|technician|mechanic|clerk|secretary|agent|apprentice|postdoc|undergrad(uate)?|nanny|au pair|barista|paramedic",
     "instrument": "piano|guitar|violin|viola|cello|drums|bass|flute|saxophone|trumpet|clarinet|ukulele|harp|organ|accordion",
     "sport": "<instrument>|football|soccer|tennis|basketball|volleyball|badminton|squash|golf|chess|rugby|cricket|hockey|handball|padel|poker|bridge|video games|board games|dungeons",
     # what is liked, wanted, the case
@@ -109,7 +109,7 @@ ATTRIBUTES = (
     Attribute((
         r"(<i_am>|i come )(originally )?from (?P<v><name>.*|(?!the|an?|this|that|here|there|work|home|now)\w+( \w+)?\W*$)",
     ), "user.origin"),
-    Attribute(("i (still |now )?live (?P<v>with (?!it|this|that).+|alone|by myself)",)),
+    Attribute(("i (still |now )?live (?P<v>with (?!it|this|that).+|alone|by myself)", "(i|we) share a (flat|house|room|place) (?P<v>with .+)"), nouns="place, flat", ways="moved"),
     Attribute(("i (grew up|was raised) (?P<v>.+)", "<i_am>(an? )?((native|fluent) )?(?P<v><name> (citizen|speaker|national))")),
     Attribute((r"<i_am><v:diet>\b", r"i('ve| have) been <v:diet>\b"), "user.diet", nouns="diet", ways="quit eating", searched="vegetarian vegan diet"),
     Attribute(("<i_am>(?P<v>single|divorced|widowed|(now |happily )?(engaged|married)\\b.*)",), "user.marital_status", ways="parted", searched="engaged married dating wife husband partner girlfriend boyfriend fiance"),
@@ -148,6 +148,7 @@ ATTRIBUTES = (
     Attribute((
         r"my (new |current )?(?P<who><one_person>)('s name)?( is|'s)( called| named)? <v:name>(?=,|\W*$| and\b| but\b)",
         "(i|we)( have|'ve( got)?| have got| got| found| hired)( an?| my| our)? new (?P<who><called_upon>)(,| called| named|:) (?P<v><name>.*)",
+        "i('ve been| have been|'m| am) (seeing|going to) an? (?P<who><called_upon>) (called|named) <v:name>",
         "<i_did>(changed|switched) (?P<who><called_upon>)s?,?( and)?( to| now go to| now see| now it's) (?P<v><name>.*)",
     ), "user.{who}", ways="gone"),
     Attribute((r"my (?P<who>dog|cat)('s name)?( is|'s)( called| named)? <v:name>(?=,|\W*$| and\b)",), "user.{who}", ways="sold died"),
@@ -169,11 +170,12 @@ ATTRIBUTES = (
         r"(my|our) (?P<v>([\w-]+ )?<relative> <name> <verbs> .+)",
     )),
     # things
+    Attribute(("i('m| am) (in|on|with|part of) (?P<v>(an?|the|our) ([\\w-]+ ){0,4}(club|team|list|band|choir|committee|board|council|association|group|union|orchestra|quartet)\\b.*)", "i('m| am) (doing|taking|attending) (?P<v>an? ([\\w-]+ )*(course|class|degree|training)\\b.*)"), ways="quit"),
     Attribute(("i (now )?drive (?P<v>an? .+)",), "user.car", nouns="car", ways="sold"),
-    Attribute((r"<i_have><count> ([\w-]+ ){0,3}?<possession>s?\b(?! (idea|problem|question|meeting|issue))(?P<v>.*)",), ways="sold"),
+    Attribute((r"<i_have><count> ([\w-]+ ){0,3}?<possession>s?\b(?! (idea|problem|question|meeting|issue))(?P<v>.*)",), ways="sold paid"),
     Attribute((r"<i_did>(rent|lease) (?P<v>(an?|the|my) .+)",), ways="quit cancelled moved", searched="rent"),
     Attribute((r"(i|we) owe (?P<v>(?!you\b|it\b|this\b|that\b)\S.*)",), nouns="debt, loan", ways="paid", searched="owe"),
-    Attribute((r"i('m| am)? ?subscribed? to (?P<v>\S.*)", "<i_have>an? (?P<v>([\\w'-]+ ){0,3}?(membership|subscription)\\b.*)", "i('m| am) a member (?P<v>(of|at) .+)"), nouns="subscription, membership, magazine, newspaper, paper", ways="cancelled quit", searched="subscribe subscription membership"),
+    Attribute((r"i('m| am)? ?subscribed? to (?P<v>\S.*)", "<i_have>an? (?P<v>([\\w'-]+ ){0,3}?(membership|subscription)\\b.*)", "i('m| am) a member (?P<v>(of|at) .+)", "i('m| am) with (?P<v><name> for .+)"), nouns="subscription, membership, magazine, newspaper, paper", ways="cancelled quit", searched="subscribe subscription membership"),
     # health
     Attribute((r"<i_am>(severely |very |highly |mildly )?allergic to (?P<v>.+)",), nouns="allergy", ways="healed", importance=0.9, durability="core"),
     Attribute((r"i('ve| have|'ve got| suffer from|'ve had)( (got|an?|severe|mild|chronic|type \d|really|bad|terrible))* (?P<v><illness>\b.*)", "i (was|got|'ve been|have been)( recently| just)? diagnosed with (?P<v>.+)", r"<i_am>(?P<v><condition>\b.*)"), ways="healed born", importance=0.9, durability="core"),
@@ -202,7 +204,7 @@ ATTRIBUTES = (
         r"(i|we) (really |also |still |just )?(want|hope|plan|intend|aim|'m (hoping|planning|aiming|trying)|am (hoping|planning|aiming|trying)|'re (hoping|planning|aiming|trying)|'d love|would love) to (?P<v>(learn|become|move|lose|run a|run my|save|quit|stop|start my|start a|open|retire|buy an?|get into|get fit|get better|improve my|visit|travel|study|go back|climb|build|launch|publish|finish|apply|emigrate|adopt|reach|reduce|eat|cut|train|write a (book|novel|memoir)|grow)\b .+)",
     ), ways="dropped", importance=0.7, confidence=0.8),
     Attribute((
-        r"i('m| am)( currently| now)? (?P<v>(learning|training for|saving (up )?for|studying for|preparing for|practi[cs]ing for|applying (for|to)|writing (a|my)|working on (an?|my)|renovating|recovering from|looking for a (job|new job|flat|house))\b (?!it|this|that|more about).+)",
+        r"i('m| am)( currently| now)? (?P<v>(learning|teaching myself|training for|saving (up )?for|studying for|preparing for|practi[cs]ing for|applying (for|to)|writing (a|my)|working on (an?|my)|renovating|recovering from|looking for a (job|new job|flat|house))\b (?!it|this|that|more about).+)",
     ), ways="dropped quit", importance=0.7),
     # any other thing of mine: a stated value, and a new one
     Attribute((
@@ -226,7 +228,7 @@ ATTRIBUTES = (
     Attribute((r"<i_do>(play|practi[cs]e) (?P<v>(the )?<instrument>\b.*)",), nouns="instrument", ways="quit sold", searched="play practise", importance=0.5),
     Attribute((r"<i_do>(play|practi[cs]e) (?P<v>(the )?<sport>\b.*)",), nouns="sport", ways="quit", searched="play", importance=0.5),
     Attribute((
-        r"<i_do>(volunteer|collect|garden|meditate|journal|babysit|foster|sing|dance|row|bank with|support|smoke|weigh|wear|breed|keep|commute|cycle|train|swim|pay|take|sleep|wake up|get up|start work) <thing>",
+        r"<i_do>(volunteer|collect|garden|meditate|journal|babysit|foster|chair|wear|use|go to|drink|rent|share|own|sing|dance|row|bank with|support|smoke|weigh|breed|keep|commute|cycle|train|swim|pay|take|sleep|wake up|get up|start work) <thing>",
     ), ways="quit cancelled healed", importance=0.5, confidence=0.8),
     Attribute((
         r"(i|we)('ve| have) been (?P<v>[a-z]+ing (?!it|this|that|on it|to\b).+\b(for|since)\b.+)",
@@ -299,10 +301,13 @@ WAYS = {
     "moved": (
         "<i_did>(moved (out of|away from|out from)|gave up <my>(flat|house|place|apartment) in) <ended>",
         "<i_did>left (?P<v><name>) (for good|behind)",
+        "(?P<v><name>) (has )?moved out",
     ),
     "sold": (
         "<i_gone>(sold|gave away|given away|got rid of|gotten rid of|scrapped|junked|traded in|gave up|given up|donated|returned|wrote off|written off|handed back) <my><ended>",
-        "<i_gone>(gave|given|handed|sent) <my><ended> (away|back)",
+        "<i_gone>(gave|given|handed|sent) (both )?<my><ended> (away|back)",
+        "<i_gone>(gave|given) (both )?<own><ended>",
+        "(someone|somebody|they|thieves|the council) (stole|towed|scrapped|took away) <my><ended>",
         "<my><ended> (is|are|was|were|got|has been|have been|'s been) (just |finally )?(sold|stolen|scrapped|given away|written off|totalled|(towed )?to the scrapyard|towed to the scrapyard)",
     ),
     "died": (
@@ -315,6 +320,7 @@ WAYS = {
         "<i_did>(left|divorced) my <partner>",
         "((?P<v><name>)|my <partner>)( has)? (just )?(left me|dumped me|broke up with me|broken up with me|divorced me)",
         "we(('ve| have)?) <really>(<parting>)",
+        "(the|our) (engagement|wedding|marriage|relationship) is (off|over)",
         "i('m| am) (single (again|now)|divorced now|now (single|divorced))",
         "<i_did>(got|gotten) divorced",
     ),
@@ -323,15 +329,16 @@ WAYS = {
         "<i_really>(<disliking>) <ended>",
     ),
     "cancelled": (
-        "<i_gone>(cancelled|canceled|called off) <own><ended>",
+        "<i_gone>(cancelled|canceled|called off|turned down|declined) <own><ended>",
         "<i_gone>let <my><ended> (lapse|run out|expire)",
-        "<my><ended> (is|was|were|are|got|has been|have been|'s been) (just )?(cancelled|canceled|called off)",
+        "<my><ended> (is|was|were|are|got|has been|have been|'s been) (just )?(cancelled|canceled|called off|off)",
         "<my><ended> (has |have )?(lapsed|ran out|run out|expired|ended)",
     ),
     "paid": (
         "<i_gone>(paid|repaid|settled|cleared) (off|back|up)",
         "<i_gone>(paid|repaid|settled|cleared) ((off|back) )?<own><ended>( (off|back|in full))*",
         "<ended> and (i|me) are (square|even|quits)",
+        "<own><ended> (is|are|has been|have been) (now |finally )?(paid off|paid back|settled|repaid)",
     ),
     "healed": (
         "<ended> (don't|doesn't|do not|does not|didn't) (bother|hurt|affect|trouble|harm) me",
@@ -341,12 +348,28 @@ WAYS = {
     ),
     "quit": (
         "<i_did>(<gave_up>|stepped down (as|from)|resigned (as|from)|retired from) ((on|with|as|from) )?<own>(?!(at|by|in|off|to)\\b)<ended>",
+        "<i_did>(left|dropped out of|walked out of|withdrawn from|withdrew from|pulled out of|turned down|given up on|gave up on) <own><ended>",
+        "<i_did>(handed|passed) <my><ended> (over|on)",
+        "(someone|somebody) else (is|took over as|does) <own><ended>",
+        "i('m| am) (no longer|not) (on|in|with|at|part of|a member of) <own><ended> any ?(more|longer)",
+        "i('m| am) no longer (on|in|with|at|part of|a member of) <own><ended>",
         "i('m| am) (done|finished|through) with <own><ended>",
         "<ended> (isn't|is not|wasn't|aren't) for me",
+    ),
+    "over": (
+        "<own><ended> (is|are) (now |finally |officially |all )*(over|gone|history|cancelled|canceled|finished|out of the question|dead and buried)",
+        "<own><ended> (has |have )?(fallen through|fell through|come to an end|came to an end|closed( down)?|shut( down)?|folded|broken up|broke up|disbanded|fizzled out)",
+        "<own><ended> (didn't|did not) survive( .+)?",
+        "(so )?no more <ended> (for me|in my .+)",
+        "no <ended> for me",
+        "<i_did>(thrown in the towel with|threw in the towel with|said goodbye to|parted with|got rid of|gotten rid of|fired|sacked|turned my back on) <own><ended>",
+        "<i_did>let <own><ended> go",
+        "<i_did>(had|got) <my><ended> removed",
     ),
     "dropped": (
         "<i_did>(<gave_up>|given up on|decided against|changed my mind about) <own><ended>( (idea|plan|plans|project))?",
         "i('m| am) not going to <ended> after all",
+        "<own><ended> is off",
     ),
     "foreign": ("<ended> (isn't|is not|aren't|was never|is no longer|wasn't) mine",),
     "eating": (
@@ -451,7 +474,7 @@ LANGUAGE = Language(
     takes_back="(<sorry>|just |that was |i was |only |please )*(forget (it|that|what i (just )?said)|(scratch|strike|ignore|delete) that|that('s| is| was) (wrong|not true|nonsense|a (joke|lie|mistake)|not right)|kidding|joking|a joke|that isn't (true|right)|i made (that|it) up)",
     ends=_ENDS,
     denials=_DENIALS,
-    later=r"(,? (any ?more|any longer|now|for good|at all|after all|altogether|completely|either|these days|<past>\S*|back in \w+|(in|over|during) (the )?<period>|(because|since|after|due to|so|and|but|as) .+|(to|for) (an?|my|the|some|<name>) .+)|, .+)*[.! ]*$",
+    later=r"(,? (any ?more|any longer|now|for good|at all|after all|altogether|completely|either|these days|<past>\S*|back in \w+|(in|over|during) (the )?(<period>|<date>)|(because|since|after|due to|so|and|but|as) .+|(to|for) (an?|my|the|some|<name>) .+)|, .+)*[.! ]*$",
     still=r"(,? (any ?more|any longer|now|at all|after all|either|these days|(because|since|but) .+)|, .+)*[.! ]*$",
     openings={"I": "i|we", "my": "my|our|the"},
     negative=r"\b(not|never|no|nobody|none|nothing|neither|nor|without|hardly|barely|rarely|cannot)\b|n't\b",
@@ -460,12 +483,12 @@ LANGUAGE = Language(
     taken_back=r"^(?!.*\b(never|won't|not)\b.* again\b).*(?<!single )\bagain\b|\b(i'm|i am|are|came|come|moved|got) back\b|\b(temporarily|but only|except|until)\b",
     states=r"my (?P<thing>[a-z' -]+?) (is|are)( called| named)? (?P<its>.+)|(i|we)((?=')| )((really|also|just|now|still|currently|always|usually|often|generally|absolutely|particularly) )*(?P<verb>'?[a-z]+)( (?P<rest>.+))?",
     in_progress="((been|currently|now) )*(?P<verb>[a-z]+ing) (?P<rest>.+)",
-    object_ends=r"[,;.()]|\s(with|because|since|for|in|on|at|as|from|near|who|which|that|and|but|called|named|every|each|by|where|when|of)\b",
+    object_ends=r"[,;.()]|\s(with|because|since|for|in|on|at|as|from|near|who|which|that|and|but|called|named|every|each|by|to|where|when|of)\b",
     preposition=r"^(at|for|with|in|on|as|from|near)\b ?",
     jests=r"\b(i was|i'm|i am) (just |only )?<jesting>|\b(that|it) was (just |only )?an? (joke|lie|test|mix-?up|mistake)\b",
-    always=frozenset({"forgotten", "foreign", "retracted"}),
+    always=frozenset({"forgotten", "foreign", "retracted", "over"}),
     several=r"(two|three|four|five|six|seven|several|\d{1,2})\b",
-    plural="s",
+    plural="s$",
     auxiliaries=frozenset({"be", "have"}),
     named=frozenset({"have", "work", "live"}),
     same_verbs={

@@ -65,7 +65,7 @@ ATTRIBUTES = (
         r"<i_am>(von beruf )?(eine? )?(?P<v>([\w-]+e[rn]? )?<job>)\b(?=\W*$|,| (bei|beim|im|in|am|an|von|für|auf|und)\b)(?P<rest>.*)",
         r"(ich|wir) arbeiten? <so>als (?P<v>\S.*)",
     ), "user.job", nouns="job, beruf, amt, posten, ehrenamt", ways="sacked quit", searched="arbeite arbeiten job beruf", importance=0.7),
-    Attribute((r"(ich|wir) (arbeiten?|jobben?|jobbe) <so>(bei|beim|für|im|in der|am|an der) (?P<v>\S.*)",), "user.employer", nouns="arbeitgeber, firma", ways="sacked", searched="arbeite arbeiten job", importance=0.7),
+    Attribute((r"(ich|wir) (arbeiten?|jobben?) <so>(bei|beim|für|im|in der|in einem|in einer|am|an der) (?P<v>\S.*)",), "user.employer", nouns="arbeitgeber, firma", ways="sacked quit", searched="arbeite arbeiten job", importance=0.7),
     Attribute((r"ich studiere <so><thing>", r"<i_am>(?P<v>im \w+ semester .+)"), nouns="studium", ways="quit", searched="studiere"),
     Attribute((r"ich lerne <so><thing>", r"ich spreche <so><thing>", r"ich unterrichte <so><thing>"), ways="quit"),
     Attribute((r"<mine> miete (beträgt|ist|liegt bei) <so>(?P<v>.*\d.*)", r"(ich|wir) zahlen? <so>(?P<v>.*\d.* (euro|€)) miete"), "user.rent", nouns="miete"),
@@ -129,6 +129,7 @@ WAYS = {
     "died": (
         "<own><ended> (ist|sind) <so>(gestorben|tot|verstorben|eingeschläfert worden)",
         "wir mussten <own><ended> einschläfern( lassen)?",
+        "<own><ended> musste <so>eingeschläfert werden",
         r"<own><ended> hat (der|die|ein|eine) \w+ geholt",
     ),
     "parted": (
@@ -136,6 +137,7 @@ WAYS = {
         "((?P<v><name>)|<mine> <partner>) hat <so>((mit mir )?schluss gemacht|mich verlassen|sich (von mir )?getrennt)",
         "<i_have><so>(mit (?P<v><name>) )?<so>schluss gemacht",
         "<i_have><so>mich <so>von (?P<v><name>) <so>getrennt",
+        "die (verlobung|hochzeit|ehe|beziehung) ist <so>(geplatzt|vorbei|aus|gelöst|geschieden)",
         "wir haben uns <so>(getrennt|scheiden lassen)",
         "<i_am>(solo|single|geschieden)",
     ),
@@ -160,6 +162,8 @@ WAYS = {
         "<i_am><ended> los",
     ),
     "quit": (
+        "<i_am>(aus )?<own><ended> <so>(ausgetreten|ausgestiegen|raus)",
+        "ich höre <so>(mit )?<own><ended> <so>auf",
         "<i_have><so>(mit )?<own><ended> <so>(aufgehört|aufgegeben|geschmissen|hingeschmissen|abgebrochen|an den nagel gehängt|niedergelegt|sein ?lassen|abgelegt)",
         r"<i_have><so>aufgehört,? (mit )?<own><ended>( zu \w+)?",
         "<own><ended> ist <so>(nichts|nicht) (mehr )?(für mich|mein ding)",
@@ -181,6 +185,11 @@ WAYS = {
         "<own><ended> (ist|hat) <so>(in rente|pensioniert|weggezogen|gegangen|weg|aufgehört|gekündigt|die firma verlassen)",
     ),
     "renamed": ("niemand nennt mich <ended>",),
+    "over": (
+        "<own><ended> (ist|sind) <so>(vorbei|geplatzt|gestrichen|passé|geschichte|gelaufen|abgesagt|zu|geschlossen)",
+        "<own><ended> hat <so>(zugemacht|geschlossen|sich aufgelöst|sich erledigt)",
+        "<i_have><so><own><ended> <so>abgesagt",
+    ),
     "retracted": ("(es|das) (ist|war) nicht <own><ended>", "<mine> <ended> .*"),
 }
 
@@ -214,7 +223,7 @@ _MARKS = frozenset(
     ich ist nicht und der die das mein meine meinen meinem meiner habe haben hab bin sind
     wir ein eine einen einem zu mit auf für von auch aber kein keine mehr noch dem den des
     im zum zur bei wird wurde heißt es sie er uns mir mich aus nach seit über oder wie als
-    dass nein jetzt schon war
+    dass nein jetzt schon war musste werden können möchte kann dann da diese dieser dieses sehr beim ins haben hatte wurden
     """,
     )
 )
@@ -236,7 +245,7 @@ LANGUAGE = Language(
     attributes=ATTRIBUTES,
     vocabulary=VOCABULARY,
     ways=WAYS,
-    always=frozenset({"forgotten", "foreign", "retracted"}),
+    always=frozenset({"forgotten", "foreign", "retracted", "over"}),
     jests=r"\b(das war|ich habe|ich hab|war) (nur |bloß )?(ein scherz|ein witz|gescherzt|gelogen|geflunkert|angegeben|quatsch|zitiert)\b",
     corrections=(
         "(<sorry>)*nicht (?P<wrong>[^,]+?),? (sondern|es ist|es sind) (?P<v>[^,]+)",
@@ -286,7 +295,7 @@ LANGUAGE = Language(
     preposition=r"^((gegen|auf|in|im|am|an|bei|beim|für|mit|aus|als|von|seit|vom|zu|zum|zur) )",
     object_ends=r"[,;.()]|\s(mit|weil|seit|für|in|im|an|am|auf|bei|beim|als|von|aus|dass|und|aber|namens|jeden|jede|zu|nach|bis)\b",
     several=r"(zwei|drei|vier|fünf|mehrere|\d{1,2})\b",
-    plural="n",
+    plural="(n|r|e|s)$",
 )
 
 _PASSING = re.compile(
