@@ -74,7 +74,8 @@ def _holds(table: Table, text: str) -> bool:
 def _clauses(table: Table, sentence: str) -> Iterator[str]:
     """Yield a sentence and its clauses. The sentence, because "Eva and I" is one subject."""
     whole = table.whole(sentence)
-    yield from dict.fromkeys((whole, *table.clauses(sentence), *_PARTS.split(whole)[1:]))
+    parts = (clause for part in _PARTS.split(whole)[1:] for clause in (part, *table.clauses(part)))
+    yield from dict.fromkeys((whole, *table.clauses(sentence), *parts))
 
 
 def _ending(table: Table, ended: Ended) -> Ending:
