@@ -113,7 +113,7 @@ ATTRIBUTES = (
     Attribute(("i (grew up|was raised) (?P<v>.+)", "<i_am>(an? )?((native|fluent) )?(?P<v><name> (citizen|speaker|national))")),
     Attribute((r"<i_am><v:diet>\b", r"i('ve| have) been <v:diet>\b"), "user.diet", nouns="diet", ways="quit eating", searched="vegetarian vegan diet"),
     Attribute(("<i_am>(?P<v>single|divorced|widowed|(now |happily )?(engaged|married)\\b.*)",), "user.marital_status", ways="parted", searched="engaged married dating wife husband partner girlfriend boyfriend fiance"),
-    Attribute(("i('m| am) (dating|seeing|going out with|together with|in a relationship with) (?P<v><name>.*|an? .+)",), ways="parted", searched="engaged married dating wife husband partner girlfriend boyfriend fiance"),
+    Attribute(("i('m| am) (dating|seeing|going out with|together with|in a relationship with) (?P<v><name>.*|an? .+)",), importance=0.8, ways="parted", searched="engaged married dating wife husband partner girlfriend boyfriend fiance"),
     Attribute((
         r"<i_am>an? (?P<v>([\w-]+ ){0,3}?(<job>))(?= (at|in|for(?! an?\b)|from|by|with|on|working|who|and|based|speciali[sz]\w+|of|now)\b|\W*$|,)",
         "i('ve been working| have been working| work|'m working)( (full|part)[- ]time)? as (an?|the) (?P<v>.+)",

@@ -53,7 +53,7 @@ ATTRIBUTES = (
     Attribute((r"ich (komme|stamme) <so>aus (?P<v>\S.*)",), "user.origin"),
     Attribute((r"<i_am><v:diet>\b", "ich ernähre mich <so><v:diet>"), "user.diet", ways="eating", searched="vegetarier vegetarierin vegan veganer"),
     Attribute((r"<i_am>(?P<v>(verheiratet|verlobt|geschieden|ledig|verwitwet|single)\b.*)",), "user.marital_status", ways="parted", searched="verheiratet verlobt"),
-    Attribute((r"<i_am>(?P<v>mit <name> <so>(zusammen|verheiratet|verlobt|liiert))",), ways="parted", searched="zusammen verheiratet verlobt"),
+    Attribute((r"<i_am>(?P<v>mit <name> <so>(zusammen|verheiratet|verlobt|liiert))",), importance=0.8, ways="parted", searched="zusammen verheiratet verlobt"),
     Attribute(("<mine> (?P<who><partner>) (heißt|ist) <v:name>",), "user.{who}"),
     Attribute((), "user.husband", nouns="mann, ehemann", ways="parted", searched="mann"),
     Attribute((), "user.wife", nouns="frau, ehefrau", ways="parted", searched="frau"),
@@ -275,7 +275,7 @@ LANGUAGE = Language(
     unreal=r"\b(traum|träum\w*|film|roman|serie|spiel|lied|witz|morgen|übermorgen|bald|heute|diese woche|für (heute|eine \w+|ein paar \w+|einen \w+)|vorübergehend|momentan|gerade nicht|bis \w+|nächste\w* \w+|werde|wollte|sollte)\b",
     taken_back=r"\b(wieder zurück|vorübergehend|nur bis|fast|beinahe|wieder angefangen)\b",
     states=r"<mine> (?P<thing>\w+) (ist|sind|heißt|heißen|beträgt|kommt) (?P<its>.+)|(ich|wir) (?P<verb>\w+)( <so>(?P<rest>.+))?",
-    in_progress=r"(?!x)x(?P<verb>)(?P<rest>)",
+    in_progress="(?!)(?P<verb>)(?P<rest>)",  # German has no such form
     auxiliaries=frozenset({"hab", "sein"}),
     same_verbs={
         "bin": "sein",
