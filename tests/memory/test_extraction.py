@@ -590,3 +590,49 @@ async def test_an_assistants_words_end_nothing(
     await send_and_extract(memory, richard, LEFT, role="assistant", session="s2")
 
     assert await richard.recall_topic("user.employer") == ACME
+
+
+async def test_a_correction_replaces_what_has_no_key(
+    memory: Memory, richard: MemoryService, extractor: Scripted
+) -> None:
+    tuesday, wednesday = "My checkup is on Tuesday.", "My checkup is on Wednesday."
+    extractor.facts_by_text = {tuesday: {}, wednesday: {"corrects": tuesday}}
+    await send_and_extract(memory, richard, tuesday)
+
+    await send_and_extract(memory, richard, wednesday, session="s2")
+
+    assert [fact.content for fact in await facts(richard, "checkup")] == [wednesday]
+
+
+async def test_what_was_said_just_before_can_be_taken_back(
+    memory: Memory, richard: MemoryService, extractor: Scripted
+) -> None:
+    extractor.facts_by_text = {ACME: EMPLOYER}
+    await send_and_extract(memory, richard, ACME)
+
+    await send_and_extract(memory, richard, "Forget that.")
+
+    assert await richard.recall_topic("user.employer") is None
+
+
+@pytest.mark.parametrize(
+    ("subscribed", "left"),
+    [
+        (["I subscribe to The Lapwing."], []),
+        (["I subscribe to The Lapwing.", "I subscribe to Le Monde."], ["Lapwing", "Monde"]),
+    ],
+)
+async def test_the_name_of_a_kind_ends_the_only_fact_of_that_kind(
+    memory: Memory,
+    richard: MemoryService,
+    extractor: Scripted,
+    subscribed: list[str],
+    left: list[str],
+) -> None:
+    extractor.facts_by_text = {text: {} for text in subscribed}
+    await send_and_extract(memory, richard, *subscribed)
+
+    await send_and_extract(memory, richard, "I've cancelled the magazine.", session="s2")
+
+    found = {fact.content for fact in await facts(richard, "subscribe")}
+    assert sorted(word for word in ("Lapwing", "Monde") if word in " ".join(found)) == left

@@ -13,7 +13,9 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from local2.language.forms import PAST_TIME
+from local2.language import german
+from local2.language.attributes import expanded
+from local2.language.english import VOCABULARY
 from local2.language.questions import QUESTION_WORDS, is_question
 from local2.language.sentences import PART_BREAK, split_lazily
 from local2.language.words import RUN, informative_stems, informative_words, stems
@@ -52,7 +54,8 @@ _CLAUSES = re.compile(
 _EXPLAINED = re.compile(r"((?:i|we)\b[^:]{2,40}):\s+(?=(?:i|my|we|our)\b)", re.IGNORECASE)
 """A statement about oneself that is explained after a colon. In "Tom: I …" Tom speaks."""
 _LEAD_IN = re.compile(
-    r"(?:(?:and|but|so|well|ok(?:ay)?|oh|also|actually|honestly|basically|anyway|yes|yeah|yep|no"
+    r"(?:(?:and|but|so|well|ok(?:ay)?|oh|also|actually|honestly|basically|anyway|yes|yeah|yep"
+    r"|no(?! more| longer)"
     r"|hi|hello|hey(?: there)?|by the way|btw|fyi|just so you know"
     r"|for (?:your|the) (?:info\w*|record)"
     r"|as (?:you know|i said|mentioned)|(?:please )?(?:remember|note|know)(?: that)?|of course"
@@ -61,15 +64,9 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 GREETING = re.compile(r"\s*(?:hi|hello|hey|good (?:morning|evening|afternoon))\b", re.IGNORECASE)
-_WHEN_FIRST = re.compile(
-    rf"(?P<time>(?:in |on |since |back in )?{PAST_TIME}),? (?P<rest>(?:i|we|my)\b.+)", re.IGNORECASE
+_WHEN_FIRST = expanded(
+    r"(?P<time>(in |on |since |back in )?<past>),? (?P<rest>(i|we|my)\b.+)", VOCABULARY
 )
-CORRECTED_VALUE = re.compile(
-    r"(?:actually|correction|sorry|no|wait|oops)[,:.!]? (?:it's|it is|make that|i meant|make it)"
-    r"(?: now)? (?P<v>(?!not\b|fine|ok|good|the )\S.*)",
-    re.IGNORECASE,
-)
-"""Gives another value for what the sentence before states, for example "Sorry, it's 250"."""
 
 
 def sentences_of(content: str) -> Iterator[str]:
@@ -82,7 +79,7 @@ def sentences_of(content: str) -> Iterator[str]:
             return
         if not _NO_PROSE.match(line):
             for sentence in _unquoted(line):
-                if _INTRODUCES.search(sentence):
+                if _INTRODUCES.search(sentence) or german.introduces(sentence):
                     return
                 yield sentence
 
@@ -128,7 +125,8 @@ _SUPPOSES = re.compile(
     r"|imagine|pretend|assume|assuming|hypothetically|wish|wonder(?:ing)?|whether|guess|hopefully"
     r"|what if|let's say|as though|would've|could've|would have|could have|should have|kidding"
     r"|joking|doubt|unsure|not sure|almost|nearly|considering|thinking (?:of|about)|tempted|seems?"
-    r"|feels? like|looks like|sounds like|so-called|theoretically|would|could|haven't|hasn't)\b"
+    r"|feels? like|looks like|sounds like|so-called|theoretically|would|could"
+    r"|haven't(?! got)|hasn't)\b"
     r"(?! (?:like|love|prefer) (?:you|to (?:learn|become|visit|travel|live|run|open|start)))",
     re.IGNORECASE,
 )
@@ -158,11 +156,6 @@ _STANDING = re.compile(
 """Marks of requests that hold from now on."""
 
 
-_DENIES = re.compile(
-    r"\b(?:not|never|no|nobody|none|nothing|neither|nor|without|hardly|barely|rarely|cannot)\b"
-    r"|n't\b",
-    re.IGNORECASE,
-)
 _POINTS_BACK = re.compile(
     r"\b(?:it|this|that|them|those|these|ones?|here|there|so)\W*$", re.IGNORECASE
 )
@@ -185,10 +178,6 @@ def is_lasting(sentence: str) -> bool:
 def stands_alone(clause: str) -> bool:
     """Return whether a clause has several words and does not end with a reference ("it")."""
     return " " in clause and not _POINTS_BACK.search(clause)
-
-
-def is_denied(clause: str) -> bool:
-    return _DENIES.search(clause) is not None
 
 
 COMPARED_CHARACTERS = 2_000

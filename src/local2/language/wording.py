@@ -8,12 +8,14 @@ none.
 import re
 from datetime import datetime
 
+from local2.language.english import IRREGULAR_PAST
 from local2.language.time import DAY, WEEKDAYS, Span, find_window, in_zone, shifted, whole
 
 THE_USER = "The user"
 SUMMARY_CHARACTERS = 80
 
 _IRREGULAR = {"am": "is", "have": "has", "do": "does", "go": "goes"}
+_NEGATIVE = {"don't": "doesn't", "haven't": "hasn't"}
 _UNCHANGED = re.compile(
     r"(?:was|had|did|will|can|cannot|must|should|used|can't|won't|couldn't|didn't|wasn't|hadn't)$"
 )
@@ -23,11 +25,7 @@ _ADVERB = re.compile(
     r"|definitely)$"
 )
 _PAST = re.compile(
-    r"(?!need|feed|breed|(?:pro|suc|ex)ceed|speed|bleed)(?:\w{2,}ed|went|got|ran|bought|broke|built|came|chose|did|drove|ate|fell|flew|found|gave"
-    r"|grew|had|heard|hurt|kept|knew|left|lost|made|met|moved|paid|put|quit|read|saw|sold|sent"
-    r"|set|slept|spent|spoke|stood|swam|took|taught|told|thought|was|won|wore|wrote|began|became"
-    r"|brought|caught|cut|drank|felt|held|hit|led|let|rode|rose|sang|shot|split|stuck|swore|threw"
-    r"|woke)$"
+    rf"(?!need|feed|breed|(?:pro|suc|ex)ceed|speed|bleed)(?:\w{{2,}}ed|{IRREGULAR_PAST})$"
 )
 _CONTRACTED = {"'m": "is", "'ve": "has", "'ll": "will", "'d": None}
 _FIRST = re.compile(r"I(?P<short>'\w+)?\s+(?P<rest>.+)", re.DOTALL | re.IGNORECASE)
@@ -50,6 +48,12 @@ _THIRD_PERSON = (
     (re.compile(r"\bmine\b", re.IGNORECASE), "theirs"),
     (re.compile(r"\bmyself\b", re.IGNORECASE), "themselves"),
 )
+_FIRST_PERSON = (
+    (re.compile(r"\btheir\b"), "my"),
+    (re.compile(r"\bthem\b"), "me"),
+    (re.compile(r"\bthey are\b"), "I am"),
+    (re.compile(r"\bthey\b"), "I"),
+)
 _NUMERAL = re.compile(r"\bI\b")
 """An "I" that is left in the third person does not mean the speaker: "Book I"."""
 _SENTENCE_STARTS = re.compile(r"(?<=\. )[a-z]")
@@ -64,9 +68,48 @@ def standalone(statement: str, speaker: str | None) -> str:
         sentence = capital
     else:
         reworded = None if _UNSAFE.search(clause) else _in_third_person(clause, who)
-        clear = reworded if reworded and not _NUMERAL.search(reworded) else None
-        sentence = clear or f"{who} said: {capital}"
+        if reworded is None or _NUMERAL.search(reworded):
+            return quoted(statement, speaker)
+        sentence = reworded
     return sentence if sentence[-1] in ".!?" else f"{sentence}."
+
+
+def quoted(statement: str, speaker: str | None) -> str:
+    """Return the statement after its speaker. None means the user."""
+    clause = statement.strip(" ,;:")
+    end = "" if clause[-1:] in ".!?" else "."
+    return f"{speaker or THE_USER} said: {clause[:1].upper()}{clause[1:]}{end}"
+
+
+def first_person(content: str, speaker: str | None) -> str | None:
+    """Return the clause that `standalone` reworded; None if it is about something else."""
+    who = speaker or THE_USER
+    subject, rest = content[: len(who)], content[len(who) :]
+    if subject.casefold() != who.casefold():
+        return content if speaker is None else None
+    if rest.startswith(" said: "):
+        return rest.removeprefix(" said: ")
+    for pattern, word in _FIRST_PERSON:
+        rest = pattern.sub(word, rest)
+    if rest.startswith("'s "):
+        return f"my{rest[2:]}"
+    before: list[str] = []
+    verb, _, after = rest.strip().partition(" ")
+    while _ADVERB.match(verb.lower()) and after:
+        before.append(verb)
+        verb, _, after = after.partition(" ")
+    return " ".join(("I", *before, _verb_in_first_person(verb), after)).strip()
+
+
+def _verb_in_first_person(verb: str) -> str:
+    known = {third: first for first, third in (*_IRREGULAR.items(), *_NEGATIVE.items())}
+    if verb in known:
+        return known[verb]
+    if verb.endswith("ies"):
+        return f"{verb[:-3]}y"
+    if verb.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")):
+        return verb[:-2]
+    return verb.removesuffix("s")
 
 
 def shortened(sentence: str) -> str:
@@ -108,8 +151,8 @@ def _verb_in_third_person(verb: str) -> str:
     """Return the verb in the third person singular."""
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]
-    if verb in {"don't", "haven't"}:
-        return {"don't": "doesn't", "haven't": "hasn't"}[verb]
+    if verb in _NEGATIVE:
+        return _NEGATIVE[verb]
     if _UNCHANGED.match(verb) or _PAST.match(verb):
         return verb
     if verb.endswith(("s", "sh", "ch", "x", "z", "o")):

@@ -178,12 +178,12 @@ def composed(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", _MANY_MARKS.sub(r"\1", text))
 
 
-def stems(words_: Iterable[str]) -> list[str]:
+def stems(words_: Iterable[str], stemmer_name: str = "porter") -> list[str]:
     """Return the stem of each word, without accents.
 
     A stemmer must not be shared by threads, and creating one costs almost nothing.
     """
-    stemmer, all_words = Stemmer("porter", 0), list(words_)
+    stemmer, all_words = Stemmer(stemmer_name, 0), list(words_)
     found: list[str] = []
     for begin in range(0, len(all_words), PIECE):
         piece = all_words[begin : begin + PIECE]

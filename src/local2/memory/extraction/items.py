@@ -42,7 +42,7 @@ class Item(Struct, frozen=True, kw_only=True):
 
     `content`: a sentence that is understood on its own. `topic`: the key if there can be only one
     value, None if there can be several. `queries`: questions that the item answers. `sources`: the
-    ids of the messages that state it.
+    ids of the messages that state it. `corrects`: the content of an item that was a mistake.
     """
 
     memory_type: MemoryType
@@ -55,6 +55,7 @@ class Item(Struct, frozen=True, kw_only=True):
     importance: float = 0.5
     durability: Durability = "standard"
     sources: tuple[str, ...]
+    corrects: str | None = None
 
 
 class Extractor(Protocol):

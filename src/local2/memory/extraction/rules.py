@@ -1,39 +1,26 @@
 """Extract facts without a model: find plain statements with tables of forms.
 
 A message passes several stages: its lasting sentences are selected (`language/clauses.py`), matched
-with forms (`language/forms.py`) and reworded (`language/wording.py`).
+with the table of their language (`language/attributes.py`) and reworded (`language/wording.py`).
 """
 
 import asyncio
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from local2.language.attributes import Attribute, Stated, Table
 from local2.language.clauses import (
-    CORRECTED_VALUE,
     GREETING,
     Salience,
-    clauses_of,
-    is_denied,
-    is_lasting,
     is_talk,
     join_short,
     sentences_of,
-    stands_alone,
-    with_time_last,
     without_lead_in,
 )
-from local2.language.forms import (
-    NAME,
-    PEOPLE,
-    PROJECT_ATTRIBUTE,
-    PROJECTS,
-    Form,
-    form,
-    opening_of,
-    topic_of,
-)
-from local2.language.wording import THE_USER, dated, questions, shortened, standalone
+from local2.language.corrections import corrected
+from local2.language.questions import is_question
+from local2.language.tables import ENGLISH, table_of
+from local2.language.wording import THE_USER, dated, questions, quoted, shortened, standalone
 from local2.language.words import informative_words
 from local2.memory.extraction.items import (
     ASSISTANT,
@@ -46,30 +33,9 @@ from local2.memory.extraction.items import (
 
 MAX_KEYWORDS = 8
 
-_FORMS = {
-    (opening, denied): [
-        each
-        for each in (*PROJECTS, *PEOPLE)
-        if each.opening in {None, opening} and (each.negative or not denied)
-    ]
-    for opening in (None, "I", "my")
-    for denied in (False, True)
-}
-"""The forms to try for a clause, by its opening and by whether it has a "not" in it."""
-_GREETED = form("fact", rf"i(?:'m| am) (?P<v>{NAME})(?=\W*$|,| and\b| from\b)", "user.name")
-_TALKED_OF = form("fact", "", importance=0.4, confidence=0.5, durability="ephemeral")
-_DIGIT = re.compile(r"\d")
-_PROJECT_ATTRIBUTE = re.compile(PROJECT_ATTRIBUTE, re.IGNORECASE)
-_PROJECT_TOPICS = frozenset(each.topic for each in PROJECTS if each.topic and "{" not in each.topic)
-
-
-class _Stated(NamedTuple):
-    """A clause with its form, its topic key, and the position of its value."""
-
-    form: Form
-    clause: str
-    topic: str | None
-    value_at: int
+_GREETED = ENGLISH.pattern(r"i('m| am) <v:name>(?=\W*$|,| and\b| from\b)")
+_NAME = Attribute((), "user.name")
+_TALKED_OF = Attribute((), importance=0.4, confidence=0.5, durability="ephemeral")
 
 
 class RulesExtractor:
@@ -79,93 +45,93 @@ class RulesExtractor:
         return await asyncio.to_thread(extract, passage)
 
 
+class _Said(NamedTuple):
+    """A statement, and the item made of it."""
+
+    stated: Stated
+    item: Item
+
+
 def extract(passage: Passage) -> list[Item]:
     """Return the items of a passage, each statement once."""
     found: dict[tuple[str | None, str], Item] = {}
-    last_keyed: dict[str | None, _Stated] = {}
+    last: dict[str | None, _Said] = {}
     messages = (*passage.context, *passage.messages)
     answers = [message.content for message in messages if message.role == ASSISTANT]
     salience = Salience(answers)
+    asked = False
     for message in messages:
         if message.role != USER:
+            asked = asked or is_question(message.content)
             continue
         between_people = message.speaker is not None and not answers
-        for stated in _stated_in(message, last_keyed.pop(message.speaker, None), salience):
-            if between_people and stated.form.memory_type == "instruction":
+        for said in _said_in(message, last.pop(message.speaker, None), salience, asked=asked):
+            item = said.item
+            if between_people and item.memory_type == "instruction":
                 continue
-            if stated.topic is not None:
-                last_keyed[message.speaker] = stated
-            item = _item(stated, message)
+            last[message.speaker] = said
+            if item.corrects is not None:  # what was said wrong in the same breath was never said
+                wrong = found.get((item.topic, item.corrects))
+                if wrong and wrong.sources == item.sources:
+                    del found[item.topic, item.corrects]
             found[item.topic, item.content] = item
+        asked = False
     own = {message.id for message in passage.messages}
     return [item for item in found.values() if not own.isdisjoint(item.sources)]
 
 
-def _stated_in(message: Utterance, before: _Stated | None, salience: Salience) -> Iterator[_Stated]:
-    """Yield a message's statements. `before`: the speaker's last statement with a topic key."""
+def _said_in(
+    message: Utterance, before: _Said | None, salience: Salience, *, asked: bool
+) -> Iterator[_Said]:
+    """Yield a message's statements. `before`: the speaker's last one in the message before.
+
+    `asked`: the other side has asked something since.
+    """
     sentences = list(sentences_of(message.content))
     talk = is_talk(message.content, sentences)
     unmatched: list[str] = []
-    for sentence in filter(is_lasting, sentences):
-        if before and (corrected := _corrected(before, sentence)):
-            yield corrected
+    spoken_in = table_of(message.content)
+    for sentence in sentences:
+        table = table_of(sentence, spoken_in)
+        if before and (right := corrected(before.stated, sentence, asked=asked)):
+            before = _Said(right, _item(right, message, corrects=before.item.content))
+            yield before
             continue
-        found = list(_statements(sentence))
+        if not table.is_lasting(sentence):
+            continue
+        found = [_Said(one, _item(one, message)) for one in _statements(sentence, table)]
         if not found and talk and salience.holds(bare := without_lead_in(sentence)):
             unmatched.append(bare)
-        before = next((stated for stated in reversed(found) if stated.topic), before)
+        before = found[-1] if found else before
         yield from found
     for text in join_short(unmatched):
-        yield _Stated(_TALKED_OF, text, None, 0)
+        talked = Stated(spoken_in, _TALKED_OF, text, None, text)
+        yield _Said(talked, _item(talked, message))
 
 
-def _corrected(before: _Stated, sentence: str) -> _Stated | None:
-    """Return the statement with a corrected value, if the sentence corrects it."""
-    found = CORRECTED_VALUE.match(sentence)
-    if found is None:
-        return None
-    old, new = before.clause[before.value_at :], found["v"].rstrip(".! ")
-    if _value_kind(old) != _value_kind(new) or len(new.split()) > len(old.split()):
-        return None
-    return before._replace(clause=before.clause[: before.value_at] + new)
-
-
-def _value_kind(value: str) -> tuple[bool, bool]:
-    """Return whether a value has a digit, and whether it begins like a name."""
-    return _DIGIT.search(value) is not None, value[:1].isupper()
-
-
-def _statements(sentence: str) -> Iterator[_Stated]:
+def _statements(sentence: str, table: Table) -> Iterator[Stated]:
     """Yield what each clause of a sentence states, by the first form that matches."""
     has_greeting = GREETING.match(sentence) is not None
-    for part in clauses_of(with_time_last(without_lead_in(sentence))):
-        clause = without_lead_in(part)
-        if is_lasting(clause) and stands_alone(clause):
-            forms = _FORMS[opening_of(clause), is_denied(clause)]
-            forms = [_GREETED, *forms] if has_greeting else forms
-            matches = (_match(each, clause) for each in forms)
-            if stated := next(filter(None, matches), None):
-                yield stated
+    for part in table.clauses(sentence):
+        clause = part
+        if not table.stands_alone(clause):  # maybe what it says before "…, so check it"
+            clause = clause.rpartition(",")[0]
+        if not (table.is_lasting(clause) and table.stands_alone(clause)):
+            continue
+        greeted = _GREETED.match(clause) if has_greeting else None
+        if greeted:
+            yield Stated(table, _NAME, clause, _NAME.topic, greeted["v"])
+        elif stated := table.stated(clause):
+            yield stated
 
 
-def _match(form_: Form, clause: str) -> _Stated | None:
-    found = form_.pattern.match(clause)
-    if found is None:
-        return None
-    value_at = found.start("v") if "v" in form_.pattern.groupindex else 0
-    topic = topic_of(form_, found)
-    if topic and topic not in _PROJECT_TOPICS and (what := found.groupdict().get("what")):
-        scope, _, key = topic.partition(".")
-        if scope == "project" and not _PROJECT_ATTRIBUTE.fullmatch(what):
-            # A household has things of its own, too: "Our plumber is Goran" concerns nobody else.
-            topic = f"user.{key}"
-    return _Stated(form_, clause, topic, value_at)
-
-
-def _item(stated: _Stated, message: Utterance) -> Item:
-    kind, clause, topic, _ = stated
+def _item(stated: Stated, message: Utterance, *, corrects: str | None = None) -> Item:
+    table, kind, clause, topic, _ = stated
     who = message.speaker or THE_USER
-    content = standalone(dated(clause, message.at), message.speaker)
+    if table is ENGLISH:
+        content = standalone(dated(clause, message.at), message.speaker)
+    else:
+        content = quoted(clause, message.speaker)
     if kind.memory_type == "instruction":
         content = f"{who} asks: {clause[:1].upper()}{clause[1:].rstrip('.')}."
     key = topic and topic_of_speaker(topic, message.speaker)
@@ -180,4 +146,5 @@ def _item(stated: _Stated, message: Utterance) -> Item:
         importance=kind.importance,
         durability=kind.durability,
         sources=(message.id,),
+        corrects=corrects,
     )

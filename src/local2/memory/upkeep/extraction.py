@@ -21,7 +21,7 @@ import msgspec
 import structlog
 
 from local2.keys import fold_topic
-from local2.language.endings import Ending, endings_of, ends
+from local2.language.endings import Ending, Match, endings_of, matched
 from local2.language.statements import contains, forget_compared
 from local2.ledger.records import (
     EXTRACTED_FROM,
@@ -61,6 +61,13 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
 
 
+class Statement(msgspec.Struct, frozen=True, kw_only=True):
+    """A new fact. `corrects`: the content of a fact that was a mistake."""
+
+    probe: NewRecord
+    corrects: str | None = None
+
+
 class Denial(msgspec.Struct, frozen=True, kw_only=True):
     """What a user says to be over or never to have been so, and what is searched for it.
 
@@ -71,25 +78,50 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
     message: Record
     probe: NewRecord
 
-    def ends(self, fact: NewRecord) -> bool:
-        """Return whether it ends a known fact: one that the same user stated, and not later.
+    def ended(self, facts: Sequence[NewRecord]) -> list[NewRecord]:
+        """Return those of the known facts that it ends: what the same user stated, and not later.
 
-        What an agent stored for the user may be ended, but not what documents and tools say.
+        If it names no fact but a kind of them ("my instrument"), the only one of the kind. What an
+        agent stored for the user may be ended by its name, but not what documents and tools say.
         """
-        return (
-            source_class_of(fact) in {"stated", "asserted"}
-            and may_retire(self.probe, fact)
-            and fact.event_time <= self.probe.event_time
-            and ends(self.ending, fact.content, fact.topic, _utterance(self.message).speaker)
+        named: dict[Match | None, list[NewRecord]] = {"named": [], "kind": []}
+        speaker = _utterance(self.message).speaker
+        for fact in facts:
+            source = source_class_of(fact)
+            if (
+                source in {"stated", "asserted"}
+                and may_retire(self.probe, fact)
+                and fact.event_time <= self.probe.event_time
+            ):
+                how = matched(self.ending, fact.content, speaker)
+                if how == "named" or source == "stated":
+                    named.setdefault(how, []).append(fact)
+        of_kind = named["kind"]
+        return named["named"] or (of_kind if len(of_kind) == 1 else [])
+
+
+def compare(
+    new: NewRecord, known: Sequence[NewRecord], *, corrects: str | None = None
+) -> list[Comparison]:
+    """Find the known facts that are related to a new one; if there is a duplicate, only that.
+
+    `corrects`: the content of a fact that the new one corrects.
+    """
+    compared = [
+        Comparison(
+            known=old,
+            verdict="supersedes" if _is_corrected(new, old, corrects) else verdict_on(new, old),
         )
-
-
-def compare(new: NewRecord, known: Sequence[NewRecord]) -> list[Comparison]:
-    """Find the known facts that are related to a new one; if there is a duplicate, only that."""
-    compared = [Comparison(known=old, verdict=verdict_on(new, old)) for old in known]
+        for old in known
+    ]
     related = [comparison for comparison in compared if comparison.verdict != "unrelated"]
     duplicates = [comparison for comparison in related if comparison.verdict == "duplicate"]
     return duplicates[:1] or related
+
+
+def _is_corrected(new: NewRecord, old: NewRecord, corrects: str | None) -> bool:
+    is_same = corrects is not None and old.content == corrects
+    return is_same and may_retire(new, old) and new.event_time >= old.event_time
 
 
 def verdict_on(new: NewRecord, old: NewRecord) -> Verdict:
@@ -139,10 +171,10 @@ class Extraction(Job):
         if len(tasks) < BATCH_MESSAGES:
             await asyncio.sleep(GATHERING)
         groups = await self._ledger.extraction.messages(tasks)
-        records = [record for group in groups for record in await self._extract(group)]
+        statements = [found for group in groups for found in await self._extract(group)]
         denials = _denials_in(groups, {task.id for task in tasks})
         rows = {message.id: message.row for group in groups for message in group.messages}
-        found = await self._compare(records, denials, rows)
+        found = await self._compare(statements, denials, rows)
         sources = [task.id for task in tasks]
         stored = await self._ledger.extraction.store(found, tasks, sources=sources)
         facts = [change.record for change in found if isinstance(change, ExtractedFact)]
@@ -158,21 +190,21 @@ class Extraction(Job):
         self._changes.written(stored.written, facts)
         self._changes.facts_retired(stored.ended, "contradicted")
 
-    async def _extract(self, group: MessageGroup) -> list[NewRecord]:
+    async def _extract(self, group: MessageGroup) -> list[Statement]:
         passage = Passage(
             messages=[_utterance(message) for message in group.messages],
             context=[_utterance(message) for message in group.context],
         )
         messages = {message.id: message for message in group.messages}
         return [
-            record
+            Statement(probe=record, corrects=item.corrects)
             for item in await self._extractor.extract(passage)
             for record in _records(item, [messages[source] for source in item.sources])
         ]
 
     async def _compare(
         self,
-        records: Sequence[NewRecord],
+        statements: Sequence[Statement],
         denials: Sequence[Denial],
         rows: Mapping[str, int],
     ) -> list[ExtractedFact | EndedFact]:
@@ -180,20 +212,20 @@ class Extraction(Job):
 
         `rows`: the rows of the messages by their ids.
         """
-        compared: Sequence[NewRecord | Denial] = records
+        compared: Sequence[Statement | Denial] = statements
         if denials:  # in order of time, a message's denials before its facts
-            compared = sorted([*denials, *records], key=lambda each: _said_at(each, rows))
+            compared = sorted([*denials, *statements], key=lambda each: _said_at(each, rows))
         if not compared:
             return []
-        wanted = [each.probe if isinstance(each, Denial) else each for each in compared]
+        wanted = [each.probe for each in compared]
         found: list[ExtractedFact | EndedFact] = []
         gone: set[str] = set()
         """Ids of facts that were replaced or ended by what was compared before."""
-        for each, record, known in zip(
-            compared, wanted, await self._ledger.extraction.similar(wanted), strict=True
+        for each, known in zip(
+            compared, await self._ledger.extraction.similar(wanted), strict=True
         ):
             remaining = [fact for fact in known if fact.id not in gone]
-            place = (record.scope, record.owner)
+            place = (each.probe.scope, each.probe.owner)
             earlier = [  # of this batch, and stored in the same place
                 change.record
                 for change in found
@@ -206,62 +238,61 @@ class Extraction(Job):
             candidates = [*remaining, *earlier]
             if isinstance(each, Denial):
                 replaced = {  # by what the message states instead
-                    fold_topic(own.topic)
-                    for own in records
-                    if own.topic and each.message.id in sources_of(own)
+                    fold_topic(own.probe.topic)
+                    for own in statements
+                    if own.probe.topic and each.message.id in sources_of(own.probe)
                 }
                 ended = [
                     EndedFact(fact=fact, message=each.message)
-                    for fact in candidates
-                    if each.ends(fact)
-                    and (fact.topic is None or fold_topic(fact.topic) not in replaced)
+                    for fact in each.ended(candidates)
+                    if fact.topic is None or fold_topic(fact.topic) not in replaced
                 ]
                 gone |= {change.fact.id for change in ended if change.retires}
                 found += ended
             else:
-                fact = _extracted_fact(each, compare(each, candidates))
+                related = compare(each.probe, candidates, corrects=each.corrects)
+                fact = _extracted_fact(each.probe, related)
                 gone |= set(fact.replaces)
                 found.append(fact)
         forget_compared()  # erased content must not stay in memory
         return found
 
 
-def _said_at(each: NewRecord | Denial, rows: Mapping[str, int]) -> tuple[datetime, int, bool]:
+def _said_at(each: Statement | Denial, rows: Mapping[str, int]) -> tuple[datetime, int, bool]:
     """Return when it was said, in which message, and whether it is a fact: these come last."""
     if isinstance(each, Denial):
         return each.message.newness, each.message.row, False
-    return each.event_time, rows[sources_of(each)[-1]], True
+    return each.probe.event_time, rows[sources_of(each.probe)[-1]], True
 
 
 def _denials_in(groups: Sequence[MessageGroup], ids: Collection[str]) -> list[Denial]:
     """Return what users end or deny in those of the messages that are to be read."""
-    return [
-        denial
-        for group in groups
-        for message in group.messages
-        if message.id in ids and message.role == USER
-        for ending in endings_of(message.content)
-        for denial in _denials(ending, message)
-    ]
+    denials: list[Denial] = []
+    for group in groups:
+        before: dict[str | None, str] = {}
+        """Each speaker's message before."""
+        for message in (*group.context, *group.messages):
+            if message.role != USER:
+                continue
+            if message.id in ids:
+                endings = endings_of(message.content, before.get(message.label, ""))
+                denials += [_denial(ending, message) for ending in endings]
+            before[message.label] = message.content
+    return denials
 
 
-def _denials(ending: Ending, message: Record) -> Iterator[Denial]:
-    """Yield a denial for each key of the facts that it may end, and one for facts without a key."""
-    for topic in (*ending.topics, None):
-        if topic is None and not ending.searched:
-            continue
-        probe = NewRecord(
-            id=content_id("denial", message.id, topic, ending.searched),
-            kind="fact",
-            content=ending.searched,
-            event_time=message.newness,
-            scope="user",
-            owner=message.owner,
-            topic=topic,
-            source_class="stated",
-            stated_by=message.owner,
-        )
-        yield Denial(ending=ending, message=message, probe=probe)
+def _denial(ending: Ending, message: Record) -> Denial:
+    probe = NewRecord(
+        id=content_id("denial", message.id, ending.searched),
+        kind="fact",
+        content=ending.searched,
+        event_time=message.newness,
+        scope="user",
+        owner=message.owner,
+        source_class="stated",
+        stated_by=message.owner,
+    )
+    return Denial(ending=ending, message=message, probe=probe)
 
 
 def _utterance(message: Record) -> Utterance:

@@ -1,0 +1,282 @@
+"""What can be known about a person: how a language states it, changes it, ends it and denies it.
+
+A language has a table of attributes: what somebody has, is, does, likes, plans, owes, is called. A
+row names the key of the attribute, its forms and nouns, and the ways in which it ends. What the
+language says in the same manner of everything (a denial, who speaks, what is only supposed) stands
+once beside the table, so that whatever has a form can also be denied and ended.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from local2.protocol.memories import Durability, MemoryType
+
+MAX_TOPIC_CHARACTERS = 40
+PREFERRED = re.compile(r"^(?:favou?rite|preferred)_(\w+)$")
+"""Parts of keys that become `…_preference`, because agents look for preferences there."""
+
+_PLACEHOLDER = re.compile(r"(?<!P)<(?P<value>v:)?(?P<name>[a-z_]+)>")
+_GROUP = re.compile(r"(?<!\\)\((?!\?)")
+
+
+class Attribute(NamedTuple):
+    """A row of the table."""
+
+    forms: tuple[str, ...]
+    """Patterns of the clauses that state it, or its new value, which is the group `v`."""
+    topic: str | None = None
+    """Its key, which may refer to groups of its forms; None if it can have several values."""
+    nouns: str = ""
+    """What it is called, all under its key: "my address is …", "I sold my instrument"."""
+    ways: str = ""
+    """The ways in which it ends (`Language.ways`)."""
+    searched: str = ""
+    """Words by which facts about it are found when an end names none of its values."""
+    memory_type: MemoryType = "fact"
+    importance: float = 0.6
+    durability: Durability = "standard"
+    confidence: float = 0.9
+    negative: bool = False
+    """Whether clauses with a "not" also have its forms."""
+
+
+class Language(NamedTuple):
+    """A table, and what the language says in the same manner of everything.
+
+    All texts are patterns as in the table (`expanded`).
+    """
+
+    marks: frozenset[str]
+    """Little words by which it is recognised."""
+    idle: frozenset[str]
+    """Words that do not show what a text is about, beside those of English."""
+    stemmer: str
+    attributes: tuple[Attribute, ...]
+    vocabulary: Mapping[str, str]
+    """Parts of patterns."""
+    ways: Mapping[str, tuple[str, ...]]
+    """How attributes end. The group `v` is what ends; without it, all of this way."""
+    always: frozenset[str]
+    """The ways in which anything ends; "retracted" only in messages with a mark of a jest."""
+    jests: str
+    corrections: tuple[str, ...]
+    """Sentences that give the right value, `v`, and maybe the `wrong` one."""
+    kinds: tuple[str, ...]
+    """Kinds of values, the most special first."""
+    takes_back: str
+    """Sentences that only say that what was said before them is not so."""
+    ends: tuple[tuple[str, str], ...]
+    """What ends any statement, and that statement."""
+    later: str
+    """What may follow what ended."""
+    denials: tuple[tuple[str, str], ...]
+    """What denies any statement, and that statement."""
+    still: str
+    """What may follow what is denied; anything else limits it to a time or place."""
+    openings: Mapping[str, str]
+    """Words with which many clauses begin."""
+    negative: str
+    """Marks of clauses with a "not"."""
+    over: str
+    """Marks of statements that something is not so any more."""
+    unreal: str
+    """Marks of what is not real, or only so for a time."""
+    taken_back: str
+    """Marks of sentences that take back what they say to be over."""
+    states: str
+    """A verb and the rest of the clause, or a thing of the speaker's and what it is."""
+    in_progress: str
+    """The verb and the rest, after an auxiliary."""
+    auxiliaries: frozenset[str]
+    same_verbs: Mapping[str, str]
+    """Verbs that mean the same as another one here."""
+    named: frozenset[str]
+    """Verbs whose objects are known by a part of their name: "work", for an employer."""
+    preposition: str
+    object_ends: str
+    """What ends the first noun phrase after a verb."""
+    several: str
+    """What begins a noun phrase of several things, which end together only in the plural."""
+    plural: str
+
+
+class Stated(NamedTuple):
+    """A clause with one of the forms, and its key and value."""
+
+    table: "Table"
+    attribute: Attribute
+    clause: str
+    topic: str | None
+    value: str
+
+
+class Ended(NamedTuple):
+    """What a clause says to be over, or never to have been so."""
+
+    way: str | None
+    """The way in which it ended; None if a statement is denied."""
+    value: str | None
+    """What ended; None if the clause names nothing ("I lost my job")."""
+    denied: str | None
+    """The statement that is denied."""
+
+
+class _Form(NamedTuple):
+    pattern: re.Pattern[str]
+    attribute: Attribute
+
+
+class _End(NamedTuple):
+    way: str | None
+    denied: str | None
+    pattern: re.Pattern[str]
+
+
+class Table:
+    """A language, ready to be read from clauses. Its patterns are compiled when first used."""
+
+    def __init__(self, language: Language) -> None:
+        self.language = language
+        self._compiled: dict[str, re.Pattern[str]] = {}
+
+    def is_lasting(self, sentence: str) -> bool:
+        """Return whether a sentence states something that outlasts the conversation."""
+        raise NotImplementedError
+
+    def whole(self, sentence: str) -> str:
+        """Return a sentence without what leads in to it."""
+        raise NotImplementedError
+
+    def clauses(self, sentence: str) -> Sequence[str]:
+        """Return the clauses of a sentence that have a subject of their own."""
+        raise NotImplementedError
+
+    def arranged(self, clause: str) -> str:
+        """Return a clause with its words in the order of the forms."""
+        return clause
+
+    def stands_alone(self, clause: str) -> bool:
+        """Return whether a clause has several words and does not point to something else."""
+        return " " in clause
+
+    def pattern(self, text: str) -> re.Pattern[str]:
+        """Return a pattern of the language, compiled."""
+        if text not in self._compiled:
+            self._compiled[text] = expanded(text, self.language.vocabulary)
+        return self._compiled[text]
+
+    @cached_property
+    def nouns(self) -> dict[str, Attribute]:
+        """The attributes by the key parts of their nouns."""
+        return {
+            key_part(noun): attribute
+            for attribute in self.language.attributes
+            for noun in attribute.nouns.split(", ")
+            if noun
+        }
+
+    def stated(self, clause: str) -> Stated | None:
+        """Return what a clause states, by the first of the forms that it has."""
+        denied = self.pattern(self.language.negative).search(clause) is not None
+        arranged = self.arranged(clause)
+        for form in self._forms[self._opening_of(arranged), denied]:
+            if found := form.pattern.match(arranged):
+                return self._stated(form.attribute, clause, found)
+        return None
+
+    def _stated(self, attribute: Attribute, clause: str, found: re.Match[str]) -> Stated:
+        topic, groups = attribute.topic, found.groupdict()
+        if topic is not None and "{" in topic:
+            parts = {name: key_part(text) for name, text in groups.items() if text}
+            known = self.nouns.get(parts.get("thing") or parts.get("who") or "")
+            attribute, topic = (known, known.topic) if known else (attribute, filled(topic, parts))
+        return Stated(self, attribute, clause, topic, groups.get("v") or found.string)
+
+    def ended(self, clause: str) -> Iterator[Ended]:
+        """Yield what a clause says to be over or never to have been so."""
+        arranged = self.arranged(clause)
+        for end in self._ends[self._opening_of(arranged)]:
+            if found := end.pattern.match(arranged):
+                groups = found.groupdict()
+                value = groups.get("v") or groups.get("named")
+                denied = None if end.denied is None else found.expand(end.denied)
+                yield Ended(end.way, value if denied is None else None, denied)
+
+    @cached_property
+    def _ends(self) -> dict[str | None, list[_End]]:
+        """What may end something, by the opening of the clause."""
+        language = self.language
+        ends = [
+            _End(way, None, self.pattern(text + language.later))
+            for way, texts in language.ways.items()
+            for text in texts
+        ]
+        for rows, rest in ((language.ends, language.later), (language.denials, language.still)):
+            ends += [_End(None, denied, self.pattern(text + rest)) for text, denied in rows]
+        return {
+            opening: [
+                end for end in ends if self._opening_of(end.pattern.pattern) in {None, opening}
+            ]
+            for opening in (None, *language.openings)
+        }
+
+    @cached_property
+    def _forms(self) -> dict[tuple[str | None, bool], list[_Form]]:
+        """The forms to try for a clause, by its opening and by whether it has a "not" in it."""
+        forms = [
+            _Form(self.pattern(text), attribute)
+            for attribute in self.language.attributes
+            for text in attribute.forms
+        ]
+        return {
+            (opening, denied): [
+                form
+                for form in forms
+                if self._opening_of(form.pattern.pattern) in {None, opening}
+                and (form.attribute.negative or not denied)
+            ]
+            for opening in (None, *self.language.openings)
+            for denied in (False, True)
+        }
+
+    @cached_property
+    def _openings(self) -> dict[str, re.Pattern[str]]:
+        """They also match the patterns of forms for such clauses, so that others are not tried."""
+        return {
+            name: re.compile(rf"(?:\(\?:)*(?:{words})(?![a-z])", re.IGNORECASE)
+            for name, words in self.language.openings.items()
+        }
+
+    def _opening_of(self, text: str) -> str | None:
+        found = (name for name, opening in self._openings.items() if opening.match(text))
+        return next(found, None)
+
+
+def expanded(text: str, vocabulary: Mapping[str, str]) -> re.Pattern[str]:
+    """Compile a pattern of a table.
+
+    Its parentheses only group. `<name>` is a part from the vocabulary, `<v:name>` such a value.
+    """
+
+    def part(found: re.Match[str]) -> str:
+        inner = _PLACEHOLDER.sub(part, vocabulary[found["name"]])
+        return f"(?P<v>{inner})" if found["value"] else f"(?:{inner})"
+
+    return re.compile(_GROUP.sub("(?:", _PLACEHOLDER.sub(part, text)), re.IGNORECASE)
+
+
+def key_part(text: str) -> str:
+    """Return the text as one part of a topic key."""
+    word = re.sub(r"[\W_]+", "_", text.lower()).strip("_")
+    return PREFERRED.sub(r"\1_preference", word)
+
+
+def filled(topic: str, parts: Mapping[str, str]) -> str | None:
+    """Return the key with its parts; None if one is missing or it would be too long."""
+    try:
+        key = topic.format(**parts)
+    except KeyError:
+        return None
+    return key if len(key) <= MAX_TOPIC_CHARACTERS else None

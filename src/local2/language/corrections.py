@@ -1,0 +1,73 @@
+"""Read corrections ("No, I meant Wednesday.") of what the same speaker said just before.
+
+A correction gives another value of the same kind: a day for a day, an amount for an amount, a name
+for a name. It is clear only if the statement has one value of that kind, or if the correction names
+the value that was wrong ("not Lena").
+"""
+
+import re
+from collections.abc import Iterator
+
+from local2.language.attributes import Stated, Table
+from local2.language.questions import is_question
+from local2.language.tables import table_of
+
+MAX_CORRECTION = 80
+"""Maximum characters of a correction. A longer sentence is a statement of its own."""
+
+
+def corrected(before: Stated, sentence: str, *, asked: bool) -> Stated | None:
+    """Return the statement with the right value, if the sentence corrects it.
+
+    `asked`: a question was asked since, which a bare "No, Berlin." answers.
+    """
+    table = before.table
+    if len(sentence) > MAX_CORRECTION or is_question(sentence):
+        return None
+    if table_of(sentence, table) is not table:
+        return None
+    for text in table.language.corrections:
+        found = table.pattern(text).fullmatch(sentence.rstrip(".! "))
+        if found is None:
+            continue
+        groups = found.groupdict()
+        is_bare = "bare" in groups
+        if is_bare and (asked or not _is_value(table, groups["v"])):
+            continue
+        clause = _replaced(table, before.clause, groups["v"], groups.get("wrong"))
+        stated = clause and table.stated(clause)
+        if stated and clause != before.clause:
+            return stated
+    return None
+
+
+def takes_back(sentence: str, table: Table) -> bool:
+    """Return whether a sentence only says that what was said before it is not so."""
+    return table.pattern(table.language.takes_back).fullmatch(sentence.rstrip(".! ")) is not None
+
+
+def _is_value(table: Table, text: str) -> bool:
+    return any(table.pattern(kind).fullmatch(text) for kind in table.language.kinds)
+
+
+def _replaced(table: Table, clause: str, right: str, wrong: str | None) -> str | None:
+    """Return the clause with the right value; None if it is not clear what it replaces."""
+    if wrong is not None:
+        parts = re.split(rf"\b{re.escape(wrong)}\b", clause, flags=re.IGNORECASE)
+        return right.join(parts) if len(parts) == 2 else None  # noqa: PLR2004 - it stands there once
+    for kind in table.language.kinds:
+        pattern = table.pattern(kind)
+        values = [found[0] for found in pattern.finditer(right)]
+        wrong_values = list(_after_subject(pattern, clause))
+        if len(values) == 1 and len(wrong_values) == 1:
+            begin, end = wrong_values[0].span()
+            value = values[0].lower() if wrong_values[0][0].islower() else values[0]
+            return f"{clause[:begin]}{value}{clause[end:]}"
+        if values:
+            return None
+    return None
+
+
+def _after_subject(pattern: re.Pattern[str], clause: str) -> Iterator[re.Match[str]]:
+    """Yield what matches after the first word, which has a capital anyway."""
+    yield from pattern.finditer(clause, clause.find(" ") + 1)
