@@ -97,15 +97,18 @@ Match = Literal["named", "kind"]
 """How an ending names a fact: by what it states, or only by its kind, as "my instrument" does."""
 
 
-def matched(ending: Ending, content: str, who: str | None) -> Match | None:
+def matched(ending: Ending, content: str, topic: str | None, who: str | None) -> Match | None:
     """Return how what ended names what a fact states; None if it is about something else.
 
-    `who`: the speaker's name; None: the user.
+    `topic`: the fact's key, whose bare value the content may be. `who`: the speaker's name; None:
+    the user.
     """
     table, ended = ending.table, ending.ended
     fact = _fact(table, content, who)
     if fact is None:
-        return None
+        is_own = topic is not None and who is None
+        is_own &= table_of(first_person(content, who) or content, table) is table
+        return "named" if is_own and _is_value_of(ending, content, topic) else None
     if ended.denied is not None:
         return "named" if _denies(table, ended.denied, fact) else None
     attribute, value = fact.attribute, ended.value
@@ -125,6 +128,22 @@ def _fact(table: Table, content: str, who: str | None) -> "_Said | None":
         return None
     is_over = table.pattern(table.language.over).search(clause) is not None
     return None if is_over else _said(table, clause)
+
+
+def _is_value_of(ending: Ending, content: str, topic: str | None) -> bool:
+    """Return whether a bare value that somebody stored under a key is what ended."""
+    table, ended = ending.table, ending.ended
+    if ended.denied is not None:
+        stated = table.stated(ended.denied)
+        if stated is None or stated.topic != topic:
+            return False
+        value = stated.value
+    else:
+        attributes = (one for one in table.language.attributes if one.topic == topic)
+        if not any(ended.way in attribute.ways.split() for attribute in attributes):
+            return False
+        value = ended.value or ""
+    return _stems_of(table, value) <= _stems_of(table, content)
 
 
 class _Said(NamedTuple):

@@ -22,7 +22,7 @@ def ended(before: str, later: str) -> list[str]:
     return [
         item.content
         for item in stated(before)
-        if any(matched(ending, item.content, None) for ending in endings)
+        if any(matched(ending, item.content, item.topic, None) for ending in endings)
     ]
 
 
@@ -560,7 +560,11 @@ def test_what_only_sounds_like_an_end_ends_nothing(later: str) -> None:
 def test_what_was_said_just_before_is_taken_back(before: str, later: str) -> None:
     (fact,) = stated(before)
 
-    assert [ending for ending in endings_of(later, before) if matched(ending, fact.content, None)]
+    assert [
+        ending
+        for ending in endings_of(later, before)
+        if matched(ending, fact.content, fact.topic, None)
+    ]
     assert endings_of(later, "Thanks.") == endings_of(later) == []
 
 

@@ -71,12 +71,14 @@ class LaterStatements:
         closeness = (cosines - mean[:, None]) / deviation[:, None]
         may_be_later &= closeness >= MIN_CLOSENESS
         partners = _partners(self._view, positions).tolist()
+        only_these = math.log((self._view.size + 1) / 2.5)  # of a word that no third record has
         found = []
         for number, (position, partner) in enumerate(
             zip(positions.tolist(), partners, strict=True)
         ):
             near = np.flatnonzero(may_be_later[number])
-            needed = FIRST_ITEM_NEEDS if number == 0 else OTHER_ITEMS_NEED
+            close, rare = FIRST_ITEM_NEEDS if number == 0 else OTHER_ITEMS_NEED
+            needed = close, min(rare, only_these)
             found.append(self._best(position, partner, near, closeness[number], needed))
         return found
 

@@ -93,7 +93,7 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
                 and may_retire(self.probe, fact)
                 and fact.event_time <= self.probe.event_time
             ):
-                how = matched(self.ending, fact.content, speaker)
+                how = matched(self.ending, fact.content, fact.topic, speaker)
                 if how == "named" or source == "stated":
                     named.setdefault(how, []).append(fact)
         of_kind = named["kind"]
