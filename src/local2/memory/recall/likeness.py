@@ -19,6 +19,7 @@ from local2.memory.recall.tuning import (
     ASSUMED,
     ASSUMED_DEVIATION,
     ASSUMED_MEAN,
+    BM25_K1,
     COVERAGE,
     FEW_WORDS,
     HALVING_LENGTH,
@@ -26,7 +27,6 @@ from local2.memory.recall.tuning import (
     MEANING,
     NEIGHBOUR_WORD,
     NEIGHBOUR_WORD_DECAY,
-    SATURATION,
     SESSION,
     WEAK,
     WORDS,
@@ -78,9 +78,7 @@ class Wording:
         for term in terms:
             counts = term.found.counts
             self.has_word[term.found.positions] = True
-            scores[term.found.positions] += (
-                term.idf * counts * (SATURATION + 1) / (counts + SATURATION)
-            )
+            scores[term.found.positions] += term.idf * counts * (BM25_K1 + 1) / (counts + BM25_K1)
         for rows in worded.phrases:
             positions = self.view.positions(rows)
             self.has_word[positions] = True

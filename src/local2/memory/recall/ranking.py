@@ -65,7 +65,10 @@ DAY = 86_400.0
 
 
 class Shares(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The components of an item's score, before they are multiplied by its scope's weight."""
+    """The components of an item's score, before they are multiplied by its scope's weight.
+
+    `shown_scores` puts the product between 0 and 1; a reranker with scores replaces it.
+    """
 
     meaning: float = 0.0
     words: float = 0.0

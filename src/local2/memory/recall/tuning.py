@@ -31,8 +31,8 @@ HALVING_LENGTH = 1_200.0
 """Length in characters at which neighbours count half: long messages need no context."""
 SESSION = 0.15
 """Share of the session that covers most of the question."""
-SATURATION = 1.2
-"""BM25's k1. There is no b: a match in a short text is not better."""
+BM25_K1 = 1.2
+"""There is no b: a match in a short text is not better."""
 WEAK = 0.5
 """Minimum cosine of records that follow the hits, as a fraction of `min_score`: with MiniLM, the
 average cosine of unrelated texts."""
