@@ -43,10 +43,11 @@ from local2.memory.recall.variants import USER_STRENGTH, notes_of_turns, source_
 class LaterStatements:
     """The statements of people that match a question, compared with items when asked for.
 
-    A later statement is by the speaker of the item, by a person, newer, among the best
-    `LATER_CANDIDATES`, with a vector of the question's embedder, relevant (`MIN_RELEVANCE`) and close
-    (`MIN_CLOSENESS`, `MIN_LATER`, and what `FIRST_ITEM_NEEDS` or `OTHER_ITEMS_NEED` say). What says the
+    A later statement is newer, by the speaker of the item, by a person, among the best
+    `LATER_CANDIDATES`, with a vector of the question's embedder, relevant (`MIN_RELEVANCE`) and
+    close (`MIN_CLOSENESS`, `MIN_LATER`, `FIRST_ITEM_NEEDS` or `OTHER_ITEMS_NEED`). What says the
     same as the item, or stands no longer, is left out in `items.py`.
+
     Several items are compared in one step: what each step costs does not depend on their number.
     """
 

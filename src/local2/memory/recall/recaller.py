@@ -116,8 +116,8 @@ class Retrieval:
             self._indexer.report_damage(str(error))
             return VectorResult(waiting=waiting, problem=self._indexer.problem)
         except Local2Error as error:
-            # A dead worker becomes a reason here. Without hits, words decide, and nothing is compared
-            # with later statements.
+            # A dead worker becomes a reason here. Without hits, words decide alone, and items have
+            # no later statements.
             log.warning("search_degraded", reason=str(error))
             return VectorResult(waiting=waiting, problem=str(error))
         problem = self._indexer.problem or (self._indexer.refilling if waiting else None)
