@@ -267,7 +267,7 @@ TOGETHER = (
     Attribute(("(the|our) (project('s)? )?(?P<what><project_noun>)( (for|of) (the|our|this) (project|app|team|company|product))? <becomes> (on |at |in )?<exact>",), "project.{what}", importance=0.8),
     Attribute((r"(the|our) (?P<what><project_noun>) (for|of) (the |our |my )?(?P<of>\w+( \w+)?) <becomes> (on |at |in )?<exact>",), "project.{of}_{what}", importance=0.8),
     Attribute((r"(the|our|my) (project|app|company|startup|product|game|book|novel|store|team|band)( is|'s|'s name is) (called|named) (?P<v><name>|\S+)",), "project.name", importance=0.8),
-    Attribute(("our (?P<what><project_noun>|database|cloud provider|frontend) (is|are|will be|is now) <settled>",), "project.{what}", importance=0.7),
+    Attribute(("our (?P<what><project_noun>|database|cloud provider|frontend|backend|api|app|website|pipeline|team lead) (is|are|will be|is now) <settled>",), "project.{what}", importance=0.7),
     # A household has things of its own, too: "Our plumber is Goran" concerns nobody else.
     Attribute(("our <our_own>(?P<what>[a-z-]+( [a-z-]+)?) (is|are|will be|is now) <settled>",), "user.{what}", importance=0.7),
     Attribute((r"(my|the|our) ([\w-]+ ){1,3}?(is|are) due (?P<v>.*\d.*|(on |by )?(next |this )?\w+day\b.*|tomorrow.*)",), importance=0.8),
