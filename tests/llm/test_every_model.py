@@ -4,11 +4,10 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from typing import Literal
 
 import pytest
-from msgspec import Struct
 
+from baskets import BASKET, Basket, Material
 from local2.endpoint.address import Endpoint
 from local2.errors import ModelError, ModelRefusedError
 from local2.llm.models import ChatChunk, ChatMessage, ToolDefinition
@@ -26,22 +25,6 @@ RECALL = ToolDefinition(
     parameters={"type": "object", "properties": {"topic": {"type": "string"}}},
 )
 HELLO = [ChatMessage(role="user", content="Hello")]
-
-
-class Fruit(Struct, frozen=True):
-    name: str
-    ripe: Literal["yes", "no"]
-
-
-class Basket(Struct, frozen=True):
-    fruits: list[Fruit]
-
-
-class Material(Struct, frozen=True):
-    text: str
-
-
-BASKET = Basket(fruits=[Fruit(name="apple", ripe="yes")])
 
 
 @pytest.fixture(params=["ollama", "openai"])

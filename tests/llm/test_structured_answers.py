@@ -2,31 +2,14 @@
 
 import json
 from collections.abc import AsyncIterator
-from typing import Literal
 
 import pytest
-from msgspec import Struct
 
+from baskets import BASKET, Basket, Material
 from local2.errors import ModelError, ModelRefusedError
 from local2.llm.ollama import OllamaModel
 from local2.llm.structured import schema_of, user_prompt
 from stand_ins.ollama_server import OllamaStandIn, Reply
-
-
-class Fruit(Struct, frozen=True):
-    name: str
-    ripe: Literal["yes", "no"]
-
-
-class Basket(Struct, frozen=True):
-    fruits: list[Fruit]
-
-
-class Material(Struct, frozen=True):
-    text: str
-
-
-BASKET = Basket(fruits=[Fruit(name="apple", ripe="yes")])
 
 
 @pytest.fixture

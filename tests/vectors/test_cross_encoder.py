@@ -3,10 +3,10 @@
 import asyncio
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -215,9 +215,18 @@ async def test_without_documents_there_are_no_scores(model: CrossEncoder) -> Non
         reranking.close()
 
 
-async def test_searches_do_not_wait_for_a_model_that_reads(
+class Rereading(NamedTuple):
+    """A request that the worker's model has begun to read; `finish` lets it go on."""
+
+    vectors: VectorClient
+    scores: "asyncio.Task[list[float]]"
+    finish: threading.Event
+
+
+@pytest.fixture
+async def rereading(
     bus: Connection, connect_bus: ConnectBus, tmp_path: Path
-) -> None:
+) -> AsyncIterator[Rereading]:
     reading, finish = threading.Event(), threading.Event()
 
     def read() -> None:
@@ -227,33 +236,25 @@ async def test_searches_do_not_wait_for_a_model_that_reads(
     vectors = VectorClient(bus, search_timeout=30.0)
     reranking = Reranking(Scripted(read))
     async with vector_worker(await connect_bus(), ToyEmbedder(), tmp_path / "chroma", reranking):
-        rereading = asyncio.create_task(vectors.rerank(QUESTION, ["one", "two"], within=30.0))
+        scores = asyncio.create_task(vectors.rerank(QUESTION, ["one", "two"], within=30.0))
         try:
             await asyncio.to_thread(reading.wait)
-            hits = await vectors.search("gold", 1, tenant="default")
-            assert (hits.embedder, rereading.done()) == ("toy", False)
+            yield Rereading(vectors, scores, finish)
         finally:
             finish.set()
-        assert await rereading == [0.0, 0.1]
     reranking.close()
 
 
-async def test_a_request_ends_with_the_worker(
-    bus: Connection, connect_bus: ConnectBus, tmp_path: Path
-) -> None:
-    reading, finish = threading.Event(), threading.Event()
+async def test_searches_do_not_wait_for_a_model_that_reads(rereading: Rereading) -> None:
+    hits = await rereading.vectors.search("gold", 1, tenant="default")
 
-    def read() -> None:
-        reading.set()
-        finish.wait()
+    assert (hits.embedder, rereading.scores.done()) == ("toy", False)
+    rereading.finish.set()
+    assert await rereading.scores == [0.0, 0.1]
 
-    vectors = VectorClient(bus, search_timeout=30.0)
-    reranking = Reranking(Scripted(read))
-    async with vector_worker(await connect_bus(), ToyEmbedder(), tmp_path / "chroma", reranking):
-        rereading = asyncio.create_task(vectors.rerank(QUESTION, ["one", "two"], within=30.0))
-        await asyncio.to_thread(reading.wait)
-        vectors.worker_lost()
-        with pytest.raises(VectorError, match="vector worker ended"):
-            await rereading
-        finish.set()
-    reranking.close()
+
+async def test_a_request_ends_with_the_worker(rereading: Rereading) -> None:
+    rereading.vectors.worker_lost()
+
+    with pytest.raises(VectorError, match="vector worker ended"):
+        await rereading.scores

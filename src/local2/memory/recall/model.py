@@ -17,6 +17,7 @@ from local2.memory.recall.reranker import (
     RerankError,
 )
 from local2.protocol.memory_tools import Answer
+from local2.quoting import LATER_CHARACTERS
 
 DOCUMENT_CHARACTERS = 600
 """Maximum characters shown of each document. Twenty of them are about 3,000 tokens, of the 8,192
@@ -27,8 +28,6 @@ help to, and last what has nothing to do with it. Answer with their numbers, eac
 
 ITEM_CHARACTERS = 2_000
 """Maximum characters shown of each item."""
-LATER_CHARACTERS = 300
-"""Maximum characters shown of a later statement beside an item."""
 ALL_CHARACTERS = 12_000
 """Maximum characters of all items together: about 3,000 tokens, of the 8,192 that a model sees by
 default."""

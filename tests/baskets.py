@@ -1,0 +1,21 @@
+"""What tests ask models for: a basket of fruit, from a text."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Fruit(Struct, frozen=True):
+    name: str
+    ripe: Literal["yes", "no"]
+
+
+class Basket(Struct, frozen=True):
+    fruits: list[Fruit]
+
+
+class Material(Struct, frozen=True):
+    text: str
+
+
+BASKET = Basket(fruits=[Fruit(name="apple", ripe="yes")])
