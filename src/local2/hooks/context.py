@@ -155,9 +155,8 @@ def recalled_section(found: Sequence[RecalledItem], session_id: str, session: Se
 
 
 def _is_outdated(item: RecalledItem) -> bool:
-    return item.outdated_by is not None or any(
-        relation.type == "supersedes" and relation.incoming for relation in item.relations
-    )
+    newer = any(relation.tells_newer for relation in item.relations)
+    return item.outdated_by is not None or newer
 
 
 def join_context(sections: Sequence[Section]) -> str | None:

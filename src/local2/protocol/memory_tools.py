@@ -459,6 +459,11 @@ class ItemRelation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     id: str
     incoming: bool = False
 
+    @property
+    def tells_newer(self) -> bool:
+        """Whether the other memory supersedes the one that has this relation."""
+        return self.type == "supersedes" and self.incoming
+
 
 class LaterStatement(msgspec.Struct, frozen=True, kw_only=True):
     """A later statement of an item's speaker about the same thing."""

@@ -97,17 +97,13 @@ def with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:
     found = {item.record.id for item in items}
 
     def related(row: int) -> tuple[ItemRelation, ...]:
-        ordered = sorted(known[row], key=lambda one: (not _supersedes(one), one.id not in found))
+        ordered = sorted(known[row], key=lambda one: (not one.tells_newer, one.id not in found))
         return tuple(ordered[:MAX_RELATIONS])
 
     return [
         msgspec.structs.replace(item, relations=related(row)) if row in known else item
         for item, row in zip(items, rows, strict=True)
     ]
-
-
-def _supersedes(relation: ItemRelation) -> bool:
-    return relation.type == "supersedes" and relation.incoming
 
 
 def _item(ranked: RankedRecord, records: Mapping[int, Record]) -> RecallItem:
