@@ -25,8 +25,9 @@ from local2.vectors.config import Slot, collection_name, own_collections, segmen
 from local2.vectors.embedder import FloatMatrix
 from local2.vectors.folder import IndexFolder, close_client, ready_client, translated
 
-UPSERT_SIZE = 128
-"""Number of vectors per upsert, during which Chroma holds the GIL for 53 ms."""
+UPSERT_SIZE = 32
+"""Number of vectors per upsert. Chroma holds the GIL for some 15 ms of it, in which no question can
+even be received; with 128 vectors, for 53 ms."""
 
 SAME_VECTOR = 0.9999
 """Cosine from which two vectors count as the same; the margin allows for rounding of float32. Ids
