@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.engines.sqlite import Database, SqlConnection
 
 
 async def select(database: Database, statement: str, *parameters: object) -> list[tuple[Any, ...]]:

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from local2.ledger.sqlite.database import Database, SqlConnection
-from local2.ledger.sqlite.sql import statements
+from local2.ledger.engines.sqlite import Database, SqlConnection
+from local2.ledger.sql import statements
 
 WHOLE = {
     "counts": "status; from an index alone",

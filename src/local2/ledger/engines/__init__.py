@@ -1,0 +1,1 @@
+"""The databases that can hold a ledger."""
