@@ -14,7 +14,7 @@ import numpy as np
 
 from calling import caller_named
 from ledgers import fact
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.backlog import TaskQueue

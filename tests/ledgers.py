@@ -12,9 +12,9 @@ from msgspec import Raw
 from msgspec.json import encode
 
 from local2.content_key import ContentKey
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import COUNTED, Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
-from local2.ledger.ledger import COUNTED, Ledger
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord, Record, Task
 from local2.ledger.search import (
     Choice,

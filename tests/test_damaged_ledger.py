@@ -17,7 +17,7 @@ from harm import flip
 from ledgers import open_ledger
 from local2 import examination
 from local2.errors import DamagedError, StorageError
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.engines.sqlite.soundness import Count, Tally
 from local2.ledger.records import NewRecord

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.client import USER
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from local2.content_key import ContentKey
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import working_sets

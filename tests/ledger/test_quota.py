@@ -7,7 +7,7 @@ import pytest
 from exporting import fill, lines, parsed
 from ledgers import DAY, OWNER, fact, find, record, searching
 from local2.errors import QuotaError
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import Quota
 from local2.ledger.sessions import SessionKey

@@ -7,7 +7,7 @@ import pytest
 
 from ledgers import DAY, ITEMS, OWNER, find, item, searching
 from local2.errors import QuotaError
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import Quota
 from local2.ledger.search import Place

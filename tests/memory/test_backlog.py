@@ -9,7 +9,7 @@ import pytest
 
 from ledgers import DAY, record
 from local2.errors import InvalidArgumentsError, Local2Error, VectorError
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import Task, TaskCounts, TaskKind
 from local2.memory import backlog as module

@@ -13,7 +13,7 @@ from calling import RICHARD
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
 from local2.errors import ModelError
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import EXTRACTED_FROM, NewRecord, Record, sources_of
 from local2.ledger.upkeep import ExtractedFact

@@ -10,7 +10,7 @@ import pytest
 
 from calling import UNNAMED, caller_named
 from local2.errors import InvalidArgumentsError
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.operations.records import RECORDS_PER_TRANSACTION
 from local2.memory.intake.conversations import Conversation, records_of
 from local2.memory.service import MemoryService

@@ -5,7 +5,7 @@ import pytest
 from calling import caller_named
 from indexed import indexed
 from local2.errors import InvalidArgumentsError
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.operations.relations import LINKED_PER_ROLE, MAX_LINKS
 from local2.ledger.records import Fact, Written
 from local2.memory.recall.recaller import RecallRequest

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from calling import caller_named
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.operations.turns import RECORDS_PER_TRANSACTION
 from local2.ledger.records import Written
 from local2.memory.intake.turns import Turn

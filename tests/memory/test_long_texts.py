@@ -7,7 +7,7 @@ import pytest
 from calling import caller_named
 from local2.language.features import features
 from local2.ledger import records
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.operations import record_rows
 from local2.ledger.records import LONG_TEXT, NewRecord
 from local2.memory.intake.turns import Turn

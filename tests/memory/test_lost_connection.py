@@ -14,7 +14,7 @@ from local2.bus.connection import connect
 from local2.bus.server import embedded_server
 from local2.bus.vector_client import VectorClient
 from local2.errors import VectorError
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.memory.tenant import Memory

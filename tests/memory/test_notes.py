@@ -9,7 +9,7 @@ import pytest
 
 from calling import caller_named
 from local2.errors import InvalidArgumentsError
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.sessions import SessionKey

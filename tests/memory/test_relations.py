@@ -8,7 +8,7 @@ import pytest
 from calling import RICHARD, answer, ask, call, caller_named
 from local2.bus.connection import Connection
 from local2.ledger import upkeep as ledger_relations
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.memory.recall.items import RecallItem
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.recall.tuning import STATED

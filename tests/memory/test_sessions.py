@@ -8,7 +8,8 @@ import pytest
 
 from calling import RICHARD, caller_named
 from local2.errors import InvalidArgumentsError
-from local2.ledger.engines.sqlite import Database, SqlConnection
+from local2.ledger.engines.sqlite.connections import SqlConnection
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import Fact
 from local2.ledger.sessions import SESSION_CHARACTERS

@@ -11,7 +11,7 @@ from calling import RICHARD
 from indexed import indexed
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import Fact, NewRecord
 from local2.memory.backlog import Backlog

@@ -1,11 +1,6 @@
-"""Assembles one tenant's ledger from its parts. Writes return once they are on disk.
+"""Assembles one tenant's ledger from its parts. Writes return once they are on disk."""
 
-The module also checks whether the whole ledger is sound (its pages, its full-text index, the number
-of its records).
-"""
-
-from local2.errors import StorageError
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines import Database
 from local2.ledger.operations.audit import LedgerAudit
 from local2.ledger.operations.backlog import TaskQueue
 from local2.ledger.operations.conversations import Conversations
@@ -19,7 +14,7 @@ from local2.ledger.operations.index import IndexedRecords
 from local2.ledger.operations.items import LedgerItems
 from local2.ledger.operations.records import Records
 from local2.ledger.operations.relations import Knowledge, LedgerRelations
-from local2.ledger.operations.rows import SQL, TenantRows
+from local2.ledger.operations.rows import TenantRows
 from local2.ledger.operations.searches import Searches
 from local2.ledger.operations.sessions import LedgerSessions, Notes, Outputs
 from local2.ledger.operations.turns import Turns
@@ -27,10 +22,6 @@ from local2.ledger.operations.unreported import Unreported
 from local2.ledger.operations.upkeep import Upkeep
 from local2.ledger.operations.working_sets import budgets_of
 from local2.ledger.records import UNLIMITED, Counts, Quota
-
-COUNTED = "record"
-"""The table whose rows the tally counts: records are superseded or reduced to a shell, but never
-deleted."""
 
 
 class Ledger:
@@ -59,7 +50,7 @@ class Ledger:
         self.backlog = TaskQueue(rows)
         self.upkeep = Upkeep(rows, topics)
         self.audit = LedgerAudit(rows, topics)
-        self.searches = Searches(rows, budgets)
+        self.searches = Searches(database, rows, budgets)
         self.exports = Exports(rows)
         after_import = topics.forget_all, self.knowledge.forget_held
         self.imports = Imports(rows, after_import)
@@ -72,18 +63,4 @@ class Ledger:
 
     async def problems(self) -> list[str]:
         """Return the problems of the whole ledger, of all tenants; an empty list if it is sound."""
-        return await find_problems(self._database)
-
-
-async def find_problems(database: Database) -> list[str]:
-    """Read all of the ledger; return its problems, an empty list if it is sound."""
-    found = await database.damages()
-    try:
-        await database.write(lambda c: c.execute(SQL["check_full_text"]).rowcount)
-    except StorageError as error:
-        found.append(f"The full-text index does not match the records: {error.message}")
-    if not found:  # counting needs sound pages
-        count = await database.read(lambda c: c.execute(SQL["count_rows"]).fetchone())
-        if missing := count["last"] - count["there"]:
-            found.append(f"{missing} of {count['last']} records are missing.")
-    return found
+        return await self._database.problems()

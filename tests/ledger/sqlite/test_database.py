@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from local2.errors import BadRequestError, StorageError
-from local2.ledger.engines.sqlite import Database, SqlConnection
+from local2.ledger.engines.sqlite.connections import SqlConnection
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.lanes import BATCH_LIMIT
 from local2.ledger.engines.sqlite.schema import Schema
 from waiting import eventually

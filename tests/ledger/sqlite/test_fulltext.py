@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 
 from calling import caller_named
-from local2.ledger.engines.sqlite import SqlConnection
-from local2.ledger.operations import fulltext
+from local2.ledger.engines.sqlite import fulltext
+from local2.ledger.engines.sqlite.connections import SqlConnection
+from local2.ledger.engines.sqlite.fulltext import FullText
 from local2.ledger.operations.candidates import Filter
-from local2.ledger.operations.fulltext import FullText
 from local2.ledger.operations.rows import Transaction, as_json
 from local2.ledger.operations.working_sets import Budgets
 from local2.ledger.records import Fact

@@ -3,7 +3,7 @@
 import pytest
 
 from ledgers import OWNER, fact, find, index, record, searching
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.working_sets import Budget, budgets_of
 

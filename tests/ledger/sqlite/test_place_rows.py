@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from local2.ledger.engines.sqlite import Row, SqlConnection
+from local2.ledger.engines.sqlite.connections import Row, SqlConnection
 from local2.ledger.operations import working_sets
 from local2.ledger.operations.rows import Transaction
 from local2.ledger.operations.working_sets import Budget, PlaceRows

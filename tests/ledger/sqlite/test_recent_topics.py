@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from local2.errors import StorageError
-from local2.ledger.engines.sqlite import Database, SqlConnection
+from local2.ledger.engines.sqlite.connections import SqlConnection
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.facts import LARGEST_HELD, RecentTopics
 from local2.ledger.operations.working_sets import Budget

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from exporting import copy, fill
-from local2.ledger.engines.sqlite import Database, SqlConnection
+from local2.ledger.engines.sqlite.connections import SqlConnection
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.transfer import ExportFilter

@@ -15,7 +15,7 @@ import pytest
 from calling import caller_named
 from local2.language.features import features
 from local2.ledger.columns import Columns
-from local2.ledger.engines.sqlite import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.entries import ECHO, UNANSWERED, Candidate
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import stamp

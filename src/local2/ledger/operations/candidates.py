@@ -30,8 +30,10 @@ WITH_NEIGHBOURS = 10
 PROBE = 2_000
 """Maximum number of rows that are read for a word or phrase; if more have a word, their number is
 estimated from the newest ones."""
-TEXT_COLUMNS = "{content topic label said pairs}"
-"""The columns of the full-text index that have words of texts."""
+WORD_CANDIDATES = 70
+"""Number of best rows by words that become candidates."""
+WIDER_LIMIT = 1_500
+"""Number of rows or hits that a second, wider search reads if too few of the best are visible."""
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,10 +113,8 @@ class Pool:
         """Return for each phrase the rows of the searched places that have it."""
         if not self._words:
             return []
-        within = any_place(self._words)
-        asked = [f'({TEXT_COLUMNS}: "{phrase}") AND {within}' for phrase in phrases]
-        found = (self._all("search_phrase", match=match, limit=PROBE) for match in asked)
-        return [[row for (row,) in rows] for rows in found]
+        text = self._tx.text
+        return [text.rows_of_phrase(self._tx, one, self._words, PROBE) for one in phrases]
 
     def add(self, rows: Sequence[int]) -> None:
         """Add the visible rows, and the neighbours of the first ones; `rows` has the best first."""
@@ -258,11 +258,6 @@ def _links(around: Sequence[tuple[int, int, int, int]]) -> list[Link]:
             for n, near in enumerate(rows[::-1], 1)
         ),
     ]
-
-
-def any_place(places: Sequence[str]) -> str:
-    """Return the full-text query for the rows of these places."""
-    return f"places: ({' OR '.join(places)})"
 
 
 def vector_of(data: bytes) -> Floats:

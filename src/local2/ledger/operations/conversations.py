@@ -5,7 +5,7 @@ from typing import Self
 
 import msgspec
 
-from local2.ledger.engines.sqlite import Row
+from local2.ledger.engines import Row
 from local2.ledger.operations.record_rows import Cause, add_records, store_record, supersede
 from local2.ledger.operations.records import RECORDS_PER_TRANSACTION
 from local2.ledger.operations.rows import Part, Transaction, as_json

@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
-from local2.ledger.engines.sqlite import Row
+from local2.ledger.engines import Row
 from local2.ledger.operations.record_rows import Cause, store_records, supersede
 from local2.ledger.operations.rows import Part, Transaction, as_json, reads, writes
 from local2.ledger.records import DocumentPart, NewRecord, Rewritten, Written

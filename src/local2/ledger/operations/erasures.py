@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import datetime
 
-from local2.ledger.engines.sqlite import Database, Row
+from local2.ledger.engines import Database, Row
 from local2.ledger.operations.extraction import remove_sources
 from local2.ledger.operations.record_rows import Cause, add_to_audit, restore
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes
@@ -36,10 +36,6 @@ from local2.protocol.envelope import new_id
 
 ROWS_PER_TRANSACTION = 2_000
 """Maximum number of rows erased in one transaction; all other writes wait for it."""
-MERGED_PAGES = 1_000
-"""Number of pages of the full-text index merged in one transaction."""
-MAX_MERGES = 10_000
-"""Maximum number of merging transactions; merging may not end while others write."""
 REDACTED = "[REDACTED]"
 WORD = re.compile(r"\w+")
 SAMPLE_WORDS = 5
@@ -101,9 +97,7 @@ class Erasures(Part):
         texts = 0
         for sample in erased.samples:
             if words := WORD.findall(sample)[:SAMPLE_WORDS]:
-                match = f'{{content}}: "{" ".join(words)}"'
-                asked = tx.execute("text_traces", match=match, rows=rows)
-                texts += asked.fetchone()["found"]
+                texts += tx.text.count_traces(tx, words, rows)
         return Traces(
             ids=found["ids"],
             references=found["references_"],
@@ -117,12 +111,7 @@ class Erasures(Part):
         Raises:
             StorageError: Another process reads the file, such as a sqlite3 shell or a backup.
         """
-        pages = -MERGED_PAGES  # negative: merges every segment, and not only those that are due
-        for _ in range(MAX_MERGES):
-            if await self._rows.write(_merge, pages):
-                break
-            pages = MERGED_PAGES
-        await self._database.truncate()
+        await self._database.scrub()
 
     @writes
     def anonymise(
@@ -224,10 +213,3 @@ def _finish_erasure(
         tx.execute("drop_outputs_of", owner=owner)
     cause = Cause(agent=None, superseded_by="", at=how.at, why="erased")
     add_to_audit(tx, "erased", new_id(), cause, {"records": records})
-
-
-def _merge(tx: Transaction, pages: int) -> bool:
-    """Merge a part of the full-text index; return whether all is merged."""
-    before = tx.total_changes
-    tx.execute("merge_text", pages=pages)
-    return tx.total_changes - before < 2  # noqa: PLR2004 - as FTS5 documents it

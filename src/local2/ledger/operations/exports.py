@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from local2.ledger.engines.sqlite import Row
+from local2.ledger.engines import Row
 from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of
 from local2.ledger.operations.working_sets import place_word
 from local2.ledger.transfer import ExportCursor, ExportFilter

@@ -50,8 +50,6 @@ COMMON = 50
 """Number of facts with a word from which it does not count as rare."""
 MIN_SHARED = 0.3
 """Minimum rarity of the words that a related fact shares, as a share of all words' rarity."""
-_WORDS = "{content topic pairs}"
-"""The columns of the full-text index that have a fact's words."""
 
 
 def merge_sources(tx: Transaction, older: str, newer: str, cause: Cause) -> None:
@@ -170,9 +168,7 @@ class Extractions(Part):
         if not words:
             return
         place = place_word(tx.tenant, Place(fact.scope, fact.owner, "fact"))
-        any_word = " OR ".join(f'"{word}"' for word in words)
-        match = f"{_WORDS}: ({any_word}) AND places: {place}"
-        for row in tx.execute("facts_like", match=match, limit=MAX_SIMILAR):
+        for row in tx.text.facts_like(tx, words, place, MAX_SIMILAR):
             if active is None or row["id"] != active.id:
                 yield record_of(row)
 
@@ -190,13 +186,12 @@ class Extractions(Part):
         _, _, key = (fact.topic or "").partition(".")
         total, shared = 0.0, defaultdict[int, float](float)
         for word in informative_words(f"{key} {fact.content}")[:QUERY_WORDS]:
-            match = f'{_WORDS}: "{word}" AND places: {place}'
-            found = tx.execute("search_phrase", match=match, limit=COMMON).fetchall()
+            found = tx.text.rows_of_word(tx, word, place, COMMON)
             if not 0 < len(found) < COMMON:
                 continue
             rarity = math.log((number + 1) / (len(found) + 0.5))
             total += rarity
-            for (row,) in found:
+            for row in found:
                 shared[row] += rarity
         shared.pop(fact.row, None)
         near = [(score, row) for row, score in shared.items() if score >= MIN_SHARED * total]

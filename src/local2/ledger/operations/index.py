@@ -6,7 +6,7 @@ Each read or write is limited to a thousand rows, so that others do not wait lon
 import json
 from collections.abc import Sequence
 
-from local2.ledger.engines.sqlite import Row
+from local2.ledger.engines import Row
 from local2.ledger.operations.backlog import PAGE
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes
 from local2.ledger.records import Task, TaskKind

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from local2.ledger.engines.sqlite import Row
+from local2.ledger.engines import Row
 from local2.ledger.operations.record_rows import Cause, store_record, supersede
 from local2.ledger.operations.rows import Part, Transaction, as_json, reads, writes
 from local2.ledger.records import NewRecord

@@ -3,7 +3,6 @@
 A fact has a history of versions; any other id exists once.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
@@ -12,7 +11,7 @@ import msgspec
 
 from local2.keys import fold_topic
 from local2.language.features import Features, pairs_of
-from local2.ledger.engines.sqlite import Row
+from local2.ledger.engines import Row
 from local2.ledger.operations.rows import WRITERS, Transaction, as_json, record_of
 from local2.ledger.operations.tombstones import was_erased
 from local2.ledger.records import (
@@ -21,7 +20,6 @@ from local2.ledger.records import (
     Record,
     TaskKind,
     Written,
-    features_of,
     principal_of,
     source_class_of,
     stamp,
@@ -110,25 +108,9 @@ def add_records(tx: Transaction, records: Sequence[NewRecord]) -> list[Written]:
     wanted: dict[str, NewRecord] = {}
     for record in records:
         wanted.setdefault(record.id, record)
-    features = {id_: record.features or features_of(record) for id_, record in wanted.items()}
-    last = tx.execute("last_row").fetchone()["last"]
-    columns = (columns_of(record, features[id_]) for id_, record in wanted.items())
-    tx.execute("staging")
-    tx.execute_each("stage_record", columns)
-    tx.execute("insert_records")  # triggers fill the full-text index (schema.sql)
-    tx.execute("clear_staging")
-    found = tx.execute("rows_added", last=last)
-    rows: dict[str, int] = {row["id"]: row["row"] for row in found}
+    rows = tx.add_rows(wanted)
     if rows:
         tx.refuse_excess()
-    feature_rows = ({"record": row, **features[id_]._asdict()} for id_, row in rows.items())
-    tx.execute_each("keep_features", feature_rows)
-    tasks: defaultdict[TaskKind, list[int]] = defaultdict(list)
-    for id_, row in rows.items():
-        for kind in tasks_of(wanted[id_]):
-            tasks[kind].append(row)
-    for kind, rows_of_kind in tasks.items():
-        tx.execute("add_tasks", kind=kind, rows=as_json(rows_of_kind))
     return [Written(id=one.id, was_new=rows.pop(one.id, None) is not None) for one in records]
 
 

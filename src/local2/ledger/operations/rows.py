@@ -1,12 +1,12 @@
 """Executes named statements, and converts rows to records.
 
 The tenant is bound to each statement, here and nowhere else. What is about a whole file, with all
-its tenants, executes its statement itself: `ledger.py` and `engines/`. Before a ledger is
-opened, `stack/ledgers.py` asks whether a tenant has records.
+its tenants, executes its statement itself, in `engines/`. Before a ledger is opened,
+`stack/ledgers.py` asks whether a tenant has records.
 `tests/ledger/sqlite/test_tenant_filter.py` lists these, and the statements that name no tenant.
 """
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache, partial, wraps
 from operator import itemgetter
@@ -15,12 +15,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from local2.errors import QuotaError
-from local2.ledger.engines.sqlite import Cursor, Database, Row, SqlConnection
-from local2.ledger.records import UNLIMITED, Quota, Record, stamp
-from local2.ledger.sql import statements
+from local2.ledger.engines import Connection, Cursor, Database, Row, TextIndex
+from local2.ledger.records import UNLIMITED, NewRecord, Quota, Record, stamp
 from local2.protocol.payloads import Json
 
-SQL = statements()
 COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"features", "tasks"})
 P = ParamSpec("P")
 S = TypeVar("S", bound="Part")
@@ -43,28 +41,39 @@ class Transaction:
     An operation of the ledger is a function of a transaction and of what it is asked to do.
     """
 
-    __slots__ = ("_connection", "_quota", "tenant", "tombstones")
+    __slots__ = ("_connection", "_database", "_quota", "_statements", "tenant", "tombstones")
 
     def __init__(
-        self, connection: SqlConnection, tenant: str, quota: Quota, tombstones: TombstoneState
+        self,
+        database: Database,
+        connection: Connection,
+        tenant: str,
+        quota: Quota,
+        tombstones: TombstoneState,
     ) -> None:
+        self._database = database
+        self._statements = database.statements
         self._connection = connection
         self._quota = quota
         self.tenant = tenant
         self.tombstones = tombstones
 
     @property
-    def total_changes(self) -> int:
-        """Number of rows that the connection has changed so far."""
-        return self._connection.total_changes
+    def text(self) -> TextIndex:
+        """The words of the records."""
+        return self._database.text
+
+    def add_rows(self, new: Mapping[str, NewRecord]) -> dict[str, int]:
+        """Add records except those whose ids exist; return the new rows by their ids."""
+        return self._database.add_rows(self, new)
 
     def execute(self, statement: str, **values: Any) -> Cursor:
         """Execute a named statement."""
-        return self._connection.execute(SQL[statement], self._bound(values))
+        return self._connection.execute(self._statements[statement], self._bound(values))
 
     def execute_each(self, statement: str, many: Iterable[Parameters]) -> None:
         """Execute a named statement once for each set of values."""
-        self._connection.executemany(SQL[statement], map(self._bound, many))
+        self._connection.executemany(self._statements[statement], map(self._bound, many))
 
     def refuse_excess(self) -> None:
         """Check the quota; called in a write after each addition.
@@ -130,8 +139,8 @@ class TenantRows:
         """Execute a named statement once for each set of values, in one transaction."""
         await self.write(Transaction.execute_each, statement, many)
 
-    def _transaction(self, connection: SqlConnection) -> Transaction:
-        return Transaction(connection, self.tenant, self._quota, self._tombstones)
+    def _transaction(self, connection: Connection) -> Transaction:
+        return Transaction(self._database, connection, self.tenant, self._quota, self._tombstones)
 
 
 class Part:

@@ -12,9 +12,9 @@ from typing import Generic, TypeVar
 import msgspec
 
 from local2.ledger.columns import Columns
+from local2.ledger.engines import Database, FullText, PoolMatches
 from local2.ledger.entries import ECHO
-from local2.ledger.operations.candidates import Filter, Pool
-from local2.ledger.operations.fulltext import WIDER_LIMIT, FullText, PoolMatches
+from local2.ledger.operations.candidates import WIDER_LIMIT, Filter, Pool
 from local2.ledger.operations.rows import TenantRows, Transaction
 from local2.ledger.operations.working_sets import Budgets, WorkingSets
 from local2.ledger.search import (
@@ -189,10 +189,10 @@ def _nearest(pool: Pool, hits: VectorHits) -> list[int]:
 class Searches:
     """One tenant's searches; memories that are searched repeatedly stay in RAM."""
 
-    def __init__(self, rows: TenantRows, budgets: Budgets) -> None:
+    def __init__(self, database: Database, rows: TenantRows, budgets: Budgets) -> None:
         """`budgets`: the limits of what is held in RAM, which all tenants share."""
         self._rows = rows
-        self._full_text = FullText(budgets)
+        self._full_text = database.full_text(budgets)
         self._working_sets = WorkingSets(rows, budgets.records)
         self._embedder = ""
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import msgspec
 
 from local2.keys import fold_topic
-from local2.ledger.engines.sqlite import Row
+from local2.ledger.engines import Row
 from local2.ledger.operations.rows import Transaction, as_json
 from local2.ledger.operations.working_sets import place_word
 from local2.ledger.records import (

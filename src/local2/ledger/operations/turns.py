@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from local2.ledger.engines.sqlite import Row
+from local2.ledger.engines import Row
 from local2.ledger.operations.record_rows import Cause, relate, store_record, supersede
 from local2.ledger.operations.rows import Part, Transaction, as_json, writes
 from local2.ledger.operations.tombstones import erased_since, was_erased

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from local2.ledger.engines.sqlite import Row
+from local2.ledger.engines import Row
 from local2.ledger.operations.record_rows import store_record
 from local2.ledger.operations.rows import Part, Transaction, as_json, writes
 from local2.ledger.records import NewRecord, Written

@@ -25,7 +25,7 @@ import numpy as np
 
 from local2.bounded_dict import BoundedDict
 from local2.ledger.columns import Columns
-from local2.ledger.engines.sqlite import Database, Row
+from local2.ledger.engines import Database, Row
 from local2.ledger.entries import Candidate, Positions
 from local2.ledger.operations.rows import TenantRows, Transaction, as_json
 from local2.ledger.search import Place, Search

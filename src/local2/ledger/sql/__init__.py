@@ -1,17 +1,20 @@
-"""Loads the named statements of the ledger's operations."""
+"""Loads named statements: those of the ledger's operations, and those of an engine."""
 
 import re
 from collections.abc import Iterable
 from importlib.resources import files
 
-_HERE = files(__name__)
+SCHEMA_FILE = "schema.sql"
+"""The file of an engine with its tables."""
 _NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
 
 
-def statements() -> dict[str, str]:
-    """Return the named statements of all SQL files."""
+def statements(package: str = __name__) -> dict[str, str]:
+    """Return the named statements in the SQL files of a package, by default the shared ones."""
     return named(
-        file.read_text(encoding="utf-8") for file in _HERE.iterdir() if file.name.endswith(".sql")
+        file.read_text(encoding="utf-8")
+        for file in files(package).iterdir()
+        if file.name.endswith(".sql") and file.name != SCHEMA_FILE
     )
 
 

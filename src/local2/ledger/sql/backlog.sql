@@ -3,11 +3,6 @@
 INSERT OR IGNORE INTO task (tenant, kind, record, place)
 SELECT tenant, :kind, row, place FROM record WHERE +tenant = :tenant AND row = :row;
 
--- name: add_tasks
-INSERT OR IGNORE INTO task (tenant, kind, record, place)
-SELECT tenant, :kind, row, place FROM json_each(:rows) AS new
-CROSS JOIN record ON record.row = new.value AND +record.tenant = :tenant;
-
 -- name: add_task_again
 INSERT OR IGNORE INTO task (tenant, kind, record, place)
 SELECT tenant, :kind, row, place FROM record

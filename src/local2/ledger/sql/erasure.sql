@@ -238,11 +238,6 @@ SELECT (SELECT count(*) FROM record WHERE tenant = :tenant AND id IN (SELECT val
            SELECT row FROM json_each(:rows) CROSS JOIN record ON row = value WHERE +tenant = :tenant))
          AS vectors;
 
--- name: text_traces
-SELECT count(*) AS found FROM record_text
-WHERE record_text MATCH :match AND +rowid IN (
-      SELECT row FROM json_each(:rows) CROSS JOIN record ON row = value WHERE +tenant = :tenant);
-
 -- name: has_tombstones
 SELECT EXISTS (SELECT 1 FROM tombstone WHERE tenant = :tenant) AS any, key FROM erasure;
 
@@ -272,5 +267,3 @@ SELECT owner, session_id, NULL, NULL, NULL FROM note WHERE tenant = :tenant
 UNION
 SELECT owner, session_id, NULL, NULL, NULL FROM item WHERE tenant = :tenant;
 
--- name: merge_text
-INSERT INTO record_text (record_text, rank) VALUES ('merge', :pages);

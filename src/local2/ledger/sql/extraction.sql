@@ -33,8 +33,3 @@ WHERE older.tenant = :tenant AND older.superseded_by = :message
 -- name: is_active
 SELECT 1 FROM record WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL;
 
--- name: facts_like
-SELECT record.* FROM record_text CROSS JOIN record ON record.row = record_text.rowid
-WHERE record_text MATCH :match AND +record.tenant = :tenant
-  AND record.kind = 'fact' AND record.superseded_by IS NULL
-ORDER BY bm25(record_text, 1, 1, 1, 1, 0) LIMIT :limit;

@@ -1,26 +1,5 @@
 -- Candidates are found by words or vectors alone; `visible` decides which ones the caller may see.
 
--- name: search_text
-SELECT rowid AS row, -bm25(record_text, 1, 1, 1, 1, 0) AS bm25 FROM record_text
-WHERE record_text MATCH :match ORDER BY bm25(record_text, 1, 1, 1, 1, 0) LIMIT :limit;
-
--- name: search_text_in_time
-SELECT record.row, -bm25(record_text, 1, 1, 1, 1, 0) AS bm25 FROM record_text
-CROSS JOIN record ON record.row = record_text.rowid
-WHERE record_text MATCH :match AND +record.tenant = :tenant
-  AND +record.place IN (SELECT value FROM json_each(:places))
-  AND record.event_time >= ifnull(:since, '') AND record.event_time <= ifnull(:until, '9')
-ORDER BY bm25(record_text, 1, 1, 1, 1, 0) LIMIT :limit;
-
--- The next two name no tenant. Their callers add a word to :match that stands for the tenant and the
--- place (`place_word`, working_sets.py), or see numbers only; `visible` decides who sees a row.
--- name: search_phrase
-SELECT rowid AS row FROM record_text WHERE record_text MATCH :match LIMIT :limit;
-
--- name: count_text
-SELECT count(*), min(rowid) FROM (
-    SELECT rowid FROM record_text WHERE record_text MATCH :match ORDER BY rowid DESC LIMIT :probe);
-
 -- name: rows_of_place
 SELECT row FROM record INDEXED BY record_revision
 WHERE tenant = :tenant AND place = :place AND row <= :last;
@@ -65,9 +44,6 @@ WHERE +record.tenant = :tenant AND (record.superseded_by IS NULL OR record.retir
   AND (:since IS NULL OR record.event_time >= :since)
   AND (:until IS NULL OR record.event_time <= :until)
 LIMIT :limit;
-
--- name: data_version
-PRAGMA data_version
 
 -- name: changed
 SELECT {candidate},

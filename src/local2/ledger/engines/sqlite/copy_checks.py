@@ -12,11 +12,9 @@ import msgspec
 
 from local2.content_key import ContentKey
 from local2.errors import DamagedError
-from local2.ledger.engines.sqlite import damages
 from local2.ledger.engines.sqlite.connections import open_to_read
-from local2.ledger.engines.sqlite.schema import SCHEMA, schema_number
-from local2.ledger.engines.sqlite.soundness import as_storage_error
-from local2.ledger.operations.rows import SQL
+from local2.ledger.engines.sqlite.schema import SCHEMA, STATEMENTS, schema_number
+from local2.ledger.engines.sqlite.soundness import as_storage_error, damages
 
 RESTORE_AND_EXPORT = (
     "Another local2 made it. Restore it with that one, and run `local2 export` there; start this "
@@ -91,12 +89,12 @@ def rows_of(file: Path, statement: str, key: ContentKey | None) -> list[sqlite3.
         StorageError: The ledger cannot be read.
     """
     with _opened(file, key) as connection:
-        return connection.execute(SQL[statement]).fetchall()
+        return connection.execute(STATEMENTS[statement]).fetchall()
 
 
 def _read_counts(connection: sqlite3.Connection) -> tuple[Contents, int]:
-    there, last = connection.execute(SQL["count_rows"]).fetchone()
-    (shells,) = connection.execute(SQL["count_shells"]).fetchone()
+    there, last = connection.execute(STATEMENTS["count_rows"]).fetchone()
+    (shells,) = connection.execute(STATEMENTS["count_shells"]).fetchone()
     return Contents(schema=schema_number(connection), rows=there, records=there - shells), last
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from local2.content_key import ContentKey
 from local2.errors import StorageError
-from local2.ledger.engines.sqlite import Database
 from local2.ledger.engines.sqlite.copy_checks import ledger_key, rows_of
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.transfer import ErasureOptions

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from local2.errors import StorageError
+from local2.ledger.sql import SCHEMA_FILE, statements
 
 EXPORT_AND_IMPORT = (
     "Another local2 wrote it. Run `local2 export` with that one; start this one in a new data "
@@ -48,7 +49,7 @@ class Schema(NamedTuple):
 
 
 def _current_schema() -> Schema:
-    script = (files(__package__) / "schema.sql").read_text(encoding="utf-8")
+    script = (files(__package__) / SCHEMA_FILE).read_text(encoding="utf-8")
     number = re.search(r"^-- number: (\d+)$", script, re.MULTILINE)
     if number is None:
         raise ValueError("The schema has no number.")
@@ -57,6 +58,7 @@ def _current_schema() -> Schema:
 
 SCHEMA = _current_schema()
 """The tables of a ledger; those with another number are refused."""
+STATEMENTS = statements() | statements(__package__)
 
 
 def schema_number(connection: sqlite3.Connection) -> int:

@@ -1,7 +1,7 @@
 -- Statements about the whole ledger, with all its tenants.
 
--- name: check_full_text
-INSERT INTO record_text (record_text, rank) VALUES ('integrity-check', 1);
+-- name: data_version
+PRAGMA data_version
 
 -- name: count_rows
 SELECT count(*) AS there, ifnull(max(row), 0) AS last FROM record NOT INDEXED;

@@ -15,16 +15,23 @@ import numpy as np
 
 from local2.language.words import stems
 from local2.ledger.columns import MAX_COUNT, Columns
+from local2.ledger.engines import Row
 from local2.ledger.entries import Candidate
-from local2.ledger.operations.candidates import PROBE, TEXT_COLUMNS, Filter, Pool, any_place
+from local2.ledger.operations.candidates import (
+    PROBE,
+    WIDER_LIMIT,
+    WORD_CANDIDATES,
+    Filter,
+    Pool,
+)
 from local2.ledger.operations.rows import Transaction
 from local2.ledger.operations.working_sets import Budgets, PlaceRows
 from local2.ledger.search import Search, StemCounts, WordMatches
 
-WORD_CANDIDATES = 70
-"""Number of best rows by words that become candidates."""
-WIDER_LIMIT = 1_500
-"""Number of rows or hits that a second, wider search reads if too few of the best are visible."""
+TEXT_COLUMNS = "{content topic label said pairs}"
+"""The columns of the full-text index that have words of texts."""
+FACT_COLUMNS = "{content topic pairs}"
+"""The columns of the full-text index that have a fact's words."""
 SCORED = 2_000
 """Maximum number of rows scored for a question, as estimated from the counts of its rare words."""
 BROAD_SHARE = 0.5
@@ -33,6 +40,32 @@ MARGIN = 1.5
 """Factor by which more rows are read without that filter, since some are in other places."""
 GROWTH = 1.25
 """Growth factor of the table after which cached word counts are dropped."""
+
+
+class TextIndex:
+    """The full-text index of a ledger."""
+
+    def rows_of_phrase(
+        self, tx: Transaction, phrase: str, places: Sequence[str], limit: int
+    ) -> list[int]:
+        match = f'({TEXT_COLUMNS}: "{phrase}") AND {_any_place(places)}'
+        return [row for (row,) in tx.execute("search_phrase", match=match, limit=limit)]
+
+    def rows_of_word(self, tx: Transaction, word: str, place: str, limit: int) -> list[int]:
+        match = f'{FACT_COLUMNS}: "{word}" AND places: {place}'
+        return [row for (row,) in tx.execute("search_phrase", match=match, limit=limit)]
+
+    def facts_like(
+        self, tx: Transaction, words: Sequence[str], place: str, limit: int
+    ) -> list[Row]:
+        any_word = " OR ".join(f'"{word}"' for word in words)
+        match = f"{FACT_COLUMNS}: ({any_word}) AND places: {place}"
+        return tx.execute("facts_like", match=match, limit=limit).fetchall()
+
+    def count_traces(self, tx: Transaction, words: Sequence[str], rows: str) -> int:
+        match = f'{{content}}: "{" ".join(words)}"'
+        found = tx.execute("text_traces", match=match, rows=rows).fetchone()
+        return int(found["found"])
 
 
 class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,11 +193,11 @@ class FullText:
 
     def _total_within(self, tx: Transaction, places: Sequence[str]) -> float:
         """Return the number of active rows of the places."""
-        return self._estimated(tx, any_place(places), places)
+        return self._estimated(tx, _any_place(places), places)
 
     def _count_within(self, tx: Transaction, word: str, places: Sequence[str]) -> float:
         """Return how many rows of the places match, without counting the rows of other places."""
-        match = f"({word}) AND {any_place(places)}"
+        match = f"({word}) AND {_any_place(places)}"
         if match not in self._counts and self._count(tx, word) < PROBE:
             found = tx.execute("search_phrase", match=word, limit=PROBE)
             rows = np.array([row for (row,) in found], np.int64)
@@ -218,6 +251,11 @@ def _ranked_by_counts(found: Sequence[Candidate], counts: StemCounts) -> list[in
         return total
 
     return [one.row for one in sorted(found, key=lambda one: (-score(one), one.row))]
+
+
+def _any_place(places: Sequence[str]) -> str:
+    """Return the FTS5 query for the rows of these places."""
+    return f"places: ({' OR '.join(places)})"
 
 
 def _parts(words: Sequence[str], rare: Collection[str]) -> list[str]:
