@@ -14,15 +14,15 @@ import numpy as np
 
 from calling import caller_named
 from ledgers import fact
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.ledger import Ledger
+from local2.ledger.operations.backlog import TaskQueue
+from local2.ledger.operations.extraction import Extractions
+from local2.ledger.operations.facts import LedgerFacts
+from local2.ledger.operations.index import IndexedRecords
+from local2.ledger.operations.rows import Transaction
 from local2.ledger.records import Record, TaskKind
-from local2.ledger.sqlite.backlog import TaskQueue
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.extraction import Extractions
-from local2.ledger.sqlite.facts import LedgerFacts
-from local2.ledger.sqlite.index import IndexedRecords
-from local2.ledger.sqlite.ledger import Ledger
-from local2.ledger.sqlite.rows import Transaction
-from local2.ledger.sqlite.sql import SCHEMA
 from local2.logs import logging_to
 from local2.memory.extraction.items import Item, Passage
 from local2.memory.tenant import Memory, Models

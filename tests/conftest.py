@@ -23,10 +23,10 @@ from local2.bus.server import EmbeddedServer, embedded_server, find_server
 from local2.bus.tool_host import ToolHost
 from local2.bus.vector_client import VectorClient
 from local2.client.tools import Toolbox
-from local2.ledger.sqlite import working_sets
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.ledger import Ledger
-from local2.ledger.sqlite.sql import SCHEMA
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.ledger import Ledger
+from local2.ledger.operations import working_sets
 from local2.llm import budget
 from local2.logs import logging_to
 from local2.memory.service import MemoryService

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from ledgers import DAY, ITEMS, fact, index, item, message, record
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord, TripletFact
 from local2.ledger.sessions import ItemWriter, NewItem, Rating, SessionKey
-from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.transfer import ExportCursor, ExportFilter, Importing
 from local2.protocol.maintenance import ExportPage, ImportReport
 from local2.protocol.memories import Triplet

@@ -12,6 +12,9 @@ from msgspec import Raw
 from msgspec.json import encode
 
 from local2.content_key import ContentKey
+from local2.ledger.engines.sqlite.database import COUNTED, Database
+from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord, Record, Task
 from local2.ledger.search import (
     Choice,
@@ -23,9 +26,6 @@ from local2.ledger.search import (
     WordMatches,
 )
 from local2.ledger.sessions import ItemCollection, NewItem
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.ledger import COUNTED, Ledger
-from local2.ledger.sqlite.sql import SCHEMA
 from local2.ledger.upkeep import Waiting
 from local2.protocol.envelope import new_id, utc_now
 from local2.protocol.items import ItemPut, path_text

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.engines.sqlite.connections import SqlConnection
+from local2.ledger.engines.sqlite.database import Database
 
 
 async def select(database: Database, statement: str, *parameters: object) -> list[tuple[Any, ...]]:

@@ -145,7 +145,7 @@ async def test_searches_find_everything_before_and_after_the_swap(
 ) -> None:
     if size == "candidates":
         request.getfixturevalue("monkeypatch").setattr(
-            "local2.ledger.sqlite.working_sets.MAX_RECORDS", -1
+            "local2.ledger.operations.working_sets.MAX_RECORDS", -1
         )
     async with open_stack(settings) as stack:
         await fill(stack.bus)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hanging_worker
-from local2.ledger.sqlite import working_sets
+from local2.ledger.operations import working_sets
 from local2.memory import vectors as damages
 from local2.settings import Settings
 from local2.stack import app, supervisor

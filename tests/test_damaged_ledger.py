@@ -17,10 +17,10 @@ from harm import flip
 from ledgers import open_ledger
 from local2 import examination
 from local2.errors import DamagedError, StorageError
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.engines.sqlite.soundness import Count, Tally
 from local2.ledger.records import NewRecord
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.database.soundness import Count, Tally
-from local2.ledger.sqlite.sql import SCHEMA
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import CheckResult
 from local2.settings import Settings

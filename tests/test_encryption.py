@@ -17,8 +17,8 @@ from local2.client import connect
 from local2.client.tools import call_tool
 from local2.content_key import ContentKey
 from local2.errors import DamagedError, LedgerKeyError, UnwritableError
+from local2.ledger.engines.sqlite.connections import connect_encrypted
 from local2.ledger.records import NewRecord
-from local2.ledger.sqlite.database.connections import connect_encrypted
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import CheckResult
 from local2.settings import Settings

@@ -21,7 +21,7 @@ from local2.bus.server import EmbeddedServer
 from local2.bus.stream_erasure import StreamErasure
 from local2.bus.streams import ensure_streams, publish_durably
 from local2.client.tools import call_tool
-from local2.ledger.sqlite import erasures
+from local2.ledger.operations import erasures
 from local2.logs import logging_to
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller, Sender, utc_now

@@ -12,8 +12,8 @@ from calling import caller_named
 from local2.bus.connection import connect
 from local2.client.tools import call_tool
 from local2.config_files import load_settings
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.sql import SCHEMA
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.protocol.payloads import Json
 from local2.stack.app import open_stack
 from stacks import in_step, settings_in

@@ -22,7 +22,7 @@ from local2.errors import (
     StackNotRunningError,
 )
 from local2.home import running_url
-from local2.ledger.sqlite.database import SqlConnection
+from local2.ledger.engines.sqlite.connections import SqlConnection
 from local2.protocol import subjects
 from local2.protocol.envelope import decode
 from local2.protocol.maintenance import MemoryStatus

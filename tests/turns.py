@@ -6,7 +6,7 @@ from typing import Any
 from local2.bus.connection import Connection, connect
 from local2.bus.dead_letters import next_letter
 from local2.bus.streams import turns_stream
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.protocol.maintenance import StoredLetter
 from stored import records
 from waiting import eventually

@@ -19,8 +19,8 @@ from harness.footprint import children
 from harness.processes import STACK
 from ledgers import open_ledger
 from local2.errors import StorageError
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import Counts
-from local2.ledger.sqlite.ledger import Ledger
 from local2.protocol import subjects
 from local2.settings import MemorySettings
 from stand_ins.ollama_server import Trouble

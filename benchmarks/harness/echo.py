@@ -19,7 +19,7 @@ import nats
 import uvloop
 from nats.aio.msg import Msg
 
-from local2.ledger.sqlite.sql import SCHEMA
+from local2.ledger.engines.sqlite.schema import SCHEMA
 
 ECHO = "bench.echo"
 INSERT = "bench.insert"

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from harness.client import USER
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.ledger import Ledger
-from local2.ledger.sqlite.sql import SCHEMA
 from local2.protocol.envelope import DEFAULT_TENANT, content_id, utc_now
 from local2.settings import MemorySettings
 from local2.vectors.embedder import FloatMatrix

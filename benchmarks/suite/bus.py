@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.client import Ask, Asker, alternating, latency, request_of, stack_and_echo, throughput
 from harness.report import Figure, a_second, milliseconds, ratio, run
 from harness.texts import notes
-from local2.ledger.sqlite.facts import LARGEST_HELD
+from local2.ledger.operations.facts import LARGEST_HELD
 
 BLOCKS = 45
 REQUESTS = 200

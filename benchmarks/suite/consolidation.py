@@ -19,10 +19,10 @@ from harness.client import USER, Asker, alternating, asking, data_of, latency, r
 from harness.fill import fill_index, made_up_vectors, write_records
 from harness.processes import chroma_dir, data_dir, running_stack
 from harness.report import Figure, milliseconds, percentile, ratio, run
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import EXTRACTED_FROM, NewRecord
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.ledger import Ledger
-from local2.ledger.sqlite.sql import SCHEMA
 from local2.protocol.envelope import DEFAULT_TENANT, content_id
 from local2.protocol.memory_tools import ConsolidationReport
 from local2.vectors.minilm import MiniLM

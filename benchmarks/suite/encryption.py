@@ -14,6 +14,8 @@ from harness.report import Figure, milliseconds, ratio, run
 from harness.texts import notes
 from ledgers import ledger_in
 from local2.content_key import ContentKey
+from local2.ledger.ledger import Ledger
+from local2.ledger.operations import working_sets
 from local2.ledger.records import Record
 from local2.ledger.search import (
     Choice,
@@ -24,8 +26,6 @@ from local2.ledger.search import (
     VectorResult,
     WordMatches,
 )
-from local2.ledger.sqlite import working_sets
-from local2.ledger.sqlite.ledger import Ledger
 
 RECORDS = 10_000
 BATCH = 250

@@ -13,7 +13,7 @@ from local2.bus.streams import publish_durably
 from local2.client.dead_letters import publish_again
 from local2.client.queries import QueryClient
 from local2.errors import BusError
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.memory.tenant import Memory
 from local2.protocol import subjects
 from local2.protocol.envelope import decode, encode, seal

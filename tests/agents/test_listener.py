@@ -13,7 +13,7 @@ from local2.bus.tool_host import ToolHost
 from local2.client.queries import QueryClient
 from local2.client.tools import call_tool
 from local2.errors import NoRespondersError
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import decode
 from local2.protocol.payloads import ToolResult

@@ -13,7 +13,7 @@ from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably
 from local2.client.dead_letters import publish_again
 from local2.errors import StorageError
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.memory.intake.intake import Intake
 from local2.memory.intake.turns import Turn
 from local2.memory.tenant import Memories, Memory

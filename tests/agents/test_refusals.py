@@ -12,7 +12,7 @@ from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably
 from local2.client.tools import Toolbox, call_tool
 from local2.errors import MAX_ABRIDGED, abridged, quoted
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.memory.tenant import Memories, Memory
 from local2.tools.catalog import memory_tools
 from turns import GENERATION, all_done, episodes, letters, turn

@@ -9,8 +9,8 @@ from calling import RICHARD, answer, call, caller_named
 from factories import StartGenerator
 from local2.bus.connection import BusMessage, Connection
 from local2.client.queries import QueryClient
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.records import Fact
-from local2.ledger.sqlite.database import Database
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import MemoryType

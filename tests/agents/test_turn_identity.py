@@ -10,7 +10,7 @@ from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably
 from local2.client.tools import call_tool
 from local2.generator.publication import TurnPublisher
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.protocol.envelope import Caller
 from local2.protocol.payloads import Generation, MemoryChange
 from stored import records

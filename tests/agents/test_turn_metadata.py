@@ -7,7 +7,7 @@ import pytest
 
 from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from turns import GENERATION, all_done, episodes, turn
 
 TURN = {"query": "Densest metal?", "answer": "Osmium.", "query_id": "q1", "tool_calls": []}

@@ -8,7 +8,7 @@ import pytest
 from calling import caller_named
 from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.tenant import Memory
 from local2.protocol.memories import Scope

@@ -6,7 +6,7 @@ from calling import caller_named
 from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably
 from local2.client.tools import call_tool
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.protocol.memories import nothing_found
 from stored import records
 from turns import GENERATION, all_done, turn

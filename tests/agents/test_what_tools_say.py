@@ -12,7 +12,7 @@ from local2.bus.streams import publish_durably
 from local2.bus.tool_host import ToolHost
 from local2.client.queries import QueryClient
 from local2.client.tools import Toolbox, call_tool
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.conversation import ConversationMessage

@@ -39,7 +39,7 @@ from local2.errors import (
     StorageError,
     UnwritableError,
 )
-from local2.ledger.sqlite.database import copies
+from local2.ledger.engines.sqlite import copies
 from local2.protocol.envelope import utc_now
 
 NOTES = 300

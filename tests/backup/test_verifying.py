@@ -14,8 +14,8 @@ from local2.backup.verifying import VerifiedBackup, VerifyRequest, verify_backup
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import BackupError, LedgerKeyError, StorageError
 from local2.home import folder_lock
-from local2.ledger.sqlite.database import copies
-from local2.ledger.sqlite.sql import SCHEMA
+from local2.ledger.engines.sqlite import copies
+from local2.ledger.engines.sqlite.schema import SCHEMA
 
 NOTES = 20
 LEDGER = "ledger.sqlite3"
@@ -166,7 +166,7 @@ def test_what_says_nothing_about_the_backup_is_no_damage(
             verify(backups, folder)
     with monkeypatch.context() as newer:
         another = SCHEMA._replace(number=SCHEMA.number + 1)
-        newer.setattr("local2.ledger.sqlite.copy_checks.SCHEMA", another)
+        newer.setattr("local2.ledger.engines.sqlite.copy_checks.SCHEMA", another)
         with pytest.raises(StorageError, match="Restore it with that one"):
             verify(backups, folder)
     (generations(backups)[-1].path / "manifest.json").write_bytes(b"{")

@@ -13,7 +13,7 @@ ALTERNATIVES = re.compile(r"(?<![\\\w])[a-z]{2,}(?:\([^()]*\)\??|[a-z' ?])*\|[a-
 NO_ENGLISH = {  # and why its patterns are not of a natural language
     "bus/stream_erasure.py": "names of fields",
     "endpoint/address.py": "the errors of other servers",
-    "ledger/sqlite/sql/__init__.py": "marks of statements",
+    "ledger/sql/__init__.py": "marks of statements",
     "llm/ollama.py": "the errors of Ollama",
     "llm/rules.py": "the built-in model reads and writes English; it is no part of the memory",
     "memory/recall/query.py": "the beginnings of topic keys",

@@ -14,10 +14,10 @@ from unittest.mock import patch
 import pytest
 
 from local2.content_key import ContentKey
-from local2.ledger.sqlite import working_sets
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.ledger import Ledger
-from local2.ledger.sqlite.sql import SCHEMA
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.ledger import Ledger
+from local2.ledger.operations import working_sets
 
 KEY = ContentKey(bytes(range(32)))
 OfTenant = Callable[[str], Ledger]

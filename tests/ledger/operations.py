@@ -12,10 +12,10 @@ import msgspec
 
 from exporting import IMPORTER, lines, parsed
 from ledgers import DAY, EMBEDDER, ITEMS, OWNER, angle, fact, find, item, message, record, searching
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord, Record, Task, TripletFact
 from local2.ledger.search import Place
 from local2.ledger.sessions import FactSelection, ItemSelection, ItemWriter, Rating, SessionKey
-from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.transfer import Erased, ErasureOptions, ExportFilter, Selection, combined
 from local2.ledger.upkeep import Access, Actor, Change, ExtractedFact, FactRelation, Relation
 from local2.protocol.envelope import Caller

@@ -1,8 +1,8 @@
 """Which records wait for the vector index, and which it should and should not hold."""
 
 from ledgers import DAY, EMBEDDER, angle, fact, index, message, record, to_index
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import Counts
-from local2.ledger.sqlite.ledger import Ledger
 
 
 async def count(ledger: Ledger) -> Counts:

@@ -1,8 +1,8 @@
 """While an index of another embedder is filled, records have vectors of both embedders."""
 
 from ledgers import EMBEDDER, angle, find, index, record, searching, to_index, vector_result
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import Task
-from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import Waiting
 from local2.protocol.envelope import utc_now
 

@@ -7,10 +7,10 @@ import pytest
 from exporting import fill, lines, parsed
 from ledgers import DAY, OWNER, fact, find, record, searching
 from local2.errors import QuotaError
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import Quota
 from local2.ledger.sessions import SessionKey
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.transfer import ErasureOptions, Importing, Selection
 from local2.protocol.payloads import OutputPart
 

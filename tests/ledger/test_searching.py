@@ -20,6 +20,7 @@ from ledgers import (
     vector_result,
 )
 from local2.errors import StorageError
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import DERIVED_FROM
 from local2.ledger.search import (
     Choice,
@@ -30,7 +31,6 @@ from local2.ledger.search import (
     VectorResult,
     WordMatches,
 )
-from local2.ledger.sqlite.ledger import Ledger
 
 OSMIUM = searching("osmium")
 

@@ -5,8 +5,8 @@ import pytest
 
 from ledgers import DAY, fact, message, record
 from local2.errors import StorageError
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import DERIVED_FROM, NewRecord, Record
-from local2.ledger.sqlite.ledger import Ledger
 
 WHOLE = NewRecord(
     id="r1",

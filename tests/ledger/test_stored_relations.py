@@ -5,8 +5,8 @@ import pytest
 
 from ledgers import DAY, OWNER, fact
 from local2.errors import InvalidArgumentsError
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import Record
-from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import Relation
 
 Ends = list[str | None]
@@ -62,7 +62,7 @@ async def test_a_relation_that_is_not_permitted_changes_nothing(ledger: Ledger) 
 async def test_a_relation_beyond_the_limit_is_not_stored(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("local2.ledger.sqlite.relations.MAX_RELATIONS", 1)
+    monkeypatch.setattr("local2.ledger.operations.relations.MAX_RELATIONS", 1)
     wheel, axle, cart = await store(ledger, "Wheel.", "Axle.", "Cart.")
     await ledger.relations.add(edge(wheel, cart), permit_all)
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from ledgers import DAY, angle, fact, message, record, to_index, unjudged
+from local2.ledger.ledger import Ledger
+from local2.ledger.operations.backlog import MAX_PLACES
 from local2.ledger.records import NewRecord, Task, TaskCounts, TaskKind
-from local2.ledger.sqlite.backlog import MAX_PLACES
-from local2.ledger.sqlite.ledger import Ledger
 
 JUDGED: tuple[TaskKind, ...] = ("judge",)
 LATER = DAY + timedelta(seconds=10)

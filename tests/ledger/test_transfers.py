@@ -11,11 +11,11 @@ from exporting import IMPORTER, SESSION, copy, fill, lines, pages, parsed
 from ledger.conftest import OfTenant, OpenLedger
 from ledgers import DAY, ITEMS, OWNER, fact, find, item, message, record, searching, to_index
 from local2.errors import BadRequestError, InvalidArgumentsError
+from local2.ledger.ledger import Ledger
+from local2.ledger.operations import exports
 from local2.ledger.records import NewRecord
 from local2.ledger.search import Place
 from local2.ledger.sessions import ItemSelection, ItemWriter, SessionKey
-from local2.ledger.sqlite import exports
-from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.transfer import ErasureOptions, ExportCursor, ExportFilter, Selection
 from local2.ledger.upkeep import MAX_RELATIONS
 from local2.protocol.envelope import utc_now

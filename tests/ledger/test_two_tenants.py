@@ -18,9 +18,9 @@ import ledgers
 from ledger.conftest import LEDGERS, OfTenant
 from ledger.operations import OPERATIONS
 from ledgers import DAY
+from local2.ledger.engines.sqlite.connections import SqlConnection
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import stamp
-from local2.ledger.sqlite.database import SqlConnection
-from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import AuditPage, AuditRow
 from statement_scopes import WITH_TENANT
 

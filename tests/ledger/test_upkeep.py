@@ -7,9 +7,9 @@ import pytest
 
 from ledgers import DAY, EMBEDDER, OWNER, angle, fact, message, to_index
 from local2.errors import StorageError
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import DERIVED_FROM, EXTRACTED_FROM, NewRecord, sources_of
 from local2.ledger.search import Place
-from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import Access, ActiveFact, Actor, AuditPage, AuditRow, Change
 from local2.protocol.envelope import utc_now
 
@@ -130,7 +130,7 @@ async def test_changes_are_made_completely_or_not_at_all(
 ) -> None:
     one, two = await stored(ledger, "One", "Two")
     broken = weigh(two, 0.6)
-    monkeypatch.setattr("local2.ledger.sqlite.upkeep.add_to_audit", lambda *_: 1 / 0)
+    monkeypatch.setattr("local2.ledger.operations.upkeep.add_to_audit", lambda *_: 1 / 0)
 
     with pytest.raises(ZeroDivisionError):
         await ledger.upkeep.carry_out([archive(one), broken], ACTOR)
@@ -228,7 +228,7 @@ async def test_archiving_and_undoing_apply_immediately_to_a_cached_fact(
 async def test_the_audit_is_read_in_pages_of_visible_rows(
     ledger: Ledger, other: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("local2.ledger.sqlite.audit.READ_ROWS", 3)
+    monkeypatch.setattr("local2.ledger.operations.audit.READ_ROWS", 3)
     all_facts = await stored(ledger, *(f"Fact {n}" for n in range(8)))
     await ledger.upkeep.carry_out([archive(one) for one in all_facts], ACTOR)
     odd = {one.id for one in all_facts[1::2]}

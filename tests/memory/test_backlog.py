@@ -9,9 +9,9 @@ import pytest
 
 from ledgers import DAY, record
 from local2.errors import InvalidArgumentsError, Local2Error, VectorError
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import Task, TaskCounts, TaskKind
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.ledger import Ledger
 from local2.memory import backlog as module
 from local2.memory.backlog import ATTEMPTS, FIRST_RETRY, Backlog, Job
 from waiting import eventually

@@ -9,7 +9,7 @@ from calling import caller_named
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.memory.intake.intake import Result
 from local2.memory.intake.turns import Turn
 from local2.memory.service import MemoryService

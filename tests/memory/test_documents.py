@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from calling import RICHARD, UNNAMED, caller_named
 from local2.errors import InvalidArgumentsError, StorageError, TooLargeError
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.memory.intake.documents import (
     CHUNK,
     MAX_LABEL,

@@ -3,7 +3,7 @@
 import pytest
 
 from calling import UNNAMED, caller_named
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.protocol.memories import OwnerScope, Triplet

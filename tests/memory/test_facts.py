@@ -8,8 +8,8 @@ import pytest
 from calling import caller_named
 from ledgers import unjudged
 from local2.errors import InvalidArgumentsError
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.records import Fact, Written
-from local2.ledger.sqlite.database import Database
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller

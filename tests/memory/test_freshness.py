@@ -9,8 +9,8 @@ from calling import RICHARD, caller_named
 from factories import ConnectBus
 from indexed import indexed, paused_indexing
 from local2.errors import VectorError
+from local2.ledger.operations import searches, working_sets
 from local2.ledger.records import Fact
-from local2.ledger.sqlite import searches, working_sets
 from local2.memory.recall.recaller import RecallRequest, RecallResult
 from local2.memory.scopes import Weights
 from local2.memory.service import MemoryService

@@ -10,8 +10,8 @@ import pytest
 
 from calling import UNNAMED, caller_named
 from local2.errors import InvalidArgumentsError
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.records import RECORDS_PER_TRANSACTION
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.operations.records import RECORDS_PER_TRANSACTION
 from local2.memory.intake.conversations import Conversation, records_of
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory

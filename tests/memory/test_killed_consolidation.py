@@ -10,7 +10,7 @@ import consolidation_process
 from backlog_process import open_memory, wait_until_done
 from consolidation_process import FACTS, STEPS
 from forking import exit_code
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from stored import records, select
 
 

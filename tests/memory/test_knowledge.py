@@ -5,9 +5,9 @@ import pytest
 from calling import caller_named
 from indexed import indexed
 from local2.errors import InvalidArgumentsError
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.operations.relations import LINKED_PER_ROLE, MAX_LINKS
 from local2.ledger.records import Fact, Written
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.relations import LINKED_PER_ROLE, MAX_LINKS
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory

@@ -7,9 +7,9 @@ import pytest
 from calling import caller_named
 from local2.language.features import features
 from local2.ledger import records
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.operations import record_rows
 from local2.ledger.records import LONG_TEXT, NewRecord
-from local2.ledger.sqlite import record_rows
-from local2.ledger.sqlite.database import Database
 from local2.memory.intake.turns import Turn
 from local2.memory.tenant import Memory
 from recalling import DAY, chat_message

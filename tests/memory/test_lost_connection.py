@@ -14,9 +14,9 @@ from local2.bus.connection import connect
 from local2.bus.server import embedded_server
 from local2.bus.vector_client import VectorClient
 from local2.errors import VectorError
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.ledger import Ledger
-from local2.ledger.sqlite.sql import SCHEMA
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.ledger import Ledger
 from local2.memory.tenant import Memory
 from local2.protocol.payloads import MemoryChange
 from local2.protocol.vectors import VectorsStored, VectorUpsert

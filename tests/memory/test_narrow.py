@@ -7,8 +7,9 @@ import pytest
 from calling import caller_named
 from indexed import indexed
 from local2.errors import InvalidArgumentsError
+from local2.ledger.engines.sqlite import fulltext
+from local2.ledger.operations import searches
 from local2.ledger.records import Fact
-from local2.ledger.sqlite import fulltext, searches
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory

@@ -9,10 +9,10 @@ import pytest
 
 from calling import caller_named
 from local2.errors import InvalidArgumentsError
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.ledger import Ledger
 from local2.ledger.sessions import SessionKey
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.ledger import Ledger
-from local2.ledger.sqlite.sql import SCHEMA
 from local2.memory.service import MemoryService
 from local2.memory.sessions import MAX_NOTES, MERGED_ROLE, MERGED_SIZE, merge, merge_oldest
 from local2.memory.tenant import Memory

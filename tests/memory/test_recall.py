@@ -13,8 +13,8 @@ from indexed import indexed
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
+from local2.ledger.operations.searches import Searches
 from local2.ledger.records import Fact
-from local2.ledger.sqlite.searches import Searches
 from local2.memory.intake.turns import Turn
 from local2.memory.recall.ranking import shown_scores
 from local2.memory.recall.recaller import RecallRequest

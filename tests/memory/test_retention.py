@@ -11,8 +11,8 @@ import pytest
 
 from calling import RICHARD, answer, caller_named
 from local2.examination import run_checks
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.records import Record
-from local2.ledger.sqlite.database import Database
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.memory.upkeep import retention

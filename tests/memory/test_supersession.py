@@ -12,8 +12,8 @@ from calling import caller_named
 from indexed import indexed, paused_indexing
 from ledgers import unjudged
 from local2.errors import ModelError, VectorError
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.records import Record
-from local2.ledger.sqlite.database import Database
 from local2.memory.recall.recaller import Closeness, Retrieval
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory

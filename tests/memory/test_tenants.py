@@ -11,9 +11,9 @@ from calling import RICHARD
 from indexed import indexed
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import Fact, NewRecord
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.ledger import Ledger
 from local2.memory.backlog import Backlog
 from local2.memory.indexing import Indexer
 from local2.memory.intake.waiting_turns import WaitingTurns

@@ -10,7 +10,7 @@ import pytest
 from calling import RICHARD, call, ingest
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.protocol.lenient.messages import MAX_EXTRA_BYTES, bounded, messages_of
 from local2.protocol.payloads import Json
 from stored import records

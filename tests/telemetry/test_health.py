@@ -12,7 +12,7 @@ from local2.bus import lease as leases
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.lease import Holder, Lease
 from local2.bus.server import EmbeddedServer
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import decode
 from local2.protocol.maintenance import Health, Readiness

@@ -11,7 +11,7 @@ import pytest
 
 from commands import answer
 from local2.errors import StorageError
-from local2.ledger.sqlite.ledger import Ledger
+from local2.ledger.ledger import Ledger
 from local2.stack.app import Stack
 from pages import python_in
 from tenant_agents import Agent, agent

@@ -18,7 +18,7 @@ import msgspec
 from local2.backup.files import digest, is_ledger, private, sync, write
 from local2.backup.sealing import Decrypter
 from local2.errors import BackupError, UnwritableError
-from local2.ledger.sqlite.database.copies import refuse_without_room
+from local2.ledger.engines.sqlite.copies import refuse_without_room
 
 FORMAT = 1
 MARKER = "local2-backup.json"

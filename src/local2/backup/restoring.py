@@ -18,7 +18,7 @@ from local2.backup.verifying import Keys, extract_verified, keys_of
 from local2.content_key import KeyOf
 from local2.errors import BackupError, StorageError
 from local2.home import folder_lock
-from local2.ledger.sqlite.erasing_again import forget_again
+from local2.ledger.engines.sqlite.erasing_again import forget_again
 from local2.vectors.config import distrust_index
 
 SCRATCH = "restore.part"

@@ -19,7 +19,7 @@ from local2.backup.sealing import Decrypter
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import BackupError, DamagedError, LedgerKeyError
 from local2.home import is_alive
-from local2.ledger.sqlite.copy_checks import refuse_another_schema, verified_contents
+from local2.ledger.engines.sqlite.copy_checks import refuse_another_schema, verified_contents
 
 SCRATCH = "verify-{process}.part"
 """Name of the folder in the data folder that a process extracts a backup to."""

@@ -1,8 +1,8 @@
 """Read the audit trail as one caller may see it, and undo changes of state."""
 
 from local2.errors import InvalidArgumentsError, quoted
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import TENANT_OWNED
-from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import Actor, AuditRow
 from local2.memory.changes import Changes
 from local2.memory.scopes import owns

@@ -26,8 +26,8 @@ from local2.errors import (
     VectorError,
     VectorFaultError,
 )
+from local2.ledger.operations.backlog import TaskQueue
 from local2.ledger.records import LONGEST_RETRY_DELAY, Task, TaskKind
-from local2.ledger.sqlite.backlog import TaskQueue
 from local2.protocol.envelope import Clock, utc_now
 
 ATTEMPTS = 4

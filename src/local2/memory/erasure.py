@@ -3,7 +3,7 @@
 Erased records leave a tombstone (decision 0026). If a part cannot be reached, the receipt says so:
 removal from the vector index remains a task, and repeating the request erases everything else.
 
-This module decides the order and makes the receipt. The ledger's part is in `ledger/sqlite`:
+This module decides the order and makes the receipt. The ledger's part is in `ledger/operations`:
 `tombstones.py` finds what is selected and recognises what was erased, `erasures.py` clears the
 rows. `bus/stream_erasure.py` erases messages that wait in JetStream.
 """
@@ -18,8 +18,8 @@ import structlog
 from local2.errors import InvalidArgumentsError, Local2Error, StorageError, VectorError
 from local2.keys import checked_topic
 from local2.language.statements import forget_compared
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import TENANT_OWNED, Task
-from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.transfer import Erased, ErasureOptions, Selection, combined
 from local2.memory.backlog import Backlog
 from local2.memory.indexing import STARTING, Indexer

@@ -14,6 +14,7 @@ from local2.errors import InvalidArgumentsError
 from local2.keys import checked_topic, is_topic, is_user_topic
 from local2.language.names import states_alias
 from local2.language.statements import differ_in_value
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import (
     TENANT_OWNED,
     Fact,
@@ -25,7 +26,6 @@ from local2.ledger.records import (
     place_of_topic,
     principal_of,
 )
-from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import Actor, RelatedRecord, Relation
 from local2.memory.changes import Changes
 from local2.memory.scopes import (

@@ -15,8 +15,8 @@ from datetime import datetime
 import structlog
 
 from local2.errors import IndexDamagedError, VectorError
+from local2.ledger.operations.index import IndexedRecords
 from local2.ledger.records import Task, TaskKind
-from local2.ledger.sqlite.index import IndexedRecords
 from local2.memory.backlog import Backlog, Job
 from local2.memory.vectors import (
     MAX_BATCHES,

@@ -1,8 +1,8 @@
 """Store long tool outputs whole, under a key that only their owner can read."""
 
 from local2.errors import InvalidArgumentsError
+from local2.ledger.ledger import Ledger
 from local2.ledger.sessions import StoredOutput
-from local2.ledger.sqlite.ledger import Ledger
 from local2.protocol.payloads import OutputPart, new_output_key
 
 

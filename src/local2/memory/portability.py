@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import get_args
 
+from local2.ledger.ledger import Ledger
 from local2.ledger.search import Place
-from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.transfer import ExportCursor, ExportFilter, Importing
 from local2.memory.backlog import Backlog
 from local2.memory.scopes import owner_in

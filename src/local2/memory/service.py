@@ -10,8 +10,8 @@ from functools import cached_property
 
 import msgspec
 
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import TENANT_OWNED
-from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import Actor
 from local2.memory.audit import Audit
 from local2.memory.backlog import Backlog

@@ -19,8 +19,8 @@ import structlog
 
 from local2.bounded_dict import BoundedDict
 from local2.errors import StorageError
+from local2.ledger.operations.upkeep import Upkeep
 from local2.ledger.records import TENANT_OWNED
-from local2.ledger.sqlite.upkeep import Upkeep
 from local2.ledger.upkeep import Access
 from local2.protocol.envelope import Caller, Clock
 

@@ -9,7 +9,7 @@ import msgspec
 
 from local2.admission import FairSlots
 from local2.errors import ForbiddenError, InvalidArgumentsError
-from local2.ledger.sqlite.ledger import Ledger
+from local2.ledger.ledger import Ledger
 from local2.llm.models import StructuredModel
 from local2.memory.backlog import Backlog
 from local2.memory.changes import Announce, Changes

@@ -16,7 +16,7 @@ import structlog
 
 from local2.background import Backoff
 from local2.errors import IndexDamagedError
-from local2.ledger.sqlite.index import IndexedRecords
+from local2.ledger.operations.index import IndexedRecords
 from local2.ledger.upkeep import Waiting
 from local2.protocol.payloads import split_into_parts
 from local2.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus

@@ -9,12 +9,12 @@ from local2.backup.files import MAIN, ledger_files
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import DamagedError, LedgerKeyError, UnwritableError
 from local2.home import make_private
+from local2.ledger.engines.sqlite.connections import connect_encrypted, finds_any
+from local2.ledger.engines.sqlite.database import COUNTED, Database
+from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.engines.sqlite.soundness import Tally, has_content
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import UNLIMITED, Quota
-from local2.ledger.sqlite.database import Database, finds_any, has_content
-from local2.ledger.sqlite.database.connections import connect_encrypted
-from local2.ledger.sqlite.database.soundness import Tally
-from local2.ledger.sqlite.ledger import COUNTED, Ledger
-from local2.ledger.sqlite.sql import SCHEMA
 from local2.protocol.envelope import DEFAULT_TENANT
 from local2.settings import MemorySettings, Settings
 from local2.tenants.credentials import CONTENT_KEY

@@ -11,7 +11,7 @@ import msgspec
 
 from local2.endpoint.address import Endpoint, endpoint_of
 from local2.errors import IndexDamagedError, StorageError
-from local2.ledger.sqlite.database import read_row
+from local2.ledger.engines.sqlite.connections import read_row
 from local2.protocol.envelope import DEFAULT_TENANT
 from local2.settings import EmbedderChoice, MemorySettings, Settings
 from local2.tenants.credentials import Credentials

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from local2.errors import BadRequestError, StorageError
-from local2.ledger.sqlite.database import Database, SqlConnection
-from local2.ledger.sqlite.database.lanes import BATCH_LIMIT
-from local2.ledger.sqlite.database.schema import Schema
+from local2.ledger.engines.sqlite.connections import SqlConnection
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.engines.sqlite.lanes import BATCH_LIMIT
+from local2.ledger.engines.sqlite.schema import Schema
 from waiting import eventually
 
 NAMES = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY 1"

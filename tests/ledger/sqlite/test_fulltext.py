@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 import pytest
 
 from calling import caller_named
+from local2.ledger.engines.sqlite import fulltext
+from local2.ledger.engines.sqlite.connections import SqlConnection
+from local2.ledger.engines.sqlite.fulltext import FullText
+from local2.ledger.operations.candidates import Filter
+from local2.ledger.operations.rows import Transaction, as_json
+from local2.ledger.operations.working_sets import Budgets
 from local2.ledger.records import Fact
 from local2.ledger.search import Search
-from local2.ledger.sqlite import fulltext
-from local2.ledger.sqlite.candidates import Filter
-from local2.ledger.sqlite.database import SqlConnection
-from local2.ledger.sqlite.fulltext import FullText
-from local2.ledger.sqlite.rows import Transaction, as_json
-from local2.ledger.sqlite.working_sets import Budgets
 from local2.memory.intake.documents import Document
 from local2.memory.recall.query import analyse
 from local2.memory.recall.recaller import RECALLED_KINDS

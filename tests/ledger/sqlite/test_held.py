@@ -3,9 +3,9 @@
 import pytest
 
 from ledgers import OWNER, fact, find, index, record, searching
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.ledger import Ledger
-from local2.ledger.sqlite.working_sets import Budget, budgets_of
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.ledger import Ledger
+from local2.ledger.operations.working_sets import Budget, budgets_of
 
 TENANTS = [f"tenant{n}" for n in range(10)]
 

@@ -8,10 +8,12 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from ledgers import find, index, record, searching, vector_result
-from local2.ledger.sqlite import working_sets
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.ledger import Ledger
-from local2.ledger.sqlite.rows import Transaction
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.ledger import Ledger
+from local2.ledger.operations import working_sets
+from local2.ledger.operations.rows import Transaction
+
+INTERNAL = (sqlite3.__name__, "local2.ledger.engines", "local2.ledger.operations")
 
 
 def operations(ledger: Ledger) -> Iterator[tuple[str, Any]]:
@@ -31,7 +33,7 @@ def classes_in(hint: Any) -> Iterator[type]:
         yield from classes_in(part)
 
 
-async def test_no_operation_takes_or_returns_sqlite_types(database: Database) -> None:
+async def test_no_operation_takes_or_returns_types_of_the_database(database: Database) -> None:
     every = dict(operations(Ledger(database, "default")))
 
     theirs = [
@@ -40,7 +42,7 @@ async def test_no_operation_takes_or_returns_sqlite_types(database: Database) ->
         for each in get_type_hints(function).values()
         if each is not Transaction  # which callers leave out
         for class_ in classes_in(each)
-        if class_.__module__.startswith((sqlite3.__name__, "local2.ledger.sqlite"))
+        if class_.__module__.startswith(INTERNAL)
     ]
     assert len(every) > 30
     assert theirs == []

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from local2.ledger.engines.sqlite.connections import Row, SqlConnection
+from local2.ledger.operations import working_sets
+from local2.ledger.operations.rows import Transaction
+from local2.ledger.operations.working_sets import Budget, PlaceRows
 from local2.ledger.records import NewRecord
-from local2.ledger.sqlite import working_sets
-from local2.ledger.sqlite.database import Row, SqlConnection
-from local2.ledger.sqlite.rows import Transaction
-from local2.ledger.sqlite.working_sets import Budget, PlaceRows
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import new_id
 from recalling import DAY

@@ -7,8 +7,9 @@ import re
 
 import pytest
 
-from local2.ledger.sqlite.database import Database, SqlConnection
-from local2.ledger.sqlite.sql import statements
+from local2.ledger.engines.sqlite.connections import SqlConnection
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.engines.sqlite.schema import STATEMENTS
 
 WHOLE = {
     "counts": "status; from an index alone",
@@ -22,7 +23,6 @@ WHOLE = {
 }
 """Statements that read all of a tenant, and the occasion."""
 
-STATEMENTS = statements()
 ALL_OF_IT = re.compile(
     r"SCAN (?:record|task)\b|SCAN (?:feature|vector)$|INDEX (?:record|task)_\w+ \(tenant=\?\)$"
     r"|SEARCH task .*INDEX (?!task_due)\w+ \(tenant=\? AND kind=\?\)$"

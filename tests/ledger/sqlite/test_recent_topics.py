@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 import pytest
 
 from local2.errors import StorageError
+from local2.ledger.engines.sqlite.connections import SqlConnection
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.ledger import Ledger
+from local2.ledger.operations.facts import LARGEST_HELD, RecentTopics
+from local2.ledger.operations.working_sets import Budget
 from local2.ledger.records import NewRecord, Record
-from local2.ledger.sqlite.database import Database, SqlConnection
-from local2.ledger.sqlite.facts import LARGEST_HELD, RecentTopics
-from local2.ledger.sqlite.ledger import Ledger
-from local2.ledger.sqlite.working_sets import Budget
 from local2.protocol.envelope import new_id
 from local2.protocol.memories import OwnerScope
 from waiting import eventually

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from exporting import copy, fill
-from local2.ledger.sqlite.database import Database, SqlConnection
-from local2.ledger.sqlite.ledger import Ledger
-from local2.ledger.sqlite.sql import SCHEMA
+from local2.ledger.engines.sqlite.connections import SqlConnection
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.ledger import Ledger
 from local2.ledger.transfer import ExportFilter
 
 DERIVED = {"revision", "retired_noted_at"}

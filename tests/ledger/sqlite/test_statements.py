@@ -2,7 +2,7 @@
 
 import pytest
 
-from local2.ledger.sqlite.sql import named
+from local2.ledger.sql import named
 
 ONE = "-- name: one\nSELECT 1;\n\n-- Why there are two.\n-- name: two\nSELECT 2;\n"
 

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 import local2
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.ledger import Ledger
-from local2.ledger.sqlite.rows import TenantRows
-from local2.ledger.sqlite.sql import statements
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.engines.sqlite.schema import STATEMENTS
+from local2.ledger.ledger import Ledger
+from local2.ledger.operations.rows import TenantRows
 from statement_scopes import unfiltered
 
-STATEMENTS = statements()
 ROW_NUMBERS = "finds rows by words, and tells nothing of them: `visible` decides who sees them"
 OF_ALL = "of the whole file, and tells numbers only"
 UNFILTERED = {
@@ -36,15 +35,14 @@ UNFILTERED = {
 EXECUTING = {"execute", "executemany", "executescript"}
 TRANSACTIONS = {"self._tx", "tx", "self"}
 EXEMPT_MODULES = {
-    "ledger/sqlite/rows.py": "Transaction itself",
-    "ledger/sqlite/ledger.py": "check_full_text and count_rows, of the whole file",
-    "ledger/sqlite/database/__init__.py": "a pragma",
-    "ledger/sqlite/database/connections.py": "the key, pragmas, one row of another's file",
-    "ledger/sqlite/database/lanes.py": "the transaction around the work",
-    "ledger/sqlite/database/soundness.py": "pragmas, the count of commits",
-    "ledger/sqlite/database/copies.py": "pages of the whole file",
-    "ledger/sqlite/database/schema.py": "the tables of the whole file",
-    "ledger/sqlite/copy_checks.py": "what a copy of the whole file holds",
+    "ledger/operations/rows.py": "Transaction itself",
+    "ledger/engines/sqlite/database.py": "a pragma; merge_text, check_full_text and count_rows",
+    "ledger/engines/sqlite/connections.py": "the key, pragmas, one row of another's file",
+    "ledger/engines/sqlite/lanes.py": "the transaction around the work",
+    "ledger/engines/sqlite/soundness.py": "pragmas, the count of commits",
+    "ledger/engines/sqlite/copies.py": "pages of the whole file",
+    "ledger/engines/sqlite/schema.py": "the tables of the whole file",
+    "ledger/engines/sqlite/copy_checks.py": "what a copy of the whole file holds",
 }
 """Modules that execute SQL on a connection, and which connection."""
 SOURCE = Path(local2.__file__).parent

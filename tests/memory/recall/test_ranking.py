@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from calling import caller_named
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from local2.memory.intake.turns import Turn
 from local2.memory.recall.items import RecallItem
 from local2.memory.recall.ranking import Shares

@@ -15,11 +15,11 @@ import pytest
 from calling import caller_named
 from local2.language.features import features
 from local2.ledger.columns import Columns
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.entries import ECHO, UNANSWERED, Candidate
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import stamp
 from local2.ledger.search import DetailRequest, Details, Matches, Related, Source, run_choice
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.ledger import Ledger
 from local2.memory.intake.turns import Turn
 from local2.memory.recall import tuning
 from local2.memory.recall.query import analyse

@@ -10,7 +10,7 @@ import pytest
 from calling import RICHARD, answer
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
-from local2.ledger.sqlite.database import Database
+from local2.ledger.engines.sqlite.database import Database
 from stored import records, select
 
 pytestmark = pytest.mark.usefixtures("either_size", "tools")

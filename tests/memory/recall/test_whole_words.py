@@ -4,8 +4,8 @@ import pytest
 
 from calling import caller_named
 from indexed import indexed
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.ledger import Ledger
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.ledger import Ledger
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory

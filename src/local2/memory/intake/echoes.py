@@ -19,8 +19,8 @@ import msgspec
 from local2.language.questions import without_questions
 from local2.language.refusals import is_refusal
 from local2.language.words import informative_stems
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord, Shown
-from local2.ledger.sqlite.ledger import Ledger
 from local2.memory.shown import AnswerLog
 from local2.protocol.payloads import Json, ToolCallRecord, ToolSchema
 

@@ -14,6 +14,7 @@ import structlog
 
 from local2.admission import FairSlots
 from local2.errors import IndexDamagedError, InvalidArgumentsError, Local2Error
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import TENANT_OWNED, Record, checked_text
 from local2.ledger.search import (
     Choice,
@@ -24,7 +25,6 @@ from local2.ledger.search import (
     Search,
     VectorResult,
 )
-from local2.ledger.sqlite.ledger import Ledger
 from local2.memory.indexing import Indexer
 from local2.memory.intake.waiting_turns import WaitingTurns, why_incomplete
 from local2.memory.recall.items import RecallItem, first_items, labelled_text, with_relations

@@ -23,6 +23,7 @@ import structlog
 from local2.keys import fold_topic
 from local2.language.endings import Ending, Match, endings_of, matched
 from local2.language.statements import contains, forget_compared
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import (
     EXTRACTED_FROM,
     OWN_ONLY,
@@ -35,7 +36,6 @@ from local2.ledger.records import (
     source_class_of,
     sources_of,
 )
-from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.upkeep import EndedFact, ExtractedFact, FactRelation, MessageGroup
 from local2.memory.backlog import Job
 from local2.memory.changes import Changes

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import structlog
 
 from local2.errors import VectorError
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import Task, TaskKind
-from local2.ledger.sqlite.ledger import Ledger
 from local2.memory.backlog import Backlog, Job
 from local2.memory.indexing import Indexer
 from local2.memory.vectors import (

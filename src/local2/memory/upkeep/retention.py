@@ -11,7 +11,7 @@ import structlog
 
 from local2.errors import StorageError
 from local2.language.statements import forget_compared
-from local2.ledger.sqlite.ledger import Ledger
+from local2.ledger.ledger import Ledger
 from local2.memory.changes import Announce
 from local2.protocol import subjects
 from local2.protocol.envelope import Clock

@@ -12,9 +12,9 @@ import structlog
 from msgspec import Struct
 
 from local2.errors import ModelRefusedError, VectorError
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import Record, Task
 from local2.ledger.search import Place, Search
-from local2.ledger.sqlite.ledger import Ledger
 from local2.llm.models import StructuredModel
 from local2.memory.backlog import Job
 from local2.memory.changes import Changes

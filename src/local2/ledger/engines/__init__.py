@@ -1,0 +1,127 @@
+"""What the operations of a ledger need of a database; each engine is a package here.
+
+Operations, and most of their SQL, are the same for all databases. An engine has connections, the
+tables, the statements that only it can read, and the full-text index.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:  # these are operations themselves
+    from local2.ledger.operations.candidates import Filter, Pool
+    from local2.ledger.operations.rows import Transaction
+    from local2.ledger.operations.working_sets import Budgets
+    from local2.ledger.records import NewRecord
+    from local2.ledger.search import Search, StemCounts, WordMatches
+
+T = TypeVar("T")
+
+
+class Row(Protocol):
+    """A row of a result; its values have numbers and names."""
+
+    def __getitem__(self, column: Any, /) -> Any: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def keys(self) -> list[str]: ...
+
+
+class Cursor(Protocol):
+    """The result of a statement."""
+
+    @property
+    def rowcount(self) -> int: ...
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def close(self) -> None: ...
+
+
+class Connection(Protocol):
+    """A connection, inside a read or a transaction; parameters have names (`:name`)."""
+
+    def execute(self, statement: str, values: Mapping[str, Any], /) -> Cursor: ...
+    def executemany(self, statement: str, many: Iterable[Mapping[str, Any]], /) -> Cursor: ...
+
+
+Work = Callable[[Any], T]
+"""A function of a connection, run off the event loop."""
+
+
+class TextIndex(Protocol):
+    """The words of records; all methods are used inside a read, and places are place words."""
+
+    def rows_of_phrase(
+        self, tx: "Transaction", phrase: str, places: Sequence[str], limit: int
+    ) -> list[int]:
+        """Return the rows of the places that have the words of a phrase one after the other."""
+
+    def rows_of_word(self, tx: "Transaction", word: str, place: str, limit: int) -> list[int]:
+        """Return the active facts of a place that have a word."""
+
+    def facts_like(
+        self, tx: "Transaction", words: Sequence[str], place: str, limit: int
+    ) -> list[Row]:
+        """Return the active facts of a place that have any of these words, the best first."""
+
+    def count_traces(self, tx: "Transaction", words: Sequence[str], rows: str) -> int:
+        """Return in how many of the rows (JSON) the beginning of an erased text is found."""
+
+
+class PoolMatches(Protocol):
+    """The candidates found by words and topics, without vectors."""
+
+    @property
+    def pool(self) -> "Pool": ...
+
+    def with_later(self, pool: "Pool") -> "WordMatches":
+        """Return the matches, with the candidates that were added to the pool since."""
+
+
+class FullText(Protocol):
+    """The search by words of one tenant; it may hold counts of words. Used inside reads."""
+
+    def pool(
+        self, tx: "Transaction", search: "Search", filter_: "Filter", pool: "Pool"
+    ) -> PoolMatches:
+        """Return the candidates by words and topics, and how many records have each word."""
+
+    def counts(self, tx: "Transaction", search: "Search", filter_: "Filter") -> "StemCounts":
+        """Return the numbers of records in the places, in total and with each of the stems."""
+
+
+class Database(Protocol):
+    """A database with the ledgers of one or more tenants."""
+
+    @property
+    def statements(self) -> Mapping[str, str]:
+        """The named statements, as this database reads them."""
+
+    @property
+    def text(self) -> TextIndex: ...
+
+    async def read(self, work: Work[T], *, owner: Hashable = None) -> T:
+        """Run `work` off the event loop; it must not write. Owners take turns."""
+
+    async def write(self, work: Work[T], *, owner: Hashable = None) -> T:
+        """Run `work` in a transaction; return once it is committed to disk. Owners take turns.
+
+        Raises:
+            StorageError: The database refused, e.g. the disk is full; nothing was written.
+            Local2Error: `work` raised it; nothing was written.
+        """
+
+    def full_text(self, budgets: "Budgets") -> FullText:
+        """Make a search by words for one tenant; `budgets` limit what it holds in RAM."""
+
+    def add_rows(self, tx: "Transaction", new: "Mapping[str, NewRecord]") -> dict[str, int]:
+        """Add records, by id, except those whose ids exist; return the new rows by their ids."""
+
+    async def scrub(self) -> None:
+        """Remove deleted content from the files, as far as they can be reached.
+
+        Raises:
+            StorageError: Another program prevents it.
+        """
+
+    async def problems(self) -> list[str]:
+        """Read all of the database; return its problems, an empty list if it is sound."""

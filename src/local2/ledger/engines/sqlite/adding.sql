@@ -1,0 +1,47 @@
+-- New records are staged in memory and added by one statement: before each statement that inserts
+-- records, FTS5 writes the words of the previous ones to its index.
+-- part: staged
+id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type, durability,
+    importance, content, metadata, agent, session_id, query_id, turn, stands_at, alias, pending,
+    source_class, stated_by, summary, keywords, queries, confidence, event_time, score,
+    superseded_by, retired_at, retired_why, pairs, stored_at
+
+-- name: staging
+CREATE TEMP TABLE IF NOT EXISTS new_record ({staged});
+
+-- name: stage_record
+INSERT INTO temp.new_record ({staged})
+VALUES (:id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :source_ref, :memory_type,
+        :durability, :importance, :content, :metadata, :agent, :session_id, :query_id, :turn,
+        :stands_at, :alias, :pending, :source_class, :stated_by, :summary, :keywords, :queries,
+        :confidence, :event_time, :score, :superseded_by, :retired_at, :retired_why, :pairs,
+        :stored_at);
+
+-- Records of a place that are added together get one revision, so a reader sees all or none of them.
+-- name: insert_records
+INSERT INTO record (tenant, {staged}, revision)
+SELECT :tenant, new_record.*,
+       (SELECT 1 + ifnull(max(revision), 0) FROM record
+        WHERE tenant = :tenant AND place = 'p' || hex(:tenant) || 'x' || hex(new_record.scope) || 'x'
+              || hex(new_record.owner) || 'x' || hex(new_record.kind) || 'x')
+FROM temp.new_record WHERE true
+ON CONFLICT (tenant, id) DO NOTHING;
+
+-- name: clear_staging
+DELETE FROM temp.new_record;
+
+-- One writer adds all rows, and this costs less than RETURNING.
+-- name: rows_added
+SELECT id, row FROM record WHERE +tenant = :tenant AND row > :last;
+
+-- name: keep_features
+INSERT INTO feature (record, stems, length, density, firsthand, timed, wish)
+SELECT row, :stems, :length, :density, :firsthand, :timed, :wish FROM record
+WHERE tenant = :tenant AND row = :record
+ON CONFLICT DO NOTHING;
+
+-- OR IGNORE, because a statement that may abort runs in a savepoint, at which FTS5 writes its index.
+-- name: add_tasks
+INSERT OR IGNORE INTO task (tenant, kind, record, place)
+SELECT tenant, :kind, row, place FROM json_each(:rows) AS new
+CROSS JOIN record ON record.row = new.value AND +record.tenant = :tenant;

@@ -1,0 +1,196 @@
+"""Opens and configures connections to a SQLite file.
+
+SQLCipher, which is used for encrypted files, is SQLite with AES-256 and an HMAC on every page. This
+includes the write-ahead log and the full-text index, which consist of pages, too. The package is an
+optional dependency, and is not imported unless a tenant has a key.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from local2.content_key import ContentKey
+from local2.errors import LedgerKeyError, StorageError, extra_to_install
+from local2.ledger.engines.sqlite.soundness import as_storage_error, damages, primary_code
+
+OPEN_PATIENCE = 5.0
+"""Seconds to wait, when a file is opened, for another program that has locked it."""
+BUSY_PATIENCE = 30.0
+"""Seconds to wait for another program that has locked an open file."""
+PRAGMAS = (
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "secure_delete = ON",
+    "fullfsync = ON",
+    "foreign_keys = ON",
+    "temp_store = MEMORY",
+    "cache_size = -65536",
+)
+
+SqlConnection = sqlite3.Connection
+Row = sqlite3.Row
+Cursor = sqlite3.Cursor
+
+
+def connect_encrypted(
+    path: Path, key: ContentKey, *, name: str | Path | None = None, **options: Any
+) -> sqlite3.Connection:
+    """Open a file that is encrypted with this key, or create one.
+
+    Args:
+        path: The file.
+        key: Decrypts the file.
+        name: The URI of the path, if SQLite is to open that instead.
+        options: Passed to `sqlite3.connect`.
+
+    Raises:
+        LedgerKeyError: The key belongs to another file, or SQLCipher is not installed.
+        StorageError: The file cannot be opened.
+    """
+    driver = _driver(path)
+    try:
+        connection: sqlite3.Connection = driver.connect(name or path, **options)
+    except driver.Error as error:
+        raise as_storage_error(error, path) from error
+    connection.row_factory = driver.Row
+    try:
+        # SQLCipher would also write its errors to standard error.
+        connection.execute("PRAGMA cipher_log_level = NONE")
+        # A random key needs no derivation, as a password would, which takes 0.1 s.
+        connection.execute(f"PRAGMA key = \"x'{key.hex()}'\"")
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    except connection.Error as error:
+        connection.close()
+        if primary_code(error) == "NOTADB":
+            raise LedgerKeyError(
+                f"The key does not decrypt {path}.",
+                remedy="Replace it with the key of this ledger. If it is the right key, the "
+                "beginning of the file is damaged: restore it from a backup.",
+            ) from error
+        raise as_storage_error(error, path) from error
+    return connection
+
+
+def _driver(path: Path) -> Any:
+    try:
+        from sqlcipher3 import dbapi2  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise LedgerKeyError(
+            f"{path} is encrypted, and SQLCipher is not installed.",
+            remedy=extra_to_install("encryption"),
+        ) from error
+    return dbapi2
+
+
+def open_file(path: Path, key: ContentKey | None, **options: Any) -> sqlite3.Connection:
+    """Open a file, or create one; `key` decrypts it.
+
+    Raises:
+        LedgerKeyError: The key belongs to another file, or SQLCipher is not installed.
+        StorageError: The file cannot be opened.
+    """
+    return _opened(path, path, key, options)
+
+
+def open_to_read(
+    path: Path, key: ContentKey | None = None, *, immutable: bool = False
+) -> sqlite3.Connection:
+    """Open an existing file for reading; raises what `open_file` raises.
+
+    Args:
+        path: The file.
+        key: Decrypts the file.
+        immutable: The caller guarantees that no process has the file open; SQLite then creates no
+            files beside it.
+    """
+    mode = "immutable=1" if immutable else "mode=ro"
+    return _opened(f"{path.resolve().as_uri()}?{mode}", path, key, {"uri": True})
+
+
+def _opened(
+    name: str | Path, path: Path, key: ContentKey | None, options: dict[str, Any]
+) -> sqlite3.Connection:
+    if key is not None:
+        return connect_encrypted(path, key, name=name, **options)
+    try:
+        connection: sqlite3.Connection = sqlite3.connect(name, **options)
+    except sqlite3.Error as error:
+        raise as_storage_error(error, path) from error
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+def read_row(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
+    """Return the first row that a statement finds in another program's file.
+
+    Raises:
+        StorageError: There is no row, or the statement does not fit the tables of the file.
+    """
+    row = _first_row(path, statement, values)
+    if row is None:
+        raise StorageError(f"{path} has no such row.")
+    return row
+
+
+def finds_any(path: Path, statement: str, values: Mapping[str, Any]) -> bool:
+    """Return whether a statement finds any row in an unencrypted file.
+
+    Raises:
+        StorageError: The file cannot be read.
+    """
+    return _first_row(path, statement, values) is not None
+
+
+def _first_row(path: Path, statement: str, values: Mapping[str, Any]) -> Row | None:
+    try:
+        with closing(open_to_read(path)) as connection:
+            row: Row | None = connection.execute(statement, values).fetchone()
+    except sqlite3.Error as error:
+        raise as_storage_error(error, path) from error
+    return row
+
+
+def connect(
+    path: Path, key: ContentKey | None = None, patience: float = BUSY_PATIENCE
+) -> SqlConnection:
+    """Open a file, decrypted with `key`, and configure the connection for reads and writes.
+
+    Raises:
+        LedgerKeyError: The key belongs to another file, or SQLCipher is not installed.
+        StorageError: The file cannot be opened.
+    """
+    options: dict[str, Any] = {
+        "isolation_level": None,
+        "cached_statements": 256,
+        "timeout": patience,
+    }
+    connection = open_file(path, key, **options)
+    try:
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+    except (connection.Error, UnicodeDecodeError) as error:
+        connection.close()
+        raise as_storage_error(error, path) from error
+    return connection
+
+
+def truncate(path: Path, key: ContentKey | None) -> None:
+    """Empty the write-ahead log of a file that others have open; see `Database.truncate`."""
+    with closing(connect(path, key)) as connection:
+        try:
+            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except connection.Error as error:
+            raise as_storage_error(error, path) from error
+    if busy:
+        raise StorageError(
+            f"The write-ahead log of {path} could not be emptied: another program is reading it.",
+            remedy="Close that program, such as a sqlite3 shell or a backup, and try again.",
+        )
+
+
+def damages_of(path: Path, key: ContentKey | None) -> list[str]:
+    """Return what is wrong with a file that others may have open; see `Database.damages`."""
+    with closing(connect(path, key)) as connection:
+        return damages(connection)

@@ -1,0 +1,60 @@
+"""Erases from a restored copy of a ledger what was erased since the copy was made.
+
+Tombstones identify erased selections by keyed hashes. Every possible selection of a restored ledger
+is hashed in the same way, and those that match are erased as if their owner had asked again.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+from local2.content_key import ContentKey
+from local2.errors import StorageError
+from local2.ledger.engines.sqlite.copy_checks import ledger_key, rows_of
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.ledger import Ledger
+from local2.ledger.transfer import ErasureOptions
+
+Chosen = Mapping[str, datetime]
+"""Times of the last erasure, by the hash of the selection."""
+
+
+async def forget_again(restored: Path, former: Path, key: ContentKey | None) -> int:
+    """Erase what was erased in the former ledger since the copy; return the number of records.
+
+    `key` decrypts both ledgers.
+
+    Raises:
+        StorageError: The two are not the same ledger, or one of them cannot be read.
+    """
+    if ledger_key(restored, key) != ledger_key(former, key):
+        raise StorageError(f"{former} is another ledger.")
+    later = _later_erasures(restored, former, key)
+    if not later:
+        return 0
+    async with Database.open(restored, SCHEMA, key=key) as database:
+        return sum([await _erase_again(Ledger(database, name), later[name]) for name in later])
+
+
+def _later_erasures(restored: Path, former: Path, key: ContentKey | None) -> dict[str, Chosen]:
+    """Find, by tenant, the selections that only the former ledger has tombstones of."""
+    known = {(row["tenant"], row["digest"]) for row in rows_of(restored, "every_tombstone", key)}
+    later: dict[str, dict[str, datetime]] = defaultdict(dict)
+    for row in rows_of(former, "every_tombstone", key):
+        if (row["tenant"], row["digest"]) not in known:
+            of_tenant, at = later[row["tenant"]], datetime.fromisoformat(row["erased_at"])
+            of_tenant[row["chosen"]] = max(at, of_tenant.get(row["chosen"], at))
+    return dict(later)
+
+
+async def _erase_again(ledger: Ledger, chosen: Chosen) -> int:
+    forgotten = 0
+    for selection, digest in await ledger.erasures.chosen_among(set(chosen)):
+        selected = await ledger.erasures.select(selection)
+        how = ErasureOptions(at=chosen[digest])
+        async for part in ledger.erasures.erase(selection, selected.rows, how):
+            forgotten += len(part.rows)
+    await ledger.erasures.scrub()
+    return forgotten

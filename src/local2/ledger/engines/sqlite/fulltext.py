@@ -1,0 +1,273 @@
+"""Full-text search whose cost hardly grows with the table: it scores only rows with a rare word.
+
+Scoring a row takes thirty times as long as finding it. Rows that match only common words of the
+question rank last anyway, so they are left out if there would be too many matches. How rare a word
+is depends on the searched places alone; only BM25 itself weighs words by all rows of the file
+(decision 0011).
+"""
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from local2.language.words import stems
+from local2.ledger.columns import MAX_COUNT, Columns
+from local2.ledger.engines import Row
+from local2.ledger.entries import Candidate
+from local2.ledger.operations.candidates import (
+    PROBE,
+    WIDER_LIMIT,
+    WORD_CANDIDATES,
+    Filter,
+    Pool,
+)
+from local2.ledger.operations.rows import Transaction
+from local2.ledger.operations.working_sets import Budgets, PlaceRows
+from local2.ledger.search import Search, StemCounts, WordMatches
+
+TEXT_COLUMNS = "{content topic label said pairs}"
+"""The columns of the full-text index that have words of texts."""
+FACT_COLUMNS = "{content topic pairs}"
+"""The columns of the full-text index that have a fact's words."""
+SCORED = 2_000
+"""Maximum number of rows scored for a question, as estimated from the counts of its rare words."""
+BROAD_SHARE = 0.5
+"""Share of all rows from which a filter by places no longer makes a search cheaper."""
+MARGIN = 1.5
+"""Factor by which more rows are read without that filter, since some are in other places."""
+GROWTH = 1.25
+"""Growth factor of the table after which cached word counts are dropped."""
+
+
+class TextIndex:
+    """The full-text index of a ledger."""
+
+    def rows_of_phrase(
+        self, tx: Transaction, phrase: str, places: Sequence[str], limit: int
+    ) -> list[int]:
+        match = f'({TEXT_COLUMNS}: "{phrase}") AND {_any_place(places)}'
+        return [row for (row,) in tx.execute("search_phrase", match=match, limit=limit)]
+
+    def rows_of_word(self, tx: Transaction, word: str, place: str, limit: int) -> list[int]:
+        match = f'{FACT_COLUMNS}: "{word}" AND places: {place}'
+        return [row for (row,) in tx.execute("search_phrase", match=match, limit=limit)]
+
+    def facts_like(
+        self, tx: Transaction, words: Sequence[str], place: str, limit: int
+    ) -> list[Row]:
+        any_word = " OR ".join(f'"{word}"' for word in words)
+        match = f"{FACT_COLUMNS}: ({any_word}) AND places: {place}"
+        return tx.execute("facts_like", match=match, limit=limit).fetchall()
+
+    def count_traces(self, tx: Transaction, words: Sequence[str], rows: str) -> int:
+        match = f'{{content}}: "{" ".join(words)}"'
+        found = tx.execute("text_traces", match=match, rows=rows).fetchone()
+        return int(found["found"])
+
+
+class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
+    """The candidates found by words and topics, without vectors."""
+
+    pool: Pool
+    columns: Columns
+    topics: list[int]
+    phrases: list[list[int]]
+    counts: StemCounts
+
+    def with_later(self, pool: Pool) -> WordMatches:
+        """Return the matches, with the candidates that were added to the pool since."""
+        known = self.pool.candidates
+        self.columns.add(one for row, one in pool.candidates.items() if row not in known)
+        return WordMatches(
+            view=self.columns.linked(pool.links),
+            topics=self.topics,
+            phrases=self.phrases,
+            counts=self.counts,
+        )
+
+
+class FullText:
+    """BM25 search of one database, with cached word counts; used inside reads."""
+
+    def __init__(self, budgets: Budgets) -> None:
+        self._words = budgets.words
+        self._counts: dict[str, float] = {}
+        self._rows_at_refresh = self._last_row = 1
+        self._places = PlaceRows(budgets.rows)
+
+    def search(
+        self,
+        tx: Transaction,
+        search: Search,
+        filter_: Filter,
+        limit: int,
+        *,
+        narrow: bool = False,
+    ) -> list[int]:
+        """Return the best rows first: at most `limit` of the places, and possibly others.
+
+        `narrow`: always leave out rows of other places, even if that is slower.
+        """
+        words = [f'"{word}"' for word in (*search.terms, *search.phrases)]
+        if not words or not filter_.words:
+            return []
+        self._refresh(tx)
+        rare = self._rare_words(tx, words, filter_.words)
+        share = self._share(tx, rare, filter_.words)
+        within = ""
+        if narrow or filter_.session_word is not None or share < BROAD_SHARE:
+            # This only saves work; `visible` decides what is visible.
+            places = " OR ".join(f'"{word}"' for word in filter_.words)
+            if filter_.session_word:
+                places = f"({places}) AND {filter_.session_word}"
+            within = f" AND places: ({places})"
+        elif not filter_.limits_time:
+            limit = int(MARGIN * limit / share) + 1
+        statement = "search_text_in_time" if filter_.limits_time else "search_text"
+        times = {"places": filter_.places, "since": filter_.since, "until": filter_.until}
+        found: dict[int, float] = {}
+        for words_ in _parts(words, rare):
+            asked = {"match": f"({words_}){within}", "limit": limit, **times}
+            for row, bm25 in tx.execute(statement, **asked):
+                found[row] = max(bm25, found.get(row, 0.0))
+        return sorted(found, key=found.__getitem__, reverse=True)
+
+    def pool(self, tx: Transaction, search: Search, filter_: Filter, pool: Pool) -> PoolMatches:
+        """Return the candidates by words and topics, and how many records have each word."""
+        found = self.search(tx, search, filter_, WORD_CANDIDATES)
+        words = pool.take_first(found, WORD_CANDIDATES)
+        if len(found) >= WORD_CANDIDATES and len(words) < WORD_CANDIDATES:
+            # Some of the best are others', retired, or of another session or time.
+            found = self.search(tx, search, filter_, WIDER_LIMIT, narrow=True)
+            words = pool.take_first(found, WORD_CANDIDATES)
+        counts = self.counts(tx, search, filter_)
+        topics, retired = pool.rows_of_topics(search.topics), pool.retired_rows()
+        active = [row for row in words if row not in set(retired)]
+        words = _ranked_by_counts([pool.candidates[row] for row in active], counts)
+        pool.add([*words, *topics, *retired])
+        columns = Columns(only=frozenset(stems(search.terms)))
+        columns.add(pool.candidates[row] for row in sorted(pool.candidates))
+        return PoolMatches(
+            pool=pool,
+            columns=columns,
+            topics=topics,
+            phrases=pool.rows_of_phrases(search.phrases),
+            counts=counts,
+        )
+
+    def counts(self, tx: Transaction, search: Search, filter_: Filter) -> StemCounts:
+        """Return the numbers of records in the places, in total and with each of the stems."""
+        if not filter_.words:
+            return StemCounts(total=0.0, by_stem={})
+        self._refresh(tx)
+        return StemCounts(
+            total=self._total_within(tx, filter_.words),
+            by_stem={
+                stem: self._count_within(tx, f'{TEXT_COLUMNS}: "{word}"', filter_.words)
+                for word, stem in zip(search.terms, stems(search.terms), strict=True)
+            },
+        )
+
+    def _rare_words(
+        self, tx: Transaction, words: Sequence[str], places: Sequence[str]
+    ) -> dict[str, float]:
+        """Return the words whose rows are scored, each with its count in the places."""
+        counts = {w: self._count_within(tx, f"{TEXT_COLUMNS}: {w}", places) for w in words}
+        rare: dict[str, float] = {}
+        total = 0.0
+        for word in sorted(words, key=lambda w: counts[w]):
+            if total > 0 and total + counts[word] > SCORED:  # at least one word that some row has
+                break
+            total += counts[word]
+            rare[word] = counts[word]
+        return rare
+
+    def _share(self, tx: Transaction, rare: Mapping[str, float], places: Sequence[str]) -> float:
+        """Return the places' share of all rows or, if smaller, of the rows with a rare word."""
+        of_all = self._total_within(tx, places) / self._rows_at_refresh
+        found = sum(self._count(tx, f"{TEXT_COLUMNS}: {word}") for word in rare)
+        return min(of_all, sum(rare.values()) / found if found else 1.0, 1.0)
+
+    def _total_within(self, tx: Transaction, places: Sequence[str]) -> float:
+        """Return the number of active rows of the places."""
+        return self._estimated(tx, _any_place(places), places)
+
+    def _count_within(self, tx: Transaction, word: str, places: Sequence[str]) -> float:
+        """Return how many rows of the places match, without counting the rows of other places."""
+        match = f"({word}) AND {_any_place(places)}"
+        if match not in self._counts and self._count(tx, word) < PROBE:
+            found = tx.execute("search_phrase", match=word, limit=PROBE)
+            rows = np.array([row for (row,) in found], np.int64)
+            self._counts[match] = float(self._places.count(tx, places, rows))
+        return self._estimated(tx, match, places)
+
+    def _estimated(self, tx: Transaction, match: str, places: Sequence[str]) -> float:
+        """Return how many rows of the places match: counted if few, else estimated."""
+        if match not in self._counts:
+            asked = {"match": match, "probe": PROBE}
+            count, oldest = tx.execute("count_text", **asked).fetchone()
+            if count == PROBE:
+                count *= self._places.ratio_from(tx, places, oldest)
+            self._counts[match] = float(count)
+        return self._counts[match]
+
+    def _count(self, tx: Transaction, match: str) -> float:
+        """Return how many rows of all places match: counted if few, else estimated."""
+        if match not in self._counts:
+            asked = {"match": match, "probe": PROBE}
+            count, oldest = tx.execute("count_text", **asked).fetchone()
+            seen = self._last_row - oldest + 1 if count == PROBE else self._rows_at_refresh
+            self._counts[match] = count * self._rows_at_refresh / max(seen, 1)
+        return self._counts[match]
+
+    def _refresh(self, tx: Transaction) -> None:
+        self._last_row = tx.execute("last_row").fetchone()["last"] or 1
+        if (
+            self._last_row > self._rows_at_refresh * GROWTH
+            or len(self._counts) > self._words.max_size
+        ):
+            self._rows_at_refresh = self._last_row
+            self._counts.clear()
+        self._words.use(self, len(self._counts), self._counts.clear)
+
+
+def _ranked_by_counts(found: Sequence[Candidate], counts: StemCounts) -> list[int]:
+    """Return the rows, best first, weighing words by the counts in the places, unlike BM25."""
+    rarities = {
+        stem: math.log1p(counts.total / max(count, 1.0)) for stem, count in counts.by_stem.items()
+    }
+    any_stem = re.compile(rf" ({'|'.join(map(re.escape, rarities))})=(\d+)")
+
+    def score(candidate: Candidate) -> float:
+        occurring = dict(any_stem.findall(candidate.features().stems))
+        total = 0.0
+        for stem, rarity in rarities.items():  # in one order, so that equal texts score the same
+            if stem in occurring:
+                times = min(int(occurring[stem]), MAX_COUNT)
+                total += rarity * times / (times + 1)
+        return total
+
+    return [one.row for one in sorted(found, key=lambda one: (-score(one), one.row))]
+
+
+def _any_place(places: Sequence[str]) -> str:
+    """Return the FTS5 query for the rows of these places."""
+    return f"places: ({' OR '.join(places)})"
+
+
+def _parts(words: Sequence[str], rare: Collection[str]) -> list[str]:
+    """Return the FTS5 queries to run: rows with a rare word, without and with a common one."""
+    common = [word for word in words if word not in rare]
+    if not common:
+        return [_any_word(rare)]
+    return [
+        f"({_any_word(rare)}) NOT ({_any_word(common)})",
+        f"({_any_word(rare)}) AND ({_any_word(common)})",
+    ]
+
+
+def _any_word(words: Collection[str]) -> str:
+    return f"{TEXT_COLUMNS}: ({' OR '.join(words)})"

@@ -1,0 +1,67 @@
+"""Creates the tables of a new database, and refuses a database with other tables."""
+
+import re
+import sqlite3
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+from local2.errors import StorageError
+from local2.ledger.sql import SCHEMA_FILE, statements
+
+EXPORT_AND_IMPORT = (
+    "Another local2 wrote it. Run `local2 export` with that one; start this one in a new data "
+    "folder, and run `local2 import` there."
+)
+
+
+class Schema(NamedTuple):
+    """The statements that create a database's tables, and the number of this state of them."""
+
+    number: int
+    script: str
+
+    def ensure(self, connection: sqlite3.Connection, path: Path) -> None:
+        """Create the tables, all or none, unless the database has them.
+
+        Raises:
+            StorageError: The database has the tables of another schema.
+        """
+        found = schema_number(connection)
+        if found:
+            self.refuse_another(path, found)
+        else:
+            connection.executescript(
+                f"BEGIN; {self.script}\nPRAGMA user_version = {self.number}; COMMIT;"
+            )
+
+    def refuse_another(self, path: Path, found: int, remedy: str = EXPORT_AND_IMPORT) -> None:
+        """Refuse a database whose schema has another number, a later or an earlier one.
+
+        Raises:
+            StorageError: It has.
+        """
+        if found != self.number:
+            raise StorageError(
+                f"{path} has schema {found}, and this local2 has schema {self.number}.",
+                remedy=remedy,
+            )
+
+
+def _current_schema() -> Schema:
+    script = (files(__package__) / SCHEMA_FILE).read_text(encoding="utf-8")
+    number = re.search(r"^-- number: (\d+)$", script, re.MULTILINE)
+    if number is None:
+        raise ValueError("The schema has no number.")
+    return Schema(number=int(number[1]), script=script)
+
+
+SCHEMA = _current_schema()
+"""The tables of a ledger; those with another number are refused."""
+STATEMENTS = statements() | statements(__package__)
+
+
+def schema_number(connection: sqlite3.Connection) -> int:
+    """Return the number of the schema that created the database; 0 if none did."""
+    (number,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(number)

@@ -1,0 +1,66 @@
+"""Assembles one tenant's ledger from its parts. Writes return once they are on disk."""
+
+from local2.ledger.engines import Database
+from local2.ledger.operations.audit import LedgerAudit
+from local2.ledger.operations.backlog import TaskQueue
+from local2.ledger.operations.conversations import Conversations
+from local2.ledger.operations.documents import LedgerDocuments
+from local2.ledger.operations.erasures import Erasures
+from local2.ledger.operations.exports import Exports
+from local2.ledger.operations.extraction import Extractions
+from local2.ledger.operations.facts import LedgerFacts, RecentTopics
+from local2.ledger.operations.imports import Imports
+from local2.ledger.operations.index import IndexedRecords
+from local2.ledger.operations.items import LedgerItems
+from local2.ledger.operations.records import Records
+from local2.ledger.operations.relations import Knowledge, LedgerRelations
+from local2.ledger.operations.rows import TenantRows
+from local2.ledger.operations.searches import Searches
+from local2.ledger.operations.sessions import LedgerSessions, Notes, Outputs
+from local2.ledger.operations.turns import Turns
+from local2.ledger.operations.unreported import Unreported
+from local2.ledger.operations.upkeep import Upkeep
+from local2.ledger.operations.working_sets import budgets_of
+from local2.ledger.records import UNLIMITED, Counts, Quota
+
+
+class Ledger:
+    """One tenant's ledger, part by part."""
+
+    def __init__(self, database: Database, tenant: str, quota: Quota = UNLIMITED) -> None:
+        self._database = database
+        self._rows = rows = TenantRows(database, tenant, quota)
+        self.tenant = tenant
+        self.records = Records(rows)
+        budgets = budgets_of(database)
+        topics = RecentTopics(budgets.topics)
+        self.facts = LedgerFacts(rows, topics)
+        self.extraction = Extractions(rows, topics)
+        self.knowledge = Knowledge(rows)
+        self.relations = LedgerRelations(rows)
+        self.unreported = Unreported(rows)
+        self.turns = Turns(rows)
+        self.conversations = Conversations(rows)
+        self.documents = LedgerDocuments(rows)
+        self.items = LedgerItems(rows)
+        self.sessions = LedgerSessions(rows)
+        self.notes = Notes(rows)
+        self.outputs = Outputs(rows)
+        self.index = IndexedRecords(rows)
+        self.backlog = TaskQueue(rows)
+        self.upkeep = Upkeep(rows, topics)
+        self.audit = LedgerAudit(rows, topics)
+        self.searches = Searches(database, rows, budgets)
+        self.exports = Exports(rows)
+        after_import = topics.forget_all, self.knowledge.forget_held
+        self.imports = Imports(rows, after_import)
+        after_erasure = topics.forget_all, self.searches.forget_held
+        self.erasures = Erasures(database, rows, after_erasure)
+
+    async def counts(self) -> Counts:
+        """Return the numbers of all records, of indexed ones and of those waiting for it."""
+        return await self.records.counts()
+
+    async def problems(self) -> list[str]:
+        """Return the problems of the whole ledger, of all tenants; an empty list if it is sound."""
+        return await self._database.problems()

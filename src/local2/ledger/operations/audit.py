@@ -1,0 +1,140 @@
+"""Reads the audit (who changed which state, when and why), and undoes the changes of a run."""
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from local2.ledger.operations.extraction import has_sources, remove_sources
+from local2.ledger.operations.facts import RecentTopics
+from local2.ledger.operations.record_rows import Cause, add_to_audit, restore
+from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes
+from local2.ledger.records import stamp
+from local2.ledger.upkeep import Actor, AuditPage, AuditRow, Undone
+from local2.protocol.envelope import Caller, utc_now
+
+READ_ROWS = 1_000
+"""Number of rows per read; other reads wait for it."""
+MAX_READS = 20
+"""Maximum number of reads per page; a caller who may see few rows gets a page that is not full."""
+AFTER_ALL = 2**62
+"""A row number higher than any other."""
+CHANGED = "it has changed since"
+DENIED = "denied"
+"""Audit action of a denied request; its row has the name of the request instead of a record id."""
+
+MaySee = Callable[[AuditRow], bool]
+
+
+class LedgerAudit(Part):
+    """One tenant's audit."""
+
+    def __init__(self, rows: TenantRows, topics: RecentTopics) -> None:
+        super().__init__(rows)
+        self._topics = topics
+
+    async def page(
+        self,
+        may_see: MaySee,
+        limit: int,
+        *,
+        record_id: str | None = None,
+        run: str | None = None,
+        before: int | None = None,
+    ) -> AuditPage:
+        """Return the newest rows that `may_see` permits, optionally of one record or one run."""
+        found: list[AuditRow] = []
+        position = AFTER_ALL if before is None else before
+        for _ in range(MAX_READS):
+            rows = await self._read(record_id, run, position)
+            for row in rows:
+                if may_see(row) and record_id in {None, row.record_id}:
+                    found.append(row)
+                if len(found) == limit:
+                    return AuditPage(rows=found, next=row.row)
+            if len(rows) < READ_ROWS:
+                return AuditPage(rows=found, next=None)
+            position = rows[-1].row
+        return AuditPage(rows=found, next=position)
+
+    @writes
+    def deny(self, tx: Transaction, action: str, caller: Caller, reason: str, at: datetime) -> None:
+        """Record that a request was denied."""
+        cause = Cause(agent=caller.agent, user=caller.user, superseded_by="", at=at, reason=reason)
+        add_to_audit(tx, DENIED, action, cause, {})
+
+    @reads
+    def _read(
+        self, tx: Transaction, record_id: str | None, run: str | None, before: int
+    ) -> list[AuditRow]:
+        asked = {"before": before, "limit": READ_ROWS}
+        if run is not None:
+            found = tx.execute("audit_rows_of_run", run=run, **asked)
+        elif record_id is not None:
+            found = tx.execute("audit_rows_of_record", record=record_id, **asked)
+        else:
+            found = tx.execute("newest_audit_rows", **asked)
+        entries = tx.execute("audit_entries", rows=as_json([row["row"] for row in found]))
+        return [
+            msgspec.convert({**dict(row), "detail": json.loads(row["detail"])}, AuditRow)
+            for row in entries
+        ]
+
+    async def undo(self, changes: Sequence[AuditRow], actor: Actor) -> list[Undone]:
+        """Undo changes in one transaction, except those whose state has changed since.
+
+        Each undone change adds a row to the audit.
+        """
+        try:
+            return await self._rows.write(
+                lambda tx: [Undone(row=one, problem=self._undo(tx, one, actor)) for one in changes]
+            )
+        finally:
+            for one in changes:
+                self._topics.forget_topic(one.scope, one.owner, one.topic)
+
+    def _undo(self, tx: Transaction, change: AuditRow, actor: Actor) -> str | None:
+        """Undo one change; return why that is not possible, else None."""
+        if change.action == "importance":
+            changed = tx.execute(
+                "change_importance",
+                id=change.record_id,
+                before=change.detail["after"],
+                after=change.detail["before"],
+            )
+            problem = None if changed.rowcount else CHANGED
+        elif change.action == "enriched":
+            added = change.record_id, change.detail["messages"], change.detail["targets"]
+            problem = None if has_sources(tx, *added) else CHANGED
+            if problem is None:
+                remove_sources(tx, *added)
+        else:
+            problem = self._restore_fact(tx, change)
+        if problem is None:
+            cause = Cause(
+                agent=actor.agent,
+                user=actor.user,
+                superseded_by="",
+                at=utc_now(),
+                reason=f"{change.action} is undone",
+                run=actor.run,
+            )
+            detail = {"action": change.action, "row": change.row}
+            add_to_audit(tx, "undone", change.record_id, cause, detail)
+        return problem
+
+    def _restore_fact(self, tx: Transaction, change: AuditRow) -> str | None:
+        """Make a retired fact active again, and index it."""
+        retired = tx.execute(
+            "retired_fact",
+            id=change.record_id,
+            superseded_by=change.detail.get("superseded_by"),
+            why=change.action,
+            retired_at=stamp(change.event_time),
+        ).fetchone()
+        if retired is None:
+            return CHANGED
+        if not restore(tx, retired):
+            return "another fact has its topic"
+        return None

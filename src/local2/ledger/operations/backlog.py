@@ -1,0 +1,159 @@
+"""Selects the next tasks of one tenant, and reschedules those that fail.
+
+A task is added in the transaction that stores its record (`rows.py`), and deleted in the one that
+stores its effect. Only one process writes the ledger, so tasks in progress are known in memory
+alone: after a kill, every unfinished task is simply waiting.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from heapq import merge
+from itertools import chain, islice, zip_longest
+
+from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes
+from local2.ledger.operations.working_sets import owner_of
+from local2.ledger.records import LONGEST_RETRY_DELAY, Task, TaskCounts, TaskKind, stamp
+
+MAX_PLACES = 16
+"""Maximum number of places that one claim takes tasks from; the next claim continues after them."""
+BEFORE_ALL = ""
+"""The place word before all others."""
+OLDEST_FIRST: frozenset[TaskKind] = frozenset({"extract", "judge"})
+"""Kinds whose oldest tasks are claimed first, because later statements replace earlier ones; of
+other kinds, the newest tasks are claimed first."""
+PAGE = 1_000
+"""Maximum number of rows that one transaction changes, so that writes do not wait long for it."""
+MAX_ERRORS = 3
+"""Maximum number of distinct reasons reported for tasks that were set aside, among the first `PAGE`
+of them."""
+
+
+class TaskQueue(Part):
+    """The waiting tasks; owners take turns."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        super().__init__(rows)
+        self._places: defaultdict[TaskKind, str] = defaultdict(lambda: BEFORE_ALL)
+
+    @reads
+    def claim(
+        self,
+        tx: Transaction,
+        limits: Mapping[TaskKind, int],
+        *,
+        now: datetime,
+        exclude: Collection[Task] = (),
+        retry: bool = False,
+    ) -> list[Task]:
+        """Return tasks of the first kind that has any, shared fairly between owners.
+
+        A task that failed before is returned alone: first if `retry` is true, otherwise when no
+        other task waits.
+
+        Args:
+            tx: The read.
+            limits: Maximum number of tasks of each kind.
+            now: Decides whether a failed task is due. A task whose remaining wait exceeds the
+                longest delay is due, too: the clock was ahead when it failed.
+            exclude: Tasks in progress, which are skipped.
+            retry: Whether tasks that failed before come first.
+        """
+        for kind, limit in limits.items():
+            busy = as_json([task.row for task in exclude if task.kind == kind])
+            due = tx.execute(
+                "due_task",
+                kind=kind,
+                now=stamp(now),
+                latest=stamp(now + LONGEST_RETRY_DELAY),
+                exclude=busy,
+            ).fetchone()
+            rows = [due["record"]] if due and retry else []
+            rows = rows or self._next_rows(tx, kind, limit, busy)
+            if rows := rows or ([due["record"]] if due else []):
+                found = tx.execute("tasks", kind=kind, rows=as_json(rows))
+                return [
+                    Task(kind=kind, row=row["record"], id=row["id"], attempts=row["attempts"])
+                    for row in found
+                ]
+        return []
+
+    def _next_rows(self, tx: Transaction, kind: TaskKind, limit: int, exclude: str) -> list[int]:
+        """Return the rows of the next tasks, taken from each owner in turn."""
+        statement = "oldest_tasks" if kind in OLDEST_FIRST else "newest_tasks"
+        owners: defaultdict[str, list[list[int]]] = defaultdict(list)
+        for place in self._next_places(tx, kind, min(limit, MAX_PLACES), exclude):
+            found = tx.execute(statement, kind=kind, place=place, limit=limit, exclude=exclude)
+            owners[owner_of(place)].append([row["record"] for row in found])
+        queues = [merge(*queues, reverse=kind not in OLDEST_FIRST) for queues in owners.values()]
+        turns = chain.from_iterable(zip_longest(*queues))
+        return list(islice((row for row in turns if row is not None), limit))
+
+    def _next_places(self, tx: Transaction, kind: TaskKind, limit: int, exclude: str) -> list[str]:
+        """Return the next places that have waiting tasks, continuing after the last claim."""
+        places: dict[str, None] = {}
+        for after in (self._places[kind], BEFORE_ALL):
+            left = limit - len(places)
+            found = tx.execute("task_places", kind=kind, after=after, limit=left, exclude=exclude)
+            places.update((row["place"], None) for row in found)
+        self._places[kind] = next(reversed(places), BEFORE_ALL)
+        return list(places)
+
+    @reads
+    def next_due(self, tx: Transaction, *kinds: TaskKind) -> datetime | None:
+        """Return when the next failed task is to be tried again, None without any."""
+        rows = [tx.execute("next_due", kind=kind).fetchone() for kind in kinds]
+        due = min((row["due"] for row in rows if row["due"]), default=None)
+        return datetime.fromisoformat(due) if due else None
+
+    @writes
+    def finish(self, tx: Transaction, tasks: Sequence[Task]) -> None:
+        """Delete tasks whose effect is outside the ledger.
+
+        Other tasks are deleted in the transaction that stores their effect. A record that was
+        restored while it was removed from the index is indexed again.
+        """
+        for task in tasks:
+            tx.execute("finish_task", kind=task.kind, row=task.row)
+            if task.kind == "unindex":
+                tx.execute("index_active", row=task.row)
+
+    async def postpone(self, task: Task, error: str, *, not_before: datetime) -> None:
+        """Count a failure, and schedule another attempt, in which the task is alone."""
+        await self._record_failure(task, "later", error, stamp(not_before))
+
+    async def set_aside(self, task: Task, error: str) -> None:
+        """Count a failure, and stop trying the task."""
+        await self._record_failure(task, "aside", error, None)
+
+    async def _record_failure(
+        self, task: Task, state: str, error: str, not_before: str | None
+    ) -> None:
+        await self._rows.change(
+            "fail_task",
+            kind=task.kind,
+            row=task.row,
+            state=state,
+            error=error,
+            not_before=not_before,
+        )
+
+    async def try_again(self, *kinds: TaskKind) -> None:
+        """Give every task that was set aside one more attempt."""
+        for kind in kinds:
+            while await self._rows.change("try_again", kind=kind, limit=PAGE) == PAGE:
+                pass
+
+    @reads
+    def counts(self, tx: Transaction) -> list[TaskCounts]:
+        """Return the number of tasks of each kind, and the reasons why some were set aside."""
+        counts = []
+        for row in tx.execute("count_tasks").fetchall():
+            kind, aside = row["kind"], row["aside"]
+            errors: list[str] = []
+            if aside:
+                found = tx.execute("errors_of_tasks", kind=kind, read=PAGE, limit=MAX_ERRORS)
+                errors = [error["error"] for error in found]
+            waiting = row["tasks"] - aside
+            counts.append(TaskCounts(kind=kind, waiting=waiting, aside=aside, errors=tuple(errors)))
+        return counts

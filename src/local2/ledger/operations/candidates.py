@@ -1,0 +1,269 @@
+"""Reads the candidates of a search, and leaves out those that the caller may not see.
+
+The search channels find records by words or vectors, regardless of their owner. Every record passes
+the statement `visible` before it is used.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+
+from local2.keys import fold_topic
+from local2.ledger.entries import NEIGHBOUR_SPAN, SPOKEN_KINDS, Candidate, Floats, Link
+from local2.ledger.operations.rows import Transaction, as_json, record_of
+from local2.ledger.operations.working_sets import candidates_of, place_word, session_word
+from local2.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
+from local2.ledger.search import DetailRequest, Details, Related, Search, Source
+from local2.protocol.memory_tools import ItemRelation
+from local2.protocol.vectors import VectorHits
+
+TEXT_CHARACTERS = 400
+"""Number of leading characters of a text that are returned as its beginning."""
+MAX_RETIRED = 1_000
+"""Maximum number of candidates that were retired after `as_of`; no index finds these any more."""
+WITH_NEIGHBOURS = 10
+"""Number of best records of each channel whose neighbouring messages become candidates, too."""
+PROBE = 2_000
+"""Maximum number of rows that are read for a word or phrase; if more have a word, their number is
+estimated from the newest ones."""
+WORD_CANDIDATES = 70
+"""Number of best rows by words that become candidates."""
+WIDER_LIMIT = 1_500
+"""Number of rows or hits that a second, wider search reads if too few of the best are visible."""
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """The conditions that all statements of a search apply; `words` are the place words."""
+
+    words: tuple[str, ...]
+    places: str
+    session_word: str | None
+    only_session: str | None
+    excluded_session: str | None
+    since: str | None
+    until: str | None
+    as_of: str | None
+    source: str | None
+    beyond: str | None
+    """The end of the range of texts that begin with `source`."""
+    owner: str
+    current_query_id: str | None
+    embedder: str
+    """The embedder whose vectors are compared with the question's."""
+
+    @property
+    def limits_time(self) -> bool:
+        return self.since is not None or self.until is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everything in the places is searched."""
+        limits_session = self.only_session is not None or self.excluded_session is not None
+        return not self.limits_time and not limits_session and self.source is None
+
+    @classmethod
+    def of(cls, tenant: str, search: Search, embedder: str = "") -> Self:
+        words = tuple(place_word(tenant, place) for place in search.places)
+        return cls(
+            words=words,
+            places=as_json(words),
+            session_word=session_word(tenant, search),
+            only_session=search.only_session,
+            excluded_session=search.excluded_session,
+            since=stamp(search.since) if search.since else None,
+            until=stamp(search.until) if search.until else None,
+            as_of=stamp(search.as_of) if search.as_of else None,
+            source=search.source,
+            beyond=f"{search.source}{chr(sys.maxunicode)}" if search.source else None,
+            owner=search.owner,
+            current_query_id=search.current_query_id,
+            embedder=embedder,
+        )
+
+
+class Pool:
+    """Collects the candidates for one question, by row; used inside a read."""
+
+    def __init__(
+        self,
+        tx: Transaction,
+        filter_: Filter,
+        former: "Pool | None" = None,
+    ) -> None:
+        """`former`: a pool whose candidates and links this one starts with."""
+        self._tx = tx
+        self._words = filter_.words
+        self._asked = msgspec.structs.asdict(filter_)
+        self.candidates: dict[int, Candidate] = dict(former.candidates) if former else {}
+        self.links: list[Link] = list(former.links) if former else []
+
+    def rows_of_topics(self, topics: Sequence[str]) -> list[int]:
+        """Return the rows of the facts with these keys."""
+        asked = {
+            "topics": as_json([fold_topic(topic) for topic in topics]),
+            "places": self._asked["places"],
+        }
+        return [row for (row,) in self._all("topic_rows", **asked)] if topics else []
+
+    def rows_of_phrases(self, phrases: Sequence[str]) -> list[list[int]]:
+        """Return for each phrase the rows of the searched places that have it."""
+        if not self._words:
+            return []
+        text = self._tx.text
+        return [text.rows_of_phrase(self._tx, one, self._words, PROBE) for one in phrases]
+
+    def add(self, rows: Sequence[int]) -> None:
+        """Add the visible rows, and the neighbours of the first ones; `rows` has the best first."""
+        self._read(rows=sorted(set(rows)))
+        best = (self.candidates.get(row) for row in [*dict.fromkeys(rows)][:WITH_NEIGHBOURS])
+        first = [one.row for one in best if one is not None and one.kind in SPOKEN_KINDS]
+        if not first:
+            return
+        links = _links(self._all("around", rows=as_json(first), span=NEIGHBOUR_SPAN))
+        self.links += links
+        self._read(rows=sorted({row for link in links for row in (link.row, link.later)}))
+
+    def take_first(self, rows: Sequence[int], limit: int) -> list[int]:
+        """Return the first visible rows, and add them to the candidates."""
+        self._read(rows=rows, limit=limit)
+        return [row for row in rows if row in self.candidates][:limit]
+
+    def take_nearest(self, hits: VectorHits, limit: int) -> list[int]:
+        """Return the rows of the first visible hits, and add them to the candidates."""
+        known = {candidate.id for candidate in self.candidates.values()}
+        self._read(ids=[hit.id for hit in hits.hits if hit.id not in known], limit=limit)
+        rows = {candidate.id: candidate.row for candidate in self.candidates.values()}
+        return [rows[hit.id] for hit in hits.hits if hit.id in rows][:limit]
+
+    def pending_question(self) -> list[int]:
+        """Return the row of the question that the caller is answering, if it was received."""
+        if self._asked["current_query_id"] is None:
+            return []
+        return [row for (row,) in self._all("being_asked", **self._asked)]
+
+    def own_rows(self, limit: int = -1) -> list[int]:
+        """Return the rows that the caller may see, up to the limit."""
+        return [row for (row,) in self._all("own_rows", limit=limit, **self._asked)]
+
+    def retired_rows(self) -> list[int]:
+        """Return the rows that were retired after `as_of`, the earliest up to a limit."""
+        if self._asked["as_of"] is None:
+            return []
+        return [row for (row,) in self._all("retired_since", limit=MAX_RETIRED, **self._asked)]
+
+    def compare_vectors(
+        self, rows: Sequence[int], hits: VectorHits, limit: int
+    ) -> list[tuple[float, int]]:
+        """Return the rows nearest to the question, each preceded by its cosine, best first."""
+        asked = {**self._asked, "embedder": hits.embedder}
+        found = self._all("own_vectors", rows=as_json(rows), **asked)
+        if not found:
+            return []
+        cosines = np.vecdot(matrix([data for _, data in found]), vector_of(hits.question))
+        best = np.argsort(-cosines, kind="stable")[:limit].tolist()
+        return [(float(cosines[position]), found[position][0]) for position in best]
+
+    def details(
+        self,
+        wanted: DetailRequest,
+        *,
+        related: Mapping[int, Sequence[Related]],
+        sources: Mapping[int, Sequence[Source]],
+    ) -> Details:
+        """Return the requested details; `related` and `sources` may have been read before."""
+        return Details(
+            related=related,
+            sources=sources,
+            replaced=self.replaced(wanted.replaced) if wanted.replaced else {},
+            texts=self.texts(wanted.texts) if wanted.texts else {},
+            records=self.records(wanted.records) if wanted.records else {},
+            relations=self.relations(wanted.relations) if wanted.relations else {},
+        )
+
+    def related(self, rows: Sequence[int]) -> dict[int, list[Related]]:
+        """Return the related rows of each of these rows."""
+        related: dict[int, list[Related]] = {}
+        for of, row, stated in self._all("related", rows=as_json(rows), entity=SHARES_ENTITY):
+            related.setdefault(of, []).append(Related(row, bool(stated)))
+        return related
+
+    def relations(self, rows: Sequence[int]) -> dict[int, list[ItemRelation]]:
+        """Return the stated relations of each of these rows with other searched records."""
+        asked = {"rows": as_json(rows), "types": as_json(RELATION_TYPES)}
+        relations: dict[int, list[ItemRelation]] = {}
+        found = self._all("item_relations", places=self._asked["places"], **asked)
+        for of, type_, id_, incoming in found:
+            one = ItemRelation(type=type_, id=id_, incoming=bool(incoming))
+            relations.setdefault(of, []).append(one)
+        return relations
+
+    def sources(self, rows: Sequence[int]) -> dict[int, list[Source]]:
+        """Return the current sources of the echoes among these rows."""
+        sources: dict[int, list[Source]] = {}
+        for of, row, replaces in self._all("sources", rows=as_json(rows)):
+            sources.setdefault(of, []).append(Source(row, bool(replaces)))
+        return sources
+
+    def replaced(self, rows: Sequence[int]) -> dict[int, list[int]]:
+        """Return what states the present values instead of those that these messages stated."""
+        replaced: dict[int, list[int]] = {}
+        for of, row in self._all("replaced", rows=as_json(rows)):
+            replaced.setdefault(of, []).append(row)
+        return replaced
+
+    def texts(self, rows: Sequence[int]) -> dict[int, str]:
+        """Return the beginning of each row's text."""
+        return dict(self._all("texts", rows=as_json(rows), most=TEXT_CHARACTERS))
+
+    def records(self, rows: Sequence[int]) -> dict[int, Record]:
+        """Return the records that are active, or were active at `as_of`."""
+        as_of = self._asked["as_of"]
+        records = {}
+        for row in self._tx.execute("records", rows=as_json(rows)):
+            retired_at = row["retired_at"]
+            retired_later = as_of is not None and retired_at is not None and retired_at > as_of
+            if retired_later or row["superseded_by"] is None:
+                records[row["row"]] = record_of(row)
+        return records
+
+    def _read(self, rows: Iterable[int] = (), ids: Sequence[str] = (), limit: int = -1) -> None:
+        """Read records by row or id; add the first visible ones to the candidates."""
+        new = [row for row in rows if row not in self.candidates]
+        if new or ids:
+            asked = {"rows": as_json(new), "ids": as_json(ids), "limit": limit}
+            found = self._tx.execute("visible", **asked, **self._asked)
+            # by row, not in the order of BM25
+            for candidate in sorted(candidates_of(found.fetchall()), key=attrgetter("row")):
+                self.candidates[candidate.row] = candidate
+
+    def _all(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
+        return self._tx.execute(statement, **values).fetchall()
+
+
+def _links(around: Sequence[tuple[int, int, int, int]]) -> list[Link]:
+    """Return the links of messages with their neighbours, which are in session order."""
+    before: dict[int, list[int]] = {}
+    after: dict[int, list[int]] = {}
+    for row, near, is_later, _ in around:
+        (after if is_later else before).setdefault(row, []).append(near)
+    return [
+        *(Link(row, near, n) for row, rows in after.items() for n, near in enumerate(rows, 1)),
+        *(
+            Link(near, row, n)
+            for row, rows in before.items()
+            for n, near in enumerate(rows[::-1], 1)
+        ),
+    ]
+
+
+def vector_of(data: bytes) -> Floats:
+    return np.frombuffer(data, np.float32)
+
+
+def matrix(vectors: Sequence[bytes]) -> Floats:
+    """Return the vectors as a matrix, one vector per row."""
+    return np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), -1)

@@ -1,0 +1,77 @@
+"""Stores and reads documents, whose chunks are records."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+
+from local2.ledger.engines import Row
+from local2.ledger.operations.record_rows import Cause, store_records, supersede
+from local2.ledger.operations.rows import Part, Transaction, as_json, reads, writes
+from local2.ledger.records import DocumentPart, NewRecord, Rewritten, Written
+
+BETWEEN_CHUNKS = "\n\n"
+"""What separates the chunks of a document that is read: each is a paragraph."""
+
+
+class LedgerDocuments(Part):
+    """One tenant's documents."""
+
+    @reads
+    def read(self, tx: Transaction, source: str, offset: int, limit: int) -> DocumentPart | None:
+        """Return up to `limit` characters of a document from `offset` on; None if it is unknown."""
+        chunks = self._active(tx, source, "chunk_lengths")
+        if not chunks:
+            return None
+        lengths = (row["length"] + len(BETWEEN_CHUNKS) for row in chunks)
+        *begins, end = accumulate(lengths, initial=0)
+        first = bisect_right(begins, offset) - 1
+        rows = [row["row"] for row in chunks[first : bisect_left(begins, offset + limit)]]
+        found = tx.execute("records", rows=as_json(rows))
+        contents = {row["row"]: row["content"] for row in found}
+        text = "".join(contents[row] + BETWEEN_CHUNKS for row in rows)
+        total, begin = end - len(BETWEEN_CHUNKS), begins[first]
+        text = text[offset - begin : min(offset + limit, total) - begin]
+        return DocumentPart(label=chunks[0]["label"], total=total, text=text)
+
+    @writes
+    def store(self, tx: Transaction, source: str, chunks: Sequence[NewRecord]) -> Rewritten:
+        """Make these the active chunks of a document; their `source_ref`s are "source#number".
+
+        A chunk that equals the present one of its number is not written again.
+        """
+        stored = self._active(tx, source, "active_chunks")
+        older = {row["source_ref"]: row for row in stored}
+        written = [_written_chunk(chunk, older.pop(chunk.source_ref, None)) for chunk in chunks]
+        for chunk, result in zip(chunks, written, strict=True):
+            for record_id in result.replaced:
+                supersede(tx, record_id, Cause.of(chunk))
+        new = [one for one, result in zip(chunks, written, strict=True) if result.was_new]
+        store_records(tx, new)
+        cause = Cause(
+            agent=chunks[-1].agent,
+            superseded_by=written[-1].id,
+            at=chunks[-1].event_time,
+            reason="the document became shorter",
+        )
+        surplus = [row["id"] for row in older.values()]
+        for record_id in surplus:
+            supersede(tx, record_id, cause)
+        return Rewritten(written=written, surplus=surplus)
+
+    def _active(self, tx: Transaction, source: str, statement: str) -> list[Row]:
+        """Return the active chunks, in their order."""
+        first, last = f"{source}#1", f"{source}#:"
+        numbered = {
+            int(number): row
+            for row in tx.execute(statement, first=first, last=last)
+            if (number := row["source_ref"].removeprefix(f"{source}#")).isdecimal()
+        }
+        return [row for _, row in sorted(numbered.items())]
+
+
+def _written_chunk(chunk: NewRecord, older: Row | None) -> Written:
+    if older is None:
+        return Written(id=chunk.id, was_new=True)
+    if (older["label"], older["content"]) == (chunk.label, chunk.content):
+        return Written(id=older["id"], was_new=False)
+    return Written(id=chunk.id, was_new=True, replaced=(older["id"],))

@@ -1,0 +1,215 @@
+"""Erases what owners chose to erase, and anonymises records that were retired long ago.
+
+Derived records are erased before their sources: if the process is killed in between, repeating the
+request erases the rest. One transaction clears a record from all tables, and adds the task that
+removes it from the index.
+"""
+
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from datetime import datetime
+
+from local2.ledger.engines import Database, Row
+from local2.ledger.operations.extraction import remove_sources
+from local2.ledger.operations.record_rows import Cause, add_to_audit, restore
+from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes
+from local2.ledger.operations.tombstones import (
+    add_tombstone_of,
+    add_tombstones,
+    chosen_among,
+    lift_tombstones,
+    lift_tombstones_of,
+    selected_rows,
+)
+from local2.ledger.records import ACTIVE_RECORD_TASKS, NewRecord, stamp
+from local2.ledger.transfer import (
+    SAMPLES,
+    Anonymised,
+    Erased,
+    ErasureOptions,
+    Selected,
+    Selection,
+    Traces,
+    Unindexed,
+)
+from local2.protocol.envelope import new_id
+
+ROWS_PER_TRANSACTION = 2_000
+"""Maximum number of rows erased in one transaction; all other writes wait for it."""
+REDACTED = "[REDACTED]"
+WORD = re.compile(r"\w+")
+SAMPLE_WORDS = 5
+"""Number of leading words with which the full-text index is searched for an erased text."""
+
+
+class Erasures(Part):
+    """One tenant's erased and anonymised records."""
+
+    def __init__(
+        self,
+        database: Database,
+        rows: TenantRows,
+        clear_caches: Sequence[Callable[[], None]],
+    ) -> None:
+        """`clear_caches`: clear what other parts of the ledger hold in memory."""
+        super().__init__(rows)
+        self._database = database
+        self._clear_caches = clear_caches
+
+    @reads
+    def select(self, tx: Transaction, selection: Selection) -> Selected:
+        """Return the rows of a selection: whole turns, and everything derived from them alone."""
+        return selected_rows(tx, selection)
+
+    async def erase(
+        self, selection: Selection, rows: Sequence[int], how: ErasureOptions
+    ) -> AsyncIterator[Erased]:
+        """Erase the selected rows, and the notes, items, ratings and outputs of the selection."""
+        for start in range(0, len(rows), ROWS_PER_TRANSACTION):
+            part = rows[start : start + ROWS_PER_TRANSACTION]
+            erased = await self._rows.write(_erase, selection, part, how)
+            for forget in self._clear_caches:
+                forget()
+            yield erased
+        if selection.is_by_sender:
+            asked = {"owner": selection.owner, "session_id": selection.session_id}
+            while await self._rows.change("drop_items_of", **asked, limit=ROWS_PER_TRANSACTION):
+                pass
+        await self._rows.write(_finish_erasure, selection, how, len(rows))
+
+    @reads
+    def chosen_among(
+        self, tx: Transaction, digests: Collection[str]
+    ) -> list[tuple[Selection, str]]:
+        """Return the selections that have these digests, as far as matching data exists."""
+        return chosen_among(tx, digests)
+
+    @writes
+    def lift(self, tx: Transaction, records: Sequence[NewRecord]) -> None:
+        """Allow these records to be stored again, whenever they were erased."""
+        lift_tombstones(tx, records)
+
+    @reads
+    def traces(self, tx: Transaction, erased: Erased) -> Traces:
+        """Count the traces of erased records that are still found."""
+        ids, rows = as_json(erased.ids), as_json(erased.rows)
+        found = tx.execute("traces", ids=ids, rows=rows).fetchone()
+        texts = 0
+        for sample in erased.samples:
+            if words := WORD.findall(sample)[:SAMPLE_WORDS]:
+                texts += tx.text.count_traces(tx, words, rows)
+        return Traces(
+            ids=found["ids"],
+            references=found["references_"],
+            vectors=found["vectors"],
+            texts=texts,
+        )
+
+    async def scrub(self) -> None:
+        """Remove deleted content from the files, including the full-text index.
+
+        Raises:
+            StorageError: Another process reads the file, such as a sqlite3 shell or a backup.
+        """
+        await self._database.scrub()
+
+    @writes
+    def anonymise(
+        self, tx: Transaction, *, before: datetime, limit: int, agent: str, at: datetime
+    ) -> list[Anonymised]:
+        """Clear content and identity of up to `limit` records that were retired before a time."""
+        asked = {"before": stamp(before), "limit": limit}
+        found = tx.execute("to_anonymise", **asked).fetchall()
+        rows, ids = [row["row"] for row in found], [row["id"] for row in found]
+        _clear(tx, rows, ids)
+        tx.execute("clear_audit", ids=as_json(ids))
+        tx.execute("anonymise_records", rows=as_json(rows), redacted=REDACTED)
+        cause = Cause(agent=agent, superseded_by="", at=at, why="anonymised")
+        for id_ in ids:
+            add_to_audit(tx, "anonymised", id_, cause, {})
+        return [Anonymised(row["id"], row["kind"]) for row in found]
+
+    async def count_to_anonymise(self, before: datetime) -> int:
+        """Return how many records were retired before a time, and are not anonymised yet."""
+        row = await self._rows.one("count_to_anonymise", before=stamp(before))
+        return int(row["due"]) if row else 0
+
+
+def _erase(
+    tx: Transaction, selection: Selection, rows: Sequence[int], how: ErasureOptions
+) -> Erased:
+    numbers = as_json(rows)
+    found = tx.execute("to_erase", rows=numbers).fetchall()
+    ids = [row["id"] for row in found]
+    if not how.allow_again:
+        add_tombstones(tx, selection, found, how)
+    _remove_from_sources(tx, ids)
+    _clear(tx, rows, ids)
+    erased = {"ids": as_json(ids)}
+    tx.execute("drop_items_found_by", **erased)
+    merged = tx.execute("merged_into", **erased).fetchall()
+    for statement in ("audit_of_replaced", "replaced_by_nothing", "drop_audit"):
+        tx.execute(statement, **erased)
+    for statement in ("drop_relations", "drop_relations_to"):
+        tx.execute(statement, **erased)
+    owner, keys = selection.owner, [row["key"] for row in found if row["key"]]
+    tx.execute("drop_outputs", owner=owner, keys=as_json(keys))
+    asked = as_json([row["query_id"] for row in found if row["query_id"]])
+    tx.execute("drop_waiting_ratings", owner=owner, query_ids=asked)
+    tx.execute("erase_records", rows=numbers, at=stamp(how.at))
+    _restore_merged(tx, merged, how)
+    unindexed = tuple(Unindexed(row["row"], row["id"]) for row in found if row["indexed"])
+    leaving = ({"row": one.row, "id": one.id} for one in unindexed)
+    tx.execute_each("unindex_as", leaving)
+    texts = [row["content"] for row in found if row["content"].strip()]
+    step = max(1, len(texts) // SAMPLES)
+    return Erased(
+        rows=tuple(rows),
+        ids=tuple(id_ for row in found for id_ in (row["id"], row["alias"]) if id_),
+        unindexed=unindexed,
+        samples=tuple(texts[::step][:SAMPLES]),
+    )
+
+
+def _clear(tx: Transaction, rows: Sequence[int], ids: Sequence[str]) -> None:
+    """Delete the rows of other tables that belong to these records."""
+    numbers = as_json(rows)
+    for statement in ("drop_vectors", "drop_features", "drop_access"):
+        tx.execute(statement, rows=numbers)
+    tx.execute("drop_tasks", rows=numbers, kinds=as_json(ACTIVE_RECORD_TASKS))
+    tx.execute("drop_ratings", ids=as_json(ids))
+
+
+def _restore_merged(tx: Transaction, merged: Sequence[Row], how: ErasureOptions) -> None:
+    """Make facts active again that had been merged into an erased one."""
+    reason = "what it was merged into was erased"
+    cause = Cause(agent=None, superseded_by="", at=how.at, reason=reason)
+    for row in merged:
+        if restore(tx, row):
+            add_to_audit(tx, "undone", row["id"], cause, {"action": "merged"})
+
+
+def _remove_from_sources(tx: Transaction, ids: Sequence[str]) -> None:
+    """Remove erased messages from the sources of facts that also have other sources."""
+    erased = set(ids)
+    facts = tx.execute("extracted_from_erased", ids=as_json(ids)).fetchall()
+    for row in facts:
+        remove_sources(tx, row["id"], erased, ())
+
+
+def _finish_erasure(
+    tx: Transaction, selection: Selection, how: ErasureOptions, records: int
+) -> None:
+    if how.allow_again:
+        lift_tombstones_of(tx, selection)
+    elif selection.is_by_sender:
+        add_tombstone_of(tx, selection, how)
+    owner = selection.owner
+    if selection.is_by_sender:
+        asked = {"owner": owner, "session_id": selection.session_id}
+        tx.execute("drop_notes", **asked)
+        tx.execute("drop_ratings_of", **asked)
+    if selection.whole_owner:
+        tx.execute("drop_outputs_of", owner=owner)
+    cause = Cause(agent=None, superseded_by="", at=how.at, why="erased")
+    add_to_audit(tx, "erased", new_id(), cause, {"records": records})

@@ -1,0 +1,197 @@
+"""Exports the content of the ledger, page by page, as lines of an export file.
+
+A page reads a bounded number of rows, even if few of them are wanted, because queries wait for it.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from local2.ledger.engines import Row
+from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of
+from local2.ledger.operations.working_sets import place_word
+from local2.ledger.transfer import ExportCursor, ExportFilter
+from local2.protocol.items import NOTHING, path_of
+from local2.protocol.maintenance import ExportPage
+from local2.protocol.portable import (
+    MESSAGE_LINE_BYTES,
+    SECTIONS,
+    AccessLine,
+    AuditLine,
+    FeedbackLine,
+    ItemLine,
+    Line,
+    NoteLine,
+    OutputLine,
+    PlaceLine,
+    RecordLine,
+    RelationLine,
+    StoredVector,
+)
+
+MAX_ROWS_READ = 2_000
+"""Number of rows of a table that one page reads."""
+ROWS_OF = {"place": "record", "access": "record"}
+"""Sections whose rows are numbered by another table than the one they are named after."""
+TALK_SECTIONS = frozenset({"feedback", "note", "output", "item"})
+"""Sections that are exported only if `ExportFilter.talks` is set."""
+FIRST_RELATION = ("", "", "")
+"""The key before that of every relation."""
+
+Key = int | tuple[str, str, str]
+Keyed = Iterator[tuple[Key, Line | None]]
+"""Lines, each with the key after which the next page continues; None is a row that is left out."""
+
+
+class Exports(Part):
+    """One tenant's exports."""
+
+    @reads
+    def count(self, tx: Transaction, wanted: ExportFilter) -> int:
+        """Return the number of records in an export."""
+        return int(tx.execute("count_exported", **_asked(tx, wanted)).fetchone()["records"])
+
+    @reads
+    def page(self, tx: Transaction, wanted: ExportFilter, cursor: ExportCursor) -> ExportPage:
+        """Return the next lines after a cursor, and the cursor of the next page."""
+        reader = _Reader(tx, _asked(tx, wanted))
+        section, after, skip = cursor.section, cursor.after, cursor.skip
+        lines: list[msgspec.Raw] = []
+        size = 0
+        for key, line in reader.lines(section, after):
+            data = msgspec.json.encode(line) if line is not None else b""
+            if len(data) > MESSAGE_LINE_BYTES and not lines:
+                return _page_of_piece(data, cursor=ExportCursor(section, after, skip), key=key)
+            if size + len(data) > MESSAGE_LINE_BYTES:
+                break
+            after = key
+            if line is not None:
+                lines.append(msgspec.Raw(data))
+                size += len(data) + 1
+        else:
+            return _page_of_lines(
+                section, lines, reader.next_cursor(section, after, talks=wanted.talks)
+            )
+        return _page_of_lines(section, lines, ExportCursor(section, after))
+
+
+def _asked(tx: Transaction, wanted: ExportFilter) -> dict[str, Any]:
+    places = None
+    if wanted.places is not None:
+        places = as_json([place_word(tx.tenant, place) for place in wanted.places])
+    return {
+        "places": places,
+        "owner": wanted.owner,
+        "session_id": wanted.session_id,
+        "vectors": wanted.vectors,
+    }
+
+
+def _page_of_piece(data: bytes, *, cursor: ExportCursor, key: Key) -> ExportPage:
+    """Return the next piece of a line that is too long for a page."""
+    until = cursor.skip + MESSAGE_LINE_BYTES
+    cut = until < len(data)
+    after = ExportCursor(cursor.section, cursor.after, until)
+    return ExportPage(
+        piece=data[cursor.skip : until],
+        cut=cut,
+        counts={} if cut else {cursor.section: 1},
+        cursor=(after if cut else ExportCursor(cursor.section, key)).text(),
+    )
+
+
+def _page_of_lines(
+    section: str, lines: list[msgspec.Raw], cursor: ExportCursor | None
+) -> ExportPage:
+    return ExportPage(
+        lines=lines,
+        counts={section: len(lines)} if lines else {},
+        cursor=cursor.text() if cursor else None,
+    )
+
+
+class _Reader:
+    """Reads sections inside one read of the ledger."""
+
+    def __init__(self, tx: Transaction, asked: dict[str, Any]) -> None:
+        self._tx = tx
+        self._asked = asked
+        self._scanned = 0
+
+    def lines(self, section: str, after: Key) -> Keyed:
+        """Yield the lines of a section after a key, at most those that one page reads."""
+        if isinstance(after, tuple):
+            yield from self._relation_lines(after)
+            return
+        until = after + MAX_ROWS_READ
+        make = self._place_line if section == "place" else LINE_MAKERS[section]
+        statement = f"export_{section}"
+        found = self._tx.execute(statement, **self._asked, after=after, until=until)
+        for row in found:
+            yield row["row"], make(row)
+        yield until, None
+
+    def next_cursor(self, section: str, after: Key, *, talks: bool) -> ExportCursor | None:
+        """Return the cursor after the rows that were read; None at the end of the export."""
+        if isinstance(after, tuple):
+            more = self._scanned == MAX_ROWS_READ
+        else:
+            lasts = self._tx.execute("last_rows").fetchone()
+            more = after < (lasts[ROWS_OF.get(section, section)] or 0)
+        if more:
+            return ExportCursor(section, after)
+        rest = SECTIONS[SECTIONS.index(section) + 1 :]
+        for name in rest:
+            if talks or name not in TALK_SECTIONS:
+                return ExportCursor(name, FIRST_RELATION if name == "relation" else 0)
+        return None
+
+    def _relation_lines(self, after: tuple[str, str, str]) -> Keyed:
+        source, relation, target = after
+        asked = {"source": source, "relation": relation, "target": target, "limit": MAX_ROWS_READ}
+        found = self._tx.execute("export_relation", **self._asked, **asked)
+        for row in found:
+            self._scanned += 1
+            key = (row["source"], row["relation"], row["target"])
+            yield key, _line_of(RelationLine, row) if row["wanted"] else None
+
+    def _place_line(self, row: Row) -> PlaceLine | None:
+        """Return a position relative to a record, since row numbers differ between ledgers."""
+        at = row["stands_at"]
+        asked = {"owner": row["owner"], "session_id": row["session_id"]}
+        base = self._tx.execute("record_at", **asked, at=at, below=int(at // 1)).fetchone()
+        if base is None:
+            return None
+        return PlaceLine(record=row["id"], at=base["id"], offset=at - base["row"])
+
+
+def _line_of(type_: type[Line], row: Row, **other: Any) -> Line:
+    """Return the line of a row; the fields in `other` are not read from it."""
+    names = [name for name in type_.__struct_fields__ if name not in other]
+    return type_(**{name: row[name] for name in names}, **other)
+
+
+def _record_line(row: Row) -> Line:
+    record = record_of(row)
+    vector = None
+    if row["vector"] is not None:
+        vector = StoredVector(embedder=row["embedder"], data=row["vector"])
+    names = [name for name in RecordLine.__struct_fields__ if name != "vector"]
+    return RecordLine(**{name: getattr(record, name) for name in names}, vector=vector)
+
+
+def _item_line(row: Row) -> Line:
+    value = msgspec.Raw(row["value"]) if row["value"] is not None else NOTHING
+    return _line_of(ItemLine, row, namespace=path_of(row["namespace"]), value=value)
+
+
+LINE_MAKERS: dict[str, Callable[[Row], Line]] = {
+    "record": _record_line,
+    "feedback": lambda row: _line_of(FeedbackLine, row),
+    "note": lambda row: _line_of(NoteLine, row),
+    "output": lambda row: _line_of(OutputLine, row, last=bool(row["last"])),
+    "audit": lambda row: _line_of(AuditLine, row, detail=msgspec.json.decode(row["detail"])),
+    "access": lambda row: _line_of(AccessLine, row),
+    "item": _item_line,
+}

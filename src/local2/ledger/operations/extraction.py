@@ -1,0 +1,323 @@
+"""Selects messages for extraction, and stores the extracted facts with their sources.
+
+The source messages of a fact are recorded twice: as ids in its metadata, and as relations.
+"""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from heapq import nlargest
+from itertools import groupby
+
+import msgspec
+
+from local2.language.words import informative_words
+from local2.ledger.operations.facts import RecentTopics
+from local2.ledger.operations.record_rows import (
+    Cause,
+    active_fact_of_topic,
+    add_records,
+    add_to_audit,
+    relate,
+    supersede,
+)
+from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, record_of
+from local2.ledger.operations.tombstones import was_erased
+from local2.ledger.operations.working_sets import place_word
+from local2.ledger.records import DERIVED_FROM, NewRecord, Record, Task, Written
+from local2.ledger.search import Place
+from local2.ledger.upkeep import (
+    EndedFact,
+    Extracted,
+    ExtractedFact,
+    MessageGroup,
+    RelatedFacts,
+)
+from local2.protocol.envelope import utc_now
+
+CONTEXT_BEFORE = 10
+"""Number of messages before those that are read: they may show what "it" and "there" refer to."""
+CONTEXT_AFTER = 1
+"""Number of messages after those that are read: an answer shows what of a statement matters."""
+MAX_GROUP = 150
+"""Maximum number of messages of one session that are read together."""
+MAX_SIMILAR = 12
+"""Maximum number of facts that a new one is compared with, those with most shared words first."""
+QUERY_WORDS = 16
+"""Maximum number of words of a fact that are searched for to find similar facts."""
+COMMON = 50
+"""Number of facts with a word from which it does not count as rare."""
+MIN_SHARED = 0.3
+"""Minimum rarity of the words that a related fact shares, as a share of all words' rarity."""
+
+
+def merge_sources(tx: Transaction, older: str, newer: str, cause: Cause) -> None:
+    """Add the sources of the older fact to the newer one."""
+    known, related = _messages_of(tx, newer), _targets_of(tx, newer)
+    messages = [one for one in _messages_of(tx, older) if one not in known]
+    targets = [one for one in _targets_of(tx, older) if one not in related]
+    if messages:
+        _write_sources(tx, newer, [*known, *messages])
+    for target in targets:
+        relate(tx, newer, DERIVED_FROM, target)
+    if messages or targets:
+        detail = {"merged": older, "messages": messages, "targets": targets}
+        add_to_audit(tx, "enriched", newer, cause, detail)
+
+
+def add_sources(tx: Transaction, record_id: str, messages: Sequence[str]) -> None:
+    """Add messages to a fact's sources."""
+    known = _messages_of(tx, record_id)
+    new = [one for one in messages if one not in known]
+    if known and new:
+        _write_sources(tx, record_id, [*known, *new])
+
+
+def has_sources(
+    tx: Transaction,
+    record_id: str,
+    messages: Sequence[str],
+    targets: Sequence[str],
+) -> bool:
+    """Return whether a fact still has all of these sources."""
+    known_messages = _messages_of(tx, record_id)
+    known_targets = _targets_of(tx, record_id)
+    return set(messages) <= set(known_messages) and set(targets) <= set(known_targets)
+
+
+def remove_sources(
+    tx: Transaction,
+    record_id: str,
+    messages: Collection[str],
+    targets: Collection[str],
+) -> None:
+    """Remove sources that `merge_sources` added, or that were erased."""
+    if messages:
+        known = _messages_of(tx, record_id)
+        _write_sources(tx, record_id, [one for one in known if one not in messages])
+    for target in targets:
+        tx.execute("unrelate", source=record_id, type=DERIVED_FROM, target=target)
+
+
+def _messages_of(tx: Transaction, record_id: str) -> list[str]:
+    row = tx.execute("sources_of", id=record_id).fetchone()
+    return msgspec.json.decode(row["messages"], type=list[str]) if row else []
+
+
+def _write_sources(tx: Transaction, record_id: str, messages: Sequence[str]) -> None:
+    listed = json.dumps(list(messages))
+    tx.execute("keep_sources", id=record_id, messages=listed)
+
+
+def _targets_of(tx: Transaction, record_id: str) -> list[str]:
+    found = tx.execute("targets_of", id=record_id, type=DERIVED_FROM)
+    return [row["target"] for row in found]
+
+
+class Extractions(Part):
+    """One tenant's extractions."""
+
+    def __init__(self, rows: TenantRows, topics: RecentTopics) -> None:
+        super().__init__(rows)
+        self._topics = topics
+
+    @reads
+    def messages(self, tx: Transaction, tasks: Sequence[Task]) -> list[MessageGroup]:
+        """Return the messages of these tasks that are still current, in groups by session."""
+        asked = as_json([task.row for task in tasks])
+
+        found = tx.execute("records", rows=asked).fetchall()
+        records = [record_of(row) for row in found if row["superseded_by"] is None]
+        ordered = sorted(records, key=lambda one: (*_session_key(one), _position(one)))
+        return [
+            group
+            for _, messages in groupby(ordered, key=_session_key)
+            for group in self._groups(tx, list(messages))
+        ]
+
+    def _groups(self, tx: Transaction, messages: list[Record]) -> Iterator[MessageGroup]:
+        """Yield the messages of a session with those between them; distant ones in other groups."""
+        while messages:
+            first = messages[0]
+            where = {
+                "owner": first.owner,
+                "session_id": first.session_id,
+                "place": _position(first),
+            }
+            before = tx.execute("messages_before", **where, limit=CONTEXT_BEFORE)
+            found = tx.execute("messages_from", **where, limit=MAX_GROUP)
+            active = [record_of(row) for row in found] or [first]
+            ids = [one.id for one in active]
+            read = [one for one in messages if one.id in ids]
+            until = ids.index(read[-1].id) + 1 + CONTEXT_AFTER
+            context = [record_of(row) for row in before]
+            yield MessageGroup(messages=active[:until], context=context)
+            messages = messages[len(read) :]
+
+    @reads
+    def similar(self, tx: Transaction, facts: Sequence[NewRecord]) -> list[list[Record]]:
+        """Return for each new fact the active fact of its key, and the owner's similar facts."""
+        return [list(self._similar(tx, fact)) for fact in facts]
+
+    def _similar(self, tx: Transaction, fact: NewRecord) -> Iterator[Record]:
+        active = active_fact_of_topic(tx, fact)
+        if active is not None:
+            yield active
+        words = informative_words(fact.content)[:QUERY_WORDS]
+        if not words:
+            return
+        place = place_word(tx.tenant, Place(fact.scope, fact.owner, "fact"))
+        for row in tx.text.facts_like(tx, words, place, MAX_SIMILAR):
+            if active is None or row["id"] != active.id:
+                yield record_of(row)
+
+    @reads
+    def related(self, tx: Transaction, ids: Sequence[str]) -> list[RelatedFacts]:
+        """Return for each active fact its owner's other active facts that share its rare words."""
+        rows = (tx.execute("record_by_id", id=id_).fetchone() for id_ in ids)
+        facts = [record_of(row) for row in rows if row is not None]
+        return [self._related(tx, fact) for fact in facts if fact.superseded_by is None]
+
+    def _related(self, tx: Transaction, fact: Record) -> RelatedFacts:
+        place = place_word(tx.tenant, Place(fact.scope, fact.owner, "fact"))
+        number = tx.execute("count_facts", place=place).fetchone()["facts"]
+        # All keys begin with one of the same few words, which say nothing about the fact.
+        _, _, key = (fact.topic or "").partition(".")
+        total, shared = 0.0, defaultdict[int, float](float)
+        for word in informative_words(f"{key} {fact.content}")[:QUERY_WORDS]:
+            found = tx.text.rows_of_word(tx, word, place, COMMON)
+            if not 0 < len(found) < COMMON:
+                continue
+            rarity = math.log((number + 1) / (len(found) + 0.5))
+            total += rarity
+            for row in found:
+                shared[row] += rarity
+        shared.pop(fact.row, None)
+        near = [(score, row) for row, score in shared.items() if score >= MIN_SHARED * total]
+        best = [row for _, row in nlargest(MAX_SIMILAR, near)]
+        records = {row["row"]: record_of(row) for row in tx.execute("records", rows=as_json(best))}
+        return RelatedFacts(fact=fact, related=[records[row] for row in best])
+
+    async def store(
+        self,
+        found: Sequence[ExtractedFact | EndedFact],
+        tasks: Sequence[Task],
+        *,
+        sources: Sequence[str],
+    ) -> Extracted:
+        """Store what was found in messages, in order, all or none, and finish the messages' tasks.
+
+        Facts whose only source is an older version of a message are retired. `sources` are the ids
+        of all messages that were read.
+        """
+
+        def write(tx: Transaction) -> Extracted:
+            for task in tasks:
+                tx.execute("finish_task", kind=task.kind, row=task.row)
+            written: list[Written] = []
+            ended: list[NewRecord] = []
+            for change in found:
+                if isinstance(change, ExtractedFact):
+                    written.append(self._store(tx, change))
+                elif self._end(tx, change):
+                    ended.append(change.fact)
+            for message in sources:
+                for row in tx.execute("extracted_from_older", message=message).fetchall():
+                    cause = Cause(
+                        agent=None, superseded_by="", at=utc_now(), reason="message edited"
+                    )
+                    supersede(tx, row["id"], cause)
+            return Extracted(written=written, ended=ended)
+
+        try:
+            return await self._rows.write(write)
+        finally:
+            for change in found:
+                self._topics.forget(
+                    change.record if isinstance(change, ExtractedFact) else change.fact
+                )
+
+    def _end(self, tx: Transaction, ended: EndedFact) -> bool:
+        """Retire a fact without a successor, unless the message was erased or edited meanwhile.
+
+        A fact that an agent stored stays, marked as contradicted by the message.
+        """
+        message = ended.message
+        if not self._is_active(tx, message.id):
+            return False
+        if not ended.retires:
+            if self._is_active(tx, ended.fact.id):
+                relate(tx, message.id, "contradicts", ended.fact.id)
+            return False
+        cause = Cause(
+            agent=message.agent,
+            superseded_by="",
+            at=message.newness,
+            user=message.owner,
+            why="contradicted",
+            reason=f"the user ended or denied it in the message {message.id}",
+        )
+        return supersede(tx, ended.fact.id, cause)
+
+    def _store(self, tx: Transaction, fact: ExtractedFact) -> Written:
+        record = fact.record
+        sources = [source for source in fact.sources if self._is_active(tx, source)]
+        erased = was_erased(tx, record)
+        if erased or not sources:  # erased or edited during extraction
+            return Written(id=record.id, was_new=False, erased=erased)
+        if fact.same_as is not None and self._is_active(tx, fact.same_as):
+            written = Written(id=fact.same_as, was_new=False)
+            add_sources(tx, fact.same_as, sources)
+            tx.execute("forget_denials", id=fact.same_as)
+        elif self._exists(tx, record.id):
+            return Written(id=record.id, was_new=False)
+        else:
+            written = self._add(tx, fact)
+        for source in sources:
+            relate(tx, written.id, DERIVED_FROM, source)
+        return written
+
+    def _add(self, tx: Transaction, fact: ExtractedFact) -> Written:
+        """Store a new fact, which retires only the facts that its extractor names.
+
+        A fact that somebody states retires whatever has its key: `record_rows.store_fact`.
+        """
+        record, replaced = fact.record, []
+        for older in fact.replaces:
+            if supersede(tx, older, Cause.of(record)):
+                relate(tx, record.id, "supersedes", older)
+                replaced.append(older)
+        # What remains under the key was stated by somebody, or by another user. It keeps the key,
+        # and the extracted fact is stored without one: both are recalled, the key gives the former.
+        if active_fact_of_topic(tx, record) is not None:
+            record = msgspec.structs.replace(record, topic=None)
+        add_records(tx, [record])
+        later = fact.outdated_by
+        if later is not None and self._exists(tx, later):
+            cause = Cause(agent=record.agent, superseded_by=later, at=utc_now())
+            supersede(tx, record.id, cause)
+        for relation in fact.relations:
+            if self._is_active(tx, relation.target):
+                relate(tx, record.id, relation.type, relation.target)
+        return Written(
+            id=record.id,
+            was_new=True,
+            replaced=tuple(replaced),
+            superseded_by=later,
+            topic=record.topic,
+        )
+
+    def _is_active(self, tx: Transaction, record_id: str) -> bool:
+        return tx.execute("is_active", id=record_id).fetchone() is not None
+
+    def _exists(self, tx: Transaction, record_id: str) -> bool:
+        return tx.execute("is_there", id=record_id).fetchone() is not None
+
+
+def _session_key(message: Record) -> tuple[str, str]:
+    return message.owner, message.session_id or message.id
+
+
+def _position(message: Record) -> float:
+    return float(message.row if message.stands_at is None else message.stands_at)

@@ -1,0 +1,222 @@
+"""Stores and reads facts, with and without a topic.
+
+Facts that were recently looked up by topic are held in memory: agents need the same few on every
+turn.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+from functools import partial
+
+import msgspec
+
+from local2.keys import fold_topic
+from local2.ledger.operations.record_rows import Cause, relate, store_fact, supersede
+from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, record_of
+from local2.ledger.operations.working_sets import Budget
+from local2.ledger.records import TENANT_OWNED, NewRecord, Record, Written
+from local2.ledger.upkeep import Actor
+from local2.protocol.envelope import utc_now
+from local2.protocol.memories import OwnerScope
+
+LARGEST_HELD = 4_096
+"""Maximum length in characters of a fact that is held in memory."""
+
+
+class LedgerFacts(Part):
+    """One tenant's facts."""
+
+    def __init__(self, rows: TenantRows, topics: "RecentTopics") -> None:
+        super().__init__(rows)
+        self._topics = topics
+
+    async def topic(self, scope: OwnerScope, owner: str, topic: str) -> Record | None:
+        """Return the active fact of a topic, from memory if it was used recently."""
+        topic = fold_topic(topic)
+        if (held := self._topics.get((scope, owner, topic))) is not None:
+            return held
+        version = self._topics.version
+        row = await self._rows.one("active_topic", scope=scope, owner=owner, topic=topic)
+        record = record_of(row) if row else None
+        if record is not None and version == self._topics.version:
+            self._topics.keep(record)
+        return record
+
+    async def history(self, scope: OwnerScope, owner: str, topic: str) -> list[Record]:
+        """Return every version of a topic's fact, the newest first."""
+        rows = await self._rows.all(
+            "topic_history", scope=scope, owner=owner, topic=fold_topic(topic)
+        )
+        return [record_of(row) for row in rows]
+
+    async def store(
+        self,
+        record: NewRecord,
+        *,
+        again: bool = False,
+        and_unnamed: bool = False,
+        replaces: Collection[Record] = (),
+    ) -> Written:
+        """Make `record` an active fact; if it has a topic, the only active fact of that topic.
+
+        A fact with the same words is not written again; with `again`, it is replaced. With
+        `and_unnamed`, a user's fact also replaces that of the topic without a user. The stored or
+        known fact replaces those of `replaces` that are still active.
+        """
+        owners = {record.owner, TENANT_OWNED if and_unnamed else record.owner}
+
+        def carry_out(tx: Transaction) -> Written:
+            written = store_fact(tx, record, owners=owners, again=again)
+            if written.erased:
+                return written
+            cause = msgspec.structs.replace(
+                Cause.of(record), superseded_by=written.id, reason="the caller replaced it by id"
+            )
+            replaced = [
+                older.id
+                for older in replaces
+                if older.id != written.id and supersede(tx, older.id, cause)
+            ]
+            return msgspec.structs.replace(written, replaced=(*written.replaced, *replaced))
+
+        try:
+            return await self._rows.write(carry_out)
+        finally:
+            for owner in owners:
+                self._topics.forget_topic(record.scope, owner, record.topic)
+            for older in replaces:
+                self._topics.forget(older)
+
+    async def withdraw(
+        self, facts: Collection[Record], reason: str, actor: Actor, at: datetime
+    ) -> list[Record]:
+        """Retire facts that nothing replaces, with their copies in other scopes.
+
+        Returns those that were still active, and the copies.
+        """
+        cause = Cause(
+            agent=actor.agent,
+            user=actor.user,
+            run=actor.run,
+            superseded_by="",
+            at=at,
+            why="withdrawn",
+            reason=reason,
+        )
+
+        def carry_out(tx: Transaction) -> list[Record]:
+            return [
+                one
+                for fact in facts
+                for one in (fact, *map(record_of, tx.execute("copies_of_fact", id=fact.id)))
+                if supersede(tx, one.id, cause)
+            ]
+
+        retired: Collection[Record] = ()
+        try:
+            retired = await self._rows.write(carry_out)
+            return list(retired)
+        finally:
+            for fact in (*facts, *retired):
+                self._topics.forget(fact)
+
+    async def withdrawals(self, ids: Collection[str]) -> dict[str, str]:
+        """Return why facts were withdrawn, by their ids."""
+        rows = await self._rows.all("withdrawals", ids=as_json(list(ids)))
+        return {row["record_id"]: row["reason"] for row in rows}
+
+    async def judge(
+        self,
+        fact: Record,
+        *,
+        supports: Collection[Record] = (),
+        replaces: Collection[Record] = (),
+        contradicts: Collection[Record] = (),
+        agent: str,
+    ) -> list[Record]:
+        """Apply the verdicts on how a fact relates to older facts, and finish its task.
+
+        Returns the facts that it replaced. If the fact was itself replaced meanwhile, nothing is
+        applied.
+        """
+        cause = Cause(
+            agent=agent,
+            superseded_by=fact.id,
+            at=utc_now(),
+            reason="a newer fact was judged to replace it",
+        )
+
+        def carry_out(tx: Transaction) -> list[Record]:
+            tx.execute("finish_task", kind="judge", row=fact.row)
+            if not tx.execute("active_fact", id=fact.id).fetchone():
+                return []
+            for older in supports:
+                relate(tx, fact.id, "supports", older.id)
+            for older in contradicts:
+                relate(tx, fact.id, "contradicts", older.id)
+            return [one for one in replaces if supersede(tx, one.id, cause)]
+
+        try:
+            return await self._rows.write(carry_out)
+        finally:
+            for older in replaces:
+                self._topics.forget(older)
+
+    async def relate(self, source: str, type_: str, target: str) -> None:
+        """Store a relation between two records, unless it exists."""
+        await self._rows.change("relate", source=source, type=type_, target=target)
+
+
+Key = tuple[str, str, str]
+
+
+class RecentTopics:
+    """A cache of recently looked-up facts; it is valid because only one process writes the ledger.
+
+    `version` changes with every write. A reader caches what it found only if the version is
+    unchanged: otherwise an old value could stay in the cache after a newer one was committed.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self.version = 0
+        self._budget = budget
+        self._records: dict[Key, Record] = {}
+
+    def get(self, key: Key) -> Record | None:
+        """Return the fact of (scope, owner, folded topic), if it is cached."""
+        record = self._records.get(key)
+        if record is not None:
+            self._use(key)
+        return record
+
+    def keep(self, record: Record) -> None:
+        if len(record.content) > LARGEST_HELD:
+            return
+        self._records[_key(record)] = record
+        self._use(_key(record))
+
+    def forget(self, record: NewRecord) -> None:
+        """Drop this fact, which was replaced or erased."""
+        self.forget_topic(record.scope, record.owner, record.topic)
+
+    def forget_topic(self, scope: str | None, owner: str | None, topic: str | None) -> None:
+        """Drop the fact of this topic, which has changed."""
+        self.version += 1
+        self._drop((scope or "", owner or "", fold_topic(topic or "")))
+
+    def forget_all(self) -> None:
+        """Drop all facts, since any of them may have been replaced or erased."""
+        self.version += 1
+        for key in list(self._records):
+            self._drop(key)
+
+    def _use(self, key: Key) -> None:
+        self._budget.use((self, key), 1, partial(self._records.pop, key, None))
+
+    def _drop(self, key: Key) -> None:
+        self._records.pop(key, None)
+        self._budget.forget((self, key))
+
+
+def _key(record: NewRecord) -> Key:
+    return record.scope, record.owner, fold_topic(record.topic or "")

@@ -1,0 +1,308 @@
+"""Imports lines of an export file into the ledger; records whose ids exist stay as they are.
+
+If two records cannot both be active, the one with the later time stays active, and the other
+becomes history.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from local2.ledger.import_rules import BETWEEN_RECORDS, broken_rule
+from local2.ledger.operations.record_rows import (
+    Cause,
+    active_fact_of_topic,
+    add_records,
+    add_to_audit,
+    supersede,
+)
+from local2.ledger.operations.relations import full_end
+from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, record_of
+from local2.ledger.operations.tombstones import was_erased, was_line_erased
+from local2.ledger.records import RELATION_TYPES, Record, with_features
+from local2.ledger.transfer import Importing
+from local2.ledger.upkeep import MAX_RELATIONS
+from local2.protocol.items import NOTHING, path_text
+from local2.protocol.maintenance import Conflict, ImportReport, RefusedLine
+from local2.protocol.portable import (
+    AccessLine,
+    AuditLine,
+    FeedbackLine,
+    ItemLine,
+    Line,
+    NoteLine,
+    OutputLine,
+    PlaceLine,
+    RecordLine,
+    RelationLine,
+    Stored,
+    StoredVector,
+)
+from local2.protocol.times import in_utc
+
+REASON = "import"
+"""The reason in the audit for records that an import retires."""
+OF_RECORDS = tuple(name for name in RecordLine.__struct_fields__ if name != "vector")
+
+
+class Imports(Part):
+    """One tenant's imports."""
+
+    def __init__(
+        self,
+        rows: TenantRows,
+        clear_caches: Sequence[Callable[[], None]],
+    ) -> None:
+        """`clear_caches`: clear what other parts of the ledger hold in memory."""
+        super().__init__(rows)
+        self._clear_caches = clear_caches
+
+    async def store(
+        self, lines: Sequence[Stored], by: Importing, *, number: int = 1, dry_run: bool = False
+    ) -> ImportReport:
+        """Store lines, all or none; with `dry_run`, store none and report what would be stored.
+
+        Lines that break a rule are left out and reported by their numbers; `number` is that of the
+        first line.
+        """
+        records = await asyncio.to_thread(_records_of, lines)
+
+        def store(tx: Transaction) -> ImportReport:
+            page = _Page(tx, by)
+            for at, line in enumerate(lines, number):
+                page.store(line, records, at)
+            if dry_run:
+                raise _DryRunError(page.report)
+            return page.report
+
+        try:
+            return await self._rows.write(store)
+        except _DryRunError as done:
+            return done.report
+        finally:
+            for forget in self._clear_caches:
+                forget()
+
+
+def _records_of(lines: Sequence[Stored]) -> dict[str, Record]:
+    """Make the records of the lines, by id; slow, because of their features."""
+    records = {}
+    for line in lines:
+        if isinstance(line, RecordLine):
+            columns = {name: getattr(line, name) for name in OF_RECORDS}
+            for name, value in columns.items():
+                if isinstance(value, datetime):
+                    columns[name] = in_utc(value, name)
+            records[line.id] = with_features(Record(**columns))
+    return records
+
+
+class _DryRunError(Exception):
+    """Rolls the transaction back."""
+
+    def __init__(self, report: ImportReport) -> None:
+        super().__init__()
+        self.report = report
+
+
+class _Page:
+    """Stores lines inside one transaction."""
+
+    def __init__(
+        self,
+        tx: Transaction,
+        by: Importing,
+    ) -> None:
+        self._tx = tx
+        self._by = by
+        self._sizes: dict[str, int] = {}
+        self.report = ImportReport(new={}, known={}, conflicts=[], refused=[])
+        self._store_by_type: dict[type[Line], Callable[[Any], bool | None]] = {
+            PlaceLine: self._store_place,
+            RelationLine: self._store_relation,
+            FeedbackLine: self._store_feedback,
+            NoteLine: lambda line: self._write_line("import_note", line),
+            OutputLine: lambda line: self._write_line("import_output", line),
+            AuditLine: self._store_audit,
+            AccessLine: self._store_access,
+            ItemLine: self._store_item,
+        }
+
+    def store(self, line: Stored, records: dict[str, Record], number: int) -> None:
+        """Store a line, and count its outcome."""
+        problem = broken_rule(line) or self._cycle(line) or self._excess(line)
+        if problem is not None:
+            self.report.refused.append(RefusedLine(line=number, problem=problem))
+        elif isinstance(line, RecordLine):
+            self._count(line, was_new=self._store_record(line, records[line.id]))
+        elif isinstance(line, FeedbackLine | NoteLine | OutputLine | ItemLine) and (
+            was_line_erased(self._tx, line)
+        ):
+            self.report.erased += 1
+        else:
+            was_new = self._store_by_type[type(line)](line)
+            self.report.unplaced += was_new is None
+            self._count(line, was_new=was_new)
+
+    def _count(self, line: Stored, *, was_new: bool | None) -> None:
+        if was_new is not None:
+            counts = self.report.new if was_new else self.report.known
+            kind = str(line.__struct_config__.tag)
+            counts[kind] = counts.get(kind, 0) + 1
+
+    def _cycle(self, line: Stored) -> str | None:
+        """Return the problem if a record would, over others, replace itself; else None."""
+        newer: str | None = None
+        match line:
+            case RecordLine(superseded_by=str(newer)):
+                cycle = self._first_row("replaced_in_turn", id=line.id, newer=newer)
+                field = "superseded_by"
+            case RelationLine(relation="supersedes"):
+                cycle = self._first_row("superseded_in_turn", id=line.source, older=line.target)
+                field = "target"
+            case _:
+                return None
+        return f"{field}: the records would replace each other in a circle." if cycle else None
+
+    def _excess(self, line: Stored) -> str | None:
+        """Return the problem if a record would have too many relations; else None."""
+        if not isinstance(line, RelationLine) or line.relation not in RELATION_TYPES:
+            return None
+        full = full_end(self._tx, line.source, line.relation, line.target)
+        if full is None:
+            return None
+        field = "source" if full == line.source else "target"
+        return f"{field}: the record has {MAX_RELATIONS} relations already, the maximum."
+
+    def _store_record(self, line: RecordLine, record: Record) -> bool | None:
+        """Store a record; return whether it is new, None if it was erased here earlier."""
+        known = self._first_row("record_state", id=record.id)
+        if known is not None:
+            active = known["superseded_by"] is None
+            # Retire an existing record if a later line of the file holds its successor.
+            newer = record.superseded_by
+            if active and newer and not self._exists(newer):
+                cause = self._cause(newer)
+                self.report.replaced += supersede(self._tx, record.id, cause)
+            return False
+        if was_erased(self._tx, record, copied=True):
+            self.report.erased += 1
+            return None
+        other = self._conflicting_record(record)
+        if other is not None:
+            record = self._resolve_conflict(record, other)
+        add_records(self._tx, [record])
+        if other is not None and record.superseded_by == other.id:
+            detail = {"superseded_by": other.id}
+            add_to_audit(self._tx, "superseded", record.id, self._cause(other.id), detail)
+        if line.vector is not None and self._has_right_size(line.vector):
+            row = self._first_row("record_state", id=record.id)["row"]
+            vector = {"embedder": line.vector.embedder, "data": line.vector.data}
+            self._tx.execute("keep_vector", row=row, id=record.id, **vector)
+        return True
+
+    def _has_right_size(self, vector: StoredVector) -> bool:
+        """Return whether a vector is as long as others of its embedder; otherwise it is dropped."""
+        if vector.embedder not in self._sizes:
+            known = self._first_row("vector_size", embedder=vector.embedder)
+            self._sizes[vector.embedder] = known["size"] if known else len(vector.data)
+        return self._sizes[vector.embedder] == len(vector.data)
+
+    def _conflicting_record(self, record: Record) -> Record | None:
+        """Return the active record with the topic, or the document chunk, of an active record."""
+        if record.superseded_by is not None:
+            return None
+        if record.kind == "document_chunk":
+            row = self._first_row("active_chunk", source_ref=record.source_ref)
+            return record_of(row) if row else None
+        return active_fact_of_topic(self._tx, record)
+
+    def _resolve_conflict(self, record: Record, other: Record) -> Record:
+        """Retire the older of two conflicting records; return the imported one as it is stored."""
+        wins = record.event_time > other.event_time
+        winner, history = (record, other) if wins else (other, record)
+        if record.content != other.content:
+            document = record.source_ref if record.kind == "document_chunk" else None
+            self.report.conflicts.append(
+                Conflict(kept=winner.id, history=history.id, topic=record.topic, document=document)
+            )
+        if wins:
+            supersede(self._tx, other.id, self._cause(record.id))
+            return record
+        return msgspec.structs.replace(
+            record, superseded_by=other.id, retired_at=self._by.at, retired_why="superseded"
+        )
+
+    def _cause(self, newer: str) -> Cause:
+        by = self._by
+        return Cause(agent=by.agent, superseded_by=newer, at=by.at, user=by.user, reason=REASON)
+
+    def _store_place(self, line: PlaceLine) -> bool | None:
+        if self._write_line("set_place", line):
+            return True
+        return False if self._exists(line.record) and self._exists(line.at) else None
+
+    def _store_relation(self, line: RelationLine) -> bool | None:
+        """Store a relation unless one of its records is missing; return whether it is new."""
+        if not self._exists(line.source):
+            return None
+        if line.relation in BETWEEN_RECORDS and not self._exists(line.target):
+            return None
+        added = self._tx.execute(
+            "relate", source=line.source, type=line.relation, target=line.target
+        )
+        return added.rowcount > 0
+
+    def _store_feedback(self, line: FeedbackLine) -> bool | None:
+        if line.answer is not None and not self._exists(line.answer):
+            return None
+        was_new = self._write_line("import_feedback", line)
+        asked = {"answer": line.answer, "score": line.score}
+        if was_new and self._first_row("scored_otherwise", **asked) is not None:
+            self._tx.execute("score_answer", answer=line.answer)
+        return was_new
+
+    def _store_audit(self, line: AuditLine) -> bool | None:
+        if not self._exists(line.record_id):
+            return None
+        detail = as_json(line.detail)
+        return self._write_line("import_audit", line, detail=detail)
+
+    def _store_access(self, line: AccessLine) -> bool | None:
+        if self._write_line("import_access", line):
+            return True
+        return False if self._exists(line.record) else None
+
+    def _store_item(self, line: ItemLine) -> bool:
+        """Store an item unless the existing one is newer; retire the record of the older one."""
+        place = {"namespace": path_text(line.namespace), "key": line.key}
+        known = self._first_row("item_state", owner=line.owner, collection=line.collection, **place)
+        record = line.record if line.record and self._exists(line.record) else None
+        is_newer = known is None or line.updated_at > known["updated_at"]
+        if is_newer:
+            value = None if bytes(line.value) == bytes(NOTHING) else bytes(line.value)
+            self._write_line("import_item", line, **place, record=record, value=value)
+        known_record = known["record"] if known is not None else None
+        older, newer = (known_record, record) if is_newer else (record, known_record)
+        if older and older != newer:
+            in_turn = self._first_row("replaced_in_turn", id=older, newer=newer or "")
+            cause = self._cause("" if in_turn else newer or "")
+            supersede(self._tx, older, cause)
+        return is_newer
+
+    def _exists(self, record_id: str) -> bool:
+        return self._first_row("record_state", id=record_id) is not None
+
+    def _write_line(self, statement: str, line: Line, **other: Any) -> bool:
+        """Execute a statement with the fields of a line; return whether it changed anything."""
+        values = {**msgspec.structs.asdict(line), **other}
+        changed = self._tx.execute(statement, **values).rowcount > 0
+        if changed:
+            self._tx.refuse_excess()
+        return changed
+
+    def _first_row(self, statement: str, **values: Any) -> Any:
+        return self._tx.execute(statement, **values).fetchone()

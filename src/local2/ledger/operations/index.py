@@ -1,0 +1,138 @@
+"""Which records the vector index holds, their vectors, and the tasks that fill it.
+
+Each read or write is limited to a thousand rows, so that others do not wait long for it.
+"""
+
+import json
+from collections.abc import Sequence
+
+from local2.ledger.engines import Row
+from local2.ledger.operations.backlog import PAGE
+from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes
+from local2.ledger.records import Task, TaskKind
+from local2.ledger.upkeep import Waiting, indexed_text, labelled
+
+
+class IndexedRecords(Part):
+    """One tenant's indexed records: those that are searched and have no pending task `index`."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        super().__init__(rows)
+        self.tenant = rows.tenant
+        self.next: str | None = None
+        """Embedder of the index that is being filled to replace the current one; every indexed
+        record is added to it, too."""
+
+    async def waiting(
+        self, tasks: Sequence[Task], *, embedder: str, kind: TaskKind = "index"
+    ) -> list[Waiting]:
+        """Return the records of these tasks, if still pending, with their vectors by `embedder`."""
+        rows = as_json([task.row for task in tasks])
+        asked = {"rows": rows, "embedder": embedder, "kind": kind}
+        return [_waiting(row) for row in await self._rows.all("to_index", **asked)]
+
+    async def sample_indexed(self, limit: int, *, embedder: str) -> list[Waiting]:
+        """Return a random sample of the records that the index should hold, with their vectors."""
+        found = await self._rows.all("sample_indexed", limit=limit, embedder=embedder)
+        return [_waiting(row) for row in found]
+
+    @writes
+    def store_vectors(
+        self,
+        tx: Transaction,
+        records: Sequence[Waiting],
+        vectors: Sequence[bytes],
+        embedder: str,
+        *,
+        kind: TaskKind = "index",
+    ) -> None:
+        """Store the new vectors, and finish the tasks of all records.
+
+        `vectors` are those of the records without one, in order. Vectors of embedders that no
+        longer have an index are deleted. A record that was superseded while its vector was made is
+        removed from the index again; if it was erased, its vector is not stored.
+        """
+        embedded = [record for record in records if record.vector is None]
+
+        new_vectors = [
+            {"row": record.row, "id": record.id, "embedder": embedder, "data": data}
+            for record, data in zip(embedded, vectors, strict=True)
+        ]
+        tx.execute_each("keep_vector", new_vectors)
+        if kind == "index":
+            serving = as_json([name for name in (embedder, self.next) if name])
+            outdated = ({"row": record.row, "embedders": serving} for record in embedded)
+            tx.execute_each("drop_other_vectors", outdated)
+        for record in records:
+            finished = tx.execute("finish_task", kind=kind, row=record.row)
+            if not finished.rowcount:
+                tx.execute("unindex_superseded", row=record.row, id=record.id)
+            elif kind == "index" and self.next is not None:
+                tx.execute("add_task", kind="embed", row=record.row)
+
+    async def indexed(self) -> int:
+        """Return the number of records that the index should hold now, without waiting ones."""
+        row = await self._rows.one("counts")
+        return int(row["indexed"]) if row else 0
+
+    async def queue_all(self) -> None:
+        """Add the task `index` for every record, for example after the index was emptied."""
+        row = await self._rows.one("last_row")
+        last = row["last"] if row else 0
+        for first in range(1, last + 1, PAGE):
+            await self._rows.change("queue_all", first=first, last=first + PAGE - 1)
+
+    async def queue(self, ids: Sequence[str], *, kind: TaskKind = "index") -> None:
+        """Add the task `index` for these records, or `embed` for the next index."""
+        for start in range(0, len(ids), PAGE):
+            page = ids[start : start + PAGE]
+            await self._rows.change_each("queue_one", ({"id": id_, "kind": kind} for id_ in page))
+
+    async def count_to_embed(self) -> int:
+        """Return the number of records that wait for the next index."""
+        row = await self._rows.one("count_kind", kind="embed")
+        return int(row["waiting"]) if row else 0
+
+    async def drop_embed_tasks(self) -> None:
+        """Delete the tasks for the next index, which was given up or serves now.
+
+        That index lacks the records whose tasks were set aside, so these get the task `index`.
+        """
+
+        def withdraw(tx: Transaction, state: str) -> int:
+            asked = {"kind": "embed", "state": state, "limit": PAGE}
+            if state == "aside":
+                tx.execute("index_aside", limit=PAGE)
+            return tx.execute("withdraw_kind", **asked).rowcount
+
+        for state in ("waits", "later", "aside"):
+            while await self._rows.write(withdraw, state) == PAGE:
+                pass
+
+    async def keep_vectors_of(self, embedder: str) -> None:
+        """Delete the vectors of all other embedders, a page at a time."""
+        embedders = as_json([embedder])
+        row = await self._rows.one("vectors_of_others", embedders=embedders)
+        last = (row["last"] if row else None) or 0
+        for first in range(1, last + 1, PAGE):
+            await self._rows.change(
+                "drop_vectors_of_others", first=first, last=first + PAGE - 1, embedders=embedders
+            )
+
+    @reads
+    def compare_ids(self, tx: Transaction, present: set[str]) -> tuple[list[str], list[str]]:
+        """Compare the index with the ledger: return missing ids and surplus ids.
+
+        `present` are the ids in the index.
+        """
+        expected = {row["id"] for row in tx.execute("indexed_ids")}
+        return list(expected - present), list(present - expected)
+
+
+def _waiting(row: Row) -> Waiting:
+    text = ""
+    if row["vector"] is None:
+        before = None if row["before"] is None else labelled(row["before_label"], row["before"])
+        own = labelled(row["topic"] or row["label"], row["content"])
+        text = indexed_text(row["kind"], "\n".join([*json.loads(row["queries"]), own]), before)
+    return Waiting(row=row["row"], id=row["id"], text=text, vector=row["vector"])

@@ -1,0 +1,241 @@
+"""Stores items: exact values of frameworks, some with a record that makes them searchable."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any, TypeVar
+
+import msgspec
+
+from local2.ledger.engines import Row
+from local2.ledger.operations.record_rows import Cause, store_record, supersede
+from local2.ledger.operations.rows import Part, Transaction, as_json, reads, writes
+from local2.ledger.records import NewRecord
+from local2.ledger.sessions import (
+    FoundKey,
+    ItemCollection,
+    ItemPage,
+    ItemSelection,
+    ItemsWritten,
+    ItemWriter,
+    NewItem,
+)
+from local2.protocol.items import NOTHING, ItemKey, StoredItem, fit_into_answer, path_of, path_text
+
+DELETED = "the item was deleted"
+NO_TEXT = "the item has no text to be found by"
+
+Path = tuple[str, ...]
+T = TypeVar("T")
+
+
+class LedgerItems(Part):
+    """One tenant's items."""
+
+    @writes
+    def put(
+        self, tx: Transaction, of: ItemCollection, items: Sequence[NewItem], by: ItemWriter
+    ) -> ItemsWritten:
+        """Store items, and delete those without a value, all or none.
+
+        An item whose text is unchanged keeps its record.
+
+        Raises:
+            QuotaError: The tenant would exceed its quota.
+        """
+        writer = _Writer(tx, of, by)
+        for item in items:
+            writer.put(item)
+        return writer.result
+
+    @writes
+    def delete(
+        self,
+        tx: Transaction,
+        of: ItemCollection,
+        keys: Sequence[ItemKey],
+        namespaces: Sequence[Path],
+        by: ItemWriter,
+    ) -> ItemsWritten:
+        """Delete items by key, and all items in or below some namespaces, in one transaction."""
+        writer = _Writer(tx, of, by)
+        for key in keys:
+            writer.delete(key)
+        for namespace in namespaces:
+            writer.delete_within(namespace)
+        return writer.result
+
+    @reads
+    def get(
+        self, tx: Transaction, of: ItemCollection, keys: Sequence[ItemKey]
+    ) -> list[StoredItem | None]:
+        """Return the items of these keys, as many as fit an answer; None for missing ones."""
+        found = (tx.execute("item_at", **_asked(of), **_place(key)).fetchone() for key in keys)
+        read = (None if row is None else _item(row) for row in found)
+        return [item for item, fits in fit_into_answer(read) if fits]
+
+    @reads
+    def within(self, tx: Transaction, of: ItemCollection, within: ItemSelection) -> ItemPage:
+        """Return the selected items, the newest first."""
+        read = list(fit_into_answer(map(_item, self._chosen(tx, of, within))))
+        items = [item for item, fits in read if fits]
+        return ItemPage(items=items, cut=len(items) < len(read))
+
+    @reads
+    def keys(self, tx: Transaction, of: ItemCollection, within: ItemSelection) -> list[FoundKey]:
+        """Return the keys of the selected items."""
+        return [_key(row) for row in self._chosen(tx, of, within)]
+
+    @reads
+    def of_records(
+        self, tx: Transaction, of: ItemCollection, ids: Sequence[str], within: ItemSelection
+    ) -> list[FoundKey]:
+        """Return the keys of the items that belong to these records and match the selection."""
+        listed = as_json(ids)
+
+        found = tx.execute("items_of_records", **_asked(of), ids=listed)
+        return [_key(row) for row in found if _is_wanted(row, within)]
+
+    @reads
+    def namespaces(
+        self,
+        tx: Transaction,
+        of: ItemCollection,
+        prefix: Path,
+        choose: Callable[[Sequence[Path]], T],
+    ) -> T:
+        """Return what `choose`, called off the event loop, selects from the namespaces with items.
+
+        Only namespaces that begin with `prefix` are considered.
+        """
+        asked = _asked(of) | _bounds(prefix)
+
+        found = tx.execute("item_namespaces", **asked)
+        return choose([path_of(row["namespace"]) for row in found])
+
+    def _chosen(self, tx: Transaction, of: ItemCollection, within: ItemSelection) -> Iterator[Row]:
+        """Yield the rows of the selected items lazily."""
+        name = "items_in" if within.exact else "items_within"
+        asked = _asked(of) | _bounds(within.namespace)
+        found = tx.execute(name, **asked, before=within.before)
+        matching = (row for row in found if _is_wanted(row, within))
+        return islice(matching, within.offset, within.offset + within.limit)
+
+
+class _Writer:
+    """Writes items inside one transaction."""
+
+    def __init__(
+        self,
+        tx: Transaction,
+        of: ItemCollection,
+        by: ItemWriter,
+    ) -> None:
+        self._tx = tx
+        self._of = _asked(of)
+        self._by = by
+        self.result = ItemsWritten()
+
+    def put(self, new: NewItem) -> None:
+        if new.put.deletes:
+            self.delete(new.put)
+            return
+        known = self._current(new.put)
+        if known is not None and new.put.keep:
+            return
+        value = bytes(new.put.value)
+        self._execute(
+            "put_item",
+            **_place(new.put),
+            value=None if value == bytes(NOTHING) else value,
+            data=new.put.data,
+            record=self._store_record(known, new.record),
+            session_id=self._by.session_id,
+            at=self._by.at.isoformat(timespec="microseconds"),
+        )
+        self._tx.refuse_excess()
+        self.result.stored += 1
+
+    def delete(self, key: ItemKey) -> None:
+        known = self._current(key)
+        if known is None:
+            return
+        self._execute("drop_item", **_place(key))
+        self._retire(known["record"], DELETED)
+        self.result.deleted += 1
+
+    def delete_within(self, namespace: Path) -> None:
+        bounds = _bounds(namespace)
+        recorded = self._execute("records_of_items", **bounds).fetchall()
+        self.result.deleted += self._execute("drop_items_within", **bounds).rowcount
+        for row in recorded:
+            self._retire(row["record"], DELETED)
+
+    def _store_record(self, known: Row | None, record: NewRecord | None) -> str | None:
+        """Store, keep or retire the record of an item; return its id, None without a record."""
+        former = known["record"] if known is not None else None
+        if record is None:
+            self._retire(former, NO_TEXT)
+            return None
+        text = record.content, record.session_id  # erasing a session erases its records
+        if known is not None and (known["text"], known["session_id"]) == text:
+            return str(former)
+        replaced = former is not None and supersede(self._tx, former, Cause.of(record))
+        written = store_record(self._tx, record)
+        self.result.records.append(record)
+        self.result.written.append(
+            msgspec.structs.replace(written, replaced=(former,) if replaced else ())
+        )
+        return record.id
+
+    def _retire(self, record_id: str | None, reason: str) -> None:
+        if record_id is None:
+            return
+        by = self._by
+        cause = Cause(
+            agent=by.agent, superseded_by="", at=by.at, user=by.user, why="archived", reason=reason
+        )
+        if supersede(self._tx, record_id, cause):
+            self.result.retired.append(record_id)
+
+    def _current(self, key: ItemKey) -> Row | None:
+        row: Row | None = self._execute("item_state", **_place(key)).fetchone()
+        return row
+
+    def _execute(self, statement: str, **values: Any) -> Any:
+        return self._tx.execute(statement, **self._of, **values)
+
+
+def _asked(of: ItemCollection) -> dict[str, Any]:
+    return msgspec.structs.asdict(of)
+
+
+def _place(key: ItemKey) -> dict[str, str]:
+    return {"namespace": path_text(key.namespace), "key": key.key}
+
+
+def _bounds(namespace: Path) -> dict[str, str]:
+    """Return the bounds of the namespaces that begin with this one, as stored texts."""
+    text = path_text(namespace)
+    return {"namespace": text, "beyond": f"{text[:-1]}-" if text else "#"}
+
+
+def _is_wanted(row: Row, within: ItemSelection) -> bool:
+    if within.wanted is None:
+        return True
+    return within.wanted(msgspec.json.decode(row["value"] or bytes(NOTHING)))
+
+
+def _key(row: Row) -> FoundKey:
+    return FoundKey(namespace=path_of(row["namespace"]), key=row["key"], record=row["record"])
+
+
+def _item(row: Row) -> StoredItem:
+    return StoredItem(
+        namespace=path_of(row["namespace"]),
+        key=row["key"],
+        value=msgspec.Raw(row["value"] or bytes(NOTHING)),
+        data=row["data"],
+        created_at=datetime.fromisoformat(row["created_at"]),
+        updated_at=datetime.fromisoformat(row["updated_at"]),
+    )

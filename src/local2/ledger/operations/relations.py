@@ -1,0 +1,294 @@
+"""Stores relations between records: stated relations, and links between facts with common names.
+
+Facts stated as triplets are linked by the entities that they name. An entity has one spelling, and
+may have aliases. The table `relation` also has rows whose targets are no records, which recall
+therefore ignores: for each fact one to its statement, one to each entity that it names, and, if it
+states an alias, some to the two names. The names themselves are stored in the facts only.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from local2.errors import InvalidArgumentsError
+from local2.keys import entity_key
+from local2.language.names import NameCandidate, name_candidates
+from local2.ledger.operations.record_rows import Cause, add_to_audit, relate, store_fact
+from local2.ledger.operations.rows import (
+    Part,
+    TenantRows,
+    Transaction,
+    as_json,
+    reads,
+    record_of,
+    writes,
+)
+from local2.ledger.records import (
+    ALSO_NAMES,
+    NAMES,
+    RELATION_TYPES,
+    SHARES_ENTITY,
+    STATES,
+    TENANT_OWNED,
+    Record,
+    TripletFact,
+    Written,
+)
+from local2.ledger.upkeep import MAX_RELATIONS, Permit, RelatedRecord, Relation
+from local2.protocol.envelope import content_id
+from local2.protocol.memories import OwnerScope
+
+TYPES = as_json(RELATION_TYPES)
+LINKED_PER_ROLE = 4
+"""Number of facts linked with a new fact that names the same entity: the newest in each role."""
+MAX_LINKS = 50
+"""Maximum number of newer facts of one owner that are linked with a fact."""
+MAX_NAMES = 8
+"""Maximum number of names of one entity that are looked up."""
+ANY_ALIAS = content_id(ALSO_NAMES)
+"""Relation target of all facts that state an alias."""
+ROLES = ("subject", "object")
+
+Place = tuple[OwnerScope, str]
+TENANT_PLACE: Place = ("tenant", TENANT_OWNED)
+
+
+class LedgerRelations(Part):
+    """One tenant's relations."""
+
+    @writes
+    def add(self, tx: Transaction, relation: Relation, permit: Permit) -> bool:
+        """Store a relation; return False if it exists already.
+
+        Raises:
+            InvalidArgumentsError: `permit` raised it, a record would have too many relations, or
+                the two would supersede each other.
+        """
+        self._check(tx, relation, permit)
+        ends = {"id": relation.source, "older": relation.target}
+        if relation.type == "supersedes" and tx.execute("superseded_in_turn", **ends).fetchone():
+            raise InvalidArgumentsError(
+                "target: it supersedes the source already, directly or over other memories.",
+                remedy="Remove that relation first, or use contradicts.",
+            )
+        full = full_end(tx, relation.source, relation.type, relation.target)
+        if full is not None:
+            raise InvalidArgumentsError(
+                f"The memory {full} already has {MAX_RELATIONS} relations, the maximum.",
+                remedy="Withdraw one first.",
+            )
+        return self._change(tx, "relate", relation, "related")
+
+    @writes
+    def remove(self, tx: Transaction, relation: Relation, permit: Permit) -> bool:
+        """Withdraw a relation; return False if it does not exist.
+
+        Raises:
+            InvalidArgumentsError: `permit` raised it.
+        """
+        self._check(tx, relation, permit)
+        return self._change(tx, "unrelate", relation, "unrelated")
+
+    @reads
+    def of(self, tx: Transaction, record_id: str) -> tuple[Record | None, list[RelatedRecord]]:
+        """Return a record, and the records related to it in either direction."""
+        found = tx.execute("relations_of", id=record_id, types=TYPES)
+        related = [
+            RelatedRecord(
+                type=row["relation_type"], incoming=bool(row["incoming"]), record=record_of(row)
+            )
+            for row in found
+        ]
+        return self._record(tx, record_id), related
+
+    def _check(self, tx: Transaction, relation: Relation, permit: Permit) -> None:
+        permit(self._record(tx, relation.source), self._record(tx, relation.target))
+
+    def _change(self, tx: Transaction, statement: str, relation: Relation, action: str) -> bool:
+        edge: dict[str, Any] = {"type": relation.type, "target": relation.target}
+        changed = tx.execute(statement, source=relation.source, **edge)
+        if changed.rowcount < 1:
+            return False
+        cause = Cause(agent=relation.agent, superseded_by="", at=relation.at, user=relation.user)
+        add_to_audit(tx, action, relation.source, cause, edge)
+        return True
+
+    def _record(self, tx: Transaction, record_id: str) -> Record | None:
+        row = tx.execute("record_by_id", id=record_id).fetchone()
+        return record_of(row) if row else None
+
+
+def full_end(tx: Transaction, source: str, type_: str, target: str) -> str | None:
+    """Return the end of a new relation that has the maximum of stated relations already, if any."""
+    edge = {"source": source, "type": type_, "target": target}
+    row = tx.execute("full_end", **edge, types=TYPES, most=MAX_RELATIONS).fetchone()
+    return row["id"] if row else None
+
+
+class Knowledge(Part):
+    """One tenant's facts that are stated as triplets."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+        self._has_aliases: bool | None = None
+
+    async def store(self, facts: Sequence[TripletFact]) -> list[Written]:
+        """Store facts stated as triplets, all or none; facts that are stated already are skipped.
+
+        A name is spelled as in its first statement. A fact is linked with facts of its scope and
+        owner, and with the tenant's, that name its subject or object by any of their names.
+        """
+        written = await self._rows.write(lambda tx: [self._store(tx, fact) for fact in facts])
+        if any(fact.alias for fact in facts):
+            self._has_aliases = True
+        return written
+
+    async def names_in(self, text: str, places: Sequence[Place]) -> list[str]:
+        """Return the names in a text that facts of these places contain, as spelled in the facts.
+
+        A part of a longer name does not count as a name.
+        """
+        named = await asyncio.to_thread(_possible_names, text, partial(_entities_of, places))
+
+        def read(tx: Transaction) -> list[str]:
+            spellings = self._spellings(tx, {id_: run.text for run, ids in named for id_ in ids})
+            found: dict[str, None] = {}
+            end = 0
+            for run, ids in named:
+                spelled = next((spellings[id_] for id_ in ids if id_ in spellings), None)
+                if spelled is not None and run.first >= end:
+                    found[spelled] = None
+                    end = run.end
+            return list(found)
+
+        return await self._rows.read(read)
+
+    def forget_held(self) -> None:
+        """Forget whether there are any aliases, since some may have been added."""
+        self._has_aliases = None
+
+    async def aliases_in(self, text: str, places: Sequence[Place]) -> list[str]:
+        """Return aliases of the entities named in a text, as stated by facts of these places."""
+        if self._has_aliases is None:
+            any_ = await self._rows.one("stated_aliases", aliases=as_json([ANY_ALIAS]))
+            if self._has_aliases is None:  # otherwise one has just been stated
+                self._has_aliases = any_ is not None
+        if not self._has_aliases:
+            return []
+        named = await asyncio.to_thread(_possible_names, text, partial(_aliases_of, places))
+        names_by_id = {id_: run.text for run, ids in named for id_ in ids}
+
+        def read(tx: Transaction) -> list[str]:
+            asked = as_json(list(names_by_id))
+            stated = tx.execute("stated_aliases", aliases=asked).fetchall()
+            names = [names_by_id[row["alias"]] for row in stated]
+            aliases = (self._all_names(tx, places, name)[1:] for name in names)
+            return list(dict.fromkeys(chain.from_iterable(aliases)))
+
+        return await self._rows.read(read)
+
+    def _store(self, tx: Transaction, fact: TripletFact) -> Written:
+        place: Place = (fact.record.scope, fact.record.owner)
+        within = list(dict.fromkeys((place, TENANT_PLACE)))
+        fact = self._as_spelled(tx, within, fact)
+        triplet = fact.triplet
+        stated = content_id(STATES, *place, *triplet.key())
+        known = tx.execute("stating", triplet=stated).fetchone()
+        if known is not None:
+            return Written(id=known["id"], was_new=False)
+        written = store_fact(tx, fact.record)
+        relate(tx, written.id, STATES, stated)
+        names = (triplet.subject, triplet.object)
+        if fact.alias:
+            aliases = (_aliases_of([place], entity_key(name)) for name in names)
+            for target in (ANY_ALIAS, *chain.from_iterable(aliases)):
+                relate(tx, written.id, ALSO_NAMES, target)
+        for role, name in zip(ROLES, names, strict=True):
+            key = entity_key(name)
+            relate(tx, written.id, NAMES, _entity(place, role, key))
+            for any_name in self._all_names(tx, within, name):
+                for other in self._facts_naming(tx, written.id, within, any_name):
+                    relate(tx, written.id, SHARES_ENTITY, other)
+        return written
+
+    def _as_spelled(
+        self, tx: Transaction, within: Sequence[Place], fact: TripletFact
+    ) -> TripletFact:
+        """Return the fact with names spelled as in known facts."""
+        stated = fact.triplet
+        spelled = {role: self._spelling(tx, within, getattr(stated, role)) for role in ROLES}
+        triplet = msgspec.structs.replace(stated, **spelled)
+        if triplet == stated:
+            return fact
+        record = msgspec.structs.replace(
+            fact.record,
+            content=triplet.sentence(),
+            metadata={**fact.record.metadata, "triplet": msgspec.to_builtins(triplet)},
+        )
+        return msgspec.structs.replace(fact, triplet=triplet, record=record)
+
+    def _spelling(self, tx: Transaction, places: Sequence[Place], name: str) -> str:
+        """Return a name as spelled in the oldest fact that has it; unchanged if there is none."""
+        entities = dict.fromkeys(_entities_of(places, entity_key(name)), name)
+        spellings = self._spellings(tx, entities)
+        return next((spellings[entity] for entity in entities if entity in spellings), name)
+
+    def _spellings(self, tx: Transaction, entities: dict[str, str]) -> dict[str, str]:
+        """Return the spellings of names, by the ids of their entities."""
+        found = tx.execute("spellings", entities=as_json(list(entities)))
+        return {
+            row["entity"]: part
+            for row in found
+            for part in (row["subject"], row["object"])
+            if entity_key(part) == entity_key(entities[row["entity"]])
+        }
+
+    def _all_names(self, tx: Transaction, places: Sequence[Place], name: str) -> list[str]:
+        """Return a name, followed by its stated aliases and their aliases."""
+        names = {entity_key(name): name}
+        waiting = [name]
+        while waiting and len(names) < MAX_NAMES:
+            for target in _aliases_of(places, entity_key(waiting.pop(0))):
+                found = tx.execute("aliases", alias=target, limit=MAX_NAMES)
+                for alias in chain.from_iterable(row for row in found.fetchall()):
+                    if entity_key(alias) not in names:
+                        names[entity_key(alias)] = alias
+                        waiting.append(alias)
+        return list(names.values())[:MAX_NAMES]
+
+    def _facts_naming(
+        self, tx: Transaction, record_id: str, within: Sequence[Place], name: str
+    ) -> Iterator[str]:
+        """Yield the newest facts that have the name as their subject or object."""
+        scope, owner = within[0]
+        limits: dict[str, Any] = {"limit": LINKED_PER_ROLE, "most": MAX_LINKS}
+        asked = {"id": record_id, "scope": scope, "owner": owner, **limits}
+        for entity in _entities_of(within, entity_key(name)):
+            found = tx.execute("naming", entity=entity, **asked).fetchall()
+            yield from (row["id"] for row in found)
+
+
+def _entity(place: Place, role: str, key: str) -> str:
+    """Return an entity's id in one role; separate ids keep the search for either role fast."""
+    return content_id(NAMES, *place, role, key)
+
+
+def _entities_of(places: Sequence[Place], key: str) -> list[str]:
+    return [_entity(place, role, key) for place in places for role in ROLES]
+
+
+def _aliases_of(places: Sequence[Place], key: str) -> list[str]:
+    """Return the relation targets of facts that state an alias of a name, one per place."""
+    return [content_id(ALSO_NAMES, *place, key) for place in places]
+
+
+def _possible_names(
+    text: str, ids_of: Callable[[str], Sequence[str]]
+) -> list[tuple[NameCandidate, Sequence[str]]]:
+    """Return the possible names in a text, with their ids."""
+    known = cache(ids_of)
+    return [(one, known(entity_key(one.text))) for one in name_candidates(text)]

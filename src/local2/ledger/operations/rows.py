@@ -1,0 +1,220 @@
+"""Executes named statements, and converts rows to records.
+
+The tenant is bound to each statement, here and nowhere else. What is about a whole file, with all
+its tenants, executes its statement itself, in `engines/`. Before a ledger is opened,
+`stack/ledgers.py` asks whether a tenant has records.
+`tests/ledger/sqlite/test_tenant_filter.py` lists these, and the statements that name no tenant.
+"""
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from datetime import datetime
+from functools import lru_cache, partial, wraps
+from operator import itemgetter
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import msgspec
+
+from local2.errors import QuotaError
+from local2.ledger.engines import Connection, Cursor, Database, Row, TextIndex
+from local2.ledger.records import UNLIMITED, NewRecord, Quota, Record, stamp
+from local2.protocol.payloads import Json
+
+COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"features", "tasks"})
+P = ParamSpec("P")
+S = TypeVar("S", bound="Part")
+T = TypeVar("T")
+_STRINGS = msgspec.json.Decoder(tuple[str, ...])
+Parameters = dict[str, Any]
+
+
+class TombstoneState:
+    """Whether a tenant has tombstones, None if that is unknown, and the key of their hashes."""
+
+    def __init__(self) -> None:
+        self.any: bool | None = None
+        self.key = b""
+
+
+class Transaction:
+    """Executes one tenant's statements inside one read, or inside one write: all of it or nothing.
+
+    An operation of the ledger is a function of a transaction and of what it is asked to do.
+    """
+
+    __slots__ = ("_connection", "_database", "_quota", "_statements", "tenant", "tombstones")
+
+    def __init__(
+        self,
+        database: Database,
+        connection: Connection,
+        tenant: str,
+        quota: Quota,
+        tombstones: TombstoneState,
+    ) -> None:
+        self._database = database
+        self._statements = database.statements
+        self._connection = connection
+        self._quota = quota
+        self.tenant = tenant
+        self.tombstones = tombstones
+
+    @property
+    def text(self) -> TextIndex:
+        """The words of the records."""
+        return self._database.text
+
+    def add_rows(self, new: Mapping[str, NewRecord]) -> dict[str, int]:
+        """Add records except those whose ids exist; return the new rows by their ids."""
+        return self._database.add_rows(self, new)
+
+    def execute(self, statement: str, **values: Any) -> Cursor:
+        """Execute a named statement."""
+        return self._connection.execute(self._statements[statement], self._bound(values))
+
+    def execute_each(self, statement: str, many: Iterable[Parameters]) -> None:
+        """Execute a named statement once for each set of values."""
+        self._connection.executemany(self._statements[statement], map(self._bound, many))
+
+    def refuse_excess(self) -> None:
+        """Check the quota; called in a write after each addition.
+
+        Raises:
+            QuotaError: The tenant exceeds its quota; the transaction is rolled back.
+        """
+        quota = self._quota
+        if quota == UNLIMITED:
+            return
+        used = self.execute("used").fetchone()
+        for name, limit in (("records", quota.records), ("bytes", quota.bytes)):
+            if limit and used is not None and used[name] > limit:
+                raise QuotaError(
+                    f"The tenant {self.tenant} may store {limit:,} {name}, and no more fit.",
+                    remedy="Forget what is not needed, or raise "
+                    f"tenant_{name} in config/limits.yaml.",
+                )
+
+    def _bound(self, values: Parameters) -> Parameters:
+        return {**values, "tenant": self.tenant}
+
+
+class TenantRows:
+    """Runs the operations of one tenant. A write returns once it is on disk."""
+
+    def __init__(self, database: Database, tenant: str, quota: Quota = UNLIMITED) -> None:
+        self._database = database
+        self._quota = quota
+        self._tombstones = TombstoneState()
+        self.tenant = tenant
+
+    async def read(
+        self, operation: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run an operation on the reader's connection; it must not write."""
+        return await self._database.read(
+            lambda c: operation(self._transaction(c), *args, **kwargs), owner=self.tenant
+        )
+
+    async def write(
+        self, operation: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run an operation in one transaction, which is rolled back if it raises."""
+        return await self._database.write(
+            lambda c: operation(self._transaction(c), *args, **kwargs), owner=self.tenant
+        )
+
+    async def all(self, statement: str, **values: Any) -> list[Row]:
+        """Return every row of a named statement."""
+        return await self.read(lambda tx: tx.execute(statement, **values).fetchall())
+
+    async def one(self, statement: str, **values: Any) -> Row | None:
+        """Return the first row, or None."""
+        row: Row | None = await self.read(lambda tx: tx.execute(statement, **values).fetchone())
+        return row
+
+    async def change(self, statement: str, **values: Any) -> int:
+        """Execute a named statement in a transaction; return the number of rows it changed."""
+        return await self.write(lambda tx: tx.execute(statement, **values).rowcount)
+
+    async def change_each(self, statement: str, many: Iterable[Parameters]) -> None:
+        """Execute a named statement once for each set of values, in one transaction."""
+        await self.write(Transaction.execute_each, statement, many)
+
+    def _transaction(self, connection: Connection) -> Transaction:
+        return Transaction(self._database, connection, self.tenant, self._quota, self._tombstones)
+
+
+class Part:
+    """A part of one tenant's ledger. Its operations are declared with `reads` and `writes`."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+
+
+def reads(
+    operation: Callable[Concatenate[S, Transaction, P], T],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Run a part's operation as one read; its callers leave out the transaction."""
+
+    @wraps(operation)
+    async def read(part: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await part._rows.read(partial(operation, part), *args, **kwargs)  # noqa: SLF001 - a method
+
+    return read
+
+
+def writes(
+    operation: Callable[Concatenate[S, Transaction, P], T],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Run a part's operation as one write; its callers leave out the transaction."""
+
+    @wraps(operation)
+    async def write(part: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await part._rows.write(partial(operation, part), *args, **kwargs)  # noqa: SLF001 - a method
+
+    return write
+
+
+def record_of(row: Row) -> Record:
+    """Convert a row that has all columns to a record."""
+    columns = dict(zip(COLUMNS, _in_order(tuple(row.keys()))(row), strict=True))
+    for name, read in _READERS.items():
+        if (stored := columns[name]) is not None:
+            columns[name] = read(stored)
+    return Record(**columns)
+
+
+@lru_cache
+def _in_order(names: tuple[str, ...]) -> Callable[[Row], tuple[Any, ...]]:
+    """Return what takes a record's columns from a row with these names, without looking them up."""
+    return itemgetter(*map(names.index, COLUMNS))
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON, for statements that take a list or store JSON."""
+    return msgspec.json.encode(value).decode()
+
+
+_READERS_BY_TYPE: dict[Any, Callable[[Any], Any]] = {
+    datetime: datetime.fromisoformat,
+    datetime | None: datetime.fromisoformat,
+    bool | None: bool,
+    Json: msgspec.json.decode,
+    tuple[str, ...]: msgspec.json.Decoder(tuple[str, ...]).decode,
+}
+_WRITERS_BY_TYPE: dict[Any, Callable[[Any], Any]] = {
+    datetime: stamp,
+    datetime | None: stamp,
+    Json: as_json,
+    tuple[str, ...]: as_json,
+}
+_TYPES = {
+    field.name: field.type for field in msgspec.structs.fields(Record) if field.name in COLUMNS
+}
+_READERS = {
+    name: _READERS_BY_TYPE[type_] for name, type_ in _TYPES.items() if type_ in _READERS_BY_TYPE
+}
+"""What reads a column of `Record` that SQLite stores as something else, by the column's type."""
+WRITERS = {
+    name: _WRITERS_BY_TYPE[type_] for name, type_ in _TYPES.items() if type_ in _WRITERS_BY_TYPE
+}
+"""What converts such a column for SQLite."""

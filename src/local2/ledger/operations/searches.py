@@ -1,0 +1,282 @@
+"""Runs searches: queries every channel, and chooses the best of their results.
+
+A small memory is scored as a whole; of a large one, only the records found by words and vectors.
+Either way, once the memory is held in columns, a search takes two reads: one while the question is
+being embedded, and one when its vector has arrived.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+import msgspec
+
+from local2.ledger.columns import Columns
+from local2.ledger.engines import Database, FullText, PoolMatches
+from local2.ledger.entries import ECHO
+from local2.ledger.operations.candidates import WIDER_LIMIT, Filter, Pool
+from local2.ledger.operations.rows import TenantRows, Transaction
+from local2.ledger.operations.working_sets import Budgets, WorkingSets
+from local2.ledger.search import (
+    AskVectors,
+    Chooser,
+    DetailRequest,
+    Details,
+    Drafter,
+    Matches,
+    Search,
+    VectorResult,
+    WordMatches,
+    run_choice,
+)
+from local2.protocol.vectors import VectorHits
+
+NEAREST = 50
+"""Number of nearest hits requested from the vector index."""
+MIN_VISIBLE = 20
+"""Minimum number of visible hits among them; with fewer, the search continues."""
+OWN_RECORDS = 3_000
+"""Number of own records compared in one read, if too many of the nearest hits are others'."""
+TURNS_TO_SEND = 5
+"""Number of event loop iterations until a question has been sent to the worker. A thread that read
+the ledger meanwhile would hold the interpreter for most of a millisecond."""
+
+D = TypeVar("D")
+T = TypeVar("T")
+Drafted = tuple[WordMatches, D]
+
+
+class OtherEmbedderError(Exception):
+    """The question's vector is by another embedder than those of the records."""
+
+    def __init__(self, embedder: str) -> None:
+        super().__init__(embedder)
+        self.embedder = embedder
+
+
+class HiddenByOthersError(Exception):
+    """Too few of the nearest hits are visible to the caller, because others' records are nearer."""
+
+
+class SearchRun(Generic[D, T]):
+    """One search, in a few reads; its methods take a transaction."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the search, and how its results are chosen
+        self,
+        rows: TenantRows,
+        full_text: FullText,
+        search: Search,
+        filter_: Filter,
+        draft: Drafter[D],
+        choose: Chooser[D, T],
+    ) -> None:
+        self._rows = rows
+        self._full_text = full_text
+        self._search = search
+        self.filter = filter_
+        self._draft = draft
+        self._choose = choose
+
+    def draft_whole(self, tx: Transaction, columns: Columns) -> Drafted[D]:
+        """Return the draft for a whole memory, made before the question's vector arrives."""
+        pool = self._pool(tx)
+        # What the search may find: the ledger applies the conditions.
+        asked = pool.pending_question()
+        if self.filter.is_open:
+            view = columns.without(asked)
+        else:
+            view = columns.within(set(pool.own_rows()).difference(asked))
+        worded = WordMatches(
+            view=view,
+            topics=pool.rows_of_topics(self._search.topics),
+            phrases=pool.rows_of_phrases(self._search.phrases),
+        )
+        return worded, self._draft(worded)
+
+    def choose_from_whole(self, tx: Transaction, meaning: VectorResult, drafted: Drafted[D]) -> T:
+        """Return the choice from a whole memory."""
+        worded, draft = drafted
+        pool = self._pool(tx)
+
+        def details_of(wanted: DetailRequest) -> Details:
+            return pool.details(
+                wanted,
+                related=pool.related(wanted.related) if wanted.related else {},
+                sources=pool.sources(wanted.sources) if wanted.sources else {},
+            )
+
+        return run_choice(self._choose(Matches.of(worded, meaning), draft), details_of)
+
+    def has_retired_since(self, tx: Transaction) -> bool:
+        """Return whether searched records were retired after `as_of`: the columns lack them."""
+        return bool(self._pool(tx).retired_rows())
+
+    def pool_by_words(self, tx: Transaction) -> PoolMatches:
+        """Return the candidates by words and topics."""
+        pool = self._pool(tx)
+        return self._full_text.pool(tx, self._search, self.filter, pool)
+
+    def choose_from_pool(
+        self,
+        tx: Transaction,
+        pooled: PoolMatches,
+        meaning: VectorResult,
+        nearest: list[int] | None,
+    ) -> T:
+        """Add the candidates by vectors and relations; return the choice from all candidates.
+
+        `nearest` are the caller's own nearest rows, if they have been determined; they replace the
+        hits.
+
+        Raises:
+            HiddenByOthersError: Too few of the hits are visible, and `nearest` is None.
+        """
+        pool = self._pool(tx, pooled.pool)
+        if meaning.hits is not None:
+            pool.add(_nearest(pool, meaning.hits) if nearest is None else nearest)
+        related = pool.related(list(pool.candidates))
+        pool.add([one.row for others in related.values() for one in others])
+        sources = pool.sources([c.row for c in pool.candidates.values() if c.echo == ECHO])
+        pool.add([row for found in sources.values() for row, _ in found])
+
+        def details_of(wanted: DetailRequest) -> Details:
+            return pool.details(
+                wanted,
+                related={row: related[row] for row in wanted.related if row in related},
+                sources=sources,
+            )
+
+        worded = pooled.with_later(pool)
+        choice = self._choose(Matches.of(worded, meaning), self._draft(worded))
+        return run_choice(choice, details_of)
+
+    async def nearest_of_all(self, meaning: VectorResult) -> list[int]:
+        """Compare all records that the caller may see, page by page; return the nearest rows."""
+        if meaning.hits is None:
+            return []
+        own = await self._rows.read(lambda tx: self._pool(tx).own_rows())
+        best: list[tuple[float, int]] = []
+        for start in range(0, len(own), OWN_RECORDS):
+            page = own[start : start + OWN_RECORDS]
+            best += await self._rows.read(self._compared, meaning.hits, page)
+            best = sorted(best, reverse=True)[:NEAREST]
+        return [row for _, row in best]
+
+    def _compared(
+        self, tx: Transaction, hits: VectorHits, rows: list[int]
+    ) -> list[tuple[float, int]]:
+        return self._pool(tx).compare_vectors(rows, hits, NEAREST)
+
+    def _pool(self, tx: Transaction, former: Pool | None = None) -> Pool:
+        return Pool(tx, self.filter, former)
+
+
+def _nearest(pool: Pool, hits: VectorHits) -> list[int]:
+    """Return the nearest visible rows; the index holds all owners' vectors.
+
+    Raises:
+        HiddenByOthersError: Too few hits are visible, and there are too many records to compare.
+    """
+    nearest = pool.take_nearest(hits, NEAREST)
+    if len(nearest) >= MIN_VISIBLE or len(hits.hits) < NEAREST:
+        return nearest
+    own = pool.own_rows(OWN_RECORDS + 1)
+    if len(own) > OWN_RECORDS:
+        raise HiddenByOthersError
+    return [row for _, row in pool.compare_vectors(own, hits, NEAREST)]
+
+
+class Searches:
+    """One tenant's searches; memories that are searched repeatedly stay in RAM."""
+
+    def __init__(self, database: Database, rows: TenantRows, budgets: Budgets) -> None:
+        """`budgets`: the limits of what is held in RAM, which all tenants share."""
+        self._rows = rows
+        self._full_text = database.full_text(budgets)
+        self._working_sets = WorkingSets(rows, budgets.records)
+        self._embedder = ""
+
+    def expect(self, embedder: str) -> None:
+        """Set the embedder of future questions."""
+        if embedder != self._embedder:
+            self._embedder = embedder
+            self._working_sets.hold_only(embedder)
+
+    async def prepare(self, embedder: str) -> None:
+        """Read in advance what searches need once another embedder serves."""
+        await self._working_sets.prepare(embedder)
+
+    def forget_held(self) -> None:
+        """Drop everything in RAM that may have been erased."""
+        self._working_sets.clear()
+
+    async def has_waiting(self, search: Search) -> bool:
+        """Return whether some of the searched records wait for their vectors."""
+        asked = msgspec.structs.asdict(Filter.of(self._rows.tenant, search))
+        row = await self._rows.one("has_waiting", **asked)
+        return bool(row and row["waiting"])
+
+    async def find(
+        self, search: Search, ask_vectors: AskVectors, draft: Drafter[D], choose: Chooser[D, T]
+    ) -> T:
+        """Query every channel, and return the choice from the results.
+
+        Args:
+            search: What to search for, and where.
+            ask_vectors: Queries the vector index; called again if too many hits are others'.
+            draft: Computes what does not need the question's vector; in a small memory, while the
+                question is being embedded. Called off the event loop.
+            choose: Makes the choice, and yields requests for details. Called off the event loop.
+
+        Raises:
+            StorageError: The ledger cannot be read.
+        """
+        while True:
+            try:
+                return await self._find(search, ask_vectors, draft, choose)
+            except OtherEmbedderError as error:
+                self.expect(error.embedder)
+
+    async def _find(
+        self, search: Search, ask_vectors: AskVectors, draft: Drafter[D], choose: Chooser[D, T]
+    ) -> T:
+        filter_ = Filter.of(self._rows.tenant, search, self._embedder)
+        run = SearchRun(self._rows, self._full_text, search, filter_, draft, choose)
+        retired = search.as_of is not None and await self._rows.read(run.has_retired_since)
+        if not retired and await self._working_sets.fits(filter_.words):
+            meaning, drafted = await asyncio.gather(ask_vectors(0), self._drafted(run))
+            _require_same_embedder(meaning, filter_)
+            if drafted is not None:
+                return await self._rows.read(run.choose_from_whole, meaning, drafted)
+        meaning, pooled = await asyncio.gather(ask_vectors(NEAREST), self._pooled(run))
+        _require_same_embedder(meaning, filter_)
+        with suppress(HiddenByOthersError):
+            return await self._rows.read(run.choose_from_pool, pooled, meaning, None)
+        wider = await ask_vectors(WIDER_LIMIT)
+        _require_same_embedder(wider, filter_)
+        if wider.hits is not None:
+            with suppress(HiddenByOthersError):
+                return await self._rows.read(run.choose_from_pool, pooled, wider, None)
+        nearest = await run.nearest_of_all(meaning)
+        return await self._rows.read(run.choose_from_pool, pooled, meaning, nearest)
+
+    async def _drafted(self, run: SearchRun[D, T]) -> Drafted[D] | None:
+        """Return the draft for a whole memory; None if the memory has become too large."""
+        await _let_question_leave()
+        filter_ = run.filter
+        return await self._working_sets.read(filter_.words, filter_.embedder, run.draft_whole)
+
+    async def _pooled(self, run: SearchRun[D, T]) -> PoolMatches:
+        await _let_question_leave()
+        return await self._rows.read(run.pool_by_words)
+
+
+def _require_same_embedder(meaning: VectorResult, filter_: Filter) -> None:
+    """Raise if the question's vector cannot be compared with those of the records."""
+    if meaning.hits is not None and meaning.hits.embedder != filter_.embedder:
+        raise OtherEmbedderError(meaning.hits.embedder)
+
+
+async def _let_question_leave() -> None:
+    for _ in range(TURNS_TO_SEND):
+        await asyncio.sleep(0)

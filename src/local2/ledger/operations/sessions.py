@@ -1,0 +1,189 @@
+"""Stores and loads the content of sessions: messages, notes, and long tool outputs.
+
+A note that replaces others does not change their text; they are only marked as merged.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+import msgspec
+
+from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of, writes
+from local2.ledger.operations.working_sets import place_word
+from local2.ledger.records import Record, stamp
+from local2.ledger.search import Place
+from local2.ledger.sessions import (
+    COUNTED_CHARACTERS,
+    SESSION_CHARACTERS,
+    FactSelection,
+    MergeNotes,
+    SessionKey,
+    StoredMessage,
+    StoredOutput,
+    StoredSession,
+)
+from local2.protocol.memory_tools import Note, SessionNotes
+from local2.protocol.payloads import OutputPart
+
+T = TypeVar("T")
+
+
+class LedgerSessions(Part):
+    """One tenant's sessions."""
+
+    @reads
+    def load(
+        self,
+        tx: Transaction,
+        session: SessionKey,
+        limit: int,
+        important: Sequence[FactSelection],
+        make: Callable[[StoredSession], T],
+    ) -> T:
+        """Load a session; return the result of `make`, called off the event loop.
+
+        `make` receives the newest messages, `limit` at most, the notes, and the important facts.
+        """
+        messages, earlier = self._newest(tx, session, limit)
+        stored = StoredSession(
+            messages=messages,
+            earlier=earlier,
+            notes=notes_in(tx, session),
+            facts=self._facts(tx, important),
+        )
+        return make(stored)
+
+    @reads
+    def important(self, tx: Transaction, important: Sequence[FactSelection]) -> list[list[Record]]:
+        """Return the important facts of each selection."""
+        return self._facts(tx, important)
+
+    def _newest(
+        self, tx: Transaction, session: SessionKey, limit: int
+    ) -> tuple[list[StoredMessage], bool]:
+        """Return the newest messages in order, and whether there are earlier ones."""
+        messages: list[StoredMessage] = []
+        characters = 0
+        asked = msgspec.structs.asdict(session)
+        found = tx.execute("session_messages", **asked, limit=limit + 1)
+        for row in found:
+            if len(messages) == limit or characters >= SESSION_CHARACTERS:
+                found.close()
+                return messages[::-1], True
+            columns = {name: row[name] for name in StoredMessage.__struct_fields__}
+            columns["event_time"] = datetime.fromisoformat(row["event_time"])
+            columns["metadata"] = msgspec.json.decode(row["metadata"])
+            message = StoredMessage(**columns)
+            messages.append(message)
+            characters += min(len(row["content"]), COUNTED_CHARACTERS)
+        return messages[::-1], False
+
+    def _facts(self, tx: Transaction, important: Sequence[FactSelection]) -> list[list[Record]]:
+        """Return the facts of each selection, the most important first."""
+        facts = []
+        for wanted in important:
+            places = [place_word(tx.tenant, Place(*place, "fact")) for place in wanted.places]
+            found = tx.execute(
+                "standing_facts" if wanted.standing else "important_facts",
+                places=as_json(places),
+                types=as_json(wanted.types),
+                importance=wanted.least,
+                limit=wanted.limit,
+            )
+            facts.append([record_of(row) for row in found])
+        return facts
+
+
+class Notes(Part):
+    """One tenant's notes."""
+
+    @writes
+    def store(  # noqa: PLR0913 - the columns of a note
+        self,
+        tx: Transaction,
+        session: SessionKey,
+        role: str,
+        content: str,
+        at: datetime,
+        *,
+        merge: MergeNotes,
+    ) -> SessionNotes:
+        """Add a note, unless the role has already stored the same words in this session."""
+        notes = notes_in(tx, session)
+        if any((note.role, note.content) == (role, content) for note in notes):
+            return SessionNotes(notes=notes, was_new=False, merged=0)
+        position = notes[-1].position + 1 if notes else 1
+        new = Note(position=position, role=role, content=content, event_time=at)
+        self._insert(tx, session, new)
+        merged = merge(notes)
+        if merged is not None:
+            asked = msgspec.structs.asdict(session)
+            tx.execute("merge_notes", **asked, position=merged.position)
+            self._insert(tx, session, merged)
+        return SessionNotes(
+            notes=notes_in(tx, session),
+            was_new=True,
+            merged=sum(note.position <= merged.position for note in notes) if merged else 0,
+        )
+
+    def _insert(self, tx: Transaction, session: SessionKey, note: Note) -> None:
+        values = {**msgspec.structs.asdict(note), "event_time": stamp(note.event_time)}
+        tx.execute("insert_note", **msgspec.structs.asdict(session), **values)
+        tx.refuse_excess()
+
+
+def notes_in(tx: Transaction, session: SessionKey) -> list[Note]:
+    """Return the notes of a session in order; called inside a read or write."""
+    found = tx.execute("notes", **msgspec.structs.asdict(session))
+    return [
+        Note(
+            position=row["position"],
+            role=row["role"],
+            content=row["content"],
+            event_time=datetime.fromisoformat(row["event_time"]),
+            merges=row["merges"],
+        )
+        for row in found
+    ]
+
+
+class Outputs(Part):
+    """One tenant's tool outputs; keys are unique per owner."""
+
+    @writes
+    def store(self, tx: Transaction, owner: str, part: OutputPart) -> bool:
+        """Store the next part of an output, unless it is stored already.
+
+        Return False if the part before it is missing, or if the output is already complete.
+        """
+        values = {
+            "owner": owner,
+            "key": part.key,
+            "first": part.offset,
+            "last": part.last,
+            "text": part.text,
+        }
+        until = part.offset + len(part.text)
+
+        added = tx.execute("append_output", **values, until=until).rowcount
+        if added:
+            tx.refuse_excess()
+        return bool(added or tx.execute("same_part", **values).fetchone())
+
+    @reads
+    def read(
+        self, tx: Transaction, owner: str, key: str, offset: int, limit: int
+    ) -> StoredOutput | None:
+        """Return up to `limit` characters of an output from `offset` on; None if there is none."""
+        size = tx.execute("output_size", owner=owner, key=key).fetchone()
+        if size is None:
+            return None
+        asked = {"owner": owner, "key": key, "first": offset, "until": offset + limit}
+        rows = tx.execute("output_parts", **asked).fetchall()
+        start = offset - rows[0]["first"] if rows else 0
+        return StoredOutput(
+            total=size["total"],
+            complete=bool(size["complete"]),
+            text="".join(row["text"] for row in rows)[start : start + limit],
+        )

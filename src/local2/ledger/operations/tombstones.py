@@ -1,0 +1,288 @@
+"""Finds the rows that an owner chose to erase, and keeps tombstones so that they do not return.
+
+Tombstones are keyed hashes. An erased record is recognised by its ids, and by its text together
+with the user who stated it. A message of a conversation is recognised by its ids alone, because
+people write the same text again deliberately. Facts and documents that somebody adds explicitly are
+never refused. Turns that arrive late, ratings, and notes, tool outputs and items of an export are
+refused if they are older than the erasure of their owner or session.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+import msgspec
+
+from local2.keys import fold_topic
+from local2.ledger.engines import Row
+from local2.ledger.operations.rows import Transaction, as_json
+from local2.ledger.operations.working_sets import place_word
+from local2.ledger.records import (
+    EXTRACTED_FROM,
+    TENANT_OWNED,
+    NewRecord,
+    principal_of,
+    source_class_of,
+    stamp,
+)
+from local2.ledger.search import Place
+from local2.ledger.transfer import ErasureOptions, Selected, Selection
+from local2.protocol.memories import Kind
+from local2.protocol.portable import FeedbackLine, ItemLine, NoteLine, OutputLine
+
+SESSION_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript", "episode", "fact")
+USER_KINDS: tuple[Kind, ...] = ("fact", "note", "episode")
+"""Kinds that may belong to the user rather than to a session."""
+DISPLAY_NAMES: dict[str, str] = {
+    "chat_message": "messages",
+    "transcript": "messages",
+    "tool_output": "tool results",
+    "episode": "episodes",
+    "note": "saved notes",
+    "fact": "facts",
+    "document_chunk": "document chunks",
+}
+"""User-facing names of the kinds of records."""
+MIN_CHARACTERS = 25
+"""Minimum length of a text that identifies its record, unless it is a fact: shorter texts are
+repeated by chance."""
+EXPLICIT_CLASSES = frozenset({"asserted", "document"})
+"""Source classes of records that somebody added explicitly, and may add again."""
+
+
+def selected_rows(tx: Transaction, selection: Selection) -> Selected:
+    """Return every row to erase, derived records before their sources, and counts by name."""
+    chosen = _chosen_rows(tx, selection)
+    rows = dict.fromkeys(chosen)
+    new: Iterable[int] = chosen
+    while new := [row for row in _dependent(tx, selection, new, rows) if row not in rows]:
+        rows = dict.fromkeys((*new, *rows))  # derived records come first
+    if selection.scopes is not None:
+        asked = {"rows": as_json(list(rows)), "scopes": as_json(sorted(selection.scopes))}
+        rows = dict.fromkeys(row["row"] for row in tx.execute("rows_in_scopes", **asked))
+    found = tx.execute("to_erase", rows=as_json(list(rows))).fetchall()
+    counts = Counter(DISPLAY_NAMES[row["kind"]] for row in found)
+    counts.update(_count_related(tx, selection, found))
+    return Selected(rows=tuple(rows), counts={k: n for k, n in counts.items() if n})
+
+
+def _chosen_rows(tx: Transaction, selection: Selection) -> list[int]:
+    owner = selection.owner
+    if selection.id is not None:
+        found = tx.execute("rows_of_id", owner=owner, id=selection.id)
+    elif selection.topic is not None:
+        topic = fold_topic(selection.topic)
+        found = tx.execute("rows_of_topic", owner=owner, topic=topic)
+    else:
+        places = [place_word(tx.tenant, Place("session", owner, kind)) for kind in SESSION_KINDS]
+        places += [place_word(tx.tenant, Place("user", owner, kind)) for kind in USER_KINDS]
+        asked = {"places": as_json(places), "session_id": selection.session_id}
+        found = tx.execute("rows_of_owner", owner=owner, **asked)
+    return [row["row"] for row in found]
+
+
+def _dependent(
+    tx: Transaction,
+    selection: Selection,
+    new: Iterable[int],
+    rows: Iterable[int],
+) -> list[int]:
+    """Return the rows that are erased with others: of their turns, documents and derivations.
+
+    `new` are the rows found last; `rows` are all rows so far.
+    """
+    asked = {"rows": as_json(list(new)), "owner": selection.owner}
+    found = tx.execute("rows_of_turns", **asked).fetchall()
+    found += tx.execute("rows_of_documents", **asked).fetchall()
+    every = tx.execute("ids_of", rows=as_json(list(rows)))
+    ids = as_json([row["id"] for row in every])
+    derived = tx.execute("rows_derived", ids=ids, owner=selection.owner)
+    return list(dict.fromkeys(row["row"] for row in (*derived.fetchall(), *found)))
+
+
+def _count_related(tx: Transaction, selection: Selection, found: Sequence[Row]) -> dict[str, int]:
+    """Count the notes, tool outputs, ratings and items that are erased with the records."""
+    owner = selection.owner
+    keys = as_json([row["key"] for row in found if row["key"]])
+    every = selection.whole_owner
+    outputs = tx.execute("count_outputs", owner=owner, keys=keys, every=every)
+    counts = {"long tool outputs": int(outputs.fetchone()["outputs"])}
+    if selection.is_by_sender:
+        asked = {"owner": owner, "session_id": selection.session_id}
+        return counts | dict(tx.execute("count_others", **asked).fetchone())
+    ids = as_json([row["id"] for row in found])
+    return counts | dict(tx.execute("count_beside", ids=ids).fetchone())
+
+
+def was_erased(tx: Transaction, record: NewRecord, *, copied: bool = False) -> bool:
+    """Return whether a record was erased, and must not be stored again.
+
+    A record that somebody adds explicitly may be stored again, unless it is `copied` from an
+    export.
+    """
+    if not _has_any(tx) or (source_class_of(record) in EXPLICIT_CLASSES and not copied):
+        return False
+    if _match(tx, list(_digests(tx, record))):
+        return True
+    # A turn may have waited for the bus, or with a hook, while its user forgot: no record of it was
+    # there to leave a tombstone.
+    since = stamp(record.event_time)
+    return (
+        is_live(record) and not copied and erased_since(tx, record.owner, record.session_id, since)
+    )
+
+
+def is_live(record: NewRecord) -> bool:
+    """Return whether a record is part of a turn, and not of a conversation or an import."""
+    return record.turn is not None or record.pending is not None
+
+
+def erased_since(
+    tx: Transaction, owner: str, session_id: str | None, since: str, *, output: str | None = None
+) -> bool:
+    """Return whether an owner has erased everything, a session or a long output since a time."""
+    if not _has_any(tx):
+        return False
+    digests = [_selection_digest(tx, Selection(owner=owner))]
+    if session_id:
+        digests.append(_selection_digest(tx, Selection(owner=owner, session_id=session_id)))
+    if output is not None:
+        digests.append(_digest(tx, "output", owner, output))
+    return _match(tx, digests, since=since)
+
+
+def was_line_erased(tx: Transaction, line: NoteLine | FeedbackLine | OutputLine | ItemLine) -> bool:
+    """Return whether a line of an export is older than the erasure of its owner or session."""
+    match line:
+        case OutputLine():
+            since = line.kept_at.replace(" ", "T")  # SQLite's own form of a time
+            return erased_since(tx, line.owner, None, since, output=line.key)
+        case NoteLine() | FeedbackLine():
+            return erased_since(tx, line.owner, line.session_id, line.event_time)
+        case ItemLine():
+            return erased_since(tx, line.owner, line.session_id, line.updated_at)
+
+
+def _match(tx: Transaction, digests: Sequence[str], *, since: str = "") -> bool:
+    asked = {"digests": as_json(digests), "since": since}
+    return bool(tx.execute("stands_for", **asked).fetchone()["stands"])
+
+
+def add_tombstones(
+    tx: Transaction,
+    selection: Selection,
+    rows: Sequence[Row],
+    how: ErasureOptions,
+) -> None:
+    """Prevent these rows from being stored again."""
+    _has_any(tx)
+    digests: list[str] = []
+    for row in rows:
+        names: list[tuple[str, ...]] = [
+            ("id", row["id"]),
+            *([("id", row["alias"])] if row["alias"] else []),
+        ]
+        if row["kind"] == "fact" or len(row["content"].strip()) >= MIN_CHARACTERS:
+            names.append(("text", selection.owner, row["content"].strip()))
+        if row["key"]:
+            names.append(("output", selection.owner, row["key"]))
+        digests += [_digest(tx, *name) for name in names]
+    _insert(tx, selection, digests, how)
+
+
+def add_tombstone_of(tx: Transaction, selection: Selection, how: ErasureOptions) -> None:
+    """Prevent older notes, ratings, tool outputs and items from being stored again."""
+    _has_any(tx)
+    _insert(tx, selection, [_selection_digest(tx, selection)], how)
+
+
+def _insert(
+    tx: Transaction,
+    selection: Selection,
+    digests: Sequence[str],
+    how: ErasureOptions,
+) -> None:
+    same = {
+        "erased_at": stamp(how.at),
+        "whose": _digest(tx, "owner", selection.owner),
+        "chosen": _selection_digest(tx, selection),
+    }
+    tx.execute_each("add_tombstone", ({"digest": digest, **same} for digest in digests))
+    tx.tombstones.any = True
+
+
+def lift_tombstones(tx: Transaction, records: Sequence[NewRecord]) -> None:
+    """Allow these records to be stored again."""
+    if _has_any(tx):
+        digests = [digest for record in records for digest in _digests(tx, record)]
+        tx.execute("lift_tombstones", digests=as_json(digests))
+        tx.tombstones.any = None
+
+
+def lift_tombstones_of(tx: Transaction, selection: Selection) -> None:
+    """Allow everything that this selection erased to be stored again.
+
+    For a selection of everything, that is whatever the owner has ever erased.
+    """
+    if _has_any(tx):
+        tx.execute(
+            "lift_tombstones_of",
+            whose=_digest(tx, "owner", selection.owner),
+            chosen=None if selection.whole_owner else _selection_digest(tx, selection),
+        )
+        tx.tombstones.any = None
+
+
+def chosen_among(tx: Transaction, digests: Collection[str]) -> list[tuple[Selection, str]]:
+    """Return the possible selections of existing data that have one of these digests."""
+    _has_any(tx)
+    found = {
+        digest: selection
+        for row in tx.execute("could_be_chosen")
+        for selection in _selections(row)
+        if (digest := _selection_digest(tx, selection)) in digests
+    }
+    return [(selection, digest) for digest, selection in found.items()]
+
+
+def _has_any(tx: Transaction) -> bool:
+    state = tx.tombstones
+    if state.any is None:
+        row = tx.execute("has_tombstones").fetchone()
+        state.any, state.key = bool(row["any"]), row["key"]
+    return state.any
+
+
+def _digests(tx: Transaction, record: NewRecord) -> Iterator[str]:
+    for id_ in {record.id, record.alias, record.turn} - {None}:
+        yield _digest(tx, "id", id_)
+    stated_again = EXTRACTED_FROM in record.metadata  # its message was not erased
+    text = record.content.strip()
+    if not (is_live(record) or stated_again) and (
+        record.kind == "fact" or len(text) >= MIN_CHARACTERS
+    ):
+        yield _digest(tx, "text", principal_of(record) or TENANT_OWNED, text)
+
+
+def _selection_digest(tx: Transaction, selection: Selection) -> str:
+    topic = fold_topic(selection.topic) if selection.topic else None
+    return _digest(tx, "chosen", selection.owner, selection.session_id, topic, selection.id)
+
+
+def _digest(tx: Transaction, *parts: str | None) -> str:
+    data = msgspec.json.encode((tx.tenant, *parts))
+    return hashlib.blake2b(data, key=tx.tombstones.key, digest_size=16).hexdigest()
+
+
+def _selections(row: Row) -> Iterator[Selection]:
+    """Yield the selections that could have erased a record, a note or an item."""
+    owner = row["owner"]
+    if owner is None:
+        return
+    yield Selection(owner=owner)
+    if row["session_id"] is not None:
+        yield Selection(owner=owner, session_id=row["session_id"])
+    if row["folded_topic"] is not None:
+        yield Selection(owner=owner, topic=row["folded_topic"])
+    for id_ in {row["id"], row["alias"]} - {None}:
+        yield Selection(owner=owner, id=id_)

@@ -1,0 +1,179 @@
+"""Stores each turn once, with its newest answer, and the ratings of answers.
+
+Three things keep a turn from being stored twice, however often it is sent or delivered:
+
+- JetStream drops a message whose `Nats-Msg-Id` it has seen in the last two minutes
+  (`generator/publication.py`, `bus/streams.py`)
+- a record's id is made of its content, its session and its turn (`memory/intake/turns.py`), and an
+  id that is there is not inserted again (`ON CONFLICT`, `insert_records`)
+- what was heard before its turn was reported is recognised and completed (`unreported.py`)
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from local2.ledger.engines import Row
+from local2.ledger.operations.record_rows import Cause, relate, store_record, supersede
+from local2.ledger.operations.rows import Part, Transaction, as_json, writes
+from local2.ledger.operations.tombstones import erased_since, was_erased
+from local2.ledger.operations.unreported import (
+    first_same_call,
+    report_question,
+    report_result,
+    with_unique_id,
+)
+from local2.ledger.records import DERIVED_FROM, NewRecord, Written, principal_of, stamp
+from local2.ledger.sessions import Rating
+from local2.protocol.envelope import content_id, utc_now
+from local2.protocol.memories import EPISODIC
+
+RECORDS_PER_TRANSACTION = 500
+"""Maximum number of a turn's records in one transaction; all other writes wait for it."""
+_REPORTED_COLUMNS = ("kind", "role", "label", "source_ref", "content")
+"""The columns that distinguish a turn's records, together with the arguments of a call."""
+
+_Known = dict[tuple[Any, ...], list[Row]]
+
+
+class Turns(Part):
+    """One tenant's turns."""
+
+    async def store(
+        self, records: Sequence[NewRecord], *, derived_from: Sequence[str] = ()
+    ) -> list[Written]:
+        """Add the records of a turn, or a note; the first of them is its episode, if any.
+
+        A known record stays as it is. Another answer to the same query id replaces the older one,
+        by time or else by arrival. Ratings that arrived early go to the first answer to a query id.
+        `derived_from` are the ids of the records that the answer is based on. The results of a turn
+        with very many calls are stored first, in separate transactions; an interrupted turn is
+        completed when it is delivered again.
+        """
+        lead = [one for one in records[:2] if one.kind == "episode" or one.id == one.turn]
+        question = [one for one in lead if one.kind != "episode"]
+        begin, end = len(lead), max(len(records) - RECORDS_PER_TRANSACTION, len(lead))
+        early: list[Written] = []
+        for start in range(begin, end, RECORDS_PER_TRANSACTION):
+            part = [*question, *records[start : min(start + RECORDS_PER_TRANSACTION, end)]]
+            early += (await self._write(part, ()))[len(question) :]
+        rest = await self._write([*lead, *records[end:]], derived_from)
+        return [*rest[:begin], *early, *rest[begin:]]
+
+    @writes
+    def rate(self, tx: Transaction, rating: Rating) -> None:
+        """Store a rating for the answer that was current when it was given; the last rating counts.
+
+        One that was given before its owner erased everything, or the session, is dropped.
+        The current answer is the newest one to the query id at that time, else the first later one.
+        If there is none yet, the rating waits for the next answer.
+        """
+        values = msgspec.structs.asdict(rating) | {"event_time": stamp(rating.event_time)}
+        if erased_since(tx, rating.owner, rating.session_id, values["event_time"]):
+            return
+        asked = {key: values[key] for key in ("owner", "query_id", "session_id")}
+        found = (
+            tx.execute("answer_at", **asked, event_time=values["event_time"]).fetchone()
+            or tx.execute("first_answer", **asked).fetchone()
+        )
+        answer = found["id"] if found else None
+        tx.execute("rate", **values, answer=answer)
+        tx.execute("score_answer", answer=answer)
+
+    @writes
+    def _write(
+        self, tx: Transaction, records: Sequence[NewRecord], derived_from: Sequence[str]
+    ) -> list[Written]:
+        if was_erased(tx, records[0]):
+            return [Written(id=one.id, was_new=False, erased=True) for one in records]
+        records = self._in_known_turn(tx, records)
+        # Read all known records of the turn in one query: it may have thousands of calls.
+        known: _Known = {}
+        if len(records) > 1:
+            for row in tx.execute("told_in_turn", turn=records[0].turn):
+                known.setdefault(tuple(row[name] for name in _REPORTED_COLUMNS), []).append(row)
+        written = [self._store_record(tx, record, known) for record in records]
+        answer = written[0]
+        if records[0].kind in EPISODIC and answer.was_new and not answer.superseded_by:
+            self._give_ratings(tx, records[0], answer)
+            for record, one in zip(records, written, strict=True):
+                self._annotate(tx, record, one, derived_from)
+        return written
+
+    def _annotate(
+        self, tx: Transaction, record: NewRecord, one: Written, sources: Sequence[str]
+    ) -> None:
+        """Apply what a new answer changes in its turn, including in a question stored earlier."""
+        if record.role == "tool":
+            return
+        if not one.was_new and record.role == "user":
+            metadata = as_json(record.metadata)
+            tx.execute("annotate", id=one.id, metadata=metadata)
+            for kind in record.tasks:  # again, now with the answer
+                tx.execute("add_task_again", kind=kind, id=one.id)
+        for source in sources:
+            relate(tx, one.id, DERIVED_FROM, source)
+
+    def _in_known_turn(self, tx: Transaction, records: Sequence[NewRecord]) -> Sequence[NewRecord]:
+        """Return the records with the id of the stored question as their turn, if it is stored."""
+        for record in records:
+            if record.id == record.turn:
+                known = report_question(tx, record)
+                if known not in {None, record.turn}:
+                    return [msgspec.structs.replace(one, turn=known) for one in records]
+        return records
+
+    def _store_record(self, tx: Transaction, record: NewRecord, known: _Known) -> Written:
+        if record.turn is None:
+            return store_record(tx, record)
+        if record.kind == "episode" or record.role == "assistant":
+            return self._store_answer(tx, record)
+        alike = known.get(tuple(getattr(record, name) for name in _REPORTED_COLUMNS), ())
+        if (same := first_same_call(alike, record)) is not None:
+            return Written(id=same["id"], was_new=False)
+        record = with_unique_id(tx, record)
+        received = None
+        if record.kind == "tool_output":
+            received = report_result(tx, record)
+        return received or store_record(tx, record)
+
+    def _store_answer(self, tx: Transaction, record: NewRecord) -> Written:
+        active = tx.execute(
+            "standing_answer", turn=record.turn, kind=record.kind, role=record.role
+        ).fetchone()
+        if active is None:
+            return store_record(tx, record)
+        if active["content"] == record.content:
+            return Written(id=active["id"], was_new=False)
+        event_time = stamp(record.event_time)
+        if tx.execute("is_there", id=record.id).fetchone():
+            if event_time <= active["event_time"]:
+                return Written(id=record.id, was_new=False)
+            new_id = content_id(record.id, event_time)  # an earlier answer is given again
+            record = msgspec.structs.replace(record, id=new_id)
+        store_record(tx, msgspec.structs.replace(record, stands_at=active["stands_at"]))
+        if event_time < active["event_time"] <= stamp(utc_now()):  # a future time does not count
+            self._supersede(tx, record.id, by=active["id"], like=record)
+            return Written(id=record.id, was_new=True, superseded_by=active["id"])
+        self._supersede(tx, active["id"], by=record.id, like=record)
+        return Written(id=record.id, was_new=True, replaced=(active["id"],))
+
+    def _supersede(self, tx: Transaction, record_id: str, *, by: str, like: NewRecord) -> None:
+        cause = Cause(
+            agent=like.agent,
+            superseded_by=by,
+            at=like.event_time,
+            user=principal_of(like),
+            reason="its turn was answered again",
+        )
+        supersede(tx, record_id, cause)
+
+    def _give_ratings(self, tx: Transaction, episode: NewRecord, answer: Written) -> None:
+        """Assign waiting ratings to a new answer; ratings of an answer it replaces do not count."""
+        asked = {key: getattr(episode, key) for key in ("owner", "query_id", "session_id")}
+        waiting = tx.execute("waiting_ratings", **asked).fetchall()
+        for row in waiting:
+            tx.execute("rate", **dict(row), answer=answer.id)
+        if waiting or answer.replaced:
+            tx.execute("score_answer", answer=answer.id)

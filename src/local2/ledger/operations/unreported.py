@@ -1,0 +1,112 @@
+"""Stores what is heard before its turn or conversation reports it, and completes it then.
+
+A question is recorded when it is received, a tool result when the tool returns (the Listener). A
+turn or conversation that reports them later completes these records instead of adding new ones.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from local2.ledger.engines import Row
+from local2.ledger.operations.record_rows import store_record
+from local2.ledger.operations.rows import Part, Transaction, as_json, writes
+from local2.ledger.records import NewRecord, Written
+from local2.ledger.sessions import LONG_RESULT, is_same_call, is_same_result, with_args_in_id
+
+MAX_COMPARED = 1_000
+"""Maximum number of results of one tool in a session that are compared with a new one."""
+
+
+class Unreported(Part):
+    """Messages and tool results that no turn or conversation has reported yet."""
+
+    @writes
+    def store(self, tx: Transaction, record: NewRecord) -> Written:
+        """Add a received record, unless its turn has already reported it."""
+        if record.kind == "tool_output" and record.query_id is not None:
+            found = _possible_matches(tx, "reported_result", record)
+            if (row := _first_same(found, record)) is not None:
+                tx.execute("received", id=row["id"])
+                return Written(id=row["id"], was_new=False)
+        return store_record(tx, record)
+
+
+def report_question(tx: Transaction, question: NewRecord) -> str | None:
+    """Mark the question that a turn reports as reported; return its id, None if not stored.
+
+    A question received without session id or query id gets those of the turn.
+    """
+    known = tx.execute("known_as", id=question.id).fetchone()
+    wanted = ("owner", "query_id", "session_id", "content", "source_ref")
+    asked = {name: getattr(question, name) for name in wanted}
+    if known is None and question.query_id is not None:
+        known = tx.execute("known_question", **asked).fetchone()
+    if known is not None:
+        tx.execute("reported", id=known["id"])
+        return str(known["id"])
+    pending = tx.execute("pending_question", **asked).fetchone()
+    if pending is None:
+        return None
+    tx.execute("adopt_question", **asked, id=pending["id"], alias=question.id)
+    return str(pending["id"])
+
+
+def report_result(tx: Transaction, result: NewRecord) -> Written | None:
+    """Complete a tool result that was received before it is reported; None if it was not."""
+    known = tx.execute("known_as", id=result.id).fetchone()
+    if known is not None:
+        return Written(id=known["id"], was_new=False)
+    row = _first_same(_possible_matches(tx, "pending_result", result), result)
+    if row is None:
+        return None
+    metadata = {**result.metadata, **msgspec.json.decode(row["metadata"])}
+    tx.execute(
+        "report_result",
+        id=row["id"],
+        alias=result.alias or result.id,
+        source_ref=result.source_ref,
+        query_id=result.query_id,
+        turn=result.turn,
+        stands_at=result.stands_at,
+        metadata=as_json(metadata),
+    )
+    return Written(id=row["id"], was_new=False)
+
+
+def with_unique_id(tx: Transaction, result: NewRecord) -> NewRecord:
+    """Return the result, with another id if a different call has its id."""
+    if "args" not in result.metadata:
+        return result
+    known = tx.execute("known_result", id=result.id).fetchall()
+    if not known or first_same_call(known, result) is not None:
+        return result
+    return with_args_in_id(result)
+
+
+def _possible_matches(tx: Transaction, statement: str, result: NewRecord) -> Iterable[Row]:
+    """Return the tool's results in the session with the same text, or also long ones."""
+    values: dict[str, Any] = {
+        name: getattr(result, name)
+        for name in ("owner", "session_id", "query_id", "label", "content")
+    }
+    long = len(result.content) >= LONG_RESULT
+    return tx.execute(statement, **values, long=long, compared=LONG_RESULT, limit=MAX_COMPARED)
+
+
+def first_same_call(rows: Iterable[Row], result: NewRecord) -> Row | None:
+    """Return the first row with the same arguments, else the first that may be the same call."""
+    first = None
+    for row in rows:
+        metadata = msgspec.json.decode(row["metadata"])
+        if metadata.get("args") == result.metadata.get("args"):
+            return row
+        if first is None and is_same_call(metadata, result.metadata):
+            first = row
+    return first
+
+
+def _first_same(rows: Iterable[Row], result: NewRecord) -> Row | None:
+    same = (row for row in rows if is_same_result(row["content"], result.content))
+    return first_same_call(same, result)

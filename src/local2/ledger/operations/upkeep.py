@@ -1,0 +1,151 @@
+"""Reads and changes facts for consolidation, and counts recalls.
+
+Each read or write is limited to a few hundred rows, so that others do not wait long for it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from local2.ledger.operations.candidates import vector_of
+from local2.ledger.operations.extraction import merge_sources
+from local2.ledger.operations.facts import RecentTopics
+from local2.ledger.operations.record_rows import Cause, add_to_audit, supersede
+from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads
+from local2.ledger.operations.working_sets import place_word
+from local2.ledger.records import stamp
+from local2.ledger.search import Place
+from local2.ledger.upkeep import (
+    COMPARED_FACT_CHARACTERS,
+    Access,
+    ActiveFact,
+    Actor,
+    Change,
+    Run,
+    VectorsByEmbedder,
+)
+from local2.protocol.envelope import utc_now
+
+
+class Upkeep(Part):
+    """Consolidation of one tenant's facts, and the counts of recalls."""
+
+    def __init__(self, rows: TenantRows, topics: RecentTopics) -> None:
+        super().__init__(rows)
+        self._topics = topics
+
+    async def add_access(self, accesses: Iterable[Access]) -> None:
+        """Add to the recall counts of records."""
+        await self._rows.change_each(
+            "add_access",
+            ({"row": one.row, "times": one.times, "last": stamp(one.last)} for one in accesses),
+        )
+
+    async def next_place(self, after: Place | None) -> Place | None:
+        """Return the next place that has active facts, None at the end."""
+        word = "" if after is None else place_word(self._rows.tenant, after)
+        row = await self._rows.one("next_place_of_facts", after=word)
+        return Place(row["scope"], row["owner"], "fact") if row else None
+
+    async def count(self, place: Place) -> int:
+        """Return the number of active facts in a place."""
+        row = await self._rows.one("count_facts", place=place_word(self._rows.tenant, place))
+        return int(row["facts"]) if row else 0
+
+    @reads
+    def facts(self, tx: Transaction, place: Place, after: int, limit: int) -> list[ActiveFact]:
+        """Return the active facts of a place after a row, in order."""
+        asked = {"place": place_word(tx.tenant, place), "after": after, "limit": limit}
+
+        rows = tx.execute("rows_of_facts", **asked)
+        return self._facts(tx, [row["row"] for row in rows])
+
+    @reads
+    def facts_at(self, tx: Transaction, rows: Sequence[int]) -> list[ActiveFact]:
+        """Return the facts in these rows that are still active."""
+        return self._facts(tx, rows)
+
+    def _facts(self, tx: Transaction, rows: Sequence[int]) -> list[ActiveFact]:
+        asked = {"rows": as_json(list(rows)), "longest": COMPARED_FACT_CHARACTERS}
+        found = tx.execute("facts_at", **asked)
+        return [
+            msgspec.convert({**dict(row), "extracted": bool(row["extracted"])}, ActiveFact)
+            for row in found
+        ]
+
+    @reads
+    def contradictions(
+        self, tx: Transaction, facts: Sequence[ActiveFact]
+    ) -> list[tuple[ActiveFact, ActiveFact]]:
+        """Return pairs of a given fact and an active fact that it is stated to contradict."""
+        by_id = {fact.id: fact for fact in facts}
+        ids = as_json(list(by_id))
+
+        found = tx.execute("contradictions", ids=ids).fetchall()
+        rows = dict.fromkeys(row["older"] for row in found)
+        older = {fact.row: fact for fact in self._facts(tx, list(rows))}
+        return [(by_id[row["newer"]], older[row["older"]]) for row in found]
+
+    async def vectors(self, rows: Sequence[int]) -> dict[int, VectorsByEmbedder]:
+        """Return the vectors of the records in these rows, of those that have any."""
+        found: defaultdict[int, VectorsByEmbedder] = defaultdict(dict)
+        for vector in await self._rows.all("vectors_at", rows=as_json(list(rows))):
+            found[vector["row"]][vector["embedder"]] = vector_of(vector["data"])
+        return found
+
+    async def carry_out(self, changes: Sequence[Change], actor: Actor) -> list[bool]:
+        """Make changes, with their audit rows, in one transaction; return which were made.
+
+        A change is skipped if its fact, or the fact's replacement, has changed meanwhile.
+        """
+        at = utc_now()
+        try:
+            return await self._rows.write(
+                lambda tx: [self._carry_out(tx, change, actor, at) for change in changes]
+            )
+        finally:
+            for change in changes:
+                self._topics.forget_topic(change.fact.scope, change.fact.owner, change.fact.topic)
+
+    def _carry_out(self, tx: Transaction, change: Change, actor: Actor, at: datetime) -> bool:
+        cause = Cause(
+            agent=actor.agent,
+            user=actor.user,
+            run=actor.run,
+            superseded_by=change.superseded_by,
+            at=at,
+            why="archived" if change.action == "importance" else change.action,
+            reason=change.reason,
+        )
+        if change.action == "importance":
+            fact = change.fact
+            detail = {"before": fact.importance, "after": change.importance}
+            changed = tx.execute("change_importance", id=fact.id, **detail).rowcount
+            if changed:
+                tx.execute("weigh_recalls", row=fact.row, recalls=fact.recalls)
+                add_to_audit(tx, "importance", fact.id, cause, detail)
+            return bool(changed)
+        newer = change.superseded_by
+        if newer and not tx.execute("active_fact", id=newer).fetchone():
+            return False
+        retired = supersede(tx, change.fact.id, cause)
+        if retired and change.action == "merged":
+            merge_sources(tx, change.fact.id, newer, cause)
+        return retired
+
+    async def begin(self, run: str, began_at: datetime) -> None:
+        """Record the start of a consolidation run."""
+        await self._rows.change("begin_consolidation", run=run, began_at=stamp(began_at))
+
+    async def end(self, run: str, ended_at: datetime, *, changed: int, failed: int) -> None:
+        """Record the end of a consolidation run, and its counts."""
+        await self._rows.change(
+            "end_consolidation", run=run, ended_at=stamp(ended_at), changed=changed, failed=failed
+        )
+
+    async def last_run(self, now: datetime) -> Run | None:
+        """Return the last consolidation run, ignoring runs that began in the future."""
+        row = await self._rows.one("last_consolidation", now=stamp(now))
+        return msgspec.convert(dict(row), Run) if row else None

@@ -1,0 +1,43 @@
+"""Loads named statements: those of the ledger's operations, and those of an engine."""
+
+import re
+from collections.abc import Iterable
+from importlib.resources import files
+
+SCHEMA_FILE = "schema.sql"
+"""The file of an engine with its tables."""
+_NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
+
+
+def statements(package: str = __name__) -> dict[str, str]:
+    """Return the named statements in the SQL files of a package, by default the shared ones."""
+    return named(
+        file.read_text(encoding="utf-8")
+        for file in files(package).iterdir()
+        if file.name.endswith(".sql") and file.name != SCHEMA_FILE
+    )
+
+
+def named(texts: Iterable[str]) -> dict[str, str]:
+    """Return the statements in these texts, by name.
+
+    A part of a text stands in its statements after it where they have the part's name in braces.
+
+    Raises:
+        ValueError: Two statements have the same name.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        parts: dict[str, str] = {}
+        _, *pieces = _NAME.split(text)
+        for what, name, piece in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+            if name in found or name in parts:
+                raise ValueError(f"Two statements are named {name}.")
+            if what == "part":
+                parts[name] = piece.strip()
+                continue
+            statement = piece.strip()
+            for part, included in parts.items():
+                statement = statement.replace(f"{{{part}}}", included)
+            found[name] = statement
+    return found

@@ -1,0 +1,92 @@
+-- name: used
+SELECT records, bytes FROM usage WHERE tenant = :tenant;
+
+-- name: active_topic
+SELECT record.* FROM record
+WHERE tenant = :tenant AND scope = :scope AND owner = :owner
+  AND folded_topic = :topic AND superseded_by IS NULL;
+
+-- name: topic_as_written
+SELECT topic FROM record
+WHERE tenant = :tenant AND scope = :scope AND owner = :owner AND folded_topic = :topic
+ORDER BY row LIMIT 1;
+
+-- What one user stated under a key belongs to everybody, and also to the agent that heard it.
+-- name: copies_of_fact
+SELECT copy.* FROM record AS fact
+CROSS JOIN record AS copy INDEXED BY record_topic
+     ON copy.tenant = :tenant AND copy.folded_topic = fact.folded_topic
+WHERE fact.tenant = :tenant AND fact.id = :id AND fact.scope IN ('agent', 'tenant')
+  AND copy.folded_topic IS NOT NULL AND copy.scope IN ('agent', 'tenant') AND copy.kind = 'fact'
+  AND copy.superseded_by IS NULL AND copy.id <> fact.id
+  AND copy.content = fact.content AND copy.stated_by = fact.stated_by;
+
+-- name: same_fact
+SELECT id, folded_topic FROM record
+WHERE tenant = :tenant AND scope = :scope AND owner = :owner AND content = :content
+  AND kind = 'fact' AND superseded_by IS NULL
+  AND (:topic IS NULL OR folded_topic IS NULL OR folded_topic = :topic)
+ORDER BY folded_topic IS NULL LIMIT 1;
+
+-- name: active_fact
+SELECT 1 FROM record
+WHERE tenant = :tenant AND id = :id AND kind = 'fact' AND superseded_by IS NULL;
+
+-- name: topic_history
+SELECT record.* FROM record
+WHERE tenant = :tenant AND scope = :scope AND owner = :owner AND folded_topic = :topic
+ORDER BY row DESC;
+
+-- The answers of a turn are ordered by their times, all other versions by row.
+-- name: chain
+WITH RECURSIVE newer (id) AS (
+    SELECT value FROM json_each(:ids) UNION
+    SELECT superseded_by FROM record JOIN newer USING (id)
+    WHERE tenant = :tenant AND superseded_by != ''
+), versions (id) AS (
+    SELECT id FROM newer UNION
+    SELECT record.id FROM record JOIN versions ON record.superseded_by = versions.id
+    WHERE record.tenant = :tenant AND versions.id != ''
+)
+SELECT record.* FROM record JOIN versions USING (id)
+WHERE tenant = :tenant ORDER BY superseded_by IS NOT NULL,
+         CASE WHEN turn IS NULL THEN '' ELSE event_time END DESC, row DESC;
+
+-- name: supersede
+UPDATE record SET superseded_by = :superseded_by, retired_at = :retired_at, retired_why = :why,
+                  retired_noted_at = :noted_at
+WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL
+RETURNING row;
+
+-- name: insert_audit
+INSERT INTO audit (tenant, action, record_id, agent, user, reason, run, detail, event_time)
+VALUES (:tenant, :action, :record_id, :agent, :user, :reason, :run, :detail, :event_time);
+
+-- name: active_chunks
+SELECT id, source_ref, label, content FROM record
+WHERE tenant = :tenant AND kind = 'document_chunk' AND superseded_by IS NULL
+  AND source_ref BETWEEN :first AND :last;
+
+-- name: chunk_lengths
+SELECT row, source_ref, label, length(content) AS length FROM record
+WHERE tenant = :tenant AND kind = 'document_chunk' AND superseded_by IS NULL
+  AND source_ref BETWEEN :first AND :last;
+
+-- name: relate
+INSERT INTO relation (tenant, source, type, target) VALUES (:tenant, :source, :type, :target)
+ON CONFLICT DO NOTHING;
+
+-- name: counts
+SELECT records, records - unsearched - waiting - aside AS indexed, waiting FROM (
+    SELECT (SELECT count(*) FROM record WHERE tenant = :tenant)
+           - (SELECT count(*) FROM record INDEXED BY record_erased
+              WHERE tenant = :tenant AND retired_why = 'erased') AS records,
+           (SELECT count(*) FROM record INDEXED BY record_unsearched
+            WHERE tenant = :tenant AND (superseded_by IS NOT NULL OR kind = 'transcript'
+                                      OR memory_type = 'task'))
+           - (SELECT count(*) FROM record INDEXED BY record_erased
+              WHERE tenant = :tenant AND retired_why = 'erased') AS unsearched,
+           (SELECT count(*) FROM task INDEXED BY task_turn
+            WHERE tenant = :tenant AND kind = 'index' AND state IN ('waits', 'later')) AS waiting,
+           (SELECT count(*) FROM task INDEXED BY task_turn
+            WHERE tenant = :tenant AND kind = 'index' AND state = 'aside') AS aside);
