@@ -96,11 +96,12 @@ async def summary_of(messages: Sequence[Message], tokens: int, job: Job) -> Mess
     if model and written:
         heading, text = WRITTEN_HEADING.format(model=model.name), written
     else:
-        room = _characters_for(messages, tokens - heading_tokens(job), job)
-        heading, text = (
-            EXTRACTED_HEADING,
-            await asyncio.to_thread(extract_sentences, messages, room),
-        )
+        # As many characters as make these tokens in the language of the messages.
+        whole = "\n".join(map(text_of, messages))
+        left = max(0, tokens - heading_tokens(job))
+        room = left * len(whole) // max(_tokens(whole, job), 1)
+        text = await asyncio.to_thread(extract_sentences, messages, room)
+        heading = EXTRACTED_HEADING
     text = _shorten_text(text, tokens - heading_tokens(job, heading), job)
     return Message(role="user", name=SUMMARY, content=f"{heading}\n{text}")
 
@@ -150,12 +151,6 @@ def _candidate_sentences(message: Message) -> Iterator[Sentence]:
     for role, line in attributed:
         words = frozenset(_WORD.findall(line.lower()))
         yield Sentence(line, words, ROLE_WEIGHTS.get(role, 1.0))
-
-
-def _characters_for(messages: Sequence[Message], tokens: int, job: Job) -> int:
-    """Return how many characters make `tokens` tokens in the language of these messages."""
-    text = "\n".join(map(text_of, messages))
-    return max(0, tokens) * len(text) // max(_tokens(text, job), 1)
 
 
 def _tokens(text: str, job: Job) -> int:
