@@ -137,14 +137,13 @@ def recalled_section(found: Sequence[RecalledItem], session_id: str, session: Se
     context. They do not count as the best item: an earlier wording of the prompt would exclude all
     others.
     """
-    items = [
-        item
-        for item in found
-        if not _is_outdated(item)
-        and (
-            session.compacted or item.session_id != session_id or item.source_kind != "chat_message"
-        )
-    ]
+    items = []
+    for item in found:
+        is_newer_known = any(relation.tells_newer for relation in item.relations)
+        is_outdated = item.outdated_by is not None or is_newer_known
+        is_talk_of_session = item.session_id == session_id and item.source_kind == "chat_message"
+        if not is_outdated and (session.compacted or not is_talk_of_session):
+            items.append(item)
     threshold = MIN_RELEVANCE * max((item.score for item in items), default=0.0)
     lines = []
     for item in [item for item in items if item.score >= threshold][:MAX_RECALLED]:
@@ -152,11 +151,6 @@ def recalled_section(found: Sequence[RecalledItem], session_id: str, session: Se
         dated = f"{fact} [{item.event_time.date().isoformat()}]"
         lines.append(with_later(dated, [(later.event_time, later.content) for later in item.later]))
     return Section("recalled", lines)
-
-
-def _is_outdated(item: RecalledItem) -> bool:
-    newer = any(relation.tells_newer for relation in item.relations)
-    return item.outdated_by is not None or newer
 
 
 def join_context(sections: Sequence[Section]) -> str | None:

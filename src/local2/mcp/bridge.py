@@ -104,7 +104,14 @@ class Link:
         async with self._stack:
             while not self._closing.is_set():
                 try:
-                    await self._follow_tools_until_lost()
+                    bus = await self._stack.bus(renew=True)
+                    async with Toolbox(bus, source=NAME, on_change=self._on_change) as tools:
+                        await tools.settle()
+                        self._reached.set_result(ReachedStack(bus, tools))
+                        self._on_change()
+                        with suppress(StackNotRunningError):  # the connection was lost
+                            await await_while_connected(bus, self._closing.wait())
+                        self._reached = asyncio.get_running_loop().create_future()
                 except Local2Error as error:
                     log.warning("stack_not_reached", reason=str(error))
                     await self._pass_error(error)
@@ -120,16 +127,6 @@ class Link:
         self._reached.exception()  # marks it as retrieved, since maybe no caller waits
         await asyncio.sleep(RETRY_DELAY)
         self._reached = asyncio.get_running_loop().create_future()
-
-    async def _follow_tools_until_lost(self) -> None:
-        bus = await self._stack.bus(renew=True)
-        async with Toolbox(bus, source=NAME, on_change=self._on_change) as tools:
-            await tools.settle()
-            self._reached.set_result(ReachedStack(bus, tools))
-            self._on_change()
-            with suppress(StackNotRunningError):  # the connection was lost
-                await await_while_connected(bus, self._closing.wait())
-            self._reached = asyncio.get_running_loop().create_future()
 
 
 Profile = Callable[[ToolSchema], bool]

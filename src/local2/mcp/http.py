@@ -223,20 +223,18 @@ def _load_or_create_token(settings: Settings) -> tuple[str, Path | None]:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        return _read_token(file), file
+        try:
+            token = file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{file} cannot be read: {error}.", remedy="Delete it.") from error
+        if not token:
+            raise ConfigError(
+                f"{file} holds no token.", remedy="Delete it; a new one is created then."
+            ) from None
+        return token, file
     except OSError as error:
         raise UnwritableError(file, error) from error
     token = secrets.token_urlsafe(32)
     with os.fdopen(descriptor, "w", encoding="ascii") as written:
         written.write(f"{token}\n")
     return token, file
-
-
-def _read_token(file: Path) -> str:
-    try:
-        token = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}.", remedy="Delete it.") from error
-    if not token:
-        raise ConfigError(f"{file} holds no token.", remedy="Delete it; a new one is created then.")
-    return token

@@ -44,7 +44,31 @@ class Audit:
         page = await self._ledger.audit.page(
             self._may_see, limit, record_id=record_id, run=run, before=before
         )
-        return AuditTrail(entries=[self._entry(row) for row in page.rows], next=page.next)
+        entries = []
+        for row in page.rows:
+            by: StatedBy | None = None
+            if row.user is not None:
+                by = "self" if row.user == (self._caller.user or TENANT_OWNED) else "other"
+            entries.append(
+                AuditEntry(
+                    number=row.row,
+                    at=row.event_time,
+                    action=row.action,
+                    id=row.record_id,
+                    kind=row.kind,
+                    topic=row.topic,
+                    memory_type=row.memory_type,
+                    scope=row.scope,
+                    agent=row.agent,
+                    by=by,
+                    reason=row.reason,
+                    run=row.run,
+                    superseded_by=row.detail.get("superseded_by") or None,
+                    before=row.detail.get(FORMER_STATE.get(row.action, "")),
+                    after=row.detail.get("after") if row.action == "importance" else None,
+                )
+            )
+        return AuditTrail(entries=entries, next=page.next)
 
     async def undo(self, run: str) -> UndoReport:
         """Undo a run's changes to the caller's records, except to records changed since.
@@ -111,26 +135,3 @@ class Audit:
 
     def _is_by_caller(self, row: AuditRow) -> bool:
         return self._caller.user is not None and row.user == self._caller.user
-
-    def _entry(self, row: AuditRow) -> AuditEntry:
-        detail = row.detail
-        by: StatedBy | None = None
-        if row.user is not None:
-            by = "self" if row.user == (self._caller.user or TENANT_OWNED) else "other"
-        return AuditEntry(
-            number=row.row,
-            at=row.event_time,
-            action=row.action,
-            id=row.record_id,
-            kind=row.kind,
-            topic=row.topic,
-            memory_type=row.memory_type,
-            scope=row.scope,
-            agent=row.agent,
-            by=by,
-            reason=row.reason,
-            run=row.run,
-            superseded_by=detail.get("superseded_by") or None,
-            before=detail.get(FORMER_STATE.get(row.action, "")),
-            after=detail.get("after") if row.action == "importance" else None,
-        )

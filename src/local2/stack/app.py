@@ -38,7 +38,7 @@ from local2.logs import is_configured, logging_to
 from local2.memory.tenant import Memories
 from local2.protocol.envelope import utc_now
 from local2.settings import Settings
-from local2.stack.joining import Joined, join, lock_data_folder
+from local2.stack.joining import join, lock_data_folder
 from local2.stack.ledgers import content_keys, open_ledgers
 from local2.stack.memory_models import open_models
 from local2.stack.serving import Serving
@@ -99,8 +99,24 @@ async def open_stack(
         resources.enter_context(telemetry.metering(on=settings.telemetry.metrics_port > 0))
         joined = await join(resources, settings, lock)
         bus, register = joined.bus, joined.register
-        parts = await _open_parts(
-            resources, joined, settings, with_generator=with_generator, with_models=with_models
+
+        # What all tenants share: ledgers, vector client and models.
+        quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
+        opened = open_ledgers(settings.memory, content_keys(settings), quota)
+        ledgers = await resources.enter_async_context(opened)
+        await ledgers.prepare(joined.tenants)
+        chat: ChatModel | None = None
+        if with_generator:
+            chat = await choose_chat_model(settings.generator)
+            resources.push_async_callback(chat.close)
+        vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
+        parts = Parts(
+            joined=joined,
+            settings=settings,
+            ledgers=ledgers,
+            vectors=vectors,
+            chat=chat,
+            models=await open_models(resources, settings, vectors) if with_models else None,
         )
         memories = Memories(roles=register.directory.roles if register else None)
         tenancy = Tenancy(parts, memories)
@@ -143,34 +159,6 @@ async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
             open_stack(settings, log_folder=logs, with_generator=False)
         )
         yield stack.memories
-
-
-async def _open_parts(
-    resources: AsyncExitStack,
-    joined: Joined,
-    settings: Settings,
-    *,
-    with_generator: bool,
-    with_models: bool,
-) -> Parts:
-    """Open what all tenants share: ledgers, vector client and models."""
-    quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
-    opened = open_ledgers(settings.memory, content_keys(settings), quota)
-    ledgers = await resources.enter_async_context(opened)
-    await ledgers.prepare(joined.tenants)
-    chat: ChatModel | None = None
-    if with_generator:
-        chat = await choose_chat_model(settings.generator)
-        resources.push_async_callback(chat.close)
-    vectors = VectorClient(joined.bus, search_timeout=settings.memory.vector_timeout)
-    return Parts(
-        joined=joined,
-        settings=settings,
-        ledgers=ledgers,
-        vectors=vectors,
-        chat=chat,
-        models=await open_models(resources, settings, vectors) if with_models else None,
-    )
 
 
 async def _start_serving(

@@ -107,21 +107,19 @@ def compare(
 
     `corrects`: the content of a fact that the new one corrects.
     """
-    compared = [
-        Comparison(
-            known=old,
-            verdict="supersedes" if _is_corrected(new, old, corrects) else verdict_on(new, old),
+    compared = []
+    for old in known:
+        is_corrected = (
+            corrects is not None
+            and old.content == corrects
+            and may_retire(new, old)
+            and new.event_time >= old.event_time
         )
-        for old in known
-    ]
+        verdict: Verdict = "supersedes" if is_corrected else verdict_on(new, old)
+        compared.append(Comparison(known=old, verdict=verdict))
     related = [comparison for comparison in compared if comparison.verdict != "unrelated"]
     duplicates = [comparison for comparison in related if comparison.verdict == "duplicate"]
     return duplicates[:1] or related
-
-
-def _is_corrected(new: NewRecord, old: NewRecord, corrects: str | None) -> bool:
-    is_same = corrects is not None and old.content == corrects
-    return is_same and may_retire(new, old) and new.event_time >= old.event_time
 
 
 def verdict_on(new: NewRecord, old: NewRecord) -> Verdict:
@@ -275,24 +273,20 @@ def _denials_in(groups: Sequence[MessageGroup], ids: Collection[str]) -> list[De
             if message.role != USER:
                 continue
             if message.id in ids:
-                endings = endings_of(message.content, before.get(message.label, ""))
-                denials += [_denial(ending, message) for ending in endings]
+                for ending in endings_of(message.content, before.get(message.label, "")):
+                    probe = NewRecord(
+                        id=content_id("denial", message.id, ending.searched),
+                        kind="fact",
+                        content=ending.searched,
+                        event_time=message.newness,
+                        scope="user",
+                        owner=message.owner,
+                        source_class="stated",
+                        stated_by=message.owner,
+                    )
+                    denials.append(Denial(ending=ending, message=message, probe=probe))
             before[message.label] = message.content
     return denials
-
-
-def _denial(ending: Ending, message: Record) -> Denial:
-    probe = NewRecord(
-        id=content_id("denial", message.id, ending.searched),
-        kind="fact",
-        content=ending.searched,
-        event_time=message.newness,
-        scope="user",
-        owner=message.owner,
-        source_class="stated",
-        stated_by=message.owner,
-    )
-    return Denial(ending=ending, message=message, probe=probe)
 
 
 def _utterance(message: Record) -> Utterance:
