@@ -184,7 +184,12 @@ class SessionLog:
         """
         if not entries:
             return
-        batch = await self._next_batch()
+        # The prefix of the keys sorts after all existing keys, whatever clocks show.
+        number = 0
+        async for last in self._items.each_in(self._namespace, page_size=1):
+            number = int(last.key.partition(".")[0]) + 1
+            break
+        batch = f"{number:012}.{new_id()}"
         keys = [f"{batch}.{number:06}" for number in range(len(entries))]
         logged = [Logged(item=json.dumps(entry.item)) for entry in entries]
         for key, one in zip(keys, logged, strict=True):
@@ -231,14 +236,6 @@ class SessionLog:
         """Remove all items, and erase everything that was ingested in the session."""
         await self._erase(self._memory.forget(session=self._session_id, allow_again=True))
         await self._items.delete(namespaces=[self._namespace])
-
-    async def _next_batch(self) -> str:
-        """Return a key prefix that sorts after all existing keys, whatever clocks show."""
-        number = 0
-        async for last in self._items.each_in(self._namespace, page_size=1):
-            number = int(last.key.partition(".")[0]) + 1
-            break
-        return f"{number:012}.{new_id()}"
 
     async def _ingest(self, messages: Sequence[Json]) -> dict[str, str]:
         """Ingest messages; return the ids of their records by the messages' ids."""

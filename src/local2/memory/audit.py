@@ -76,7 +76,27 @@ class Audit:
         Raises:
             InvalidArgumentsError: The run does not exist.
         """
-        mine, others = await self._changes_of(run)
+        mine: list[AuditRow] = []
+        others = 0
+
+        def is_own_change(row: AuditRow) -> bool:
+            """Whether a change may be undone; those that the caller may not see are counted."""
+            nonlocal others
+            if row.action == UNDONE:
+                return False
+            is_visible = self._may_see(row)
+            others += not is_visible
+            return is_visible
+
+        before: int | None = None
+        while True:
+            page = await self._ledger.audit.page(
+                is_own_change, MAX_REPORTED, run=run, before=before
+            )
+            mine += page.rows
+            before = page.next
+            if before is None:
+                break
         if not mine and not others:
             raise InvalidArgumentsError(
                 f"run: there is no run {quoted(run)}.", remedy="`local2 audit` lists the runs."
@@ -103,29 +123,6 @@ class Audit:
         return UndoReport(
             run=run, undone=undone[:MAX_REPORTED], not_done=not_done[:MAX_REPORTED], others=others
         )
-
-    async def _changes_of(self, run: str) -> tuple[list[AuditRow], int]:
-        """Return the caller's changes of a run, and the number of changes not visible to them."""
-        others = 0
-
-        def is_visible_change(row: AuditRow) -> bool:
-            nonlocal others
-            if row.action == UNDONE:
-                return False
-            is_visible = self._may_see(row)
-            others += not is_visible
-            return is_visible
-
-        found: list[AuditRow] = []
-        before = None
-        while True:
-            page = await self._ledger.audit.page(
-                is_visible_change, MAX_REPORTED, run=run, before=before
-            )
-            found += page.rows
-            before = page.next
-            if before is None:
-                return found, others
 
     def _may_see(self, row: AuditRow) -> bool:
         """Return whether the caller may see a change: to own records, or made by the caller."""

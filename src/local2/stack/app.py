@@ -127,7 +127,32 @@ async def open_stack(
         worker = await start_vector_worker(
             resources, memories, parts.vectors, config.to_line(), lock
         )
-        await _start_serving(resources, parts, memories, tenancy)
+        # All participants are put on the bus, and the background tasks started.
+        monitor = StreamMonitor(bus, joined.server, lambda: joined.tenants)
+        await resources.enter_async_context(monitor)
+
+        async def wait_for_turns() -> int:
+            return await turns_stored(bus, *(memory.tenant for memory in memories))
+
+        readable = partial(with_keys, data_dir, content_keys(settings))
+        backups = Backups(settings.memory, readable, wait_for_turns, utc_now)
+        serving = Serving(
+            joined.lease, partial(_make_participants, parts, memories, monitor, backups)
+        )
+        health = HealthAgent(
+            bus, memories, serves=lambda: serving.serves, turns_problem=lambda: monitor.problem
+        )
+        await resources.enter_async_context(health)
+        await resources.enter_async_context(serving)
+        await in_background(
+            resources, stream_monitor=monitor.run(), lease=serving.run(), backups=backups.run()
+        )
+        await resources.enter_async_context(tenancy.running())
+        await in_background(resources, tenants=tenancy.follow_directory())
+        if telemetry.meter is not None:
+            await resources.enter_async_context(
+                telemetry.meter.serve(settings.telemetry, GAUGES, health.gauges)
+            )
         resources.enter_context(runtime_file(data_dir, joined.url, for_clients=for_clients))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
         resources.callback(log.info, "stack_stopping")
@@ -159,36 +184,6 @@ async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
             open_stack(settings, log_folder=logs, with_generator=False)
         )
         yield stack.memories
-
-
-async def _start_serving(
-    resources: AsyncExitStack, parts: Parts, memories: Memories, tenancy: Tenancy
-) -> None:
-    """Put all participants on the bus, and start the background tasks."""
-    joined, settings = parts.joined, parts.settings
-    monitor = StreamMonitor(joined.bus, joined.server, lambda: joined.tenants)
-    await resources.enter_async_context(monitor)
-
-    async def wait_for_turns() -> int:
-        return await turns_stored(joined.bus, *(memory.tenant for memory in memories))
-
-    ledgers = partial(with_keys, settings.memory.data_dir, content_keys(settings))
-    backups = Backups(settings.memory, ledgers, wait_for_turns, utc_now)
-    serving = Serving(joined.lease, partial(_make_participants, parts, memories, monitor, backups))
-    health = HealthAgent(
-        joined.bus, memories, serves=lambda: serving.serves, turns_problem=lambda: monitor.problem
-    )
-    await resources.enter_async_context(health)
-    await resources.enter_async_context(serving)
-    await in_background(
-        resources, stream_monitor=monitor.run(), lease=serving.run(), backups=backups.run()
-    )
-    await resources.enter_async_context(tenancy.running())
-    await in_background(resources, tenants=tenancy.follow_directory())
-    if telemetry.meter is not None:
-        await resources.enter_async_context(
-            telemetry.meter.serve(settings.telemetry, GAUGES, health.gauges)
-        )
 
 
 async def _make_participants(

@@ -169,7 +169,19 @@ class Extraction(Job):
         if len(tasks) < BATCH_MESSAGES:
             await asyncio.sleep(GATHERING)
         groups = await self._ledger.extraction.messages(tasks)
-        statements = [found for group in groups for found in await self._extract(group)]
+        statements = []
+        for group in groups:
+            passage = Passage(
+                messages=[_utterance(message) for message in group.messages],
+                context=[_utterance(message) for message in group.context],
+            )
+            messages = {message.id: message for message in group.messages}
+            for item in await self._extractor.extract(passage):
+                stating = [messages[source] for source in item.sources]
+                statements += [
+                    Statement(probe=record, corrects=item.corrects)
+                    for record in _records(item, stating)
+                ]
         denials = _denials_in(groups, {task.id for task in tasks})
         rows = {message.id: message.row for group in groups for message in group.messages}
         found = await self._compare(statements, denials, rows)
@@ -187,18 +199,6 @@ class Extraction(Job):
             )
         self._changes.written(stored.written, facts)
         self._changes.facts_retired(stored.ended, "contradicted")
-
-    async def _extract(self, group: MessageGroup) -> list[Statement]:
-        passage = Passage(
-            messages=[_utterance(message) for message in group.messages],
-            context=[_utterance(message) for message in group.context],
-        )
-        messages = {message.id: message for message in group.messages}
-        return [
-            Statement(probe=record, corrects=item.corrects)
-            for item in await self._extractor.extract(passage)
-            for record in _records(item, [messages[source] for source in item.sources])
-        ]
 
     async def _compare(
         self,

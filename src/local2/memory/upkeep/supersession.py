@@ -64,7 +64,17 @@ class Supersession(Job):
     async def do(self, tasks: Sequence[Task]) -> None:
         """Compare facts with older ones, and store the verdicts."""
         for fact in await self._ledger.records.at([task.row for task in tasks]):
-            older = await self._nearest(fact)
+            query = analyse(fact.content, fact.event_time)
+            search = Search(
+                text=query.text,
+                terms=query.terms,
+                phrases=query.phrases,
+                topics=query.topics,
+                places=(Place(fact.scope, fact.owner, "fact"),),
+            )
+            older = await self._retrieval.nearest(search, self._closeness, before=fact.row)
+            if older is None:
+                raise VectorError("Some facts have no vector yet.")
             verdicts: Sequence[Verdict] = []
             if older:
                 try:
@@ -86,25 +96,6 @@ class Supersession(Job):
             for record in replaced:
                 log.info("fact_superseded", id=record.id, superseded_by=fact.id)
                 self._changes.replaced(record.id, fact)
-
-    async def _nearest(self, fact: Record) -> list[Record]:
-        """Find the nearest older facts of the same owner.
-
-        Raises:
-            VectorError: Some of them have no vector yet, or the vectors cannot be searched.
-        """
-        query = analyse(fact.content, fact.event_time)
-        search = Search(
-            text=query.text,
-            terms=query.terms,
-            phrases=query.phrases,
-            topics=query.topics,
-            places=(Place(fact.scope, fact.owner, "fact"),),
-        )
-        nearest = await self._retrieval.nearest(search, self._closeness, before=fact.row)
-        if nearest is None:
-            raise VectorError("Some facts have no vector yet.")
-        return nearest
 
 
 class _Fact(Struct, frozen=True, kw_only=True):
