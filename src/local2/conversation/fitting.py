@@ -14,7 +14,7 @@ from local2.conversation.config import ManagedMemoryConfig
 from local2.conversation.context import TokenCounter
 from local2.conversation.message import Message, ToolCallMsg, is_from_user, is_summary
 from local2.conversation.parts import Content, as_json, text_and_parts
-from local2.conversation.stages import Job, open_round, protected_from, rounds
+from local2.conversation.stages import StageInput, open_round, protected_from, rounds
 
 MIN_TEXT_CHARACTERS = 40
 """Minimum characters that every cut leaves: fewer would not show what the text was about."""
@@ -35,7 +35,7 @@ Shorten = Callable[[Message, int, TokenCounter], Message]
 class ToolTruncation:
     """Cuts tool results older than the newest rounds to `tool_truncation.max_tokens` each."""
 
-    async def process(self, messages: Sequence[Message], job: Job) -> list[Message]:
+    async def process(self, messages: Sequence[Message], job: StageInput) -> list[Message]:
         config = job.config.active_context.tool_truncation
         boundary = protected_from(messages, config.grace_recent_messages)
         older = [
@@ -48,7 +48,7 @@ class ToolTruncation:
 class BackwardPacking:
     """Drops the oldest rounds that do not fit: the last resort of a compaction."""
 
-    async def process(self, messages: Sequence[Message], job: Job) -> list[Message]:
+    async def process(self, messages: Sequence[Message], job: StageInput) -> list[Message]:
         return pack_rounds(messages, job.target_tokens, job.count)
 
 

@@ -31,7 +31,7 @@ class CompactionRuntime(Struct, frozen=True, kw_only=True):
     read a long history, and nobody waits for a compaction. A model that hangs is given up."""
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class StageInput(Struct, frozen=True, kw_only=True):
     """The input of a stage."""
 
     config: ManagedMemoryConfig
@@ -49,7 +49,7 @@ class Job(Struct, frozen=True, kw_only=True):
 class Processor(Protocol):
     """One stage, which makes messages fewer or shorter and never splits a round."""
 
-    async def process(self, messages: Sequence[Message], job: Job) -> list[Message]:
+    async def process(self, messages: Sequence[Message], job: StageInput) -> list[Message]:
         """Return the remaining messages; unchanged ones are the same objects."""
         ...
 

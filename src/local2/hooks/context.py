@@ -16,7 +16,7 @@ import msgspec
 from local2.errors import BusError
 from local2.home import CLIENTS_LOCK, running_url
 from local2.hooks.state import Session, Situation, log_problem
-from local2.hooks.wire import Request, Wire
+from local2.hooks.wire import Wire, WireRequest
 from local2.protocol.envelope import decode, encode, seal, utc_now
 from local2.protocol.memory_tools import RecalledItem, RecalledItems, SessionContent, TopMemories
 from local2.protocol.payloads import Json, ToolRequest, ToolResult
@@ -114,7 +114,7 @@ class ContextReader:
                 session_id=self._session_id,
                 deadline_utc=utc_now() + timedelta(seconds=within),
             )
-            requests.append(Request(tool_request(tool), encode(request)))
+            requests.append(WireRequest(tool_request(tool), encode(request)))
         with Wire(url, self._situation.credentials(), within=within) as wire:
             answers = wire.ask(requests)
         results = {

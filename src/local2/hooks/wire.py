@@ -37,7 +37,7 @@ NO_RESPONDERS_STATUS = b" 503"
 """The status of the server's own reply when nobody serves a subject."""
 
 
-class Request(NamedTuple):
+class WireRequest(NamedTuple):
     subject: str
     data: bytes
 
@@ -86,7 +86,7 @@ class Wire:
         self._read.close()
         self._socket.close()
 
-    def ask(self, requests: Sequence[Request]) -> list[bytes | None]:
+    def ask(self, requests: Sequence[WireRequest]) -> list[bytes | None]:
         """Send requests, and return their replies in order; None for a request without a reply.
 
         Raises:

@@ -46,7 +46,7 @@ OPTIONAL_FIELDS = ("label", "role", "topic", "session_id", "agent", "scope", "by
 log = structlog.get_logger()
 
 
-class Background(Generic[R]):
+class LazyResource(Generic[R]):
     """A resource that is opened on first use, and again after it was closed.
 
     `open_` returns the context in which it is open. `loop` is the event loop for it; None means the
@@ -96,16 +96,16 @@ class Background(Generic[R]):
 
 def background_memory(
     memory: Memory | None, options: Mapping[str, Any], agent: str | None = None
-) -> Background[Memory]:
+) -> LazyResource[Memory]:
     """Return an open memory for the caller that the options name, or one that `connect` opens.
 
     Raises:
         TypeError: An open memory was given, and the options name more than a caller.
     """
     if memory is None:
-        return Background(lambda: connect(**{"agent": agent, **options}))
+        return LazyResource(lambda: connect(**{"agent": agent, **options}))
     shared = memory.of(**options)
-    return Background(lambda: nullcontext(shared), memory.loop)
+    return LazyResource(lambda: nullcontext(shared), memory.loop)
 
 
 def wait_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
@@ -134,7 +134,7 @@ def _adapter_loop() -> asyncio.AbstractEventLoop:
         return _loops[0]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class LoggedEntry(msgspec.Struct, frozen=True, kw_only=True):
     """An item, and its content as a message to ingest; None if it has nothing to find."""
 
     item: Json
@@ -174,7 +174,7 @@ class SessionLog:
         in_session = memory.of(session=session_id)
         return cls(in_session, in_session.items(framework), session_id)
 
-    async def append(self, entries: Sequence[Entry]) -> None:
+    async def append(self, entries: Sequence[LoggedEntry]) -> None:
         """Append items; when this returns, they and their messages are stored.
 
         Items that fit into one message on the bus are stored together or not at all.

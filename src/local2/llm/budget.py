@@ -37,7 +37,7 @@ class Used(Struct, frozen=True, kw_only=True):
     tokens: int = 0
 
 
-class Budget:
+class ModelBudget:
     """The calls and tokens that a tenant's memory may use in a day; 0 means any number.
 
     They are counted in a file, because a stack may be started many times a day.
@@ -122,7 +122,7 @@ class BudgetedModel:
     Purposes differ in how long they wait, so one that is in a hurry pauses without the others.
     """
 
-    def __init__(self, model: CountingModel, budget: Budget) -> None:
+    def __init__(self, model: CountingModel, budget: ModelBudget) -> None:
         self.name = model.name
         self._model = model
         self._budget = budget

@@ -54,7 +54,7 @@ class ReachedStack(NamedTuple):
     tools: Toolbox
 
 
-class Link:
+class StackTools:
     """Knows the tools of the stack while its context lasts, and connects again whenever it is lost.
 
     It does so at once and not when a client asks, since clients are told of changed tools:
@@ -158,7 +158,7 @@ def profile_of(chosen: Sequence[str]) -> Profile:
 class Bridge:
     """The tools on the bus that clients see and may call."""
 
-    def __init__(self, link: Link, settings: McpSettings) -> None:
+    def __init__(self, link: StackTools, settings: McpSettings) -> None:
         self._link = link
         self._settings = settings
         self._offers = profile_of(settings.profile)

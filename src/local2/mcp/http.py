@@ -48,14 +48,14 @@ _LOCAL_HOST = re.compile(_THIS_MACHINE, re.IGNORECASE | re.ASCII)
 _LOCAL_ORIGIN = re.compile(f"http://{_THIS_MACHINE}", re.IGNORECASE | re.ASCII)
 
 
-class Address(NamedTuple):
+class ServerAddress(NamedTuple):
     """The address of the server, and where its token is."""
 
     url: str
     token_is_in: str
 
 
-async def serve(settings: Settings, on_ready: Callable[[Address], None]) -> None:
+async def serve(settings: Settings, on_ready: Callable[[ServerAddress], None]) -> None:
     """Serve until interrupted; call `on_ready` once clients can connect.
 
     Raises:
@@ -81,7 +81,7 @@ async def serve(settings: Settings, on_ready: Callable[[Address], None]) -> None
                 transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
             )
             app.add_exception_handler(UnreadableMessageError, _refuse)
-            address = Address(f"{url}/mcp", str(file or WHERE_CONFIGURED))
+            address = ServerAddress(f"{url}/mcp", str(file or WHERE_CONFIGURED))
             config = uvicorn.Config(
                 _ForThisMachine(_WithTokenHint(_WithReadableBodies(app), address)),
                 http=TimelyProtocol,
@@ -161,7 +161,7 @@ class _TokenVerifier:
 class _WithTokenHint:
     """Adds to the SDK's refusals of clients without the token where the token is."""
 
-    def __init__(self, app: ASGIApp, address: Address) -> None:
+    def __init__(self, app: ASGIApp, address: ServerAddress) -> None:
         self._app = app
         hint = f"Send `Authorization: Bearer TOKEN`, with the token in {address.token_is_in}."
         self._refusal = JSONResponse(

@@ -53,7 +53,7 @@ OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 WILDCARD = "*"
 
 
-class Items:
+class CallerItems:
     """The items of one caller."""
 
     def __init__(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from local2.bus.vector_client import VectorClient
 from local2.errors import ModelError
-from local2.llm.budget import Budget, BudgetedModel
+from local2.llm.budget import BudgetedModel, ModelBudget
 from local2.llm.choice import chosen_model, open_structured_model
 from local2.llm.models import CountingModel
 from local2.memory.extraction.items import Extractor
@@ -59,7 +59,7 @@ class SharedModels(Struct, frozen=True, kw_only=True):
     async def of(self, tenant: str) -> Models:
         """Return the models as a tenant's memory uses them."""
         memory, limits = self.settings.memory, self.settings.limits
-        budget = await Budget.open(
+        budget = await ModelBudget.open(
             memory.data_dir / BUDGETS / f"{tenant}.json",
             calls=limits.tenant_model_calls,
             tokens=limits.tenant_model_tokens,

@@ -21,7 +21,7 @@ from local2.ledger.sessions import Rating
 from local2.ledger.sqlite.ledger import Ledger
 from local2.memory.changes import Changes
 from local2.memory.intake.conversations import Conversation, read_records
-from local2.memory.intake.echoes import Echoes, unanswered_metadata
+from local2.memory.intake.echoes import EchoFinder, unanswered_metadata
 from local2.memory.intake.episodes import checked_metadata, new_note
 from local2.memory.intake.turns import Turn, question_id_of, records_of_turn
 from local2.memory.scopes import may_write
@@ -65,7 +65,7 @@ class Intake:
         self,
         ledger: Ledger,
         changes: Changes,
-        echoes: Echoes,
+        echoes: EchoFinder,
         caller: Caller,
         clock: Clock,
     ) -> None:

@@ -61,7 +61,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
 
 
-class Statement(msgspec.Struct, frozen=True, kw_only=True):
+class StatedFact(msgspec.Struct, frozen=True, kw_only=True):
     """A new fact. `corrects`: the content of a fact that was a mistake."""
 
     probe: NewRecord
@@ -179,7 +179,7 @@ class Extraction(Job):
             for item in await self._extractor.extract(passage):
                 stating = [messages[source] for source in item.sources]
                 statements += [
-                    Statement(probe=record, corrects=item.corrects)
+                    StatedFact(probe=record, corrects=item.corrects)
                     for record in _records(item, stating)
                 ]
         denials = _denials_in(groups, {task.id for task in tasks})
@@ -202,7 +202,7 @@ class Extraction(Job):
 
     async def _compare(
         self,
-        statements: Sequence[Statement],
+        statements: Sequence[StatedFact],
         denials: Sequence[Denial],
         rows: Mapping[str, int],
     ) -> list[ExtractedFact | EndedFact]:
@@ -210,7 +210,7 @@ class Extraction(Job):
 
         `rows`: the rows of the messages by their ids.
         """
-        compared: Sequence[Statement | Denial] = statements
+        compared: Sequence[StatedFact | Denial] = statements
         if denials:  # in order of time, a message's denials before its facts
             compared = sorted([*denials, *statements], key=lambda each: _said_at(each, rows))
         if not compared:
@@ -256,7 +256,7 @@ class Extraction(Job):
         return found
 
 
-def _said_at(each: Statement | Denial, rows: Mapping[str, int]) -> tuple[datetime, int, bool]:
+def _said_at(each: StatedFact | Denial, rows: Mapping[str, int]) -> tuple[datetime, int, bool]:
     """Return when it was said, in which message, and whether it is a fact: these come last."""
     if isinstance(each, Denial):
         return each.message.newness, each.message.row, False
