@@ -8,7 +8,7 @@ from local2.conversation.config import ActiveContextPolicyConfig, ManagedMemoryC
 from local2.conversation.events import CompactionEvent, MemoryEvent
 from local2.conversation.images import images_of
 from local2.conversation.message import Message, ToolCallMsg, text_of
-from local2.conversation.stages import CompactionRuntime, Job
+from local2.conversation.stages import CompactionRuntime, StageInput
 from local2.errors import ModelError
 from local2.llm.models import ChatChunk, ChatMessage, ChatModel, ToolDefinition
 
@@ -53,8 +53,10 @@ def config(threshold: int = 100, **policy: Any) -> ManagedMemoryConfig:
     )
 
 
-def job(threshold: int = 100, *, runtime: CompactionRuntime | None = None, **policy: Any) -> Job:
-    return Job(
+def job(
+    threshold: int = 100, *, runtime: CompactionRuntime | None = None, **policy: Any
+) -> StageInput:
+    return StageInput(
         config=config(threshold, **policy), count=words, runtime=runtime or CompactionRuntime()
     )
 

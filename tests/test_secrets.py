@@ -21,7 +21,7 @@ from commands import RunningAsUsersDo, in_a_fork, in_a_process, local2
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.server import find_server
 from local2.client.queries import QueryClient
-from local2.client.shared_stack import Usage
+from local2.client.shared_stack import StackUsage
 from local2.client.tools import call_tool
 from local2.config_files import load_settings
 from local2.content_key import ContentKey
@@ -321,7 +321,7 @@ async def test_the_library_keeps_its_folders_private_without_changing_the_umask(
 @pytest.mark.usefixtures("lax")
 def test_a_new_home_is_private(folder: Path) -> None:
     home = folder / "share" / "local2"
-    with Usage(home / ".local2"), folder_lock(home / ".local2" / "nats"):
+    with StackUsage(home / ".local2"), folder_lock(home / ".local2" / "nats"):
         assert exposed(folder / "share") == []
 
 

@@ -18,7 +18,7 @@ from commands import Running, start_in_a_fork
 from forking import Fork
 from local2.client import shared_stack
 from local2.client.access import connected
-from local2.client.shared_stack import Usage, stack_running
+from local2.client.shared_stack import StackUsage, stack_running
 from local2.client.tools import call_tool
 from local2.config_files import load_settings
 from local2.errors import StackNotRunningError, UnwritableError
@@ -183,7 +183,7 @@ async def test_a_stack_started_by_hand_is_used_and_left_running(tmp_path: Path) 
     try:
         async with stack_running(settings):
             assert running_url(settings) == running.url
-        with Usage(settings.memory.data_dir) as anybody:
+        with StackUsage(settings.memory.data_dir) as anybody:
             assert anybody.is_over(0)
 
         assert running.process.poll() is None
@@ -271,7 +271,7 @@ def test_a_stack_stays_while_it_was_used_recently(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time()
-    with Usage(tmp_path) as stack, Usage(tmp_path) as client:
+    with StackUsage(tmp_path) as stack, StackUsage(tmp_path) as client:
         client.touch()
         monkeypatch.setattr(time, "time", lambda: now + 50)
         assert not stack.is_over(60)
@@ -282,23 +282,27 @@ def test_a_stack_stays_while_it_was_used_recently(
 async def test_a_stack_waiting_for_the_folder_ends_with_the_stack_that_is_stopping(
     tmp_path: Path,
 ) -> None:
-    with Usage(tmp_path) as ending, Usage(tmp_path) as waiting, Usage(tmp_path) as client:
+    with (
+        StackUsage(tmp_path) as ending,
+        StackUsage(tmp_path) as waiting,
+        StackUsage(tmp_path) as client,
+    ):
         await client.begin(within=0)
         assert not waiting.is_over(0)
         assert not ending.is_over(0)
 
-    with Usage(tmp_path) as ending, Usage(tmp_path) as waiting:
+    with StackUsage(tmp_path) as ending, StackUsage(tmp_path) as waiting:
         assert ending.is_over(0)
         assert waiting.is_over(0)
 
 
 async def test_a_stopping_stack_accepts_no_new_client(tmp_path: Path) -> None:
-    with Usage(tmp_path) as late:
-        with Usage(tmp_path) as stack:
+    with StackUsage(tmp_path) as late:
+        with StackUsage(tmp_path) as stack:
             assert stack.is_over(0)
             with pytest.raises(StackNotRunningError, match="is stopping"):
                 await late.begin(within=0)
 
         await late.begin(within=0)
-        with Usage(tmp_path) as stack:
+        with StackUsage(tmp_path) as stack:
             assert not stack.is_over(0)

@@ -122,7 +122,9 @@ class FairSlots:
         """Wait for a slot; `slot` calls this on entering."""
         tenant = self._tenants[owner[0]]
         user = tenant.users[owner[1]]
-        if not user.waiting and self._is_free() and self._may_begin(tenant, user):
+        limits = self._limits
+        may_begin = tenant.running < limits.tenant_requests and user.running < limits.user_requests
+        if not user.waiting and self._is_free() and may_begin:
             self._begin(tenant, user)
         else:
             turn = asyncio.get_running_loop().create_future()
@@ -143,10 +145,6 @@ class FairSlots:
 
     def _is_free(self) -> bool:
         return self._all.running < self._limits.requests
-
-    def _may_begin(self, tenant: _Tenant, user: _User) -> bool:
-        limits = self._limits
-        return tenant.running < limits.tenant_requests and user.running < limits.user_requests
 
     def _begin(self, tenant: _Tenant, user: _User) -> None:
         for usage in (user, tenant, self._all):

@@ -136,27 +136,6 @@ def _read_file(path: Path) -> dict[str, Any]:
     return content
 
 
-def _empty_as_none(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:
-    """Replace an empty value with None where the setting may be None, such as `reranker_url`."""
-    nullable = {
-        field.name for field in msgspec.structs.fields(into) if type(None) in get_args(field.type)
-    }
-    return {
-        key: None if value == "" and key in nullable else value for key, value in section.items()
-    }
-
-
-def _booleans_as_switches(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:
-    """Replace booleans with "on" and "off" where a setting takes these: YAML reads them so."""
-    switches = {
-        field.name for field in msgspec.structs.fields(into) if "on" in get_args(field.type)
-    }
-    return {
-        key: ("on" if value else "off") if key in switches and isinstance(value, bool) else value
-        for key, value in section.items()
-    }
-
-
 def _convert_path(kind: type, value: Any) -> Path:
     if kind is Path and isinstance(value, str) and value and "\0" not in value:
         with suppress(RuntimeError):  # no such user
@@ -164,25 +143,27 @@ def _convert_path(kind: type, value: Any) -> Path:
     raise msgspec.ValidationError(f"Expected a path, got `{value!r}`")
 
 
-def _relative_to(home: Path, section: T) -> T:
-    """Resolve the section's relative paths against home."""
-    values = ((name, getattr(section, name)) for name in section.__struct_fields__)
-    paths = {name: home / value for name, value in values if isinstance(value, Path)}
-    return msgspec.structs.replace(section, **paths)
-
-
 def _convert_section(
     sections: Mapping[str, dict[str, Any]], name: str, into: type[T], home: Path
 ) -> T:
+    section = dict(sections[name])
+    for field in msgspec.structs.fields(into):
+        given, kinds = section.get(field.name), get_args(field.type)
+        if given == "" and type(None) in kinds:
+            section[field.name] = None
+        elif isinstance(given, bool) and "on" in kinds:  # YAML reads on and off as booleans
+            section[field.name] = "on" if given else "off"
     try:
-        section = _booleans_as_switches(_empty_as_none(sections[name], into), into)
-        return _relative_to(home, msgspec.convert(section, into, dec_hook=_convert_path))
+        converted = msgspec.convert(section, into, dec_hook=_convert_path)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         unknown = not sections[name].keys() <= set(into.__struct_fields__)
         raise ConfigError(
             f"config/{name}.yaml or {ENVIRONMENT_PREFIX}{name.upper()}__*: {error}.",
             remedy=f"Known keys: {', '.join(into.__struct_fields__)}." if unknown else None,
         ) from error
+    values = {name: getattr(converted, name) for name in into.__struct_fields__}
+    paths = {name: home / value for name, value in values.items() if isinstance(value, Path)}
+    return msgspec.structs.replace(converted, **paths)
 
 
 def _failure_detail(error: Exception) -> str:

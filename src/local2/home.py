@@ -52,8 +52,12 @@ def home_of(
     """
     if explicit is not None:
         return Path(explicit).expanduser().absolute()
-    if (project := _project_home(Path.cwd())) is not None:
-        return project
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        # A memory folder that came with a repository is accessible to others and ignored: its
+        # settings could send memories anywhere.
+        if _is_private(folder / MEMORY_FOLDER):
+            return folder
     return own_home(environment)
 
 
@@ -89,18 +93,6 @@ def exposed_memories(settings: Settings) -> list[Path]:
         if memory != settings.memory.data_dir.absolute()
         and (_mode_of_own(memory) or 0) & ACCESS_BY_OTHERS
     ]
-
-
-def _project_home(folder: Path) -> Path | None:
-    """Return the nearest folder, from `folder` upwards, with a private memory of this user.
-
-    A memory folder that came with a repository is accessible to others and ignored: its settings
-    could send memories anywhere.
-    """
-    return next(
-        (parent for parent in (folder, *folder.parents) if _is_private(parent / MEMORY_FOLDER)),
-        None,
-    )
 
 
 def _is_private(memory: Path) -> bool:

@@ -142,19 +142,18 @@ class _Writer:
     def _write_or_drop(self, batch: list[Event]) -> None:
         """Write events, preceded by a report of those dropped since the last report."""
         dropped = self._overflowed + self._lost - self._reported
-        if dropped and self._write([self._drop_report(dropped)]) == 0:
-            self._reported += dropped
-            dropped = 0
+        if dropped:
+            report: Event = {
+                "event": "log_events_dropped",
+                "count": dropped,
+                "reason": self._failure,
+                "timestamp": time.time(),
+                "level": "warning",
+            }
+            if self._write([report]) == 0:
+                self._reported += dropped
+                dropped = 0
         self._lost += len(batch) if dropped else self._write(batch)
-
-    def _drop_report(self, count: int) -> Event:
-        return {
-            "event": "log_events_dropped",
-            "count": count,
-            "reason": self._failure,
-            "timestamp": time.time(),
-            "level": "warning",
-        }
 
     def _write(self, events: list[Event]) -> int:
         """Write events; return how many were not written. Terminate an incomplete line first."""
@@ -224,7 +223,13 @@ def logging_to(
         descriptor = os.dup(STANDARD_ERROR)
         writer = _Writer(descriptor, readable=os.isatty(descriptor))
     else:
-        writer = _Writer(_open_log(target), readable=False)
+        try:
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            descriptor = os.open(target, flags, 0o600)
+        except OSError as error:
+            raise UnwritableError(target, error) from error
+        writer = _Writer(descriptor, readable=False)
     try:
         with _configured(partial(_configure, writer, level, process)):
             yield
@@ -254,14 +259,6 @@ def _configured(configure: Callable[[], None]) -> Iterator[None]:
             outer()
         else:
             _structlog().reset_defaults()
-
-
-def _open_log(target: Path) -> int:
-    try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise UnwritableError(target, error) from error
 
 
 def _configure(writer: _Writer, level: str, process: str) -> None:

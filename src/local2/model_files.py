@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 import httpx
 import msgspec
@@ -237,7 +236,14 @@ def _fetch_file(
             response.raise_for_status()
             continued = response.status_code == httpx.codes.PARTIAL_CONTENT
             with file.open("ab" if continued else "wb") as opened:
-                _write(opened, response, stated, progress)
+                for piece in response.iter_bytes():
+                    opened.write(piece)
+                    progress(stated.rfilename, opened.tell(), stated.size)
+                    # It is not what was asked for, and may have no end.
+                    if opened.tell() > stated.size:
+                        break
+                opened.flush()
+                os.fsync(opened.fileno())
     if not stated.is_equal(file):
         file.unlink()
         raise FetchError(
@@ -245,18 +251,6 @@ def _fetch_file(
             "deleted.",
             remedy="Try again; if it recurs, something between here and the hub changes files.",
         )
-
-
-def _write(
-    opened: IO[bytes], response: httpx.Response, stated: _HubFile, progress: Progress
-) -> None:
-    for piece in response.iter_bytes():
-        opened.write(piece)
-        progress(stated.rfilename, opened.tell(), stated.size)
-        if opened.tell() > stated.size:  # it is not what was asked for, and may have no end
-            break
-    opened.flush()
-    os.fsync(opened.fileno())
 
 
 def _digest(file: Path, algorithm: str, head: bytes = b"") -> str:

@@ -19,7 +19,7 @@ from local2.conversation.context import estimate, estimate_tokens
 from local2.conversation.fitting import ToolTruncation, pack_rounds, shorten
 from local2.conversation.images import images_of
 from local2.conversation.message import SUMMARY, Message, ToolCallMsg, is_summary, text_of
-from local2.conversation.stages import CompactionRuntime, Job
+from local2.conversation.stages import CompactionRuntime, StageInput
 from local2.conversation.summaries import MODEL_SUMMARY_FRACTION
 from local2.errors import ConversationError
 from talks import Writer, assistant, chat, job, runtime_with, system, tool, user, words
@@ -274,7 +274,9 @@ async def test_prompt_and_summary_fit_the_models_context() -> None:
     )
     runtime = CompactionRuntime(model=writer, context_tokens=context_size)
 
-    await Summarization().process(messages, Job(config=config, count=estimate, runtime=runtime))
+    await Summarization().process(
+        messages, StageInput(config=config, count=estimate, runtime=runtime)
+    )
 
     prompt_sizes = [
         sum(estimate_tokens(message.content) for message in prompt) for prompt in writer.prompts
@@ -473,7 +475,7 @@ async def test_stages_can_be_left_out(policy: dict[str, Any]) -> None:
 
 async def test_a_stage_that_saves_nothing_changes_nothing() -> None:
     class Wordy:
-        async def process(self, messages: Sequence[Message], job: Job) -> list[Message]:  # noqa: ARG002
+        async def process(self, messages: Sequence[Message], job: StageInput) -> list[Message]:  # noqa: ARG002
             return [*messages, user(LONG)]
 
     messages = list(chat(20))

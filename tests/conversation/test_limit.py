@@ -16,7 +16,7 @@ from local2.conversation.fitting import limit_tokens
 from local2.conversation.managed import ManagedConversationMemory
 from local2.conversation.manager import MemoryManager
 from local2.conversation.message import AgentCallMsg, Message, ToolCallMsg
-from local2.conversation.stages import Job, rounds
+from local2.conversation.stages import StageInput, rounds
 from local2.protocol.payloads import Json
 from talks import Writer, assistant, chat, config, runtime_with, system, tool, user, words
 
@@ -128,7 +128,7 @@ def test_a_call_whose_arguments_are_too_large_is_shown_without_them() -> None:
 @pytest.mark.parametrize("where", ["policy", "strategy"])
 def test_the_choice_of_a_strategy_is_limited_unless_the_policy_is_disabled(where: str) -> None:
     class Everything:
-        def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]:  # noqa: ARG002
+        def retrieve(self, messages: Sequence[Message], job: StageInput) -> Sequence[Message]:  # noqa: ARG002
             return messages
 
     memory = ManagedConversationMemory(

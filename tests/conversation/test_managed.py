@@ -14,7 +14,7 @@ from local2.conversation.config import ManagedMemoryConfig, Mode, SummarizationC
 from local2.conversation.events import CompactionEvent, EventContext, MemoryResetEvent
 from local2.conversation.managed import ManagedConversationMemory
 from local2.conversation.message import Message, is_summary
-from local2.conversation.stages import Compaction, Job
+from local2.conversation.stages import Compaction, StageInput
 from talks import RecordedEvents, Writer, assistant, chat, config, runtime_with, tool, user, words
 
 
@@ -219,11 +219,11 @@ async def test_strategies_can_be_replaced() -> None:
             return state.messages > 2
 
     class NewestOnly:
-        async def process(self, messages: Sequence[Message], job: Job) -> Compaction:  # noqa: ARG002
+        async def process(self, messages: Sequence[Message], job: StageInput) -> Compaction:  # noqa: ARG002
             return Compaction(messages=list(messages[-1:]), stages=["newest_only"])
 
     class Users:
-        def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]:  # noqa: ARG002
+        def retrieve(self, messages: Sequence[Message], job: StageInput) -> Sequence[Message]:  # noqa: ARG002
             return [message for message in messages if message.role == "user"]
 
     memory = ManagedConversationMemory(
@@ -286,7 +286,7 @@ def test_messages_that_do_not_invalidate_the_cache_are_appended_to_it() -> None:
 
 def test_a_cache_that_is_kept_holds_only_what_the_retrieval_strategy_chooses() -> None:
     class Newest:
-        def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]:  # noqa: ARG002
+        def retrieve(self, messages: Sequence[Message], job: StageInput) -> Sequence[Message]:  # noqa: ARG002
             return messages[-2:]
 
     memory = ManagedConversationMemory(
@@ -345,7 +345,7 @@ async def test_a_compaction_emits_events_at_its_start_and_end() -> None:
 
 async def test_a_failed_compaction_emits_an_event_and_changes_nothing() -> None:
     class Broken:
-        async def process(self, messages: Sequence[Message], job: Job) -> Compaction:  # noqa: ARG002
+        async def process(self, messages: Sequence[Message], job: StageInput) -> Compaction:  # noqa: ARG002
             raise ArithmeticError
 
     memory = ManagedConversationMemory(config(), process_strategy=Broken())

@@ -4,11 +4,11 @@ import os
 import time
 from pathlib import Path
 
-from local2.hooks.state import SESSION_SECONDS, Session, Sessions
+from local2.hooks.state import SESSION_SECONDS, HookSessions, Session
 
 
 def test_the_end_of_a_session_removes_it_and_long_unused_ones(tmp_path: Path) -> None:
-    sessions = Sessions(tmp_path, "codex")
+    sessions = HookSessions(tmp_path, "codex")
     kept = Session(query="What is kept?")
     sessions.save("old", kept)
     (old,) = tmp_path.glob("*.json")

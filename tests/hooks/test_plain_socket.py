@@ -12,13 +12,13 @@ from factories import ConnectBus
 from local2.bus.connection import BusMessage
 from local2.bus.server import find_server
 from local2.errors import BusError, BusTimeoutError, NoRespondersError, StackNotRunningError
-from local2.hooks.wire import Request, Wire
+from local2.hooks.wire import Wire, WireRequest
 from waiting import eventually
 
 LONG = 60.0
 
 
-async def ask(url: str, *requests: Request, within: float = LONG) -> list[bytes | None]:
+async def ask(url: str, *requests: WireRequest, within: float = LONG) -> list[bytes | None]:
     def send_and_wait() -> list[bytes | None]:
         with Wire(url, None, within=within) as wire:
             return wire.ask(requests)
@@ -47,14 +47,20 @@ async def echo(connect_bus: ConnectBus) -> None:
 @pytest.mark.usefixtures("echo")
 async def test_answers_are_returned_in_the_order_of_the_requests(nats_url: str) -> None:
     large = b"x" * 500_000
-    requests = (Request("echo.a", b"a"), Request("echo.b", large), Request("echo.last", b"\r\n"))
+    requests = (
+        WireRequest("echo.a", b"a"),
+        WireRequest("echo.b", large),
+        WireRequest("echo.last", b"\r\n"),
+    )
 
     assert await ask(nats_url, *requests) == [b"a", large, b"\r\n"]
 
 
 @pytest.mark.usefixtures("echo")
 async def test_answers_that_arrive_in_time_are_returned(nats_url: str) -> None:
-    found = await ask(nats_url, Request("echo.late", b"a"), Request("echo.last", b"b"), within=2.0)
+    found = await ask(
+        nats_url, WireRequest("echo.late", b"a"), WireRequest("echo.last", b"b"), within=2.0
+    )
 
     assert found == [None, b"b"]
 
@@ -62,17 +68,17 @@ async def test_answers_that_arrive_in_time_are_returned(nats_url: str) -> None:
 @pytest.mark.usefixtures("echo")
 async def test_no_answer_in_time_is_an_error(nats_url: str) -> None:
     with pytest.raises(BusTimeoutError):
-        await ask(nats_url, Request("echo.late", b"a"), within=0.5)
+        await ask(nats_url, WireRequest("echo.late", b"a"), within=0.5)
 
 
 async def test_a_request_without_a_responder_fails_at_once(nats_url: str) -> None:
     with pytest.raises(NoRespondersError):
-        await ask(nats_url, Request("nobody.here", b""))
+        await ask(nats_url, WireRequest("nobody.here", b""))
 
 
 async def test_a_missing_server_is_reported_without_the_password() -> None:
     with pytest.raises(StackNotRunningError) as raised:
-        await ask("nats://ada:secret@127.0.0.1:1", Request("echo.a", b""))
+        await ask("nats://ada:secret@127.0.0.1:1", WireRequest("echo.a", b""))
 
     assert "secret" not in str(raised.value)
 
@@ -95,10 +101,10 @@ async def server_with_password(tmp_path: Path) -> AsyncIterator[str]:
 
 async def test_the_password_in_the_address_is_sent_to_the_server(server_with_password: str) -> None:
     with pytest.raises(NoRespondersError):
-        await ask(f"nats://ada:a%2Fb@{server_with_password}", Request("echo.a", b""))
+        await ask(f"nats://ada:a%2Fb@{server_with_password}", WireRequest("echo.a", b""))
 
 
 @pytest.mark.parametrize("user_info", ["", "ada:wrong@"])
 async def test_wrong_credentials_are_an_error(user_info: str, server_with_password: str) -> None:
     with pytest.raises(BusError, match=r"Authorization Violation|connection was lost"):
-        await ask(f"nats://{user_info}{server_with_password}", Request("echo.a", b""))
+        await ask(f"nats://{user_info}{server_with_password}", WireRequest("echo.a", b""))

@@ -16,7 +16,7 @@ from commands import answer, local2
 from local2.errors import BusTimeoutError, StackNotRunningError
 from local2.examination.installation import check_hooks
 from local2.hooks import acting
-from local2.hooks.acting import Hooks, Run
+from local2.hooks.acting import HookRun, Hooks
 from local2.hooks.clients import CLIENTS
 from local2.hooks.state import Situation
 from local2.prompt_counts import COUNTED_DAYS, FOLDER, count_prompt, counted_prompts
@@ -87,9 +87,9 @@ def test_only_a_missing_stack_is_started(
     assert prompt_in(tmp_path) == [tmp_path]
 
 
-def run_of_a_prompt(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run_of_a_prompt(folder: Path, monkeypatch: pytest.MonkeyPatch) -> HookRun:
     """Return a hook with a prompt that has been read, but not answered."""
-    run = Run([CLIENT, "UserPromptSubmit", "--home", str(folder)])
+    run = HookRun([CLIENT, "UserPromptSubmit", "--home", str(folder)])
     payload = json.dumps(first(CLIENT, folder, "UserPromptSubmit")).encode()
 
     class Input:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from local2.integrations.base import Background
+from local2.integrations.base import LazyResource
 
 
 class Opened:
@@ -36,7 +36,7 @@ async def loop_of(opened: Opened) -> asyncio.AbstractEventLoop:
 
 async def test_all_threads_and_loops_use_the_same_resource() -> None:
     opened = Opened()
-    background = Background(opened.open)
+    background = LazyResource(opened.open)
 
     loops = await asyncio.gather(
         background.do(loop_of),
@@ -53,7 +53,7 @@ async def test_all_threads_and_loops_use_the_same_resource() -> None:
 
 def test_a_closed_resource_is_reopened_on_demand() -> None:
     opened = Opened()
-    background = Background(opened.open)
+    background = LazyResource(opened.open)
 
     background.close()
     background.wait_for(loop_of)
@@ -67,7 +67,7 @@ def test_a_closed_resource_is_reopened_on_demand() -> None:
 def test_a_failed_opening_is_retried() -> None:
     opened = Opened()
     opened.failures = 1
-    background = Background(opened.open)
+    background = LazyResource(opened.open)
 
     with pytest.raises(OSError, match="not there"):
         background.wait_for(loop_of)
@@ -89,7 +89,7 @@ async def test_cancelled_work_ends() -> None:
         finally:
             here.call_soon_threadsafe(ended.set)
 
-    background = Background(Opened().open)
+    background = LazyResource(Opened().open)
     work = asyncio.create_task(background.do(wait))
     await begun.wait()
     work.cancel()

@@ -76,7 +76,11 @@ def verify_backup(request: VerifyRequest) -> VerifiedBackup:
     generation = BackupFolder(request.folder).find(request.generation)
     manifest = generation.manifest(request.opener)
     keys, unread = keys_of(manifest, request.key_of)
-    _remove_left_over(request.data_dir)
+    # What processes that were killed had extracted is removed first.
+    for folder in request.data_dir.glob(SCRATCH.format(process="*")):
+        process = folder.name.removeprefix("verify-").removesuffix(".part")
+        if process.isdigit() and not is_alive(int(process)):
+            shutil.rmtree(folder, ignore_errors=True)
     was_there = request.data_dir.exists()
     ledgers = []
     try:
@@ -145,11 +149,3 @@ def extract_verified(
                 f"{ledger.path} has {found.rows} records, but the backup should have {ledger.rows}."
             )
     return file
-
-
-def _remove_left_over(data_dir: Path) -> None:
-    """Remove what processes that were killed had extracted."""
-    for folder in data_dir.glob(SCRATCH.format(process="*")):
-        process = folder.name.removeprefix("verify-").removesuffix(".part")
-        if process.isdigit() and not is_alive(int(process)):
-            shutil.rmtree(folder, ignore_errors=True)

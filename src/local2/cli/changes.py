@@ -138,13 +138,24 @@ def _show_not_done(output: Output, not_done: Sequence[NotDone]) -> None:
 @click.option("--limit", type=click.IntRange(min=1), default=100, help="Maximum number of entries.")
 @asked_by_caller()
 async def audit(settings: Settings, output: Output, *, args: Audit, caller: Sender) -> None:
-    trail = await _read_trail(settings, output, args, caller)
-    output.data(trail)
-    if not trail.entries:
+    entries: list[AuditEntry] = []
+    before: int | None = None
+    async with connected(settings, name=NAME, user=caller.user) as bus:
+        while True:
+            size = min(args.limit - len(entries), PAGE)
+            page = msgspec.structs.replace(args, limit=size, before=before)
+            result = await answer_on(bus, AUDIT.name, page.given(), caller)
+            trail = data_of(result, AuditTrail, output)
+            entries += trail.entries
+            before = trail.next
+            if before is None or len(entries) >= args.limit:
+                break
+    output.data(msgspec.structs.replace(trail, entries=entries))
+    if not entries:
         output.text("Nothing was changed.")
         return
     table = Table("When", "What", uncut("Memory"), "By", uncut("Why"), uncut("Run"))
-    for entry in trail.entries:
+    for entry in entries:
         by = {"self": "you", "other": "another user", None: ""}[entry.by]
         who = " · ".join(filter(None, (entry.agent, by)))
         about = entry.topic or entry.memory_type or entry.kind or ""
@@ -159,24 +170,6 @@ async def audit(settings: Settings, output: Output, *, args: Audit, caller: Send
     output.table(table)
     if trail.next is not None:
         output.text("There are older entries; use --limit to show more.")
-
-
-async def _read_trail(
-    settings: Settings, output: Output, args: Audit, caller: Sender
-) -> AuditTrail:
-    """Read up to `args.limit` entries, page by page."""
-    entries: list[AuditEntry] = []
-    before: int | None = None
-    async with connected(settings, name=NAME, user=caller.user) as bus:
-        while True:
-            size = min(args.limit - len(entries), PAGE)
-            page = msgspec.structs.replace(args, limit=size, before=before)
-            result = await answer_on(bus, AUDIT.name, page.given(), caller)
-            trail = data_of(result, AuditTrail, output)
-            entries += trail.entries
-            before = trail.next
-            if before is None or len(entries) >= args.limit:
-                return msgspec.structs.replace(trail, entries=entries)
 
 
 @command()

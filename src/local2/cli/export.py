@@ -38,13 +38,12 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
 
 def describe_counts(counts: dict[str, int]) -> str:
     """Say how many there are of each type, e.g. `3 records, 1 note`."""
-    return ", ".join(f"{count} {_plural(kind, count)}" for kind, count in counts.items()) or "0"
-
-
-def _plural(kind: str, count: int) -> str:
-    if count == 1 or kind in {"audit", "feedback"}:
-        return kind
-    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
+    counted = []
+    for kind, count in counts.items():
+        plural = f"{kind}es" if kind.endswith("s") else f"{kind}s"
+        is_same = count == 1 or kind in {"audit", "feedback"}
+        counted.append(f"{count} {kind if is_same else plural}")
+    return ", ".join(counted) or "0"
 
 
 @command()
@@ -66,8 +65,35 @@ async def export(  # noqa: PLR0913 - one parameter an option
     caller: Sender,
 ) -> None:
     ask = ExportRequest(scope=scope, vectors=vectors)
+    counts: Counter[str] = Counter()
     with _output_file(file) as target:
-        counts = await _export(settings, output, target, ask, caller)
+        async with connected(settings, name=NAME, user=caller.user) as bus:
+            page = await export_page(bus, ask, caller)
+            header = HeaderLine(
+                format=FORMAT,
+                local2=__version__,
+                exported_at=utc_now(),
+                records=page.records or 0,
+                scope=scope,
+                user=caller.user if scope in {"session", "user"} else None,
+                session=caller.session_id if scope == "session" else None,
+                agent=caller.agent if scope == "agent" else None,
+            )
+            _write(target, header)
+            with progress(output) as bar:
+                task = bar.add_task("Exporting", total=page.records)
+                while True:
+                    target.writelines(bytes(line) + b"\n" for line in page.lines)
+                    if page.piece:
+                        target.write(page.piece if page.cut else page.piece + b"\n")
+                    counts.update(page.counts)
+                    bar.update(task, completed=counts["record"])
+                    if page.cursor is None:
+                        break
+                    ask.cursor = page.cursor
+                    page = await export_page(bus, ask, caller)
+        _write(target, EndLine(counts=dict(counts)))
+        target.flush()
     content = f"{describe_counts(counts)} exported."
     if file == STANDARD_OUTPUT:  # it must contain nothing but the lines
         output.errors.print(content, markup=False)
@@ -88,41 +114,6 @@ def _output_file(file: Path) -> Iterator[BinaryIO]:
         part.replace(file)
     except OSError as error:
         raise UnwritableError(file, error, instead="another file") from error
-
-
-async def _export(
-    settings: Settings, output: Output, target: BinaryIO, ask: ExportRequest, caller: Sender
-) -> dict[str, int]:
-    """Write the lines of every page; return how many there are of each type."""
-    counts: Counter[str] = Counter()
-    async with connected(settings, name=NAME, user=caller.user) as bus:
-        page = await export_page(bus, ask, caller)
-        header = HeaderLine(
-            format=FORMAT,
-            local2=__version__,
-            exported_at=utc_now(),
-            records=page.records or 0,
-            scope=ask.scope,
-            user=caller.user if ask.scope in {"session", "user"} else None,
-            session=caller.session_id if ask.scope == "session" else None,
-            agent=caller.agent if ask.scope == "agent" else None,
-        )
-        _write(target, header)
-        with progress(output) as bar:
-            task = bar.add_task("Exporting", total=page.records)
-            while True:
-                target.writelines(bytes(line) + b"\n" for line in page.lines)
-                if page.piece:
-                    target.write(page.piece if page.cut else page.piece + b"\n")
-                counts.update(page.counts)
-                bar.update(task, completed=counts["record"])
-                if page.cursor is None:
-                    break
-                ask.cursor = page.cursor
-                page = await export_page(bus, ask, caller)
-    _write(target, EndLine(counts=dict(counts)))
-    target.flush()
-    return dict(counts)
 
 
 def _write(target: BinaryIO, line: Line) -> None:

@@ -28,7 +28,7 @@ from local2.settings import Settings
 SCOPES: tuple[Scope, ...] = ("user", "project")
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
     """The output of `--json`. Without `--yes`, `done` is false."""
 
     file: str
@@ -89,14 +89,14 @@ def uninstall(_: Settings, output: Output, *, client: str, scope: Scope, yes: bo
 def _confirm_and_apply(output: Output, plan: Plan, *, yes: bool) -> bool:
     """Show the plan, ask for confirmation, and apply it; return whether it was applied."""
     if not plan.diff:
-        output.data(Change(file=str(plan.file), diff="", done=False))
+        output.data(SettingsChange(file=str(plan.file), diff="", done=False))
         output.text(f"Nothing to change in {plan.file}.")
         return False
     output.text(plan.diff, as_it_is=True)
     agreed = yes or (not output.json and click.confirm("Change it?"))
     if agreed:
         apply_plan(plan)
-    output.data(Change(file=str(plan.file), diff=plan.diff, done=agreed))
+    output.data(SettingsChange(file=str(plan.file), diff=plan.diff, done=agreed))
     return agreed
 
 

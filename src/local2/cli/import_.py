@@ -14,7 +14,6 @@ from typing import BinaryIO
 
 import click
 import msgspec
-from rich.progress import Progress, TaskID
 
 from local2.cli.answers import NAME, Outcome, name_of, progress, report
 from local2.cli.commands import PATH, asked_by_caller, command
@@ -176,22 +175,18 @@ async def _import(
 ) -> None:
     with progress(output) as bar:
         task = bar.add_task("Checking", total=None)
-        total = None if file == STANDARD_INPUT else _count_checked(file, bar, task)
+        total = None
+        if file != STANDARD_INPUT:
+            checker, total = LineChecker(), 0
+            for line in _lines(file):
+                total += checker.accepts(line)
+                bar.update(task, completed=total, total=checker.records)
+            checker.finish()
         bar.update(task, description="Importing", completed=0, total=total)
         async with connected(settings, name=NAME, user=caller.user) as bus:
             for ask in _requests(_lines(file), dry_run=imported.dry_run):
                 imported.add(await import_lines(bus, ask, caller))
                 bar.update(task, advance=len(ask.lines) or (not ask.cut))
-
-
-def _count_checked(file: Path, bar: Progress, task: TaskID) -> int:
-    """Check all lines of a file; return how many are to be stored."""
-    checker, count = LineChecker(), 0
-    for line in _lines(file):
-        count += checker.accepts(line)
-        bar.update(task, completed=count, total=checker.records)
-    checker.finish()
-    return count
 
 
 def _lines(file: Path) -> Iterator[bytes]:
@@ -223,7 +218,10 @@ def _lines_of(source: BinaryIO) -> Iterator[bytes]:
 
 
 def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportRequest]:
-    """Yield the lines in requests that fit the bus; each line is checked before it is sent."""
+    """Yield the lines in requests that fit the bus; each line is checked before it is sent.
+
+    A line that is too large for a request is sent in pieces.
+    """
     checker = LineChecker()
     page = ImportRequest(number=0, lines=[], dry_run=dry_run)
     size = 0
@@ -233,7 +231,16 @@ def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportReques
             yield page
             page, size = ImportRequest(number=0, lines=[], dry_run=dry_run), 0
         if len(line) > MESSAGE_LINE_BYTES:
-            yield from _pieces(line, checker.number, dry_run=dry_run)
+            transfer = new_id()
+            for part, start in enumerate(range(0, len(line), MESSAGE_LINE_BYTES)):
+                yield ImportRequest(
+                    number=checker.number,
+                    piece=line[start : start + MESSAGE_LINE_BYTES],
+                    transfer=transfer,
+                    part=part,
+                    cut=start + MESSAGE_LINE_BYTES < len(line),
+                    dry_run=dry_run,
+                )
             continue
         page.number = page.number or checker.number
         page.lines.append(msgspec.Raw(line))
@@ -241,17 +248,3 @@ def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportReques
     if page.lines:
         yield page
     checker.finish()
-
-
-def _pieces(line: bytes, number: int, *, dry_run: bool) -> Iterator[ImportRequest]:
-    """Yield the pieces of a line that is too large for one request."""
-    transfer = new_id()
-    for part, start in enumerate(range(0, len(line), MESSAGE_LINE_BYTES)):
-        yield ImportRequest(
-            number=number,
-            piece=line[start : start + MESSAGE_LINE_BYTES],
-            transfer=transfer,
-            part=part,
-            cut=start + MESSAGE_LINE_BYTES < len(line),
-            dry_run=dry_run,
-        )

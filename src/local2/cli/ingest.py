@@ -171,7 +171,9 @@ def _read_line(text: bytes, number: int) -> tuple[str | None, list[ConversationM
         named = msgspec.convert(
             {"session_id": line.pop("session_id", None)}, SessionField
         ).session_id
-        messages = [_checked_size(message) for message in messages_of(line)]
+        messages = messages_of(line)
+        if any(_size(message) > MAX_MESSAGE_BYTES for message in messages):
+            raise InvalidArgumentsError(f"it has more than {MAX_MESSAGE_BYTES:,} bytes")  # noqa: TRY301
     except (
         msgspec.DecodeError,
         UnicodeDecodeError,

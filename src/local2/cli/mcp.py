@@ -68,9 +68,9 @@ def _serve_stdio(settings: Settings, opening: Opening) -> None:
 
 
 def _serve_http(settings: Settings, output: Output) -> None:
-    from local2.mcp.http import Address, serve  # noqa: PLC0415
+    from local2.mcp.http import ServerAddress, serve  # noqa: PLC0415
 
-    def print_address(address: Address) -> None:
+    def print_address(address: ServerAddress) -> None:
         where = address.token_is_in
         text = f"MCP: {address.url}\nAuthorization: Bearer, with the token in {where}"
         output.text(text, as_it_is=True)

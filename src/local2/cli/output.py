@@ -64,7 +64,15 @@ class Output:
 
         A terminal gets whole words; with `as_it_is`, whole lines, for text that is copied.
         """
-        self.line(printable(text) if as_it_is else _wrapped(printable(text)))
+        text = printable(text)
+        if not as_it_is and sys.stdout.isatty():
+            lines = []
+            for line in text.split("\n"):
+                lines += wrap(
+                    line, columns(), replace_whitespace=False, break_on_hyphens=False
+                ) or [""]
+            text = "\n".join(lines)
+        self.line(text)
 
     def line(self, line: str, *, error: bool = False) -> None:
         """Print text for people that is `printable`, or `styled`; lines are not wrapped."""
@@ -106,17 +114,6 @@ def styled(text: str, **style: Any) -> str:
 
 def columns() -> int:
     return get_terminal_size().columns
-
-
-def _wrapped(text: str) -> str:
-    """Wrap lines so that a terminal need not cut them within a word."""
-    if not sys.stdout.isatty():
-        return text
-    lines = (
-        wrap(line, columns(), replace_whitespace=False, break_on_hyphens=False) or [""]
-        for line in text.split("\n")
-    )
-    return "\n".join(part for line in lines for part in line)
 
 
 def shown(text: str) -> str:

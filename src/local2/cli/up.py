@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from local2.cli.commands import command
 from local2.cli.output import Output, run_async, shown
-from local2.client.shared_stack import Usage
+from local2.client.shared_stack import StackUsage
 from local2.errors import FolderLockedError
 from local2.examination.installation import check_minilm, check_reranker_files
 from local2.home import asking_user, exposed_memories, is_running, other_homes
@@ -140,7 +140,7 @@ async def _while_used(settings: Settings, linger: float) -> None:
     """Serve until no client has used the stack for `linger` seconds; end if another one serves."""
     _favour_event_loop()
     stop = _stop_event()
-    with Usage(settings.memory.data_dir) as usage:
+    with StackUsage(settings.memory.data_dir) as usage:
 
         def is_needed() -> bool:
             return not (stop.is_set() or usage.is_over(linger))

@@ -68,14 +68,27 @@ async def reindex(settings: Settings, output: Output, *, embedder: str | None, w
     logs = settings.memory.data_dir / "logs" / "reindex.log"
     with logging_to(logs):
         async with stack_bus(settings, output, "rebuilding") as bus:
-            await _wait_for_worker(bus)
+            # With whichever embedder: a reindex corrects that.
+            deadline = asyncio.get_running_loop().time() + WORKER_PATIENCE
+            while (status := await memory_status(bus)).embedder is None:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise VectorError(f"The vector worker did not start: {status.problem}")
+                await asyncio.sleep(POLL)
             status = await start_reindex(bus, embedder)
             if embedder is not None:
                 status = await _change_embedder(bus, output, status, embedder, wait=wait)
             elif status.problem is not None:
                 raise VectorError(f"The index was not rebuilt: {status.problem}")
             else:
-                status = await _show_progress(bus, output, status)
+                with _progress(output, "Indexing") as progress:
+                    total = status.indexed + status.waiting
+                    task = progress.add_task("Indexing", total=total)
+                    while status.waiting:
+                        await asyncio.sleep(POLL)
+                        status = await memory_status(bus)
+                        total = status.indexed + status.waiting
+                        progress.update(task, completed=status.indexed, total=total)
+                    progress.update(task, completed=status.indexed)
     output.data(status)
     if status.next is not None:
         output.text(
@@ -109,26 +122,6 @@ async def _change_embedder(
             status = await memory_status(bus)
     if wait and status.embedder != wanted:
         raise VectorError(f"{wanted} does not serve: somebody cancelled the change meanwhile.")
-    return status
-
-
-async def _wait_for_worker(bus: Connection) -> None:
-    """Wait for the vector worker, with whichever embedder, since a reindex corrects that."""
-    deadline = asyncio.get_running_loop().time() + WORKER_PATIENCE
-    while (status := await memory_status(bus)).embedder is None:
-        if asyncio.get_running_loop().time() > deadline:
-            raise VectorError(f"The vector worker did not start: {status.problem}")
-        await asyncio.sleep(POLL)
-
-
-async def _show_progress(bus: Connection, output: Output, status: MemoryStatus) -> MemoryStatus:
-    with _progress(output, "Indexing") as progress:
-        task = progress.add_task("Indexing", total=status.indexed + status.waiting)
-        while status.waiting:
-            await asyncio.sleep(POLL)
-            status = await memory_status(bus)
-            progress.update(task, completed=status.indexed, total=status.indexed + status.waiting)
-        progress.update(task, completed=status.indexed)
     return status
 
 

@@ -54,7 +54,10 @@ class Items:
         for item in items:
             check_size(item)
         for part in split_into_parts(
-            items, _size, max_bytes=MESSAGE_BYTES, max_items=MAX_ITEMS_PER_REQUEST
+            items,
+            lambda item: size_of(item) + len(item.text or "") + 1_000,
+            max_bytes=MESSAGE_BYTES,
+            max_items=MAX_ITEMS_PER_REQUEST,
         ):
             request = PutItems(collection=self.collection, items=part)
             await self._calls.request(subjects.MEMORY_ITEMS_PUT, request, ItemsChanged)
@@ -119,7 +122,3 @@ class Items:
         )
         changed = await self._calls.request(subjects.MEMORY_ITEMS_DELETE, request, ItemsChanged)
         return changed.deleted
-
-
-def _size(item: ItemPut) -> int:
-    return size_of(item) + len(item.text or "") + 1_000

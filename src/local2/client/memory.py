@@ -94,7 +94,12 @@ async def connect(  # noqa: PLR0913 - the caller and the stack
     """
     check_named(user=user, agent=agent, session=session)
     settings = settings or load_settings(home=home_of(home))
-    settings = _with_bus_settings(settings, credentials, url=url, tenant=tenant, token=token)
+    named: dict[str, Any] = {"url": url, "tenant": tenant, "token": token}
+    if credentials is not None:
+        named["credentials"] = Path(credentials).expanduser()  # noqa: ASYNC240 - it reads no disk
+    given = {name: value for name, value in named.items() if value is not None}
+    bus = msgspec.structs.replace(settings.bus, **given)
+    settings = msgspec.structs.replace(settings, bus=bus)
     user = asking_user(settings.bus, user)
     async with AsyncExitStack() as resources:
         if not is_configured():
@@ -104,16 +109,6 @@ async def connect(  # noqa: PLR0913 - the caller and the stack
         await stack.bus()
         caller = Sender(user=user, agent=agent, session_id=session)
         yield Memory(Calls(stack, caller, timeout))
-
-
-def _with_bus_settings(
-    settings: Settings, credentials: Path | str | None, **bus: str | None
-) -> Settings:
-    """Replace bus settings; None keeps a value."""
-    named: dict[str, Any] = {name: value for name, value in bus.items() if value is not None}
-    if credentials is not None:
-        named["credentials"] = Path(credentials).expanduser()
-    return msgspec.structs.replace(settings, bus=msgspec.structs.replace(settings.bus, **named))
 
 
 class Memory:

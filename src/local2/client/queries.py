@@ -17,7 +17,7 @@ from local2.errors import (
 )
 from local2.logs import get_logger
 from local2.protocol import subjects
-from local2.protocol.envelope import Envelope, Sender, decode, encode, new_id, seal_from
+from local2.protocol.envelope import Sender, decode, encode, new_id, seal_from
 from local2.protocol.lenient.turns import read_generation
 from local2.protocol.payloads import Delta, ErrorReply, Generation, Query, ToolResult
 
@@ -79,9 +79,12 @@ class QueryClient:
         self._answers[query_id] = answer
         self._listeners[query_id] = on_delta
         try:
-            query = _query(text, msgspec.structs.replace(caller, query_id=query_id))
+            query = Query(query=text, session_id=caller.session_id, query_id=query_id)
+            sender = msgspec.structs.replace(caller, query_id=query_id)
             acknowledgement = await self._bus.request(
-                subjects.QUERY_RECEIVED, encode(query), timeout=ACCEPT_TIMEOUT
+                subjects.QUERY_RECEIVED,
+                encode(seal_from(sender, query, type="query")),
+                timeout=ACCEPT_TIMEOUT,
             )
             accepted = decode(acknowledgement.data, ToolResult).payload
             if accepted.error is not None:
@@ -108,11 +111,6 @@ class QueryClient:
                     answer.set_result(turn)
         except RequestError as error:
             log.debug("response_not_understood", subject=message.subject, reason=str(error))
-
-
-def _query(text: str, caller: Sender) -> Envelope[Query]:
-    query = Query(query=text, session_id=caller.session_id, query_id=caller.query_id)
-    return seal_from(caller, query, type="query")
 
 
 def _refusal(error: ErrorReply) -> Local2Error:

@@ -76,7 +76,7 @@ class FileLock:
         fcntl.flock(self._lock, fcntl.LOCK_UN)
 
 
-class Usage(FileLock):
+class StackUsage(FileLock):
     """The lock that a stack's clients share, used either by a client or by the stack."""
 
     def __init__(self, data_dir: Path) -> None:
@@ -135,7 +135,7 @@ async def stack_running(settings: Settings, *, linger: float = 0) -> AsyncIterat
     if is_elsewhere(settings.bus):
         yield
         return
-    with Usage(settings.memory.data_dir) as usage:
+    with StackUsage(settings.memory.data_dir) as usage:
         await usage.begin(within=START_PATIENCE)
         await ensure_stack(settings, linger=linger)
         yield
@@ -147,7 +147,7 @@ def is_elsewhere(bus: BusSettings) -> bool:
 
 
 async def ensure_stack(settings: Settings, *, linger: float = 0) -> None:
-    """Start a stack if none answers, and return once one does. The caller must hold `Usage`.
+    """Start a stack if none answers, and return once one does. The caller must hold `StackUsage`.
 
     Raises what `stack_running` raises.
     """

@@ -17,7 +17,7 @@ from local2.conversation.config import ManagedMemoryConfig, Stage
 from local2.conversation.fitting import BackwardPacking, ToolTruncation, shorten
 from local2.conversation.images import images_of, with_images
 from local2.conversation.message import Message, is_from_user, is_summary
-from local2.conversation.stages import Compaction, Job, Processor, protected_from
+from local2.conversation.stages import Compaction, Processor, StageInput, protected_from
 from local2.conversation.summaries import heading_tokens, summary_of
 
 REQUEST_BYTES: Mapping[str, int] = {
@@ -50,7 +50,7 @@ class SummaryLimits(Struct, frozen=True, kw_only=True):
 class Summarization:
     """Summarises the messages older than the newest rounds."""
 
-    async def process(self, messages: Sequence[Message], job: Job) -> list[Message]:
+    async def process(self, messages: Sequence[Message], job: StageInput) -> list[Message]:
         config = job.config.active_context.summarization
         boundary = protected_from(messages, config.grace_recent_messages)
         tail = messages[boundary:]
@@ -63,7 +63,7 @@ def payload_bytes(messages: Iterable[Message]) -> int:
     return len(msgspec.json.encode([message.to_llm_dict() for message in messages]))
 
 
-async def recover_from_refusal(messages: Sequence[Message], job: Job) -> Compaction:
+async def recover_from_refusal(messages: Sequence[Message], job: StageInput) -> Compaction:
     """Summarise the messages before the newest rounds, whatever they count in tokens.
 
     The newest rounds stay as they are. Of the earlier images, the newest stay: at most
@@ -85,7 +85,7 @@ async def recover_from_refusal(messages: Sequence[Message], job: Job) -> Compact
 
 
 async def summarize(
-    prefix: Sequence[Message], tail: Sequence[Message], limits: SummaryLimits, job: Job
+    prefix: Sequence[Message], tail: Sequence[Message], limits: SummaryLimits, job: StageInput
 ) -> list[Message]:
     """Replace the prefix by its system message, instruction, summary and open question.
 
@@ -169,13 +169,13 @@ class TriggerStrategy(Protocol):
 class ProcessStrategy(Protocol):
     """Makes the context smaller."""
 
-    async def process(self, messages: Sequence[Message], job: Job) -> Compaction: ...
+    async def process(self, messages: Sequence[Message], job: StageInput) -> Compaction: ...
 
 
 class RetrievalStrategy(Protocol):
     """Chooses the messages of the context that `get_messages` returns."""
 
-    def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]: ...
+    def retrieve(self, messages: Sequence[Message], job: StageInput) -> Sequence[Message]: ...
 
 
 class Threshold:
@@ -194,7 +194,7 @@ class Pipeline:
     def __init__(self, processors: Mapping[Stage, Processor] = PROCESSORS) -> None:
         self._processors = processors
 
-    async def process(self, messages: Sequence[Message], job: Job) -> Compaction:
+    async def process(self, messages: Sequence[Message], job: StageInput) -> Compaction:
         current, tokens = list(messages), job.tokens(messages)
         stages: list[str] = []
         for stage in job.config.active_context.enabled_stages:
@@ -211,5 +211,5 @@ class Pipeline:
 class WholeContext:
     """Returns the whole context, which compaction or the sliding window has already limited."""
 
-    def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]:  # noqa: ARG002
+    def retrieve(self, messages: Sequence[Message], job: StageInput) -> Sequence[Message]:  # noqa: ARG002
         return messages

@@ -14,7 +14,7 @@ from local2.conversation.config import ManagedMemoryConfig
 from local2.conversation.context import TokenCounter
 from local2.conversation.message import Message, ToolCallMsg, is_from_user, is_summary
 from local2.conversation.parts import Content, as_json, text_and_parts
-from local2.conversation.stages import Job, open_round, protected_from, rounds
+from local2.conversation.stages import StageInput, open_round, protected_from, rounds
 
 MIN_TEXT_CHARACTERS = 40
 """Minimum characters that every cut leaves: fewer would not show what the text was about."""
@@ -35,7 +35,7 @@ Shorten = Callable[[Message, int, TokenCounter], Message]
 class ToolTruncation:
     """Cuts tool results older than the newest rounds to `tool_truncation.max_tokens` each."""
 
-    async def process(self, messages: Sequence[Message], job: Job) -> list[Message]:
+    async def process(self, messages: Sequence[Message], job: StageInput) -> list[Message]:
         config = job.config.active_context.tool_truncation
         boundary = protected_from(messages, config.grace_recent_messages)
         older = [
@@ -48,7 +48,7 @@ class ToolTruncation:
 class BackwardPacking:
     """Drops the oldest rounds that do not fit: the last resort of a compaction."""
 
-    async def process(self, messages: Sequence[Message], job: Job) -> list[Message]:
+    async def process(self, messages: Sequence[Message], job: StageInput) -> list[Message]:
         return pack_rounds(messages, job.target_tokens, job.count)
 
 
@@ -94,7 +94,18 @@ def pack_rounds(
     waiting_index = open_round(pieces)
     waiting = [] if waiting_index is None else [waiting_index]
     included = {*system, *questions[-1:], *waiting, *range(len(pieces))[-1:]}
-    _include_summaries(pieces, included, budget, count)
+    for index, piece in enumerate(pieces):
+        if index in included or not is_summary(piece[0]):
+            continue
+        others = [m for i in included for m in pieces[i]]
+        results = sum(count(message) for message in others if message.role == "tool")
+        rest = budget - sum(map(count, others)) + results
+        # At least a quarter of the budget, if cutting tool results can free that many.
+        room = min(max(rest - results, budget // SUMMARY_FRACTION), rest)
+        summary = shorten(piece[0], room, count)
+        if count(summary) <= room:
+            pieces[index] = [summary]
+            included.add(index)
     required = [message for index in sorted(included) for message in pieces[index]]
     cut = {m.message_id: m for m in shorten_tool_results(required, budget, count)}
     room = budget - sum(map(count, required))
@@ -252,20 +263,3 @@ def _short_request(request: object) -> object:
         return request
     left_out = len(text) - MAX_ARGUMENT_CHARACTERS
     return f"{text[:MAX_ARGUMENT_CHARACTERS]} [… {left_out:,} characters left out …]"
-
-
-def _include_summaries(
-    pieces: list[Sequence[Message]], included: set[int], budget: int, count: TokenCounter
-) -> None:
-    """Cut each summary to the tokens left for it, and include it if it then fits."""
-    for index, piece in enumerate(pieces):
-        if index not in included and is_summary(piece[0]):
-            others = [m for i in included for m in pieces[i]]
-            results = sum(count(message) for message in others if message.role == "tool")
-            rest = budget - sum(map(count, others)) + results
-            # At least a quarter of the budget, if cutting tool results can free that many.
-            room = min(max(rest - results, budget // SUMMARY_FRACTION), rest)
-            summary = shorten(piece[0], room, count)
-            if count(summary) <= room:
-                pieces[index] = [summary]
-                included.add(index)

@@ -80,8 +80,12 @@ class KGMemory(ConversationMemory):
         parts: Mapping[str, str] = msgspec.structs.asdict(triplet)
         if blank := [name for name, part in parts.items() if not part]:
             raise ConversationError(f"The {blank[0]} of the fact is blank.")
-        if (known := self._fact_ids().get(triplet.key())) is not None:
-            return known
+        if self._ids_by_key is None:
+            self._ids_by_key = {}
+            for id_, known in self._facts():
+                self._ids_by_key.setdefault(known.key(), id_)
+        if (known_id := self._ids_by_key.get(triplet.key())) is not None:
+            return known_id
         return self.add(
             Message(role=author, content=triplet.sentence(), structured_data=dict(parts))
         )
@@ -100,37 +104,26 @@ class KGMemory(ConversationMemory):
         if self._model is None:
             found = await asyncio.to_thread(lambda: list(extract_facts(input_text, speaker)))
         else:
-            found = [
-                triplet
-                for piece in _pieces(input_text)
-                for triplet in await self._extract_with_model(self._model, piece, speaker)
-            ]
+            newest = (
+                name for fact in reversed(self.triplets) for name in (fact.subject, fact.object)
+            )
+            names = list(islice(dict.fromkeys(newest), MAX_NAMES))
+            found = []
+            for piece in _pieces(input_text):
+                answer = await self._model.answer_as(
+                    _Facts,
+                    instruction=INSTRUCTION,
+                    material=_Passage(speaker=speaker, known_names=names, text=piece),
+                    within=PIECE_TIMEOUT,
+                )
+                found += answer.facts
         known_count = len(self.triplets)
         for triplet in found:
-            if _is_valid(triplet):
+            parts = msgspec.structs.astuple(triplet.normalised())
+            # None is blank, or too long for a name or a verb phrase.
+            if all(0 < len(part) <= MAX_PART_CHARACTERS for part in parts):
                 self.add_fact(role, triplet.subject, triplet.predicate, triplet.object)
         return self.triplets[known_count:]
-
-    async def _extract_with_model(
-        self, model: StructuredModel, text: str, speaker: str
-    ) -> Sequence[Triplet]:
-        newest = (name for fact in reversed(self.triplets) for name in (fact.subject, fact.object))
-        names = list(islice(dict.fromkeys(newest), MAX_NAMES))
-        answer = await model.answer_as(
-            _Facts,
-            instruction=INSTRUCTION,
-            material=_Passage(speaker=speaker, known_names=names, text=text),
-            within=PIECE_TIMEOUT,
-        )
-        return answer.facts
-
-    def _fact_ids(self) -> dict[tuple[str, str, str], str]:
-        """Return the ids of the facts' messages by the keys of their triplets."""
-        if self._ids_by_key is None:
-            self._ids_by_key = {}
-            for id_, triplet in self._facts():
-                self._ids_by_key.setdefault(triplet.key(), id_)
-        return self._ids_by_key
 
     def _facts(self) -> Iterator[tuple[str, Triplet]]:
         for message in self.messages:
@@ -160,12 +153,6 @@ def _triplet_of(message: Message) -> Triplet | None:
         return None
     triplet = Triplet(**{name: str(part) for name, part in parts.items()})
     return triplet if triplet.sentence() == message.content else None
-
-
-def _is_valid(triplet: Triplet) -> bool:
-    """Return whether no part is blank or too long for a name or a verb phrase."""
-    parts = msgspec.structs.astuple(triplet.normalised())
-    return all(0 < len(part) <= MAX_PART_CHARACTERS for part in parts)
 
 
 def _pieces(text: str) -> Iterator[str]:

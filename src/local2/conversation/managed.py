@@ -28,7 +28,7 @@ from local2.conversation.conversation import ConversationMemory, Snapshot
 from local2.conversation.events import CompactionProgress
 from local2.conversation.fitting import limit_tokens, pack_rounds
 from local2.conversation.message import Message
-from local2.conversation.stages import Compaction, CompactionRuntime, Job
+from local2.conversation.stages import Compaction, CompactionRuntime, StageInput
 from local2.protocol.payloads import Json
 
 CACHE_KEEPING_EVENTS = ("add", "remove_by_id", "delete_memory", "get_messages")
@@ -184,7 +184,7 @@ class ManagedConversationMemory(ConversationMemory):
 
     async def _compact(
         self,
-        process: Callable[[Sequence[Message], Job], Awaitable[Compaction]],
+        process: Callable[[Sequence[Message], StageInput], Awaitable[Compaction]],
         runtime: CompactionRuntime | None,
     ) -> bool:
         before, revision = self._context.messages, self._revision
@@ -202,8 +202,10 @@ class ManagedConversationMemory(ConversationMemory):
         progress.completed(tokens=self.tokens, messages=len(self._context), stages=compacted.stages)
         return True
 
-    def _job(self, runtime: CompactionRuntime | None) -> Job:
-        return Job(config=self.config, count=self._count, runtime=runtime or CompactionRuntime())
+    def _job(self, runtime: CompactionRuntime | None) -> StageInput:
+        return StageInput(
+            config=self.config, count=self._count, runtime=runtime or CompactionRuntime()
+        )
 
     def _replace_context(self, messages: Sequence[Message]) -> None:
         self._context.replace_all(messages)

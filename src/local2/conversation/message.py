@@ -156,7 +156,11 @@ class Message(msgspec.Struct, frozen=True):
         parts of the content, `{"type": "image_url", "image_url": {"url": …}}`. A path stays a path;
         see `images.embedded`.
         """
-        fields: Json = {"role": self.role, "content": self._content()}
+        content = deepcopy(text_or_parts(self.content))
+        if self.images:
+            images = ({"type": "image_url", "image_url": {"url": url}} for url in self.images)
+            content = [*as_parts(content), *images]
+        fields: Json = {"role": self.role, "content": content}
         if self.name:
             fields["name"] = self.name
         if self.tool_calls:
@@ -244,13 +248,6 @@ class Message(msgspec.Struct, frozen=True):
         for field in ("tool_calls", "agent_calls"):
             fields[field] = [call_fields(call) for call in fields[field] or ()] or None
         return cls.from_response_dict(fields, name=name, message_id=message_id)
-
-    def _content(self) -> str | list[Json] | None:
-        content = deepcopy(text_or_parts(self.content))
-        if not self.images:
-            return content
-        return [*as_parts(content), *({"type": "image_url", "image_url": {"url": image}}
-                                         for image in self.images)]  # fmt: skip
 
 
 def is_summary(message: Message) -> bool:

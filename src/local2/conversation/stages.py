@@ -31,7 +31,7 @@ class CompactionRuntime(Struct, frozen=True, kw_only=True):
     read a long history, and nobody waits for a compaction. A model that hangs is given up."""
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class StageInput(Struct, frozen=True, kw_only=True):
     """The input of a stage."""
 
     config: ManagedMemoryConfig
@@ -49,7 +49,7 @@ class Job(Struct, frozen=True, kw_only=True):
 class Processor(Protocol):
     """One stage, which makes messages fewer or shorter and never splits a round."""
 
-    async def process(self, messages: Sequence[Message], job: Job) -> list[Message]:
+    async def process(self, messages: Sequence[Message], job: StageInput) -> list[Message]:
         """Return the remaining messages; unchanged ones are the same objects."""
         ...
 
@@ -63,9 +63,21 @@ class Compaction(Struct, frozen=True, kw_only=True):
 
 
 def rounds(messages: Sequence[Message]) -> list[Sequence[Message]]:
-    """Split the messages into rounds, in their order."""
-    cuts = [*_round_starts(messages), len(messages)]
-    return [messages[start:end] for start, end in pairwise(cuts)]
+    """Split the messages into rounds, in their order.
+
+    A late tool result extends its round over all messages in between.
+    """
+    starts: list[int] = []
+    called_at: dict[str, int] = {}
+    for index, message in enumerate(messages):
+        if message.role != "tool" or not starts:
+            starts.append(index)
+        elif message.tool_call_id in called_at:
+            while starts[-1] > called_at[message.tool_call_id]:
+                starts.pop()
+        for call in message.tool_calls or ():
+            called_at[call.id] = called_at[call.call_id] = index
+    return [messages[start:end] for start, end in pairwise([*starts, len(messages)])]
 
 
 def protected_from(messages: Sequence[Message], grace: int) -> int:
@@ -88,32 +100,9 @@ def protected_from(messages: Sequence[Message], grace: int) -> int:
 def open_round(pieces: Sequence[Sequence[Message]]) -> int | None:
     """Return the index of the assistant's newest round, if its calls still wait for results."""
     newest = (i for i in reversed(range(len(pieces))) if pieces[i][0].role == "assistant")
-    index = next(newest, None)
-    return None if index is None or not _is_open(pieces[index]) else index
-
-
-def _round_starts(messages: Sequence[Message]) -> list[int]:
-    """Return the indexes where rounds begin.
-
-    A late tool result extends its round over all messages in between.
-    """
-    starts: list[int] = []
-    called_at: dict[str, int] = {}
-    for index, message in enumerate(messages):
-        if message.role != "tool" or not starts:
-            starts.append(index)
-        elif message.tool_call_id in called_at:
-            while starts[-1] > called_at[message.tool_call_id]:
-                starts.pop()
-        for call in message.tool_calls or ():
-            called_at[call.id] = called_at[call.call_id] = index
-    return starts
-
-
-def _is_open(piece: Sequence[Message]) -> bool:
-    answered = {message.tool_call_id for message in piece if message.role == "tool"}
-    return any(
-        not answered & {call.id, call.call_id}
-        for message in piece
-        for call in message.tool_calls or ()
-    )
+    if (index := next(newest, None)) is None:
+        return None
+    answered = {message.tool_call_id for message in pieces[index] if message.role == "tool"}
+    calls = [call for message in pieces[index] for call in message.tool_calls or ()]
+    is_open = any(not answered & {call.id, call.call_id} for call in calls)
+    return index if is_open else None

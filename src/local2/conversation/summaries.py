@@ -20,7 +20,7 @@ from msgspec import Struct
 from local2.conversation.fitting import shorten
 from local2.conversation.images import images_of
 from local2.conversation.message import SUMMARY, Message, is_summary, text_of
-from local2.conversation.stages import Job
+from local2.conversation.stages import StageInput
 from local2.errors import ModelError
 from local2.language.sentences import split_lazily
 from local2.llm.models import ChatMessage, ChatModel
@@ -83,29 +83,30 @@ class SummaryMaterial(Struct, frozen=True):
     messages: list[SourceMessage]
 
 
-class Sentence(Struct, frozen=True):
+class CandidateSentence(Struct, frozen=True):
     line: str
     words: frozenset[str]
     weight: float
 
 
-async def summary_of(messages: Sequence[Message], tokens: int, job: Job) -> Message:
+async def summary_of(messages: Sequence[Message], tokens: int, job: StageInput) -> Message:
     """Return a message of about `tokens` tokens at most that replaces these messages."""
     model = job.runtime.model
     written = await _write_summary(messages, tokens, job, model) if model else ""
     if model and written:
         heading, text = WRITTEN_HEADING.format(model=model.name), written
     else:
-        room = _characters_for(messages, tokens - heading_tokens(job), job)
-        heading, text = (
-            EXTRACTED_HEADING,
-            await asyncio.to_thread(extract_sentences, messages, room),
-        )
+        # As many characters as make these tokens in the language of the messages.
+        whole = "\n".join(map(text_of, messages))
+        left = max(0, tokens - heading_tokens(job))
+        room = left * len(whole) // max(_tokens(whole, job), 1)
+        text = await asyncio.to_thread(extract_sentences, messages, room)
+        heading = EXTRACTED_HEADING
     text = _shorten_text(text, tokens - heading_tokens(job, heading), job)
     return Message(role="user", name=SUMMARY, content=f"{heading}\n{text}")
 
 
-def heading_tokens(job: Job, heading: str = EXTRACTED_HEADING) -> int:
+def heading_tokens(job: StageInput, heading: str = EXTRACTED_HEADING) -> int:
     """Return the tokens that a summary's heading takes."""
     return job.count(Message(role="user", name=SUMMARY, content=heading))
 
@@ -124,7 +125,7 @@ def extract_sentences(messages: Sequence[Message], room: int) -> str:
     )
     frequency = Counter(word for sentence in sentences for word in sentence.words)
 
-    def worth(sentence: Sentence) -> float:
+    def worth(sentence: CandidateSentence) -> float:
         rarity = sum(1 / frequency[word] for word in sentence.words)
         return sentence.weight * rarity / (len(sentence.words) + SHORT_SENTENCE)
 
@@ -136,7 +137,7 @@ def extract_sentences(messages: Sequence[Message], room: int) -> str:
     return "\n".join(sentences[index].line for index in sorted(chosen))
 
 
-def _candidate_sentences(message: Message) -> Iterator[Sentence]:
+def _candidate_sentences(message: Message) -> Iterator[CandidateSentence]:
     """Yield a message's sentences; the lines of an earlier summary stay as they are."""
     if is_summary(message):
         text = text_of(message).partition("\n")[2]
@@ -149,25 +150,19 @@ def _candidate_sentences(message: Message) -> Iterator[Sentence]:
         attributed = [(message.role, f"{speaker}: {text[:MAX_QUOTE_CHARACTERS]}") for text in first]
     for role, line in attributed:
         words = frozenset(_WORD.findall(line.lower()))
-        yield Sentence(line, words, ROLE_WEIGHTS.get(role, 1.0))
+        yield CandidateSentence(line, words, ROLE_WEIGHTS.get(role, 1.0))
 
 
-def _characters_for(messages: Sequence[Message], tokens: int, job: Job) -> int:
-    """Return how many characters make `tokens` tokens in the language of these messages."""
-    text = "\n".join(map(text_of, messages))
-    return max(0, tokens) * len(text) // max(_tokens(text, job), 1)
-
-
-def _tokens(text: str, job: Job) -> int:
+def _tokens(text: str, job: StageInput) -> int:
     return job.count(Message(role="user", content=text))
 
 
-def _shorten_text(text: str, tokens: int, job: Job) -> str:
+def _shorten_text(text: str, tokens: int, job: StageInput) -> str:
     return text_of(shorten(Message(role="user", content=text), tokens, job.count))
 
 
 async def _write_summary(
-    messages: Sequence[Message], tokens: int, job: Job, model: ChatModel
+    messages: Sequence[Message], tokens: int, job: StageInput, model: ChatModel
 ) -> str:
     """Return the summary that the model writes portion by portion; empty if it fails at any."""
     if job.runtime.context_tokens:
@@ -210,7 +205,7 @@ async def _ask_model(
     return text.strip()
 
 
-def _portions(messages: Sequence[Message], job: Job) -> Iterator[list[SourceMessage]]:
+def _portions(messages: Sequence[Message], job: StageInput) -> Iterator[list[SourceMessage]]:
     """Split the messages into portions that the model reads one after another.
 
     A portion has at most half of the conversation's threshold, or of the model's context if that is

@@ -24,9 +24,9 @@ from local2.generator.toolset import RecentTools, ToolMenu
 from local2.generator.turn import NAME, GeneratorTurn
 from local2.llm.models import ChatModel, StructuredModel
 from local2.protocol import subjects
-from local2.protocol.envelope import Caller, Envelope, Sender, decode, new_id
+from local2.protocol.envelope import Sender, decode, new_id
 from local2.protocol.lenient.turns import read_query
-from local2.protocol.payloads import ClearSession, Empty, Query, ToolResult
+from local2.protocol.payloads import ClearSession, Empty, ToolResult
 from local2.settings import GeneratorSettings, SlotLimits
 
 MAX_SESSIONS = 1_000
@@ -101,35 +101,32 @@ class GeneratorAgent(Participant):
                 await self.acknowledge(message, ToolResult.failed(error))
                 return
             await self.acknowledge(message, ToolResult(ok=True, content=ACCEPTED))
-            await self._answer(envelope, caller)
-
-    async def _answer(self, envelope: Envelope[Query], caller: Caller) -> None:
-        query = envelope.payload
-        session_id = query.session_id or new_id()
-        sender = Sender(user=caller.user, agent=NAME, session_id=session_id, token=caller.token)
-        await self._tools_known.wait()
-        known = self._sessions.get((sender.user, session_id))
-        turn = GeneratorTurn(
-            self.bus,
-            self._model,
-            self._settings,
-            session=self._keep_session(known or self._new_session(sender), sender),
-            publisher=self._publisher,
-            menu=self._current_menu(),
-            recent_tools=self._recent_tools,
-            caller=sender,
-            query=query.query,
-            query_id=query.query_id or envelope.id or new_id(),
-        )
-        await turn.run(self._turns.slot(caller.principal))
-        if self._settings.knowledge and turn.answer and sender.user is not None:
-            await learn(
+            query = envelope.payload
+            session_id = query.session_id or new_id()
+            sender = Sender(user=caller.user, agent=NAME, session_id=session_id, token=caller.token)
+            await self._tools_known.wait()
+            known = self._sessions.get((sender.user, session_id))
+            turn = GeneratorTurn(
                 self.bus,
-                query.query,
+                self._model,
+                self._settings,
+                session=self._keep_session(known or self._new_session(sender), sender),
+                publisher=self._publisher,
+                menu=self._current_menu(),
+                recent_tools=self._recent_tools,
                 caller=sender,
-                model=self._model if isinstance(self._model, StructuredModel) else None,
-                within=self._settings.tool_timeout,
+                query=query.query,
+                query_id=query.query_id or envelope.id or new_id(),
             )
+            await turn.run(self._turns.slot(caller.principal))
+            if self._settings.knowledge and turn.answer and sender.user is not None:
+                await learn(
+                    self.bus,
+                    query.query,
+                    caller=sender,
+                    model=self._model if isinstance(self._model, StructuredModel) else None,
+                    within=self._settings.tool_timeout,
+                )
 
     async def _clear(self, message: BusMessage) -> None:
         try:

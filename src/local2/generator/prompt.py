@@ -110,7 +110,10 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
         If they do not fit, the tool results of these exchanges are cut first, then the
         oldest exchanges are left out.
         """
-        *earlier, current = _exchanges(messages)
+        # An exchange is a question with what follows it, or what comes before the first question.
+        questions = [index for index, message in enumerate(messages) if is_from_user(message)]
+        cuts = [*dict.fromkeys([0, *questions]), len(messages)]
+        *earlier, current = [messages[start:end] for start, end in pairwise(cuts)]
         shown: list[Sequence[Message]] = []
         while earlier and sum(map(len, shown)) < self.tail:
             shown.insert(0, earlier.pop())
@@ -158,13 +161,3 @@ def chat_message(message: Message) -> ChatMessage:
         tool_call_id=message.tool_call_id,
         tool_name=message.name if message.role == "tool" else None,
     )
-
-
-def _exchanges(messages: Sequence[Message]) -> list[Sequence[Message]]:
-    """Split messages into exchanges: each question with what follows it.
-
-    Messages before the first question are an exchange, too.
-    """
-    questions = [index for index, message in enumerate(messages) if is_from_user(message)]
-    cuts = [*dict.fromkeys([0, *questions]), len(messages)]
-    return [messages[start:end] for start, end in pairwise(cuts)]

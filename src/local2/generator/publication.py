@@ -102,9 +102,13 @@ class TurnPublisher:
             log.error("turns_lost", count=len(lost), query_ids=lost)
 
     async def _publish(self, turn: Generation, message: _TurnMessage, caller: Sender) -> Generation:
-        if not self._waiting and await self._store_soon(message):
-            await self._respond(message)
-            return turn
+        if not self._waiting:
+            for attempt in range(1, ATTEMPTS + 1):
+                if await self._store(message):
+                    await self._respond(message)
+                    return turn
+                if attempt < ATTEMPTS:
+                    await asyncio.sleep(RETRY_DELAY * attempt)
         waiting = sum(len(other.data) for other in self._waiting)
         if waiting + len(message.data) > MAX_WAITING_BYTES:
             turn = response = _error_turn(turn, BusError.code, NOT_STORED)
@@ -119,14 +123,6 @@ class TurnPublisher:
 
     async def _respond(self, message: _TurnMessage) -> None:
         await self._bus.publish(subjects.RESPONSE_GENERATION, message.data, headers=message.headers)
-
-    async def _store_soon(self, message: _TurnMessage) -> bool:
-        for attempt in range(1, ATTEMPTS + 1):
-            if await self._store(message):
-                return True
-            if attempt < ATTEMPTS:
-                await asyncio.sleep(RETRY_DELAY * attempt)
-        return False
 
     async def _store(self, message: _TurnMessage) -> bool:
         """Try once to store a turn; return whether the stream accepted it."""

@@ -5,7 +5,7 @@ dropped at any time and restored with `load_session`.
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import TypeVar
 
 import msgspec
@@ -86,7 +86,20 @@ class GeneratorSession:
         if self._messages_to_restore and loaded is None:
             self._unrestored_turns.add(query_id)
         elif self._messages_to_restore and loaded is not None:
-            self._restore(loaded.messages, query)
+            # The history goes in front of the messages since the restart.
+            since_restart = self.conversation.snapshot().messages
+            excluded = self._unrestored_turns | self.waiting
+            history = {m.id: m for m in loaded.messages if m.query_id not in excluded}
+            last = loaded.messages[-1] if loaded.messages else None
+            if last and (last.role, last.query_id, last.content) == ("user", None, query):
+                # The memory received this very question, without a query id, before the turn began.
+                history.pop(last.id, None)
+            answered = {m.tool_call_id for m in history.values() if m.role == "tool"}
+            messages = [_as_models_accept(m, answered) for m in history.values()]
+            restored = Snapshot(messages=[*filter(None, messages), *since_restart])
+            self.conversation.restore(restored)
+            self._messages_to_restore = 0
+            self._unrestored_turns.clear()
         return Background(
             notes=loaded.notes if loaded else (), memories=top.memories if top else ()
         )
@@ -119,21 +132,6 @@ class GeneratorSession:
         except msgspec.ValidationError:
             log.warning("not_loaded", tool=tool, reason="Its answer is of another form.")
         return None
-
-    def _restore(self, loaded: Sequence[SessionMessage], query: str) -> None:
-        """Put the history in front of the messages since the restart."""
-        since_restart = self.conversation.snapshot().messages
-        excluded = self._unrestored_turns | self.waiting
-        history = {m.id: m for m in loaded if m.query_id not in excluded}
-        last = loaded[-1] if loaded else None
-        if last and (last.role, last.query_id, last.content) == ("user", None, query):
-            # The memory received this very question, without a query id, before the turn began.
-            history.pop(last.id, None)
-        answered = {m.tool_call_id for m in history.values() if m.role == "tool"}
-        messages = [_as_models_accept(m, answered) for m in history.values()]
-        self.conversation.restore(Snapshot(messages=[*filter(None, messages), *since_restart]))
-        self._messages_to_restore = 0
-        self._unrestored_turns.clear()
 
 
 def _as_models_accept(loaded: SessionMessage, answered: Collection[str | None]) -> Message | None:

@@ -199,25 +199,25 @@ class GeneratorTurn:
                     self._thinking.append(chunk.thinking)
                 if chunk.content:
                     text.append(chunk.content)
-                    await self._publish_delta(chunk.content)
+                    delta = Delta(
+                        text=chunk.content,
+                        index=self._deltas,
+                        session_id=self._session_id,
+                        query_id=self._query_id,
+                    )
+                    self._deltas += 1
+                    envelope = seal(
+                        delta,
+                        type="response",
+                        source=NAME,
+                        user=self._caller.user,
+                        session_id=self._session_id,
+                        query_id=self._query_id,
+                    )
+                    await self._bus.publish(subjects.RESPONSE_DELTA, encode(envelope))
                 if chunk.usage is not None:
                     count = self._session.count
                     counted = prompt.tokens + count(tools_message(tools))
                     count.observe(counted, chunk.usage.prompt_tokens)
                     self._session.conversation.recount()
         return "".join(text), calls
-
-    async def _publish_delta(self, text: str) -> None:
-        delta = Delta(
-            text=text, index=self._deltas, session_id=self._session_id, query_id=self._query_id
-        )
-        self._deltas += 1
-        envelope = seal(
-            delta,
-            type="response",
-            source=NAME,
-            user=self._caller.user,
-            session_id=self._session_id,
-            query_id=self._query_id,
-        )
-        await self._bus.publish(subjects.RESPONSE_DELTA, encode(envelope))

@@ -32,9 +32,9 @@ from local2.hooks.clients.client import (
 from local2.hooks.context import ContextReader, without_contexts
 from local2.hooks.state import (
     FinishedTurn,
+    HookSessions,
     Outbox,
     Session,
-    Sessions,
     Situation,
     described,
     log_problem,
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     It writes its whole output or nothing, and always exits with 0.
     """
     os.umask(PRIVATE_UMASK)
-    run = Run(arguments)
+    run = HookRun(arguments)
     signal.signal(signal.SIGALRM, run.give_up)
     signal.setitimer(signal.ITIMER_REAL, HOOK_SECONDS)
     try:
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         os._exit(0)
 
 
-class Run:
+class HookRun:
     """One hook: CLIENT EVENT, and options."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
@@ -133,7 +133,7 @@ class Hooks:
         self._client = client
         self._situation = situation
         self._deliver = deliver
-        self._sessions = Sessions(situation.folder / "sessions", client.name)
+        self._sessions = HookSessions(situation.folder / "sessions", client.name)
         self._outbox = Outbox(situation.turns)
 
     def act(self, event: Event) -> str | None:

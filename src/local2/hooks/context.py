@@ -16,7 +16,7 @@ import msgspec
 from local2.errors import BusError
 from local2.home import CLIENTS_LOCK, running_url
 from local2.hooks.state import Session, Situation, log_problem
-from local2.hooks.wire import Request, Wire
+from local2.hooks.wire import Wire, WireRequest
 from local2.protocol.envelope import decode, encode, seal, utc_now
 from local2.protocol.memory_tools import RecalledItem, RecalledItems, SessionContent, TopMemories
 from local2.protocol.payloads import Json, ToolRequest, ToolResult
@@ -114,7 +114,7 @@ class ContextReader:
                 session_id=self._session_id,
                 deadline_utc=utc_now() + timedelta(seconds=within),
             )
-            requests.append(Request(tool_request(tool), encode(request)))
+            requests.append(WireRequest(tool_request(tool), encode(request)))
         with Wire(url, self._situation.credentials(), within=within) as wire:
             answers = wire.ask(requests)
         results = {
@@ -137,14 +137,13 @@ def recalled_section(found: Sequence[RecalledItem], session_id: str, session: Se
     context. They do not count as the best item: an earlier wording of the prompt would exclude all
     others.
     """
-    items = [
-        item
-        for item in found
-        if not _is_outdated(item)
-        and (
-            session.compacted or item.session_id != session_id or item.source_kind != "chat_message"
-        )
-    ]
+    items = []
+    for item in found:
+        is_newer_known = any(relation.tells_newer for relation in item.relations)
+        is_outdated = item.outdated_by is not None or is_newer_known
+        is_talk_of_session = item.session_id == session_id and item.source_kind == "chat_message"
+        if not is_outdated and (session.compacted or not is_talk_of_session):
+            items.append(item)
     threshold = MIN_RELEVANCE * max((item.score for item in items), default=0.0)
     lines = []
     for item in [item for item in items if item.score >= threshold][:MAX_RECALLED]:
@@ -152,11 +151,6 @@ def recalled_section(found: Sequence[RecalledItem], session_id: str, session: Se
         dated = f"{fact} [{item.event_time.date().isoformat()}]"
         lines.append(with_later(dated, [(later.event_time, later.content) for later in item.later]))
     return Section("recalled", lines)
-
-
-def _is_outdated(item: RecalledItem) -> bool:
-    newer = any(relation.tells_newer for relation in item.relations)
-    return item.outdated_by is not None or newer
 
 
 def join_context(sections: Sequence[Section]) -> str | None:

@@ -27,7 +27,7 @@ from local2.prompt_counts import PromptCounts
 from local2.protocol.envelope import content_id
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class InstallRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The additions to a file, and whether the file and its folder were created for them."""
 
     file: str
@@ -42,7 +42,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     file: Path
     before: str | None
     after: str | None
-    record: Record | None = None
+    record: InstallRecord | None = None
 
     @property
     def diff(self) -> str:
@@ -86,7 +86,7 @@ def plan_install(client: Client, scope: Scope, options: list[str]) -> Plan:
             text = without_hooks(client, file, text, _recorded_additions(file))
     changed = with_hooks(client, file, text, entries)
     earlier = _read_record(file)
-    record = Record(
+    record = InstallRecord(
         file=str(file),
         additions=changed.additions,
         new_file=earlier.new_file if earlier else before is None,
@@ -176,9 +176,9 @@ def _record_file(file: Path) -> Path:
     return own_home() / MEMORY_FOLDER / "hooks" / "installed" / f"{content_id(str(file))}.json"
 
 
-def _read_record(file: Path) -> Record | None:
+def _read_record(file: Path) -> InstallRecord | None:
     try:
-        return msgspec.json.decode(_record_file(file).read_bytes(), type=Record)
+        return msgspec.json.decode(_record_file(file).read_bytes(), type=InstallRecord)
     except (OSError, msgspec.MsgspecError):
         return None
 

@@ -138,28 +138,25 @@ def with_hooks(client: Client, file: Path, text: str, entries: Mapping[str, Json
         addition = to_json(whole, text) + "\n"
         return Registered(text=text + addition, additions=[addition])
     read_settings(file, text)
-    insertions = list(_insertions(text, entries))
-    return Registered(
-        text=apply_insertions(text, insertions), additions=[one.text for one in insertions]
-    )
-
-
-def _insertions(text: str, entries: Mapping[str, Json]) -> Iterator[Insertion]:
+    insertions = []
     start = root(text)
     existing = member(text, start, HOOKS)
     if existing is None:
-        value = to_json({event: [one] for event, one in entries.items()}, text)
-        yield insertion(text, start, [f'"{HOOKS}": {value}'], 0)
-        return
-    missing = []
-    for event, one in entries.items():
-        listed = member(text, existing.start, event)
-        if listed is None:
-            missing.append(f'"{event}": {to_json([one], text)}')
-        else:
-            yield insertion(text, listed.start, [to_json(one, text)], 2)
-    if missing:
-        yield insertion(text, existing.start, missing, 1)
+        value = to_json({event: [entry] for event, entry in entries.items()}, text)
+        insertions.append(insertion(text, start, [f'"{HOOKS}": {value}'], 0))
+    else:
+        missing = []
+        for event, entry in entries.items():
+            listed = member(text, existing.start, event)
+            if listed is None:
+                missing.append(f'"{event}": {to_json([entry], text)}')
+            else:
+                insertions.append(insertion(text, listed.start, [to_json(entry, text)], 2))
+        if missing:
+            insertions.append(insertion(text, existing.start, missing, 1))
+    return Registered(
+        text=apply_insertions(text, insertions), additions=[one.text for one in insertions]
+    )
 
 
 def without_hooks(client: Client, file: Path, text: str, additions: Sequence[str]) -> str:

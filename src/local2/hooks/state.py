@@ -86,7 +86,7 @@ class Session(msgspec.Struct, kw_only=True, omit_defaults=True):
     compacted: bool = False
 
 
-class Sessions:
+class HookSessions:
     """The sessions of one client."""
 
     def __init__(self, folder: Path, client: str) -> None:

@@ -37,7 +37,7 @@ NO_RESPONDERS_STATUS = b" 503"
 """The status of the server's own reply when nobody serves a subject."""
 
 
-class Request(NamedTuple):
+class WireRequest(NamedTuple):
     subject: str
     data: bytes
 
@@ -86,7 +86,7 @@ class Wire:
         self._read.close()
         self._socket.close()
 
-    def ask(self, requests: Sequence[Request]) -> list[bytes | None]:
+    def ask(self, requests: Sequence[WireRequest]) -> list[bytes | None]:
         """Send requests, and return their replies in order; None for a request without a reply.
 
         Raises:
@@ -99,7 +99,12 @@ class Wire:
         answers: dict[int, bytes | None] = {}
         try:
             for number, (subject, data) in enumerate(requests):
-                self._publish(subject, f"{self._inbox}.{number}", headers, data)
+                names = f"{subject} {self._inbox}.{number}".encode()
+                if headers:
+                    sizes = b"%d %d" % (len(headers), len(headers) + len(data))
+                    self._send(b"HPUB %s %s\r\n%s%s\r\n" % (names, sizes, headers, data))
+                else:
+                    self._send(b"PUB %s %d\r\n%s\r\n" % (names, len(data), data))
             while len(answers) < len(requests):
                 number, answer = self._next_reply()
                 answers[number] = answer
@@ -144,14 +149,6 @@ class Wire:
             hello.signature = base64.b64encode(key.sign(info.nonce.encode())).decode()
         options = msgspec.json.encode(hello)
         self._send(b"CONNECT %s\r\nSUB %s.* 1\r\n" % (options, self._inbox.encode()))
-
-    def _publish(self, subject: str, reply: str, headers: bytes, data: bytes) -> None:
-        names = f"{subject} {reply}".encode()
-        if headers:
-            sizes = b"%d %d" % (len(headers), len(headers) + len(data))
-            self._send(b"HPUB %s %s\r\n%s%s\r\n" % (names, sizes, headers, data))
-        else:
-            self._send(b"PUB %s %d\r\n%s\r\n" % (names, len(data), data))
 
     def _next_reply(self) -> tuple[int, bytes | None]:
         """Read up to the next reply; it comes with the number of its request."""

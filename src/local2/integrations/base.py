@@ -46,7 +46,7 @@ OPTIONAL_FIELDS = ("label", "role", "topic", "session_id", "agent", "scope", "by
 log = structlog.get_logger()
 
 
-class Background(Generic[R]):
+class LazyResource(Generic[R]):
     """A resource that is opened on first use, and again after it was closed.
 
     `open_` returns the context in which it is open. `loop` is the event loop for it; None means the
@@ -96,16 +96,16 @@ class Background(Generic[R]):
 
 def background_memory(
     memory: Memory | None, options: Mapping[str, Any], agent: str | None = None
-) -> Background[Memory]:
+) -> LazyResource[Memory]:
     """Return an open memory for the caller that the options name, or one that `connect` opens.
 
     Raises:
         TypeError: An open memory was given, and the options name more than a caller.
     """
     if memory is None:
-        return Background(lambda: connect(**{"agent": agent, **options}))
+        return LazyResource(lambda: connect(**{"agent": agent, **options}))
     shared = memory.of(**options)
-    return Background(lambda: nullcontext(shared), memory.loop)
+    return LazyResource(lambda: nullcontext(shared), memory.loop)
 
 
 def wait_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
@@ -134,7 +134,7 @@ def _adapter_loop() -> asyncio.AbstractEventLoop:
         return _loops[0]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class LoggedEntry(msgspec.Struct, frozen=True, kw_only=True):
     """An item, and its content as a message to ingest; None if it has nothing to find."""
 
     item: Json
@@ -174,7 +174,7 @@ class SessionLog:
         in_session = memory.of(session=session_id)
         return cls(in_session, in_session.items(framework), session_id)
 
-    async def append(self, entries: Sequence[Entry]) -> None:
+    async def append(self, entries: Sequence[LoggedEntry]) -> None:
         """Append items; when this returns, they and their messages are stored.
 
         Items that fit into one message on the bus are stored together or not at all.
@@ -184,7 +184,12 @@ class SessionLog:
         """
         if not entries:
             return
-        batch = await self._next_batch()
+        # The prefix of the keys sorts after all existing keys, whatever clocks show.
+        number = 0
+        async for last in self._items.each_in(self._namespace, page_size=1):
+            number = int(last.key.partition(".")[0]) + 1
+            break
+        batch = f"{number:012}.{new_id()}"
         keys = [f"{batch}.{number:06}" for number in range(len(entries))]
         logged = [Logged(item=json.dumps(entry.item)) for entry in entries]
         for key, one in zip(keys, logged, strict=True):
@@ -231,14 +236,6 @@ class SessionLog:
         """Remove all items, and erase everything that was ingested in the session."""
         await self._erase(self._memory.forget(session=self._session_id, allow_again=True))
         await self._items.delete(namespaces=[self._namespace])
-
-    async def _next_batch(self) -> str:
-        """Return a key prefix that sorts after all existing keys, whatever clocks show."""
-        number = 0
-        async for last in self._items.each_in(self._namespace, page_size=1):
-            number = int(last.key.partition(".")[0]) + 1
-            break
-        return f"{number:012}.{new_id()}"
 
     async def _ingest(self, messages: Sequence[Json]) -> dict[str, str]:
         """Ingest messages; return the ids of their records by the messages' ids."""

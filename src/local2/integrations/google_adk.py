@@ -156,11 +156,15 @@ def message_of(event: Event) -> Json | None:
     parts = [part for part in (content.parts or [] if content else []) if _is_kept(part)]
     if content is None or not parts:
         return None
+    fields = {"text", "function_call", "function_response"}
     message: Json = {
         "id": event.id,
         "role": content.role or ("user" if event.author == "user" else "model"),
         "timestamp": event.timestamp,
-        "parts": [_part(part) for part in parts],
+        "parts": [
+            part.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)
+            for part in parts
+        ],
     }
     return message if event.author == "user" else {**message, "name": event.author}
 
@@ -181,8 +185,3 @@ def _is_kept(part: types.Part) -> bool:
     if (called := part.function_call or part.function_response) is not None:
         return called.name != OWN_TOOL
     return bool(part.text and part.text.strip()) and not part.thought
-
-
-def _part(part: types.Part) -> Json:
-    fields = {"text", "function_call", "function_response"}
-    return part.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)

@@ -25,7 +25,13 @@ from langchain_core.stores import ByteStore
 from pydantic import PrivateAttr
 
 from local2.client.memory import Memory
-from local2.integrations.base import Background, Entry, SessionLog, background_memory, metadata_of
+from local2.integrations.base import (
+    LazyResource,
+    LoggedEntry,
+    SessionLog,
+    background_memory,
+    metadata_of,
+)
 from local2.protocol.items import ItemKey, ItemPut
 from local2.protocol.memories import Scope
 from local2.protocol.memory_tools import RecalledItem
@@ -43,7 +49,7 @@ class LocalRetriever(BaseRetriever):
 
     k: int = 5
     scope: Scope = "any"
-    _memory: Background[Memory] = PrivateAttr()
+    _memory: LazyResource[Memory] = PrivateAttr()
 
     def __init__(
         self,
@@ -208,7 +214,7 @@ class LocalChatMessageHistory(BaseChatMessageHistory):
 
 
 def adding(messages: Sequence[BaseMessage]) -> Callable[[SessionLog], Awaitable[None]]:
-    entries = [Entry(item=message_to_dict(one), message=message_in(one)) for one in messages]
+    entries = [LoggedEntry(item=message_to_dict(one), message=message_in(one)) for one in messages]
     return lambda log: log.append(entries)
 
 

@@ -110,40 +110,39 @@ class LocalStore(AsyncBatchedBaseStore):
         for op in operations:
             match op:
                 case GetOp():
-                    item = next(found)
-                    results.append(Item(**_columns(item)) if item else None)
+                    got = next(found)
+                    results.append(Item(**_columns(got)) if got else None)
                 case SearchOp():
-                    results.append(await self._search(op))
+                    wanted = SearchItems(
+                        collection=COLLECTION,
+                        namespace=op.namespace_prefix,
+                        query=op.query,
+                        filter=op.filter,
+                        limit=op.limit,
+                        offset=op.offset,
+                    )
+                    results.append(
+                        [
+                            SearchItem(**_columns(item), score=item.score)
+                            for item in await self._items.search(wanted)
+                        ]
+                    )
                 case ListNamespacesOp():
-                    results.append(await self._items.namespaces(self._listing(op)))
+                    listing = ListNamespaces(
+                        collection=COLLECTION,
+                        matches=tuple(
+                            NamespaceMatch(type=match.match_type, path=tuple(match.path))
+                            for match in op.match_conditions or ()
+                        ),
+                        depth=op.max_depth,
+                        limit=op.limit,
+                        offset=op.offset,
+                    )
+                    results.append(await self._items.namespaces(listing))
                 case _:
                     results.append(None)
         await self._items.put(list(puts.values()))
         return results
-
-    async def _search(self, op: SearchOp) -> list[SearchItem]:
-        wanted = SearchItems(
-            collection=COLLECTION,
-            namespace=op.namespace_prefix,
-            query=op.query,
-            filter=op.filter,
-            limit=op.limit,
-            offset=op.offset,
-        )
-        found = await self._items.search(wanted)
-        return [SearchItem(**_columns(item), score=item.score) for item in found]
-
-    def _listing(self, op: ListNamespacesOp) -> ListNamespaces:
-        return ListNamespaces(
-            collection=COLLECTION,
-            matches=tuple(
-                NamespaceMatch(type=one.match_type, path=tuple(one.path))
-                for one in op.match_conditions or ()
-            ),
-            depth=op.max_depth,
-            limit=op.limit,
-            offset=op.offset,
-        )
 
     def _put(self, op: PutOp) -> ItemPut:
         if op.ttl is not None:

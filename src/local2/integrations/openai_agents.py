@@ -7,7 +7,7 @@ from agents.items import TResponseInputItem
 from agents.memory import SessionABC, SessionSettings
 
 from local2.client.memory import Memory
-from local2.integrations.base import Entry, SessionLog, background_memory
+from local2.integrations.base import LoggedEntry, SessionLog, background_memory
 from local2.protocol.payloads import Json
 
 FRAMEWORK = "openai-agents"
@@ -47,7 +47,9 @@ class LocalSession(SessionABC):
         return cast(list[TResponseInputItem], latest)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        entries = [Entry(item=item, message=message_in(item)) for item in cast(list[Json], items)]
+        entries = [
+            LoggedEntry(item=item, message=message_in(item)) for item in cast(list[Json], items)
+        ]
         await self._do(lambda log: log.append(entries))
 
     async def pop_item(self) -> TResponseInputItem | None:

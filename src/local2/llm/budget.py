@@ -37,7 +37,7 @@ class Used(Struct, frozen=True, kw_only=True):
     tokens: int = 0
 
 
-class Budget:
+class ModelBudget:
     """The calls and tokens that a tenant's memory may use in a day; 0 means any number.
 
     They are counted in a file, because a stack may be started many times a day.
@@ -122,7 +122,7 @@ class BudgetedModel:
     Purposes differ in how long they wait, so one that is in a hurry pauses without the others.
     """
 
-    def __init__(self, model: CountingModel, budget: Budget) -> None:
+    def __init__(self, model: CountingModel, budget: ModelBudget) -> None:
         self.name = model.name
         self._model = model
         self._budget = budget
@@ -164,7 +164,13 @@ class BudgetedModel:
             self._note_success()
             raise
         except ModelError as error:
-            self._note_failure(error)
+            # Of calls that were made together, the first failure counts.
+            if self._failure is None or not self._pauses:
+                pause = max(self._backoff.next_pause(), error.retry_after or 0.0)
+                self._failed_at = self._budget.clock()
+                self._asked_again_at = self._failed_at + timedelta(seconds=pause)
+                self._failure = error.logged
+                log.warning("model_paused", model=self.name, seconds=pause, reason=error.logged)
             raise
         else:
             self._note_success()
@@ -184,12 +190,3 @@ class BudgetedModel:
             log.info("model_answers_again", model=self.name)
         self._failure = None
         self._backoff.reset()
-
-    def _note_failure(self, error: ModelError) -> None:
-        if self._failure is not None and self._pauses:
-            return  # of calls that were made together, the first failure counts
-        pause = max(self._backoff.next_pause(), error.retry_after or 0.0)
-        self._failed_at = self._budget.clock()
-        self._asked_again_at = self._failed_at + timedelta(seconds=pause)
-        self._failure = error.logged
-        log.warning("model_paused", model=self.name, seconds=pause, reason=error.logged)

@@ -109,34 +109,26 @@ async def open_structured_model(settings: GeneratorSettings, model: str) -> Coun
         ConfigError: The address is not a URL, or the key is missing.
         ModelError: The server lacks the model, or is an Ollama that does not answer.
     """
-    is_ollama = provider_of(settings) == "ollama"
-    open_model = _open_structured_ollama if is_ollama else _open_structured_openai
-    opened = await open_model(settings, model)
+    opened: CountingModel
+    if provider_of(settings) == "ollama":
+        from local2.llm.ollama import OllamaModel  # noqa: PLC0415
+
+        opened = await OllamaModel.open(
+            model,
+            temperature=0,
+            context_size=settings.context_size,
+            url=settings.ollama_url,
+            needs="completion",
+        )
+    else:
+        opened = await OpenAIModel.open(model, temperature=0, endpoint=chat_endpoint(settings))
+        try:
+            is_there = await opened.is_available()
+        except ModelError as error:  # it may be reachable later
+            log.warning("structured_model_unavailable", model=model, reason=str(error))
+        else:
+            if not is_there:
+                await opened.close()
+                raise ModelError(f"The endpoint does not have the model {model}.")
     log.info("structured_model_chosen", model=opened.name)
-    return opened
-
-
-async def _open_structured_ollama(settings: GeneratorSettings, model: str) -> CountingModel:
-    from local2.llm.ollama import OllamaModel  # noqa: PLC0415
-
-    return await OllamaModel.open(
-        model,
-        temperature=0,
-        context_size=settings.context_size,
-        url=settings.ollama_url,
-        needs="completion",
-    )
-
-
-async def _open_structured_openai(settings: GeneratorSettings, model: str) -> CountingModel:
-    """Open a model even if it is unreachable, because it may be reachable later."""
-    opened = await OpenAIModel.open(model, temperature=0, endpoint=chat_endpoint(settings))
-    try:
-        there = await opened.is_available()
-    except ModelError as error:
-        log.warning("structured_model_unavailable", model=model, reason=str(error))
-        return opened
-    if not there:
-        await opened.close()
-        raise ModelError(f"The endpoint does not have the model {model}.")
     return opened

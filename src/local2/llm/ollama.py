@@ -108,7 +108,13 @@ class OllamaModel:
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
     ) -> AsyncGenerator[ChatChunk, None]:
         their_messages = [_to_ollama(message) for message in messages]
-        their_tools = list(_to_ollama_tools(tools))
+        their_tools = []
+        for tool in tools:
+            declared = {"type": "function", "function": msgspec.to_builtins(tool)}
+            try:
+                their_tools.append(Tool.model_validate(declared))
+            except ValueError as error:  # anybody can announce a tool
+                log.warning("tool_not_offered", tool=tool.name, reason=str(error))
         done_reason = None
         with (
             model_call("chat", self.name, PROVIDER) as used,
@@ -226,18 +232,12 @@ def _to_ollama(message: ChatMessage) -> Message:
     )
 
 
-def _to_ollama_tools(tools: Sequence[ToolDefinition]) -> Iterator[Tool]:
-    """Convert the tools; skip those that the ollama package refuses: anybody can announce one."""
-    for tool in tools:
-        try:
-            yield Tool.model_validate({"type": "function", "function": msgspec.to_builtins(tool)})
-        except ValueError as error:
-            log.warning("tool_not_offered", tool=tool.name, reason=str(error))
-
-
 def _from_ollama(part: ChatResponse) -> ChatChunk | None:
     """Convert a part of the answer; None if it is empty."""
     message = part.message
+    usage: Usage | None = None
+    if part.done and part.prompt_eval_count:  # not counted, for example, if it was cached
+        usage = Usage(prompt_tokens=part.prompt_eval_count, answer_tokens=part.eval_count or 0)
     chunk = ChatChunk(
         content=message.content or "",
         thinking=message.thinking or "",
@@ -246,16 +246,9 @@ def _from_ollama(part: ChatResponse) -> ChatChunk | None:
             ToolCall(id=uuid4().hex, name=c.function.name, arguments=dict(c.function.arguments))
             for c in message.tool_calls or ()
         ),
-        usage=_usage(part) if part.done else None,
+        usage=usage,
     )
     return None if chunk == ChatChunk() else chunk
-
-
-def _usage(part: ChatResponse) -> Usage | None:
-    """Return the usage; None if the server did not count the prompt, for example a cached one."""
-    if not part.prompt_eval_count:
-        return None
-    return Usage(prompt_tokens=part.prompt_eval_count, answer_tokens=part.eval_count or 0)
 
 
 @contextmanager

@@ -28,8 +28,8 @@ from local2.llm.models import ChatChunk, ChatMessage, ToolDefinition
 from local2.llm.openai_messages import (
     CallsInPieces,
     Completion,
+    CompletionMessage,
     Json,
-    Message,
     pieces_of,
     strict_schema,
     to_chunk,
@@ -188,7 +188,9 @@ class OpenAIModel:
                             answer = await self._answer(into, messages, within)
                         if answer.usage:
                             used(answer.usage.prompt_tokens, answer.usage.completion_tokens)
-                        message = answer.choices[0].message if answer.choices else Message()
+                        message = (
+                            answer.choices[0].message if answer.choices else CompletionMessage()
+                        )
                         content = message.content or ""
                         if spend is not None:
                             counted = usage_of(answer.usage)

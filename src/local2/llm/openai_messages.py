@@ -23,7 +23,7 @@ class Tokens(Struct, frozen=True):
     completion_tokens: int = 0
 
 
-class Function(Struct, frozen=True):
+class CalledFunction(Struct, frozen=True):
     name: str | None = None
     arguments: str | Json | None = None
     """JSON, possibly in pieces; some servers send an object."""
@@ -34,10 +34,10 @@ class CallPiece(Struct, frozen=True):
 
     index: int | None = None
     id: str | None = None
-    function: Function = Function()
+    function: CalledFunction = CalledFunction()
 
 
-class Message(Struct, frozen=True):
+class CompletionMessage(Struct, frozen=True):
     """A whole message, or what a piece of a stream adds to it, in OpenAI's form."""
 
     content: str | None = None
@@ -48,8 +48,8 @@ class Message(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    message: Message = Message()
-    delta: Message = Message()
+    message: CompletionMessage = CompletionMessage()
+    delta: CompletionMessage = CompletionMessage()
     finish_reason: str | None = None
 
 
@@ -181,7 +181,7 @@ async def _lines(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 def to_chunk(piece: Completion) -> ChatChunk | None:
     """Return a piece of a stream without its tool calls; None if nothing is left."""
-    delta = piece.choices[0].delta if piece.choices else Message()
+    delta = piece.choices[0].delta if piece.choices else CompletionMessage()
     chunk = ChatChunk(
         content=delta.content or "",
         thinking=delta.reasoning_content or delta.reasoning or "",

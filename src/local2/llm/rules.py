@@ -146,7 +146,10 @@ def answer_to(
     if question_at is None:
         return HELP, []
     text = messages[question_at].content[:MAX_READ]
-    outcomes = _outcomes(messages[question_at + 1 :])
+    turn = messages[question_at + 1 :]
+    made = {call.id: call for message in turn for call in message.tool_calls}
+    results = ((made.get(m.tool_call_id or ""), m.content) for m in turn if m.role == "tool")
+    outcomes = [(call.name, call.arguments, content) for call, content in results if call]
     if outcomes:
         return _introduced(_report(outcomes), messages), []
     if re.fullmatch(WANTS_HELP, text.strip(), ANY_CASE):
@@ -206,7 +209,10 @@ def _fact(clause: str) -> dict[str, Any] | None:
         return None
     for pattern, template in STATED:
         if found := re.fullmatch(pattern, clause, ANY_CASE):
-            topic, content = _topic(template, found), found["value"].strip(" ,;:.!?\"'“”")
+            topic, content = template, found["value"].strip(" ,;:.!?\"'“”")
+            if "{thing}" in template:
+                thing = re.sub(r"\W+", "_", found["thing"].lower()).strip("_")
+                topic = template.format(thing=thing) if thing else ""
             return {"topic": topic, "content": content} if topic and content else None
     return None
 
@@ -218,21 +224,6 @@ def _lookup(question: str) -> _Request:
         if found and (query := found["query"].rstrip(" ?!.").strip()):
             return "recall", {"query": query, **SEVERAL}
     return "recall", {"query": question, **ONE}
-
-
-def _topic(template: str, found: re.Match[str]) -> str | None:
-    """Return the key, such as `user.language_preference`; None if its variable part is empty."""
-    if "{thing}" not in template:
-        return template
-    thing = re.sub(r"\W+", "_", found["thing"].lower()).strip("_")
-    return template.format(thing=thing) if thing else None
-
-
-def _outcomes(turn: Sequence[ChatMessage]) -> list[tuple[str, dict[str, Any], str]]:
-    """Return tool, arguments and result of every call in this turn that has a result."""
-    calls = {call.id: call for message in turn for call in message.tool_calls}
-    results = ((calls.get(m.tool_call_id or ""), m.content) for m in turn if m.role == "tool")
-    return [(call.name, call.arguments, content) for call, content in results if call]
 
 
 def _report(outcomes: Sequence[tuple[str, dict[str, Any], str]]) -> str:

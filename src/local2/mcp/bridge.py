@@ -54,7 +54,7 @@ class ReachedStack(NamedTuple):
     tools: Toolbox
 
 
-class Link:
+class StackTools:
     """Knows the tools of the stack while its context lasts, and connects again whenever it is lost.
 
     It does so at once and not when a client asks, since clients are told of changed tools:
@@ -104,7 +104,14 @@ class Link:
         async with self._stack:
             while not self._closing.is_set():
                 try:
-                    await self._follow_tools_until_lost()
+                    bus = await self._stack.bus(renew=True)
+                    async with Toolbox(bus, source=NAME, on_change=self._on_change) as tools:
+                        await tools.settle()
+                        self._reached.set_result(ReachedStack(bus, tools))
+                        self._on_change()
+                        with suppress(StackNotRunningError):  # the connection was lost
+                            await await_while_connected(bus, self._closing.wait())
+                        self._reached = asyncio.get_running_loop().create_future()
                 except Local2Error as error:
                     log.warning("stack_not_reached", reason=str(error))
                     await self._pass_error(error)
@@ -120,16 +127,6 @@ class Link:
         self._reached.exception()  # marks it as retrieved, since maybe no caller waits
         await asyncio.sleep(RETRY_DELAY)
         self._reached = asyncio.get_running_loop().create_future()
-
-    async def _follow_tools_until_lost(self) -> None:
-        bus = await self._stack.bus(renew=True)
-        async with Toolbox(bus, source=NAME, on_change=self._on_change) as tools:
-            await tools.settle()
-            self._reached.set_result(ReachedStack(bus, tools))
-            self._on_change()
-            with suppress(StackNotRunningError):  # the connection was lost
-                await await_while_connected(bus, self._closing.wait())
-            self._reached = asyncio.get_running_loop().create_future()
 
 
 Profile = Callable[[ToolSchema], bool]
@@ -161,7 +158,7 @@ def profile_of(chosen: Sequence[str]) -> Profile:
 class Bridge:
     """The tools on the bus that clients see and may call."""
 
-    def __init__(self, link: Link, settings: McpSettings) -> None:
+    def __init__(self, link: StackTools, settings: McpSettings) -> None:
         self._link = link
         self._settings = settings
         self._offers = profile_of(settings.profile)

@@ -48,14 +48,14 @@ _LOCAL_HOST = re.compile(_THIS_MACHINE, re.IGNORECASE | re.ASCII)
 _LOCAL_ORIGIN = re.compile(f"http://{_THIS_MACHINE}", re.IGNORECASE | re.ASCII)
 
 
-class Address(NamedTuple):
+class ServerAddress(NamedTuple):
     """The address of the server, and where its token is."""
 
     url: str
     token_is_in: str
 
 
-async def serve(settings: Settings, on_ready: Callable[[Address], None]) -> None:
+async def serve(settings: Settings, on_ready: Callable[[ServerAddress], None]) -> None:
     """Serve until interrupted; call `on_ready` once clients can connect.
 
     Raises:
@@ -81,7 +81,7 @@ async def serve(settings: Settings, on_ready: Callable[[Address], None]) -> None
                 transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
             )
             app.add_exception_handler(UnreadableMessageError, _refuse)
-            address = Address(f"{url}/mcp", str(file or WHERE_CONFIGURED))
+            address = ServerAddress(f"{url}/mcp", str(file or WHERE_CONFIGURED))
             config = uvicorn.Config(
                 _ForThisMachine(_WithTokenHint(_WithReadableBodies(app), address)),
                 http=TimelyProtocol,
@@ -161,7 +161,7 @@ class _TokenVerifier:
 class _WithTokenHint:
     """Adds to the SDK's refusals of clients without the token where the token is."""
 
-    def __init__(self, app: ASGIApp, address: Address) -> None:
+    def __init__(self, app: ASGIApp, address: ServerAddress) -> None:
         self._app = app
         hint = f"Send `Authorization: Bearer TOKEN`, with the token in {address.token_is_in}."
         self._refusal = JSONResponse(
@@ -223,20 +223,18 @@ def _load_or_create_token(settings: Settings) -> tuple[str, Path | None]:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        return _read_token(file), file
+        try:
+            token = file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{file} cannot be read: {error}.", remedy="Delete it.") from error
+        if not token:
+            raise ConfigError(
+                f"{file} holds no token.", remedy="Delete it; a new one is created then."
+            ) from None
+        return token, file
     except OSError as error:
         raise UnwritableError(file, error) from error
     token = secrets.token_urlsafe(32)
     with os.fdopen(descriptor, "w", encoding="ascii") as written:
         written.write(f"{token}\n")
     return token, file
-
-
-def _read_token(file: Path) -> str:
-    try:
-        token = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}.", remedy="Delete it.") from error
-    if not token:
-        raise ConfigError(f"{file} holds no token.", remedy="Delete it; a new one is created then.")
-    return token

@@ -57,7 +57,7 @@ def as_result(result: ToolResult) -> types.CallToolResult:
     )
 
 
-class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+class OfferedPrompt(msgspec.Struct, frozen=True, kw_only=True):
     """A prompt, with the function that writes its text from its argument."""
 
     name: str
@@ -114,7 +114,7 @@ async def _decided(ask: Ask, about: str) -> str:
 PROMPTS = {
     prompt.name: prompt
     for prompt in (
-        Prompt(
+        OfferedPrompt(
             name="start_session",
             title="Start of a session",
             description="What matters about this user and project.",
@@ -123,7 +123,7 @@ PROMPTS = {
             required=False,
             text=_start,
         ),
-        Prompt(
+        OfferedPrompt(
             name="remember_this",
             title="Remember this",
             description="Have something stored for later sessions.",
@@ -132,7 +132,7 @@ PROMPTS = {
             required=True,
             text=_remember,
         ),
-        Prompt(
+        OfferedPrompt(
             name="what_did_we_decide",
             title="What did we decide about …?",
             description="Look up a decision and its reasons.",

@@ -26,7 +26,7 @@ from local2.background import running_task
 from local2.errors import Local2Error, RequestError, quoted
 from local2.home import user_name
 from local2.mcp import opening
-from local2.mcp.bridge import Ask, Bridge, Link
+from local2.mcp.bridge import Ask, Bridge, StackTools
 from local2.mcp.primitives import (
     PROMPTS,
     as_result,
@@ -68,7 +68,7 @@ def agent_of(settings: McpSettings, client: str | None) -> str:
 class Callers:
     """Determines the callers of a server's requests."""
 
-    def __init__(self, link: Link, settings: McpSettings) -> None:
+    def __init__(self, link: StackTools, settings: McpSettings) -> None:
         self._link = link
         self._settings = settings
         self._user = user_of(settings)
@@ -87,7 +87,7 @@ class Callers:
         )
 
 
-class Changes:
+class ToolChanges:
     """Announces changes of tools to the connected clients; call `notice` anywhere on the loop."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class Changes:
 class MemoryServer(Server[Any]):
     """Answers clients of any protocol version, over any transport."""
 
-    def __init__(self, bridge: Bridge, callers: Callers, changes: Changes) -> None:
+    def __init__(self, bridge: Bridge, callers: Callers, changes: ToolChanges) -> None:
         super().__init__(
             opening.NAME,
             version=__version__,
@@ -233,8 +233,8 @@ async def serving(settings: Settings) -> AsyncIterator[MemoryServer]:
     Raises:
         ConfigError: The profile is wrong.
     """
-    changes = Changes()
-    async with Link(settings, user=user_of(settings.mcp), on_change=changes.notice) as link:
+    changes = ToolChanges()
+    async with StackTools(settings, user=user_of(settings.mcp), on_change=changes.notice) as link:
         server = MemoryServer(Bridge(link, settings.mcp), Callers(link, settings.mcp), changes)
         async with running_task(changes.run(), "tool_changes"):
             yield server

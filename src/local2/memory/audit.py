@@ -44,7 +44,31 @@ class Audit:
         page = await self._ledger.audit.page(
             self._may_see, limit, record_id=record_id, run=run, before=before
         )
-        return AuditTrail(entries=[self._entry(row) for row in page.rows], next=page.next)
+        entries = []
+        for row in page.rows:
+            by: StatedBy | None = None
+            if row.user is not None:
+                by = "self" if row.user == (self._caller.user or TENANT_OWNED) else "other"
+            entries.append(
+                AuditEntry(
+                    number=row.row,
+                    at=row.event_time,
+                    action=row.action,
+                    id=row.record_id,
+                    kind=row.kind,
+                    topic=row.topic,
+                    memory_type=row.memory_type,
+                    scope=row.scope,
+                    agent=row.agent,
+                    by=by,
+                    reason=row.reason,
+                    run=row.run,
+                    superseded_by=row.detail.get("superseded_by") or None,
+                    before=row.detail.get(FORMER_STATE.get(row.action, "")),
+                    after=row.detail.get("after") if row.action == "importance" else None,
+                )
+            )
+        return AuditTrail(entries=entries, next=page.next)
 
     async def undo(self, run: str) -> UndoReport:
         """Undo a run's changes to the caller's records, except to records changed since.
@@ -52,7 +76,27 @@ class Audit:
         Raises:
             InvalidArgumentsError: The run does not exist.
         """
-        mine, others = await self._changes_of(run)
+        mine: list[AuditRow] = []
+        others = 0
+
+        def is_own_change(row: AuditRow) -> bool:
+            """Whether a change may be undone; those that the caller may not see are counted."""
+            nonlocal others
+            if row.action == UNDONE:
+                return False
+            is_visible = self._may_see(row)
+            others += not is_visible
+            return is_visible
+
+        before: int | None = None
+        while True:
+            page = await self._ledger.audit.page(
+                is_own_change, MAX_REPORTED, run=run, before=before
+            )
+            mine += page.rows
+            before = page.next
+            if before is None:
+                break
         if not mine and not others:
             raise InvalidArgumentsError(
                 f"run: there is no run {quoted(run)}.", remedy="`local2 audit` lists the runs."
@@ -80,29 +124,6 @@ class Audit:
             run=run, undone=undone[:MAX_REPORTED], not_done=not_done[:MAX_REPORTED], others=others
         )
 
-    async def _changes_of(self, run: str) -> tuple[list[AuditRow], int]:
-        """Return the caller's changes of a run, and the number of changes not visible to them."""
-        others = 0
-
-        def is_visible_change(row: AuditRow) -> bool:
-            nonlocal others
-            if row.action == UNDONE:
-                return False
-            is_visible = self._may_see(row)
-            others += not is_visible
-            return is_visible
-
-        found: list[AuditRow] = []
-        before = None
-        while True:
-            page = await self._ledger.audit.page(
-                is_visible_change, MAX_REPORTED, run=run, before=before
-            )
-            found += page.rows
-            before = page.next
-            if before is None:
-                return found, others
-
     def _may_see(self, row: AuditRow) -> bool:
         """Return whether the caller may see a change: to own records, or made by the caller."""
         if row.scope is not None and row.owner is not None:
@@ -111,26 +132,3 @@ class Audit:
 
     def _is_by_caller(self, row: AuditRow) -> bool:
         return self._caller.user is not None and row.user == self._caller.user
-
-    def _entry(self, row: AuditRow) -> AuditEntry:
-        detail = row.detail
-        by: StatedBy | None = None
-        if row.user is not None:
-            by = "self" if row.user == (self._caller.user or TENANT_OWNED) else "other"
-        return AuditEntry(
-            number=row.row,
-            at=row.event_time,
-            action=row.action,
-            id=row.record_id,
-            kind=row.kind,
-            topic=row.topic,
-            memory_type=row.memory_type,
-            scope=row.scope,
-            agent=row.agent,
-            by=by,
-            reason=row.reason,
-            run=row.run,
-            superseded_by=detail.get("superseded_by") or None,
-            before=detail.get(FORMER_STATE.get(row.action, "")),
-            after=detail.get("after") if row.action == "importance" else None,
-        )

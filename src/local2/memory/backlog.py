@@ -157,7 +157,12 @@ class Runner:
                 await self._do_all()
                 due = await self._queue.next_due(*self._job.kinds)
             except Local2Error as error:
-                self._note_delay(str(error))
+                # Logged once if it lasts, and when it ends, not at each attempt.
+                lasts, self.problem = self.problem is not None, str(error)
+                if lasts and self.problem != self._reported:
+                    self._reported = self.problem
+                    write_log = log.info if self._job.starting else log.warning
+                    write_log(f"{self._job.name}_delayed", reason=self.problem)
                 await self.pause(self._backoff.next_pause())
             else:
                 self._note_success()
@@ -166,16 +171,13 @@ class Runner:
                     left = min(due - self._clock(), LONGEST_RETRY_DELAY)
                     seconds = left.total_seconds()
                 await _wait(self._work, seconds)
-                await self._gather()
-
-    async def _gather(self) -> None:
-        """Wait for further tasks of large writes, unless a task is urgent."""
-        latest = time.monotonic() + LONGEST_GATHERING
-        while not self._urgent.is_set():
-            left = min(self._added_at + GATHERING, latest) - time.monotonic()
-            if left <= 0:
-                return
-            await _wait(self._urgent, left)
+                # Further tasks of a large write are waited for, unless a task is urgent.
+                latest = time.monotonic() + LONGEST_GATHERING
+                while not self._urgent.is_set():
+                    waited = min(self._added_at + GATHERING, latest) - time.monotonic()
+                    if waited <= 0:
+                        break
+                    await _wait(self._urgent, waited)
 
     async def _do_all(self) -> None:
         """Run batches until no task is left; raise errors of unreachable services."""
@@ -243,14 +245,6 @@ class Runner:
         due = self._clock() + min(FIRST_RETRY * 10**task.attempts, LONGEST_RETRY_DELAY)
         await self._queue.postpone(task, reason, not_before=due)
         log.warning("task_failed", **about)
-
-    def _note_delay(self, problem: str) -> None:
-        """Note a problem. It is logged once if it lasts, and when it ends, not at each attempt."""
-        lasts, self.problem = self.problem is not None, problem
-        if lasts and problem != self._reported:
-            event, self._reported = f"{self._job.name}_delayed", problem
-            write_log = log.info if self._job.starting else log.warning
-            write_log(event, reason=problem)
 
     def _note_success(self) -> None:
         if self._reported:

@@ -10,7 +10,7 @@ rows. `bus/stream_erasure.py` erases messages that wait in JetStream.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Protocol
 
 import structlog
@@ -139,8 +139,23 @@ class Erasure:
         erased = combined(parts)
         forget_compared()
         await self._outside.streams.announce(sender)
-        checks = [one async for one in self._checks(selection, streams, sender, erased)]
-        log.info("erased", records=len(erased.rows), found=sum(one.found for one in checks))
+        left = await self._ledger.erasures.select(selection)
+        traces = await self._ledger.erasures.traces(erased)
+        by_id = traces.ids + traces.references
+        checks = [
+            ErasureCheck(name="records", found=len(left.rows)),
+            ErasureCheck(name="items", found=left.counts.get("items", 0)),
+            ErasureCheck(name="by id and in histories", found=by_id),
+            ErasureCheck(name="full text", found=traces.texts),
+            ErasureCheck(name="vectors in the ledger", found=traces.vectors),
+            await self._check("recall", self._recalled(erased), AGAIN),
+            await self._check(ON_THE_BUS, self._on_bus(streams, sender), STREAM_LATER),
+            await self._check("files", self._scrubbed(), AGAIN),
+            # The last one, because it waits for a worker that is still starting.
+            await self._check("vector index", self._in_index(erased), INDEX_LATER),
+        ]
+        found = sum(check.found for check in checks)
+        log.info("erased", records=len(erased.rows), found=found)
         return _receipt(how, counts, checks)
 
     def selection(
@@ -218,22 +233,6 @@ class Erasure:
             log.warning("erased_not_unindexed", reason=error.logged)
             self._outside.backlog.wake("unindex")
 
-    async def _checks(
-        self, selection: Selection, streams: Streams, sender: Sender, erased: Erased
-    ) -> AsyncIterator[ErasureCheck]:
-        left = await self._ledger.erasures.select(selection)
-        yield ErasureCheck(name="records", found=len(left.rows))
-        yield ErasureCheck(name="items", found=left.counts.get("items", 0))
-        traces = await self._ledger.erasures.traces(erased)
-        yield ErasureCheck(name="by id and in histories", found=traces.ids + traces.references)
-        yield ErasureCheck(name="full text", found=traces.texts)
-        yield ErasureCheck(name="vectors in the ledger", found=traces.vectors)
-        yield await self._check("recall", self._recalled(erased), AGAIN)
-        yield await self._check(ON_THE_BUS, self._on_bus(streams, sender), STREAM_LATER)
-        yield await self._check("files", self._scrubbed(), AGAIN)
-        # The last one, because it waits for a worker that is still starting.
-        yield await self._check("vector index", self._in_index(erased), INDEX_LATER)
-
     async def _check(self, name: str, finding: Awaitable[int], note: str) -> ErasureCheck:
         try:
             found = await finding
@@ -250,18 +249,14 @@ class Erasure:
         if self._outside.indexer.is_starting:
             raise VectorError(STARTING)
         for _ in range(INDEX_CHECKS):
-            if not (found := await self._held(erased)):
+            found = 0
+            for start in range(0, len(erased.ids), ID_PAGE):
+                page = list(erased.ids[start : start + ID_PAGE])
+                found += len(await self._outside.vectors.held(page, tenant=self._ledger.tenant))
+            if not found:
                 break
             self._outside.backlog.wake("unindex")
             await asyncio.sleep(CHECK_PAUSE)
-        return found
-
-    async def _held(self, erased: Erased) -> int:
-        found = 0
-        for start in range(0, len(erased.ids), ID_PAGE):
-            page = list(erased.ids[start : start + ID_PAGE])
-            held = await self._outside.vectors.held(page, tenant=self._ledger.tenant)
-            found += len(held)
         return found
 
     async def _recalled(self, erased: Erased) -> int:

@@ -235,7 +235,14 @@ class Facts:
                 blank.
         """
         owner, at = owner_in(scope, self._caller), self._clock()
-        normalised = [_checked_triplet(number, triplet) for number, triplet in enumerate(triplets)]
+        normalised = [triplet.normalised() for triplet in triplets]
+        for number, triplet in enumerate(normalised):
+            for part in Triplet.__struct_fields__:
+                if not getattr(triplet, part):
+                    raise InvalidArgumentsError(
+                        f"facts[{number}].{part} is blank.",
+                        remedy="Give each fact a subject, a predicate and an object.",
+                    )
         facts = [
             TripletFact(
                 triplet=triplet,
@@ -293,17 +300,6 @@ class Facts:
             for replaced in written.replaced:
                 self._changes.replaced(replaced, stored)
         return written
-
-
-def _checked_triplet(number: int, triplet: Triplet) -> Triplet:
-    normalised = triplet.normalised()
-    for part in Triplet.__struct_fields__:
-        if not getattr(normalised, part):
-            raise InvalidArgumentsError(
-                f"facts[{number}].{part} is blank.",
-                remedy="Give each fact a subject, a predicate and an object.",
-            )
-    return normalised
 
 
 class Relations:

@@ -214,7 +214,16 @@ class Indexer(Job):
     async def ready(self) -> None:
         """Rebuild a damaged index, and compare the index of a new worker with the ledger."""
         try:
-            await self._rebuild_damaged()
+            # A damaged index is emptied once the pause after the last rebuild is over.
+            while self._damage.pending and (seconds := self._damage.seconds_to_wait()):
+                await self._runner.pause(seconds)
+            if self._damage.pending:
+                try:
+                    await self._empty(whole=True)
+                except IndexDamagedError:
+                    self._damage.record_attempt()
+                    raise
+                self._damage.record_attempt()
             if self._worker is None:
                 await self._verify()
         except IndexDamagedError as error:
@@ -263,19 +272,6 @@ class Indexer(Job):
                 self._idle.set()
         if self._records.next is not None:
             self._backlog.wake("embed")
-
-    async def _rebuild_damaged(self) -> None:
-        """Empty a damaged index, once the pause after the last rebuild is over."""
-        while self._damage.pending and (seconds := self._damage.seconds_to_wait()):
-            await self._runner.pause(seconds)
-        if not self._damage.pending:
-            return
-        try:
-            await self._empty(whole=True)
-        except IndexDamagedError:
-            self._damage.record_attempt()
-            raise
-        self._damage.record_attempt()
 
     async def _verify(self) -> None:
         """Compare the index with the ledger, and from then on trust the worker.

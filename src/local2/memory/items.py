@@ -53,7 +53,7 @@ OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 WILDCARD = "*"
 
 
-class Items:
+class CallerItems:
     """The items of one caller."""
 
     def __init__(
@@ -116,24 +116,11 @@ class Items:
         if request.query is None or not request.query.strip() or not request.limit:
             page = await self._ledger.items.within(of, within)
             return ItemsFound(items=page.items, cut=page.cut)
-        return await self._search_by_text(request, request.query, of, within)
-
-    async def namespaces(self, request: ListNamespaces) -> NamespacesFound:
-        """Return the matching namespaces that contain items."""
-        of, prefix = self._items_of(request.collection), fixed_prefix(request.matches)
-        found = await self._ledger.items.namespaces(
-            of, prefix, lambda every: matching(request, every)
-        )
-        return NamespacesFound(namespaces=found)
-
-    async def _search_by_text(
-        self, request: SearchItems, query: str, of: ItemCollection, within: ItemSelection
-    ) -> ItemsFound:
-        """Return the items that recall finds, best first, then the other matching items."""
+        # The items that recall finds, best first, then the other matching items.
         wanted = request.offset + request.limit
-        recalled, ranked = await self._recall(request, query, of, within)
+        recalled, ranked = await self._recall(request, request.query, of, within)
         rest = ItemSelection(namespace=request.namespace, wanted=within.wanted, limit=wanted)
-        others = [one for one in await self._ledger.items.keys(of, rest) if one not in ranked]
+        others = [key for key in await self._ledger.items.keys(of, rest) if key not in ranked]
         keys = [*ranked, *others][request.offset : wanted]
         items = await self._ledger.items.get(of, keys)
         return ItemsFound(
@@ -146,6 +133,14 @@ class Items:
             degraded=recalled.degraded,
             reason=recalled.reason,
         )
+
+    async def namespaces(self, request: ListNamespaces) -> NamespacesFound:
+        """Return the matching namespaces that contain items."""
+        of, prefix = self._items_of(request.collection), fixed_prefix(request.matches)
+        found = await self._ledger.items.namespaces(
+            of, prefix, lambda every: matching(request, every)
+        )
+        return NamespacesFound(namespaces=found)
 
     async def _recall(
         self, request: SearchItems, query: str, of: ItemCollection, within: ItemSelection

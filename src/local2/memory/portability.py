@@ -44,7 +44,20 @@ class Portability:
             StorageError: The ledger cannot be read.
         """
         cursor = ExportCursor.of(request.cursor)
-        wanted = self._export_filter(request)
+        wanted = ExportFilter(vectors=request.vectors)
+        if request.scope is not None:
+            owner = owner_in(request.scope, self._caller)
+            wanted = ExportFilter(
+                places=tuple(
+                    Place(scope, owner, kind)
+                    for scope in OF_SCOPE[request.scope]
+                    for kind in get_args(Kind)
+                ),
+                owner=owner,
+                session_id=self._caller.session_id if request.scope == "session" else None,
+                talks=request.scope in {"session", "user"},
+                vectors=request.vectors,
+            )
         page = await self._ledger.exports.page(wanted, cursor)
         if request.cursor is None:
             page.records = await self._ledger.exports.count(wanted)
@@ -70,19 +83,3 @@ class Portability:
         if not dry_run:
             self._backlog.wake("index", "unindex")
         return report
-
-    def _export_filter(self, request: ExportRequest) -> ExportFilter:
-        if request.scope is None:
-            return ExportFilter(vectors=request.vectors)
-        owner = owner_in(request.scope, self._caller)
-        return ExportFilter(
-            places=tuple(
-                Place(scope, owner, kind)
-                for scope in OF_SCOPE[request.scope]
-                for kind in get_args(Kind)
-            ),
-            owner=owner,
-            session_id=self._caller.session_id if request.scope == "session" else None,
-            talks=request.scope in {"session", "user"},
-            vectors=request.vectors,
-        )

@@ -20,10 +20,10 @@ from local2.memory.erasure import Erasure, Outside
 from local2.memory.facts import Facts, Relations
 from local2.memory.hits import SearchResult, search_result
 from local2.memory.intake.documents import Documents
-from local2.memory.intake.echoes import Echoes
+from local2.memory.intake.echoes import EchoFinder
 from local2.memory.intake.intake import Intake
 from local2.memory.intake.waiting_turns import WaitingTurns
-from local2.memory.items import Items
+from local2.memory.items import CallerItems
 from local2.memory.long_outputs import LongOutputs
 from local2.memory.portability import Portability
 from local2.memory.recall.model import Synthesis, SynthesisItem
@@ -52,7 +52,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     settings: MemorySettings
     clock: Clock
     changes: Changes
-    echoes: Echoes
+    echoes: EchoFinder
     recaller: Recaller
     synthesis: Synthesis
     consolidation: Consolidation
@@ -89,9 +89,11 @@ class MemoryService:
         return Documents(shared.ledger, shared.changes, caller=self.caller, clock=shared.clock)
 
     @cached_property
-    def items(self) -> Items:
+    def items(self) -> CallerItems:
         shared = self._shared
-        return Items(shared.ledger, shared.changes, shared.recaller, self.caller, shared.clock)
+        return CallerItems(
+            shared.ledger, shared.changes, shared.recaller, self.caller, shared.clock
+        )
 
     @cached_property
     def sessions(self) -> Sessions:

@@ -16,7 +16,7 @@ from local2.memory.changes import Announce, Changes
 from local2.memory.erasure import NoStreams, Outside, Streams
 from local2.memory.extraction.items import Extractor
 from local2.memory.indexing import Indexer
-from local2.memory.intake.echoes import Announced, Echoes, KnownTools
+from local2.memory.intake.echoes import Announced, EchoFinder, KnownTools
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.recall.model import Synthesis
 from local2.memory.recall.recaller import Closeness, Recaller, RecallModels, Retrieval
@@ -82,7 +82,7 @@ class Memory:
         self.clock: Clock = utc_now
         self.answer_log = AnswerLog(since=utc_now())
         self.tools = KnownTools(own_tools, self.answer_log, announced)
-        self.echoes = Echoes(ledger, self.answer_log, self.tools)
+        self.echoes = EchoFinder(ledger, self.answer_log, self.tools)
         self.changes = Changes(self.backlog, announce)
         self.accesses = AccessLog(ledger.upkeep, self._now)
         self.consolidation = Consolidation(

@@ -191,32 +191,20 @@ def _inlined(declared: Any, components: dict[str, Any], *, every_type: bool = Fa
         return [_inlined(item, components, every_type=every_type) for item in declared]
     if not isinstance(declared, dict):
         return declared
-    if not every_type:
-        declared = _with_one_type(declared)
+    types = [option for option in declared.get("anyOf", []) if option != {"type": "null"}]
+    if types and not every_type:
+        described = {k: v for k, v in declared.items() if k not in {"anyOf", "default"}}
+        declared = {**types[0], **described}
     if (reference := declared.get("$ref")) is not None:
         described = {key: value for key, value in declared.items() if key != "$ref"}
         named = components[str(reference).rpartition("/")[2]]
         return _inlined({**named, **described}, components, every_type=every_type)
-    return _with_type(
-        {
-            key: _inlined(value, components, every_type=every_type)
-            for key, value in declared.items()
-            if key != "title" or isinstance(value, dict)  # an argument may be named "title"
-        }
-    )
-
-
-def _with_type(declared: dict[str, Any]) -> dict[str, Any]:
-    """Add the type to an `enum`; some model servers require it."""
-    choices = declared.get("enum")
+    inlined = {
+        key: _inlined(value, components, every_type=every_type)
+        for key, value in declared.items()
+        if key != "title" or isinstance(value, dict)  # an argument may be named "title"
+    }
+    choices = inlined.get("enum")
     if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices):
-        return {"type": "string", **declared}
-    return declared
-
-
-def _with_one_type(declared: dict[str, Any]) -> dict[str, Any]:
-    types = [option for option in declared.get("anyOf", []) if option != {"type": "null"}]
-    if not types:
-        return declared
-    described = {k: v for k, v in declared.items() if k not in {"anyOf", "default"}}
-    return {**types[0], **described}
+        return {"type": "string", **inlined}  # some model servers require it
+    return inlined

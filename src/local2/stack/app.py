@@ -38,7 +38,7 @@ from local2.logs import is_configured, logging_to
 from local2.memory.tenant import Memories
 from local2.protocol.envelope import utc_now
 from local2.settings import Settings
-from local2.stack.joining import Joined, join, lock_data_folder
+from local2.stack.joining import join, lock_data_folder
 from local2.stack.ledgers import content_keys, open_ledgers
 from local2.stack.memory_models import open_models
 from local2.stack.serving import Serving
@@ -99,8 +99,24 @@ async def open_stack(
         resources.enter_context(telemetry.metering(on=settings.telemetry.metrics_port > 0))
         joined = await join(resources, settings, lock)
         bus, register = joined.bus, joined.register
-        parts = await _open_parts(
-            resources, joined, settings, with_generator=with_generator, with_models=with_models
+
+        # What all tenants share: ledgers, vector client and models.
+        quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
+        opened = open_ledgers(settings.memory, content_keys(settings), quota)
+        ledgers = await resources.enter_async_context(opened)
+        await ledgers.prepare(joined.tenants)
+        chat: ChatModel | None = None
+        if with_generator:
+            chat = await choose_chat_model(settings.generator)
+            resources.push_async_callback(chat.close)
+        vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
+        parts = Parts(
+            joined=joined,
+            settings=settings,
+            ledgers=ledgers,
+            vectors=vectors,
+            chat=chat,
+            models=await open_models(resources, settings, vectors) if with_models else None,
         )
         memories = Memories(roles=register.directory.roles if register else None)
         tenancy = Tenancy(parts, memories)
@@ -111,7 +127,32 @@ async def open_stack(
         worker = await start_vector_worker(
             resources, memories, parts.vectors, config.to_line(), lock
         )
-        await _start_serving(resources, parts, memories, tenancy)
+        # All participants are put on the bus, and the background tasks started.
+        monitor = StreamMonitor(bus, joined.server, lambda: joined.tenants)
+        await resources.enter_async_context(monitor)
+
+        async def wait_for_turns() -> int:
+            return await turns_stored(bus, *(memory.tenant for memory in memories))
+
+        readable = partial(with_keys, data_dir, content_keys(settings))
+        backups = Backups(settings.memory, readable, wait_for_turns, utc_now)
+        serving = Serving(
+            joined.lease, partial(_make_participants, parts, memories, monitor, backups)
+        )
+        health = HealthAgent(
+            bus, memories, serves=lambda: serving.serves, turns_problem=lambda: monitor.problem
+        )
+        await resources.enter_async_context(health)
+        await resources.enter_async_context(serving)
+        await in_background(
+            resources, stream_monitor=monitor.run(), lease=serving.run(), backups=backups.run()
+        )
+        await resources.enter_async_context(tenancy.running())
+        await in_background(resources, tenants=tenancy.follow_directory())
+        if telemetry.meter is not None:
+            await resources.enter_async_context(
+                telemetry.meter.serve(settings.telemetry, GAUGES, health.gauges)
+            )
         resources.enter_context(runtime_file(data_dir, joined.url, for_clients=for_clients))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
         resources.callback(log.info, "stack_stopping")
@@ -143,64 +184,6 @@ async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
             open_stack(settings, log_folder=logs, with_generator=False)
         )
         yield stack.memories
-
-
-async def _open_parts(
-    resources: AsyncExitStack,
-    joined: Joined,
-    settings: Settings,
-    *,
-    with_generator: bool,
-    with_models: bool,
-) -> Parts:
-    """Open what all tenants share: ledgers, vector client and models."""
-    quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
-    opened = open_ledgers(settings.memory, content_keys(settings), quota)
-    ledgers = await resources.enter_async_context(opened)
-    await ledgers.prepare(joined.tenants)
-    chat: ChatModel | None = None
-    if with_generator:
-        chat = await choose_chat_model(settings.generator)
-        resources.push_async_callback(chat.close)
-    vectors = VectorClient(joined.bus, search_timeout=settings.memory.vector_timeout)
-    return Parts(
-        joined=joined,
-        settings=settings,
-        ledgers=ledgers,
-        vectors=vectors,
-        chat=chat,
-        models=await open_models(resources, settings, vectors) if with_models else None,
-    )
-
-
-async def _start_serving(
-    resources: AsyncExitStack, parts: Parts, memories: Memories, tenancy: Tenancy
-) -> None:
-    """Put all participants on the bus, and start the background tasks."""
-    joined, settings = parts.joined, parts.settings
-    monitor = StreamMonitor(joined.bus, joined.server, lambda: joined.tenants)
-    await resources.enter_async_context(monitor)
-
-    async def wait_for_turns() -> int:
-        return await turns_stored(joined.bus, *(memory.tenant for memory in memories))
-
-    ledgers = partial(with_keys, settings.memory.data_dir, content_keys(settings))
-    backups = Backups(settings.memory, ledgers, wait_for_turns, utc_now)
-    serving = Serving(joined.lease, partial(_make_participants, parts, memories, monitor, backups))
-    health = HealthAgent(
-        joined.bus, memories, serves=lambda: serving.serves, turns_problem=lambda: monitor.problem
-    )
-    await resources.enter_async_context(health)
-    await resources.enter_async_context(serving)
-    await in_background(
-        resources, stream_monitor=monitor.run(), lease=serving.run(), backups=backups.run()
-    )
-    await resources.enter_async_context(tenancy.running())
-    await in_background(resources, tenants=tenancy.follow_directory())
-    if telemetry.meter is not None:
-        await resources.enter_async_context(
-            telemetry.meter.serve(settings.telemetry, GAUGES, health.gauges)
-        )
 
 
 async def _make_participants(

@@ -67,7 +67,23 @@ async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Join
         LedgerKeyError: The content is encrypted, and its key is missing or wrong.
     """
     register = await asyncio.to_thread(_open_register, settings)
-    server = await _start_embedded_server(resources, settings, lock, register)
+    server: EmbeddedServer | None = None
+    if settings.bus.url is None:
+
+        def accounts_config() -> str:
+            return accounts(register.entries, TOOL_NAMES) if register else ""
+
+        key = await asyncio.to_thread(_jetstream_key, settings, register)
+        server = await resources.enter_async_context(
+            embedded_server(
+                settings.memory.data_dir / "nats",
+                host=settings.bus.host,
+                port=settings.bus.port,
+                inherit=(lock,),
+                accounts=accounts_config,
+                key=key.derive("jetstream") if key else None,
+            )
+        )
     url = server.url if server else str(settings.bus.url)
     credentials = await asyncio.to_thread(memory_credentials, register.folder) if register else None
     connection = connect(
@@ -183,27 +199,3 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-async def _start_embedded_server(
-    resources: AsyncExitStack, settings: Settings, lock: int, register: Register | None
-) -> EmbeddedServer | None:
-    """Start the embedded NATS server, unless the configuration names an external one."""
-    if settings.bus.url is not None:
-        return None
-
-    def accounts_config() -> str:
-        return accounts(register.entries, TOOL_NAMES) if register else ""
-
-    folder = settings.memory.data_dir / "nats"
-    key = await asyncio.to_thread(_jetstream_key, settings, register)
-    return await resources.enter_async_context(
-        embedded_server(
-            folder,
-            host=settings.bus.host,
-            port=settings.bus.port,
-            inherit=(lock,),
-            accounts=accounts_config,
-            key=key.derive("jetstream") if key else None,
-        )
-    )

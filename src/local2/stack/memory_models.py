@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from local2.bus.vector_client import VectorClient
 from local2.errors import ModelError
-from local2.llm.budget import Budget, BudgetedModel
+from local2.llm.budget import BudgetedModel, ModelBudget
 from local2.llm.choice import chosen_model, open_structured_model
 from local2.llm.models import CountingModel
 from local2.memory.extraction.items import Extractor
@@ -59,7 +59,7 @@ class SharedModels(Struct, frozen=True, kw_only=True):
     async def of(self, tenant: str) -> Models:
         """Return the models as a tenant's memory uses them."""
         memory, limits = self.settings.memory, self.settings.limits
-        budget = await Budget.open(
+        budget = await ModelBudget.open(
             memory.data_dir / BUDGETS / f"{tenant}.json",
             calls=limits.tenant_model_calls,
             tokens=limits.tenant_model_tokens,
@@ -73,7 +73,12 @@ class SharedModels(Struct, frozen=True, kw_only=True):
                 uses[work] = ModelUse(work=work, by=name)
             else:
                 by = "none" if choice == "none" else "rules"
-                problem = self.missing[name] if name and self._is_configured(choice) else None
+                # Missed only if somebody asked for a model, instead of leaving it to what is there.
+                generator = self.settings.generator
+                is_asked_for = (
+                    choice != "auto" or generator.chat != "auto" or generator.openai_url is not None
+                )
+                problem = self.missing[name] if name and is_asked_for else None
                 uses[work] = ModelUse(work=work, by=by, problem=problem)
 
         def status() -> ModelStatus:
@@ -110,11 +115,6 @@ class SharedModels(Struct, frozen=True, kw_only=True):
             status=status,
         )
 
-    def _is_configured(self, choice: ModelChoice) -> bool:
-        """Whether somebody asked for a model, instead of leaving it to what is there."""
-        generator = self.settings.generator
-        return choice != "auto" or generator.chat != "auto" or generator.openai_url is not None
-
 
 async def open_models(
     resources: AsyncExitStack, settings: Settings, vectors: VectorClient
@@ -134,33 +134,19 @@ async def open_models(
             missing[name] = str(error)
         else:
             resources.push_async_callback(model.close)
-    return SharedModels(
-        settings=settings,
-        opened=opened,
-        missing=missing,
-        reranker=await _open_reranker(resources, memory, vectors),
-    )
-
-
-async def _open_reranker(
-    resources: AsyncExitStack, memory: MemorySettings, vectors: VectorClient
-) -> Reranker | None:
-    """Open the cross-encoder of the settings, which reranks rather than a chat model.
-
-    That of the vector worker comes before a server's.
-    """
+    # A cross-encoder reranks rather than a chat model; the vector worker's comes before a server's.
+    reranker: Reranker | None = None
     if memory.reranker_folder is not None:
-        return WorkerReranker(
+        reranker = WorkerReranker(
             partial(vectors.rerank, within=memory.reranker_timeout),
             model=memory.reranker_folder.name,
         )
-    if not memory.reranker_url:
-        return None
-    reranker = await HttpReranker.open(
-        memory.reranker_url,
-        key=memory.reranker_key,
-        model=memory.reranker_model,
-        timeout=memory.reranker_timeout,
-    )
-    resources.push_async_callback(reranker.close)
-    return reranker
+    elif memory.reranker_url:
+        reranker = served = await HttpReranker.open(
+            memory.reranker_url,
+            key=memory.reranker_key,
+            model=memory.reranker_model,
+            timeout=memory.reranker_timeout,
+        )
+        resources.push_async_callback(served.close)
+    return SharedModels(settings=settings, opened=opened, missing=missing, reranker=reranker)

@@ -9,10 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from functools import partial
 from ipaddress import ip_address
-from threading import Thread
 from time import perf_counter
 from typing import Any
-from wsgiref.simple_server import WSGIServer
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -100,7 +98,14 @@ class Meter:
         """
         _check_address(settings)
         self.registry.register(_Gauges(documentation, read, asyncio.get_running_loop()))
-        server, thread = _listen(settings, self.registry)
+        host, port = settings.metrics_host, settings.metrics_port
+        try:
+            server, thread = start_http_server(port, host, self.registry)
+        except OSError as error:
+            raise ConfigError(
+                f"Metrics cannot be served at {host}:{port}: {error.strerror}.",
+                remedy="Choose another metrics_port in config/telemetry.yaml.",
+            ) from error
         log.info("metrics_served", host=settings.metrics_host, port=server.server_port)
         try:
             yield server.server_port
@@ -143,17 +148,6 @@ class _Gauges(Collector):
 
 async def _awaited(read: Read) -> Sequence[GaugeReading]:
     return await read()
-
-
-def _listen(settings: TelemetrySettings, registry: CollectorRegistry) -> tuple[WSGIServer, Thread]:
-    host, port = settings.metrics_host, settings.metrics_port
-    try:
-        return start_http_server(port, host, registry)
-    except OSError as error:
-        raise ConfigError(
-            f"Metrics cannot be served at {host}:{port}: {error.strerror}.",
-            remedy="Choose another metrics_port in config/telemetry.yaml.",
-        ) from error
 
 
 def _check_address(settings: TelemetrySettings) -> None:

@@ -78,9 +78,11 @@ def _tenant_account(name: str, entries: Entries, own_tools: Sequence[str]) -> st
         *_imports_of_shared_tools(name, entries),
     ]
     users = [_user(agent, details, own_tools) for agent, details in entry.agents.items()]
-    return _account(
-        name, users, _exports_of_shared_tools(entry), imports, more=[_mappings(own_tools)]
-    )
+    # An answer goes where its request says, without regard to the permissions of either side: it is
+    # led away from the subjects to which nobody publishes.
+    away = {subject: subjects.refused(subject) for subject in _sent_by_nobody(own_tools)}
+    mappings = f"    mappings: {json.dumps(away)}"
+    return _account(name, users, _exports_of_shared_tools(entry), imports, more=[mappings])
 
 
 def _service_import(there: str, here: str) -> Line:
@@ -119,15 +121,6 @@ def _sent_by_nobody(own_tools: Sequence[str]) -> list[str]:
     """Return the subjects to which nobody publishes inside a tenant's account."""
     results, progress = map(subjects.tool_result, own_tools), map(subjects.tool_progress, own_tools)
     return [*subjects.EVENTS, *results, *progress]
-
-
-def _mappings(own_tools: Sequence[str]) -> Line:
-    """Return what leads answers away from the subjects to which nobody publishes.
-
-    An answer goes where its request says, without regard to the permissions of either side.
-    """
-    away = {subject: subjects.refused(subject) for subject in _sent_by_nobody(own_tools)}
-    return f"    mappings: {json.dumps(away)}"
 
 
 def _exports_of_shared_tools(entry: TenantEntry) -> Iterator[Line]:

@@ -111,7 +111,7 @@ def shortened(memories: Sequence[M], budget: int) -> list[M]:
     ]
 
 
-class Entry(NamedTuple):
+class ListedMemory(NamedTuple):
     """A memory in a list. `word`: what kind of memory it is."""
 
     score: float
@@ -157,7 +157,7 @@ def related_line(related: Sequence[Record] | None) -> str:
     )
 
 
-def numbered(memories: Sequence[Entry]) -> str:
+def numbered(memories: Sequence[ListedMemory]) -> str:
     """Write memories as a numbered list for a model."""
     lines = [f"[Memory recall — {utc_now().date().isoformat()}]"]
     for number, (score, moment, text, word, later) in enumerate(memories, start=1):

@@ -20,7 +20,7 @@ from local2.protocol.tool import ToolOutput
 from local2.tools.base import (
     DATA_BYTES,
     TEXT_BYTES,
-    Entry,
+    ListedMemory,
     answers,
     numbered,
     replacement_note,
@@ -67,7 +67,7 @@ def formatted(hits: Sequence[Hit]) -> str:
     numbers = {hit.id: number for number, hit in enumerate(hits, start=1)}
     return numbered(
         [
-            Entry(
+            ListedMemory(
                 hit.score,
                 datetime.fromisoformat(str(hit.metadata["timestamp_utc"])),
                 hit.content,

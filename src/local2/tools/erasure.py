@@ -1,7 +1,7 @@
 """The tool that erases what its caller said (`memory/erasure.py`)."""
 
 from local2.memory.service import MemoryService
-from local2.protocol.memory_tools import FORGET, Forget, Receipt
+from local2.protocol.memory_tools import FORGET, Forget
 from local2.protocol.tool import ToolOutput
 from local2.tools.base import answers
 
@@ -14,15 +14,13 @@ async def forget(memory: MemoryService, args: Forget) -> ToolOutput:
     receipt = await memory.erasure.erase(
         selection, dry_run=args.dry_run, allow_again=args.allow_again
     )
-    return ToolOutput(content=_receipt_text(receipt), data=receipt)
-
-
-def _receipt_text(receipt: Receipt) -> str:
     what = ", ".join(f"{count} {name}" for name, count in receipt.erased.items()) or "nothing"
+    left = [check for check in receipt.checks if check.found]
     if receipt.dry_run:
-        return f"Would erase {what}."
-    left = [one for one in receipt.checks if one.found]
-    rest = [f"{one.name}: {one.found} left. {one.note or ''}".strip() for one in left]
-    if not left:
-        return f"Erased {what}; the checks found nothing left."
-    return "\n".join([f"Erased {what}.", *rest])
+        text = f"Would erase {what}."
+    elif not left:
+        text = f"Erased {what}; the checks found nothing left."
+    else:
+        rest = [f"{check.name}: {check.found} left. {check.note or ''}".strip() for check in left]
+        text = "\n".join([f"Erased {what}.", *rest])
+    return ToolOutput(content=text, data=receipt)

@@ -25,7 +25,7 @@ from local2.quoting import SOURCES
 from local2.tools.base import (
     DATA_BYTES,
     TEXT_BYTES,
-    Entry,
+    ListedMemory,
     answers,
     numbered,
     replacement_note,
@@ -109,7 +109,7 @@ def _as_text(
         if label and item.topic is None and is_topic(label):
             label = f'"{label}"'  # a speaker's name must not look like the key of a fact
         entries.append(
-            Entry(
+            ListedMemory(
                 item.score,
                 item.event_time,
                 f"{label}: {item.content}" if label else item.content,

@@ -51,7 +51,17 @@ class Network:
         options.add_external_initializers(list(self._weights), list(self._weights.values()))
         body = "".join(layer.format(i=i, next=i + 1) for i in range(layers))
         model = onnx.parser.parse_model(graph.format(layers=body, last=layers))
-        model.graph.initializer.extend(_placeholder(*named) for named in weights.items())
+        for name, array in weights.items():
+            # Declared without its values, which the session reads from memory.
+            external = {"location": "in memory", "offset": "0", "length": str(array.nbytes)}
+            placeholder = onnx.TensorProto(
+                name=name,
+                data_type=onnx.helper.np_dtype_to_tensor_dtype(array.dtype),
+                dims=array.shape,
+                data_location=onnx.TensorProto.EXTERNAL,
+                external_data=[{"key": key, "value": value} for key, value in external.items()],
+            )
+            model.graph.initializer.append(placeholder)
         self._session = onnxruntime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
@@ -59,18 +69,6 @@ class Network:
     def vectors(self, **inputs: npt.NDArray[Any]) -> FloatMatrix:
         vectors: FloatMatrix = self._session.run(["vectors"], inputs)[0]
         return vectors
-
-
-def _placeholder(name: str, array: npt.NDArray[Any]) -> onnx.TensorProto:
-    """Declare an initializer whose values the session reads from memory."""
-    external = {"location": "in memory", "offset": "0", "length": str(array.nbytes)}
-    return onnx.TensorProto(
-        name=name,
-        data_type=onnx.helper.np_dtype_to_tensor_dtype(array.dtype),
-        dims=array.shape,
-        data_location=onnx.TensorProto.EXTERNAL,
-        external_data=[{"key": key, "value": value} for key, value in external.items()],
-    )
 
 
 def encode_in_batches(

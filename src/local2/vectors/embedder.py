@@ -25,7 +25,7 @@ INSTRUCTION = (
 )
 E5 = ("passage: ", "query: ")
 E5_FLOOR = 0.72
-"""Cosine of unrelated texts, measured for -small in five languages (docs/recall.md); all E5 models
+"""Cosine of unrelated texts, measured for -small in five languages (docs/models.md); all E5 models
 are trained to have cosines between 0.7 and 1."""
 E5_MIN_SCORE = 0.2
 """Minimum score of a hit, relative to the floor."""

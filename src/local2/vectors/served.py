@@ -245,15 +245,18 @@ class OllamaEmbedder(ServedEmbedder):
                 f"{failed}: its answer is not a list of vectors.", remedy=OLLAMA_BROKEN
             ) from error
         except _FAILURES as error:
-            raise VectorError(f"{failed}: {error}", remedy=self._remedy(error)) from error
+            remedy = (
+                "Start it with `ollama serve`, or choose another embedder and run `local2 reindex`."
+            )
+            if (
+                isinstance(error, ollama.ResponseError)
+                and error.status_code == httpx.codes.NOT_FOUND
+            ):
+                remedy = f"Run `ollama pull {self.name}`."
+            raise VectorError(f"{failed}: {error}", remedy=remedy) from error
         if problem := self._problem(vectors, len(texts)):
             raise VectorError(f"{failed}: it returned {problem}.", remedy=OLLAMA_BROKEN)
         return unit_rows(vectors)
-
-    def _remedy(self, error: Exception) -> str:
-        if isinstance(error, ollama.ResponseError) and error.status_code == httpx.codes.NOT_FOUND:
-            return f"Run `ollama pull {self.name}`."
-        return "Start it with `ollama serve`, or choose another embedder and run `local2 reindex`."
 
 
 def probe(url: str, model: str) -> bool:

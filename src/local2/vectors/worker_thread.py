@@ -131,7 +131,12 @@ class Batcher(Generic[Q, A]):
         while request.answer is None and request.error is None:
             count = min(len(self._waiting), self._limit)
             taken = [self._waiting.popleft() for _ in range(count)]
-            batch = [asked for asked in taken if not self._refuse_if_late(asked)]
+            batch = []
+            for asked in taken:
+                if time.monotonic() > asked.deadline:  # nobody waits for it any more
+                    asked.error = VectorError("The vector worker is overloaded.")
+                else:
+                    batch.append(asked)
             try:
                 answers = self._answer_all([asked.question for asked in batch]) if batch else []
             except Exception as error:  # noqa: BLE001 - each request raises it
@@ -144,13 +149,6 @@ class Batcher(Generic[Q, A]):
             raise request.error
         assert request.answer is not None  # noqa: S101 - `_answer_waiting` has set it
         return then(request.answer)
-
-    def _refuse_if_late(self, request: _Request[Q, A]) -> bool:
-        """Refuse a question that nobody waits for any more, so that the thread catches up."""
-        late = time.monotonic() > request.deadline
-        if late:
-            request.error = VectorError("The vector worker is overloaded.")
-        return late
 
 
 class LoadedEmbedder:

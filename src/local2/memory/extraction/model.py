@@ -106,24 +106,25 @@ class ModelExtractor:
         items: list[Item] = []
         for portion in _portions(passage):
             users = {n: m for n, m in enumerate(portion.messages, start=1) if m.role == USER}
-            if users:
-                items += await self._extract_portion(portion, users)
+            if not users:
+                continue
+            # The messages are numbered from 1; those before the portion have the number 0.
+            context = [_as_shown(0, message) for message in portion.context[-CONTEXT:]]
+            numbered = [_as_shown(n, message) for n, message in enumerate(portion.messages, 1)]
+            material = _Shown(messages=[*context, *numbered])
+            try:
+                answer = await self._model.answer_as(
+                    _Findings, instruction=INSTRUCTION, material=material, within=self._within
+                )
+            except ModelError as error:
+                log.info("extracted_without_model", messages=len(users), reason=error.logged)
+                items += await self._otherwise.extract(portion)
+                continue
+            checked = [item for found in answer.items if (item := _checked(found, users))]
+            if left_out := len(answer.items) - len(checked):
+                log.info("extracted_items_left_out", model=self._model.name, count=left_out)
+            items += checked
         return items
-
-    async def _extract_portion(
-        self, portion: Passage, users: Mapping[int, Utterance]
-    ) -> list[Item]:
-        try:
-            answer = await self._model.answer_as(
-                _Findings, instruction=INSTRUCTION, material=_shown(portion), within=self._within
-            )
-        except ModelError as error:
-            log.info("extracted_without_model", messages=len(users), reason=error.logged)
-            return await self._otherwise.extract(portion)
-        checked = [item for each in answer.items if (item := _checked(each, users)) is not None]
-        if left_out := len(answer.items) - len(checked):
-            log.info("extracted_items_left_out", model=self._model.name, count=left_out)
-        return checked
 
 
 def _portions(passage: Passage) -> Iterator[Passage]:
@@ -138,13 +139,6 @@ def _portions(passage: Passage) -> Iterator[Passage]:
         size += cost
     if part:
         yield Passage(messages=part, context=context)
-
-
-def _shown(passage: Passage) -> _Shown:
-    """Return the messages, numbered from 1. Context messages have the number 0."""
-    context = [_as_shown(0, message) for message in passage.context[-CONTEXT:]]
-    numbered = [_as_shown(n, message) for n, message in enumerate(passage.messages, start=1)]
-    return _Shown(messages=[*context, *numbered])
 
 
 def _as_shown(number: int, message: Utterance) -> _ShownMessage:

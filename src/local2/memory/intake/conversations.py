@@ -96,7 +96,26 @@ def _records(
         elif call is None or call.content != message.content:  # the call did not report it yet
             yield _result(conversation, message, result)
     elif message.has_content or without_result or not with_result:
-        yield _message(conversation, message, without_result)
+        is_searched = not message.is_blank and message.role != "system"
+        calls = [{"id": each.id, "name": each.name, "args": each.args} for each in without_result]
+        answered = message.tool_call_id if message.role == "tool" else None
+        yield _record(
+            conversation,
+            message,
+            id=content_id(
+                "chat_message",
+                conversation.owner,
+                conversation.session_id,
+                message.role,
+                _identity(message),
+            ),
+            kind="chat_message" if is_searched else "transcript",
+            content=message.content or "",
+            label=message.name,
+            role=message.role,
+            source_ref=answered or message.id or None,
+            metadata={"tool_calls": calls} if calls else {},
+        )
     yield from (_result(conversation, message, reported) for reported in with_result)
     yield from left_out
 
@@ -105,31 +124,6 @@ def _identity(message: ConversationMessage) -> str:
     """Return the sender's id, else one made of the content and its number of occurrences."""
     parts = (message.role, message.name, message.content, message.occurrence)
     return message.id or content_id(*parts)
-
-
-def _message(
-    conversation: Conversation, message: ConversationMessage, unanswered: Sequence[ToolCallRecord]
-) -> NewRecord:
-    """Return the record of a message. `unanswered`: its calls whose results have no records."""
-    is_searched = not message.is_blank and message.role != "system"
-    calls = [{"id": call.id, "name": call.name, "args": call.args} for call in unanswered]
-    return _record(
-        conversation,
-        message,
-        id=content_id(
-            "chat_message",
-            conversation.owner,
-            conversation.session_id,
-            message.role,
-            _identity(message),
-        ),
-        kind="chat_message" if is_searched else "transcript",
-        content=message.content or "",
-        label=message.name,
-        role=message.role,
-        source_ref=(message.tool_call_id if message.role == "tool" else None) or message.id or None,
-        metadata={"tool_calls": calls} if calls else {},
-    )
 
 
 def _result(

@@ -101,7 +101,7 @@ class TurnEcho(msgspec.Struct, frozen=True, kw_only=True):
         return self.of_question if self.of_question == self.of_answer else {}
 
 
-class Echoes:
+class EchoFinder:
     """Compares the turns of one tenant with the memories that were shown."""
 
     def __init__(self, ledger: Ledger, answer_log: AnswerLog, tools: KnownTools) -> None:

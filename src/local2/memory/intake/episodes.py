@@ -1,7 +1,6 @@
 """Make records of episodes: a question with its answer, or a note."""
 
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -85,7 +84,14 @@ def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> 
     extra = dict(metadata)
     query_id = _pop_id(extra, "query_id")
     session_id = _pop_id(extra, "session_id") or caller.session_id
-    moment = _checked_time(extra.pop("timestamp_utc", None)) or now
+    moment = now
+    if (written := extra.pop("timestamp_utc", None)) is not None:
+        try:
+            moment = in_utc(datetime.fromisoformat(written), "timestamp_utc")
+        except (TypeError, ValueError, InvalidArgumentsError) as error:
+            raise InvalidArgumentsError(
+                f"timestamp_utc: {quoted(written)} is not an ISO 8601 time."
+            ) from error
     owner = caller.user or TENANT_OWNED
     identity = [EPISODE, owner, query_id, checked_text(content, "content")]
     own = {name: value for name, value in extra.items() if name not in OF_TURNS}
@@ -123,14 +129,3 @@ def _pop_id(metadata: Json, name: str) -> str | None:
         f"metadata.{name}: {quoted(given)} is not an id.",
         remedy=f"Use a text of at most {MAX_ID} characters.",
     )
-
-
-def _checked_time(text: Any) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        return in_utc(datetime.fromisoformat(text), "timestamp_utc")
-    except (TypeError, ValueError, InvalidArgumentsError) as error:
-        raise InvalidArgumentsError(
-            f"timestamp_utc: {quoted(text)} is not an ISO 8601 time."
-        ) from error

@@ -21,7 +21,7 @@ from local2.ledger.records import (
 from local2.ledger.sessions import Rating
 from local2.memory.changes import Changes
 from local2.memory.intake.conversations import Conversation, read_records
-from local2.memory.intake.echoes import Echoes, unanswered_metadata
+from local2.memory.intake.echoes import EchoFinder, unanswered_metadata
 from local2.memory.intake.episodes import checked_metadata, new_note
 from local2.memory.intake.turns import Turn, question_id_of, records_of_turn
 from local2.memory.scopes import may_write
@@ -65,7 +65,7 @@ class Intake:
         self,
         ledger: Ledger,
         changes: Changes,
-        echoes: Echoes,
+        echoes: EchoFinder,
         caller: Caller,
         clock: Clock,
     ) -> None:
@@ -98,7 +98,14 @@ class Intake:
             skip_reason=self.skip_reason,
             may_be_own=self._echoes.tools.may_be_own,
         )
-        parts = await _records_or_skips(conversation)
+
+        def read() -> list[NewRecord | SkippedMessage]:
+            parts = read_records(conversation)
+            return [with_features(part) if isinstance(part, NewRecord) else part for part in parts]
+
+        characters = sum(len(message.content or "") for message in messages)
+        is_small = len(messages) < LARGE_CONVERSATION and characters < LONG_TEXT
+        parts = read() if is_small else await asyncio.to_thread(read)
         records = self._with_extraction([part for part in parts if isinstance(part, NewRecord)])
         if allow_again:
             await self._ledger.erasures.lift(records)
@@ -251,16 +258,3 @@ class Intake:
         written = await self._ledger.unreported.store(record)
         self._changes.written([written], [record])
         return written
-
-
-async def _records_or_skips(conversation: Conversation) -> list[NewRecord | SkippedMessage]:
-    """Return a record for each message and result, or the reason why it has none."""
-
-    def read() -> list[NewRecord | SkippedMessage]:
-        parts = read_records(conversation)
-        return [with_features(part) if isinstance(part, NewRecord) else part for part in parts]
-
-    messages = conversation.messages
-    characters = sum(len(one.content or "") for one in messages)
-    is_small = len(messages) < LARGE_CONVERSATION and characters < LONG_TEXT
-    return read() if is_small else await asyncio.to_thread(read)

@@ -61,7 +61,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
 
 
-class Statement(msgspec.Struct, frozen=True, kw_only=True):
+class StatedFact(msgspec.Struct, frozen=True, kw_only=True):
     """A new fact. `corrects`: the content of a fact that was a mistake."""
 
     probe: NewRecord
@@ -107,21 +107,19 @@ def compare(
 
     `corrects`: the content of a fact that the new one corrects.
     """
-    compared = [
-        Comparison(
-            known=old,
-            verdict="supersedes" if _is_corrected(new, old, corrects) else verdict_on(new, old),
+    compared = []
+    for old in known:
+        is_corrected = (
+            corrects is not None
+            and old.content == corrects
+            and may_retire(new, old)
+            and new.event_time >= old.event_time
         )
-        for old in known
-    ]
+        verdict: Verdict = "supersedes" if is_corrected else verdict_on(new, old)
+        compared.append(Comparison(known=old, verdict=verdict))
     related = [comparison for comparison in compared if comparison.verdict != "unrelated"]
     duplicates = [comparison for comparison in related if comparison.verdict == "duplicate"]
     return duplicates[:1] or related
-
-
-def _is_corrected(new: NewRecord, old: NewRecord, corrects: str | None) -> bool:
-    is_same = corrects is not None and old.content == corrects
-    return is_same and may_retire(new, old) and new.event_time >= old.event_time
 
 
 def verdict_on(new: NewRecord, old: NewRecord) -> Verdict:
@@ -171,7 +169,19 @@ class Extraction(Job):
         if len(tasks) < BATCH_MESSAGES:
             await asyncio.sleep(GATHERING)
         groups = await self._ledger.extraction.messages(tasks)
-        statements = [found for group in groups for found in await self._extract(group)]
+        statements = []
+        for group in groups:
+            passage = Passage(
+                messages=[_utterance(message) for message in group.messages],
+                context=[_utterance(message) for message in group.context],
+            )
+            messages = {message.id: message for message in group.messages}
+            for item in await self._extractor.extract(passage):
+                stating = [messages[source] for source in item.sources]
+                statements += [
+                    StatedFact(probe=record, corrects=item.corrects)
+                    for record in _records(item, stating)
+                ]
         denials = _denials_in(groups, {task.id for task in tasks})
         rows = {message.id: message.row for group in groups for message in group.messages}
         found = await self._compare(statements, denials, rows)
@@ -190,21 +200,9 @@ class Extraction(Job):
         self._changes.written(stored.written, facts)
         self._changes.facts_retired(stored.ended, "contradicted")
 
-    async def _extract(self, group: MessageGroup) -> list[Statement]:
-        passage = Passage(
-            messages=[_utterance(message) for message in group.messages],
-            context=[_utterance(message) for message in group.context],
-        )
-        messages = {message.id: message for message in group.messages}
-        return [
-            Statement(probe=record, corrects=item.corrects)
-            for item in await self._extractor.extract(passage)
-            for record in _records(item, [messages[source] for source in item.sources])
-        ]
-
     async def _compare(
         self,
-        statements: Sequence[Statement],
+        statements: Sequence[StatedFact],
         denials: Sequence[Denial],
         rows: Mapping[str, int],
     ) -> list[ExtractedFact | EndedFact]:
@@ -212,7 +210,7 @@ class Extraction(Job):
 
         `rows`: the rows of the messages by their ids.
         """
-        compared: Sequence[Statement | Denial] = statements
+        compared: Sequence[StatedFact | Denial] = statements
         if denials:  # in order of time, a message's denials before its facts
             compared = sorted([*denials, *statements], key=lambda each: _said_at(each, rows))
         if not compared:
@@ -258,7 +256,7 @@ class Extraction(Job):
         return found
 
 
-def _said_at(each: Statement | Denial, rows: Mapping[str, int]) -> tuple[datetime, int, bool]:
+def _said_at(each: StatedFact | Denial, rows: Mapping[str, int]) -> tuple[datetime, int, bool]:
     """Return when it was said, in which message, and whether it is a fact: these come last."""
     if isinstance(each, Denial):
         return each.message.newness, each.message.row, False
@@ -275,24 +273,20 @@ def _denials_in(groups: Sequence[MessageGroup], ids: Collection[str]) -> list[De
             if message.role != USER:
                 continue
             if message.id in ids:
-                endings = endings_of(message.content, before.get(message.label, ""))
-                denials += [_denial(ending, message) for ending in endings]
+                for ending in endings_of(message.content, before.get(message.label, "")):
+                    probe = NewRecord(
+                        id=content_id("denial", message.id, ending.searched),
+                        kind="fact",
+                        content=ending.searched,
+                        event_time=message.newness,
+                        scope="user",
+                        owner=message.owner,
+                        source_class="stated",
+                        stated_by=message.owner,
+                    )
+                    denials.append(Denial(ending=ending, message=message, probe=probe))
             before[message.label] = message.content
     return denials
-
-
-def _denial(ending: Ending, message: Record) -> Denial:
-    probe = NewRecord(
-        id=content_id("denial", message.id, ending.searched),
-        kind="fact",
-        content=ending.searched,
-        event_time=message.newness,
-        scope="user",
-        owner=message.owner,
-        source_class="stated",
-        stated_by=message.owner,
-    )
-    return Denial(ending=ending, message=message, probe=probe)
 
 
 def _utterance(message: Record) -> Utterance:

@@ -4,7 +4,7 @@ A model judges. While the model or the vectors are out of reach, facts wait. If 
 doubt, nothing is retired.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -64,8 +64,24 @@ class Supersession(Job):
     async def do(self, tasks: Sequence[Task]) -> None:
         """Compare facts with older ones, and store the verdicts."""
         for fact in await self._ledger.records.at([task.row for task in tasks]):
-            older = await self._nearest(fact)
-            verdicts = await self._verdicts(fact, older)
+            query = analyse(fact.content, fact.event_time)
+            search = Search(
+                text=query.text,
+                terms=query.terms,
+                phrases=query.phrases,
+                topics=query.topics,
+                places=(Place(fact.scope, fact.owner, "fact"),),
+            )
+            older = await self._retrieval.nearest(search, self._closeness, before=fact.row)
+            if older is None:
+                raise VectorError("Some facts have no vector yet.")
+            verdicts: Sequence[Verdict] = []
+            if older:
+                try:
+                    verdicts = await self._judge.verdicts(fact, older)
+                except ModelRefusedError as error:
+                    log.warning("fact_not_judged", id=fact.id, reason=str(error))
+                    verdicts = ["unrelated"] * len(older)
             judged = list(zip(older, verdicts, strict=True))
             outdated = [older_fact for older_fact, verdict in judged if verdict == "replaces"]
             replaced = await self._ledger.facts.judge(
@@ -80,32 +96,6 @@ class Supersession(Job):
             for record in replaced:
                 log.info("fact_superseded", id=record.id, superseded_by=fact.id)
                 self._changes.replaced(record.id, fact)
-
-    async def _verdicts(self, fact: Record, older: Sequence[Record]) -> Sequence["Verdict"]:
-        try:
-            return await self._judge.verdicts(fact, older) if older else []
-        except ModelRefusedError as error:
-            log.warning("fact_not_judged", id=fact.id, reason=str(error))
-            return ["unrelated"] * len(older)
-
-    async def _nearest(self, fact: Record) -> list[Record]:
-        """Find the nearest older facts of the same owner.
-
-        Raises:
-            VectorError: Some of them have no vector yet, or the vectors cannot be searched.
-        """
-        query = analyse(fact.content, fact.event_time)
-        search = Search(
-            text=query.text,
-            terms=query.terms,
-            phrases=query.phrases,
-            topics=query.topics,
-            places=(Place(fact.scope, fact.owner, "fact"),),
-        )
-        nearest = await self._retrieval.nearest(search, self._closeness, before=fact.row)
-        if nearest is None:
-            raise VectorError("Some facts have no vector yet.")
-        return nearest
 
 
 class _Fact(Struct, frozen=True, kw_only=True):
@@ -151,25 +141,22 @@ class Judge:
             for number, record in enumerate(older, start=1)
             if max(len(fact.content), len(record.content)) <= MAX_FACT
         }
-        findings = await self._findings(fact, asked) if asked else []
         given: dict[int, set[Verdict]] = {number: set() for number in range(1, len(older) + 1)}
-        for finding in findings:
-            if finding.number in asked:
-                given[finding.number].add(finding.verdict)
+        if asked:
+            comparison = _Comparison(
+                new=_Fact(said=fact.event_time, text=fact.content),
+                older=[
+                    _OlderFact(number=number, said=record.event_time, text=record.content)
+                    for number, record in asked.items()
+                ],
+            )
+            answer = await self._model.answer_as(
+                _Findings, instruction=INSTRUCTION, material=comparison, within=self._within
+            )
+            for finding in answer.verdicts:
+                if finding.number in asked:
+                    given[finding.number].add(finding.verdict)
         return [  # two verdicts on one fact are none
             next(iter(verdicts)) if len(verdicts) == 1 else "unrelated"
             for verdicts in given.values()
         ]
-
-    async def _findings(self, fact: Record, older: Mapping[int, Record]) -> list[_Finding]:
-        comparison = _Comparison(
-            new=_Fact(said=fact.event_time, text=fact.content),
-            older=[
-                _OlderFact(number=number, said=record.event_time, text=record.content)
-                for number, record in older.items()
-            ],
-        )
-        answer = await self._model.answer_as(
-            _Findings, instruction=INSTRUCTION, material=comparison, within=self._within
-        )
-        return answer.verdicts

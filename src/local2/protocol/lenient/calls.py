@@ -37,7 +37,19 @@ def read_calls(value: Any, at: str, unread: list[str]) -> list[ToolCallRecord]:
         call = _call(reported, where, unread)
         if call is not None:
             calls.append(call)
-    return _with_results(calls)
+    # A result that was reported by itself goes to the call with its id.
+    joined: list[ToolCallRecord] = []
+    first: dict[str, int] = {}
+    for call in calls:
+        position = first.get(call.id) if call.id else None
+        if position is not None and call.name == UNNAMED and not joined[position].content:
+            answered = msgspec.structs.replace(joined[position], content=call.content, ok=call.ok)
+            joined[position] = answered
+            continue
+        if call.id:
+            first.setdefault(call.id, len(joined))
+        joined.append(call)
+    return joined
 
 
 def _reported_calls(value: Any, at: str, unread: list[str]) -> Iterator[tuple[str, Any]]:
@@ -119,18 +131,3 @@ def _args(value: Any) -> Json:
     if isinstance(arguments, dict):
         return arguments
     return {} if value is None else {"arguments": value if arguments is None else arguments}
-
-
-def _with_results(calls: list[ToolCallRecord]) -> list[ToolCallRecord]:
-    """Merge calls with results that were reported separately under the same ids."""
-    joined: list[ToolCallRecord] = []
-    first: dict[str, int] = {}
-    for call in calls:
-        at = first.get(call.id) if call.id else None
-        if at is not None and call.name == UNNAMED and not joined[at].content:
-            joined[at] = msgspec.structs.replace(joined[at], content=call.content, ok=call.ok)
-            continue
-        if call.id:
-            first.setdefault(call.id, len(joined))
-        joined.append(call)
-    return joined

@@ -138,6 +138,16 @@ def _read_messages(received: Json, place: str) -> list[ConversationMessage]:
         for call in (agent_calls if isinstance(agent_calls, list) else ())
         if isinstance(call, dict) and (name := call.get("agent_name"))
     ]
+    # Unknown fields, the role if it is mapped to another, and the refusal.
+    others = {
+        key: value
+        for key, value in received.items()
+        if key not in _KNOWN and value not in (None, [], {})
+    }
+    if ROLES.get(known.role.lower(), known.role) != known.role:
+        others["role"] = received["role"]
+    if received.get("refusal"):
+        others["refusal"] = received["refusal"]
     message = ConversationMessage(
         role=ROLES.get(known.role.lower(), known.role),
         content=text or known.refusal or text,
@@ -152,7 +162,7 @@ def _read_messages(received: Json, place: str) -> list[ConversationMessage]:
         tool_call_id=_id(known.tool_call_id),
         occurrence=known.occurrence,
         parts=bounded(parts) or [],
-        fields=bounded({**known.fields, **_other_fields(received)}),
+        fields=bounded({**known.fields, **others}),
     )
     results = [result for block in blocks.results for result in read_calls([block], place, [])]
     if not results:
@@ -169,19 +179,6 @@ def _read_messages(received: Json, place: str) -> list[ConversationMessage]:
         for number, call in enumerate(results)
     ]
     return [*answers, message] if message.has_content or message.tool_calls else answers
-
-
-def _other_fields(received: Json) -> Json:
-    """Collect the unknown fields, the role if it is mapped to another, and the refusal."""
-    role = received["role"]
-    changed = {"role": role} if ROLES.get(role.lower(), role) != role else {}
-    refusal = {"refusal": received["refusal"]} if received.get("refusal") else {}
-    rest = {
-        key: value
-        for key, value in received.items()
-        if key not in _KNOWN and value not in (None, [], {})
-    }
-    return {**rest, **changed, **refusal}
 
 
 def _timestamp(written: str | float | None, field: str) -> datetime | None:
