@@ -153,7 +153,7 @@ class FairSlots:
     def _end(self, tenant: _Tenant, user: _User) -> None:
         for usage in (user, tenant, self._all):
             usage.running -= 1
-        while self._is_free() and self._serve_next():
+        while self._waiting and self._is_free() and self._serve_next():
             pass
 
     def _serve_next(self) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from local2.errors import InvalidArgumentsError, quoted
 
@@ -31,13 +32,13 @@ def entity_key(name: str) -> str:
 
 def is_topic(text: str) -> bool:
     """Return whether the text is a valid topic key."""
+    return len(text) <= _TOPIC_LENGTH and _has_topic_form(text)
+
+
+@lru_cache(1_000)
+def _has_topic_form(text: str) -> bool:
     prefix, *words = text.split(".")
-    return (
-        len(text) <= _TOPIC_LENGTH
-        and prefix.lower() in _TOPIC_PREFIXES
-        and bool(words)
-        and all(map(_is_topic_word, words))
-    )
+    return prefix.lower() in _TOPIC_PREFIXES and bool(words) and all(map(_is_topic_word, words))
 
 
 def _is_topic_word(word: str) -> bool:

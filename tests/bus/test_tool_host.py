@@ -340,3 +340,42 @@ async def test_a_request_is_logged_in_one_line_without_its_content(
     assert ok["ms"] > 0
     assert refused["outcome"] == "invalid_arguments"
     assert "secret 4712" not in logs.read_text()
+
+
+@pytest.mark.usefixtures("host")
+async def test_under_load_only_slow_and_failed_requests_are_logged_and_the_others_counted(
+    bus: Connection, notes: Notes, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("local2.bus.tool_host.time.perf_counter", lambda: now)
+    monkeypatch.setattr("local2.bus.tool_host.LINES_PER_SECOND", 2)
+
+    sent = set[str]()
+
+    async def send(id_: str, text: str = "x") -> None:
+        sent.add(id_)
+        await ask(bus, {"id": id_, "payload": {"args": {"text": text}}})
+
+    for number in range(5):
+        await send(f"same second {number}")
+    await send("failed", text="x" * 99)
+    notes.may_finish.clear()
+    slow = asyncio.create_task(send("slow"))
+    await eventually(lambda: len(notes.could_wait) == 6)
+    now += 1.0
+    notes.may_finish.set()
+    await slow
+    await send("next second")
+
+    def logged() -> list[tuple[str, int | None]]:
+        lines = [json.loads(line) for line in logs.read_text().splitlines()]
+        return [(line["id"], line.get("not_logged")) for line in lines if line.get("id") in sent]
+
+    await eventually(lambda: "next second" in dict(logged()))
+    assert logged() == [
+        ("same second 0", None),
+        ("same second 1", None),
+        ("failed", 3),
+        ("slow", None),
+        ("next second", None),
+    ]

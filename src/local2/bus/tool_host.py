@@ -6,8 +6,7 @@ form. The host tracks the calls in progress, so that callers can cancel them.
 
 import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -40,6 +39,11 @@ SCHEMA_REQUEST_WINDOW = 0.02
 """Seconds during which requests for the schema are collected and answered with one announcement.
 This handles agents that start together; the delay is imperceptible."""
 DATA_OMITTED = "(The data is left out: it is too large for the bus.)"
+LINES_PER_SECOND = 20
+"""Log lines of each second for requests of a tool that are neither slow nor refused. An agent at
+work sends fewer. Under load, more lines would cost as much as the requests; they are counted."""
+SLOW = 1.0
+"""Seconds from which a request is slow."""
 _CallKey = tuple[str, str | None, str | None, str]
 
 
@@ -65,6 +69,7 @@ class ToolHost(Participant):
         self._request_type = ToolRequest[tool.args]  # type: ignore[name-defined]
         self._result_subject = subjects.tool_result(tool.name)
         self._log = get_logger().bind(tool=tool.name)
+        self._logged_second, self._lines_left, self._unlogged = 0, 0, 0
         self._schema = encode(seal(tool.schema(), type="schema", source=tool.name))
         self._announcing = set[str]()
         self._running = RunningCalls()
@@ -124,20 +129,34 @@ class ToolHost(Participant):
             if caller is not None:
                 self._tool.on_result(caller, result)
         result = await self._reply(message, request, result)
-        elapsed = time.perf_counter() - started_at
-        await asyncio.sleep(0)  # send the reply before making the log line
         if result.error is not None:
             self._requests.errors += 1
             self._requests.last_error = result.outcome
             telemetry.tool_failed(self.name, result.error.code)
+        self._log_request(request, result, started_at)
+
+    def _log_request(
+        self, request: Envelope[Any] | None, result: ToolResult, started_at: float
+    ) -> None:
+        """Log a request that failed or was slow, and the first others of each second."""
+        now = time.perf_counter()
+        if int(now) != self._logged_second:
+            self._logged_second, self._lines_left = int(now), LINES_PER_SECOND
+        if result.error is None and now - started_at < SLOW:
+            if not self._lines_left:
+                self._unlogged += 1
+                return
+            self._lines_left -= 1
+        unlogged, self._unlogged = self._unlogged, 0
         self._log.info(
             "request",
             outcome=result.outcome,
-            ms=round(elapsed * 1000, 2),
+            ms=round((now - started_at) * 1000, 2),
             caller=request.source if request else None,
             id=request.id if request else None,
             session_id=request.session_id if request else None,
             query_id=request.query_id if request else None,
+            **({"not_logged": unlogged} if unlogged else {}),
         )
 
     async def _cancel(self, message: BusMessage) -> None:
@@ -235,31 +254,27 @@ class RunningCalls:
         self._tasks: dict[_CallKey, asyncio.Task[None]] = {}
         self._cancelled: set[_CallKey] = set()
 
-    @contextmanager
-    def cancellable(self, caller: Caller, request_id: str) -> Iterator[None]:
+    def cancellable(self, caller: Caller, request_id: str) -> AbstractContextManager[None]:
         """Let `cancel` cancel the body, which runs in the current task.
 
         Raises:
-            CancelledCallError: The caller cancelled the call.
+            CancelledCallError: On leaving: the caller has cancelled the call.
         """
-        key, task = _call_key(caller, request_id), asyncio.current_task()
-        if task is None or not request_id:
-            yield
-            return
+        if not request_id:
+            return nullcontext()
+        return _Cancellable(self, _call_key(caller, request_id))
+
+    def begin(self, key: _CallKey, task: "asyncio.Task[Any]") -> None:
+        """Note that a call begins; `cancellable` calls this on entering."""
         self._tasks[key] = task
-        try:
-            yield
-        except asyncio.CancelledError:
-            if key not in self._cancelled:
-                raise
-            task.uncancel()
-            raise CancelledCallError(
-                "The caller has cancelled the call.",
-                remedy="What it had already written stays; repeat the call if needed.",
-            ) from None
-        finally:
-            self._tasks.pop(key, None)
-            self._cancelled.discard(key)
+
+    def end(self, key: _CallKey) -> bool:
+        """Note that a call has ended; return whether its caller has cancelled it."""
+        self._tasks.pop(key, None)
+        if key not in self._cancelled:
+            return False
+        self._cancelled.discard(key)
+        return True
 
     def cancel(self, caller: Caller, request_id: str) -> None:
         """Cancel a call of this caller, if it runs in this host."""
@@ -267,6 +282,29 @@ class RunningCalls:
         if (task := self._tasks.get(key)) is not None and key not in self._cancelled:
             self._cancelled.add(key)
             task.cancel()
+
+
+class _Cancellable:
+    """The context of `cancellable`. A generator would take twice the time for every request."""
+
+    __slots__ = ("_calls", "_key", "_task")
+
+    def __init__(self, calls: RunningCalls, key: _CallKey) -> None:
+        self._calls, self._key = calls, key
+        self._task = asyncio.current_task()
+
+    def __enter__(self) -> None:
+        if self._task is not None:
+            self._calls.begin(self._key, self._task)
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        cancelled = self._calls.end(self._key)
+        if cancelled and self._task is not None and isinstance(error, asyncio.CancelledError):
+            self._task.uncancel()
+            raise CancelledCallError(
+                "The caller has cancelled the call.",
+                remedy="What it had already written stays; repeat the call if needed.",
+            ) from None
 
 
 def _call_key(caller: Caller, request_id: str) -> _CallKey:

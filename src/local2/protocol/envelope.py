@@ -163,17 +163,19 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
         BadRequestError: It is not JSON, or not an envelope with such a payload.
         InvalidArgumentsError: The tool's arguments do not match its schema.
     """
-    example = _example(payload)  # type: ignore[arg-type]
-    with json_errors(example):
-        try:
-            envelope: Envelope[P] = read_json(data, _decoder(payload).decode)  # type: ignore[arg-type]
-        except msgspec.ValidationError as error:
-            problem = f"{abridged(error)}."
-            if "$.payload.args" in problem:
-                raise InvalidArgumentsError(
-                    problem.replace("$.payload.args", "args"), logged=WRONG_TYPE
-                ) from error
-            raise BadRequestError(problem, remedy=example, logged=WRONG_TYPE) from error
+    envelope: Envelope[P]
+    try:  # most messages are valid: the rest costs nothing until then
+        envelope = read_json(data, _decoder(payload).decode)  # type: ignore[arg-type]
+    except msgspec.ValidationError as error:
+        problem = f"{abridged(error)}."
+        if "$.payload.args" in problem:
+            raise InvalidArgumentsError(
+                problem.replace("$.payload.args", "args"), logged=WRONG_TYPE
+            ) from error
+        raise BadRequestError(problem, remedy=_example(payload), logged=WRONG_TYPE) from error  # type: ignore[arg-type]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        with json_errors(_example(payload)):  # type: ignore[arg-type]
+            raise
     return envelope
 
 
