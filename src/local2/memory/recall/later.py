@@ -165,7 +165,9 @@ class LaterStatements:
     def _rarities_of(self, stems: frozenset[str]) -> Mapping[str, float]:
         """Return how rare each stem is, among others; 0 for those of a date or without meaning."""
         known = self._rarities
-        for stem in stems - known.keys():
+        for stem in stems:
+            if stem in known:
+                continue
             rarity = 0.0
             if may_be_name(stem):
                 rarity = math.log((self._view.size + 1) / (self._view.frequency(stem) + 0.5))
