@@ -6,6 +6,7 @@ its view from one read of the ledger to the next, and other searches add records
 """
 
 import re
+import sys
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
@@ -57,6 +58,7 @@ class Columns:
         self._position: dict[int, int] = {}
         self._postings: dict[str, array[int]] = {}
         self._stems: list[str] = []
+        self._first_stems: dict[int, tuple[str, ...]] = {}
         self._view: View | None = None
         self.names = Names(*(Numbers() for _ in Names._fields))
         self.found_in_texts: defaultdict[Hashable, dict[Any, Any]] = defaultdict(dict)
@@ -116,10 +118,13 @@ class Columns:
         """Return a view of all records, with the given neighbours."""
         return View(self, np.arange(len(self)), links)
 
-    def stems_of(self, position: int) -> str:
-        """Return the stems in the beginning of a record's text, each with its count."""
-        stems = self._stems[position]
-        return stems[: stems.index(HEAD_SEPARATOR)]
+    def stems_of(self, position: int) -> tuple[str, ...]:
+        """Return the stems in the beginning of a record's text, which are read once."""
+        if (known := self._first_stems.get(position)) is None:
+            stems = self._stems[position]
+            found = STEM.findall(stems, 0, stems.index(HEAD_SEPARATOR))
+            known = self._first_stems[position] = tuple(map(sys.intern, found))
+        return known
 
     def postings(self, stem: str, size: int | None = None) -> Postings:
         """Return the postings of a stem at every position, including those no longer used.
@@ -319,10 +324,9 @@ class View:
         vectors: Floats = self._vectors[self._chosen[positions]]
         return vectors
 
-    def stems(self, position: int) -> list[str]:
+    def stems(self, position: int) -> tuple[str, ...]:
         """Return the stems in the beginning of a record's text."""
-        stems: list[str] = STEM.findall(self._columns.stems_of(int(self._chosen[position])))
-        return stems
+        return self._columns.stems_of(int(self._chosen[position]))
 
     def positions(self, rows: Collection[int]) -> Positions:
         """Return the positions of the rows that the view has, in the order of the rows."""

@@ -62,6 +62,14 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
             tenant=settings.weight_tenant,
         )
 
+    def in_session(self, scope: OwnerScope) -> float:
+        """Return the weight of a record in a scope and in the caller's session."""
+        return float(getattr(self, scope))
+
+    def in_other_sessions(self, scope: OwnerScope) -> float:
+        """Return the weight of a record in a scope, but not in the caller's session."""
+        return self.history if scope == "session" else self.in_session(scope)
+
 
 EQUAL_WEIGHTS = Weights(session=1, history=1, user=1, agent=1, tenant=1)
 
@@ -77,13 +85,6 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     places: tuple[Place, ...]
     only_session: str | None = None
     excluded_session: str | None = None
-
-    def weight(self, scope: OwnerScope, session_id: str | None) -> float:
-        """Return the weight of a record in a scope and session."""
-        if scope != "session":
-            return float(getattr(self.weights, scope))
-        current = session_id is not None and session_id == self.caller.session_id
-        return self.weights.session if current else self.weights.history
 
 
 def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weights) -> Reach:

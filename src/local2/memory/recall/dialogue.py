@@ -41,9 +41,9 @@ def put_replies_first(
 
     `repeated`: the records that ask the same as the question.
     """
-    view, ordered = wording.view, scores.copy()
+    view = wording.view
     if query.stating or not asks(query.text) or not view.neighbours:
-        return ordered
+        return scores
     row = view.column["row"]
     has_question: dict[int, bool] = view.found_in_texts("questions")
     best = _with_reply(wording, scores, relevant, repeated)
@@ -56,6 +56,7 @@ def put_replies_first(
     questions = [one for one in candidates if _only_asks(texts[one], wording.stems)]
     replies = {one: int(view.neighbours[0][1][one]) for one in questions}
     texts = yield from texts_at(view, replies.values())
+    ordered = scores.copy()
     for question, reply in replies.items():
         if not all(map(asks, sentences(texts[reply]))):
             if repeated[question] or not view.column["machine"][reply]:  # machines may be wrong
@@ -66,17 +67,29 @@ def put_replies_first(
 
 
 def _with_reply(wording: Wording, scores: Array, relevant: Flags, repeated: Flags) -> list[int]:
-    """Return the best short records with a word of the question and a reply of another speaker."""
-    view, column = wording.view, wording.view.column
-    is_short, reply = column["length"] <= HEAD, view.neighbours[0][1]
-    found: Positions = np.flatnonzero(relevant & wording.has_word & is_short & (reply < view.size))
+    """Return the best short records with a word of the question and a reply of another speaker.
+
+    After a long reply, only those that ask the same again.
+    """
+    has_reply, has_short_reply = wording.view.derive(_replied)
+    found = relevant & wording.has_word & (has_short_reply | (repeated & has_reply))
+    best: list[int] = best_positions(scores, np.flatnonzero(found), MAX_QUESTIONS).tolist()
+    return best
+
+
+def _replied(view: View) -> tuple[Flags, Flags]:
+    """Return which short records have a reply of another speaker, and which have a short one."""
+    column, reply = view.column, view.neighbours[0][1]
+    is_short = column["length"] <= HEAD
+    found = np.flatnonzero(is_short & (reply < view.size))
     replies = reply[found]
     by_other = column["machine"][found] != column["machine"][replies]
     by_other |= column["label"][found] != column["label"][replies]
     may_answer = ~np.isin(column["echo"][replies], (ECHO, UNANSWERED))
-    found = found[by_other & may_answer & (is_short[replies] | repeated[found])]
-    best: list[int] = best_positions(scores, found, MAX_QUESTIONS).tolist()
-    return best
+    has_reply, has_short_reply = np.zeros((2, view.size), bool)
+    has_reply[found] = by_other & may_answer
+    has_short_reply[found] = has_reply[found] & is_short[replies]
+    return has_reply, has_short_reply
 
 
 def _only_asks(text: str, asked: frozenset[str]) -> bool:

@@ -54,40 +54,41 @@ def first_items(
     whether they carry later statements.
     """
     first: list[RecallItem] = []
-    keys: list[_ContentKey] = []
+    records: dict[int, Record] = {}
+    keys: dict[int, _ContentKey] = {}
     topics_of: dict[_ContentKey, set[str | None]] = {}
     find_later = None
     while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE_ITEMS))):
         find_later = page[0].find_later
         rows = {row for one in page for row in (one.row, *one.mark) if row is not None}
-        records = (yield DetailRequest(records=sorted(rows))).records
+        records |= (yield DetailRequest(records=sorted(rows - records.keys()))).records
         for item in (_item(one, records) for one in page if one.row in records):
             if len(first) == wanted:
                 break
-            key = _content_key(item.record)
+            key = keys[item.record.row] = _content_key(item.record)
             topics = topics_of.setdefault(key, set())
             if repetitions or not _is_duplicate(item.record.topic, topics):
                 topics.add(item.record.topic)
                 first.append(item)
-                keys.append(key)
     if not with_later or find_later is None:
         return first
     later = find_later([item.record.row for item in first])
     if not any(later):
         return first
-    records = (yield DetailRequest(records=sorted({*chain.from_iterable(later)}))).records
+    rows = {*chain.from_iterable(later)}
+    records |= (yield DetailRequest(records=sorted(rows - records.keys()))).records
+    standing = {row: records[row] for row in rows if row in records}
+    keys |= {row: _content_key(standing[row]) for row in standing.keys() - keys.keys()}
+
+    def said_later(item: RecallItem, rows: Sequence[int]) -> tuple[Record, ...]:
+        """Return the later statements that still stand and say something else than the item."""
+        key = keys[item.record.row]
+        return tuple(standing[row] for row in rows if row in standing and keys[row] != key)
+
     return [
-        msgspec.structs.replace(item, later=_later(key, rows, records))
-        for item, key, rows in zip(first, keys, later, strict=True)
+        msgspec.structs.replace(item, later=said_later(item, rows))
+        for item, rows in zip(first, later, strict=True)
     ]
-
-
-def _later(
-    key: _ContentKey, rows: Sequence[int], records: Mapping[int, Record]
-) -> tuple[Record, ...]:
-    """Return the later statements that still stand and say something else than the item."""
-    found = (records[row] for row in rows if row in records)
-    return tuple(one for one in found if _content_key(one) != key)
 
 
 def with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:

@@ -10,7 +10,7 @@ is compared together with its reply, or with what it replies to: "Sold it." says
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -60,7 +60,7 @@ class LaterStatements:
         self._scores = scores
         self._relevant = relevant
         self._stems: dict[int, frozenset[str]] = {}
-        self._rarities = _Rarities(found.view)
+        self._rarities = found.view.derive(_known_rarities)
 
     def later_than(self, rows: Sequence[int]) -> list[list[int]]:
         """Return for each row at most three rows of later statements about the same, best first."""
@@ -104,6 +104,8 @@ class LaterStatements:
         stems = self._stems_of(position)
         if partner < self._view.size:
             stems |= self._stems_of(partner)
+        rarities = self._rarities_of(stems)
+        rare = {stem for stem in stems if rarities[stem] >= needed[1]}
         found = []
         for candidate, how_close, relevance in zip(
             self._candidates[near].tolist(),
@@ -111,10 +113,11 @@ class LaterStatements:
             self._relevance[near].tolist(),
             strict=True,
         ):
-            rarities = [self._rarities[stem] for stem in stems & self._stems_of(candidate)]
-            if how_close < needed[0] and max(rarities, default=0.0) < needed[1]:
+            others = self._stems_of(candidate)
+            if how_close < needed[0] and rare.isdisjoint(others):
                 continue
-            total = how_close + LATER_RELEVANCE * relevance + LATER_OVERLAP * sum(rarities)
+            overlap = sum(map(rarities.__getitem__, stems & others))
+            total = how_close + LATER_RELEVANCE * relevance + LATER_OVERLAP * overlap
             if total >= MIN_LATER:
                 found.append((total, candidate))
         row = self._view.column["row"]
@@ -159,6 +162,18 @@ class LaterStatements:
             self._stems[position] = frozenset(self._view.stems(position))
         return self._stems[position]
 
+    def _rarities_of(self, stems: frozenset[str]) -> Mapping[str, float]:
+        """Return how rare each stem is, among others; 0 for those of a date or without meaning."""
+        known = self._rarities
+        for stem in stems:
+            if stem in known:
+                continue
+            rarity = 0.0
+            if may_be_name(stem):
+                rarity = math.log((self._view.size + 1) / (self._view.frequency(stem) + 0.5))
+            known[stem] = max(rarity, 0.0)
+        return known
+
     @cached_property
     def _relevance(self) -> Array:
         """The candidates' scores, relative to the best score of all."""
@@ -168,37 +183,27 @@ class LaterStatements:
     @cached_property
     def _candidates(self) -> Positions:
         statements = self._view.derive(_statements, self._embedder)
-        relevant = statements[self._relevant[statements]]
+        relevant = np.flatnonzero(statements & self._relevant)
         return best_positions(self._scores, relevant, LATER_CANDIDATES)
 
 
-class _Rarities(dict[str, float]):
-    """How rare each informative stem is, computed when first asked for; 0 for those of a date."""
-
-    def __init__(self, view: View) -> None:
-        super().__init__()
-        self._view = view
-
-    def __missing__(self, stem: str) -> float:
-        rarity = 0.0
-        if may_be_name(stem):
-            rarity = math.log((self._view.size + 1) / (self._view.frequency(stem) + 0.5))
-        self[stem] = max(rarity, 0.0)
-        return self[stem]
+def _known_rarities(_: View) -> dict[str, float]:
+    """The rarities of the stems that were looked up in a view so far."""
+    return {}
 
 
-def _statements(view: View, embedder: str) -> Positions:
-    """Return people's statements that have a vector, without facts extracted from them."""
+def _statements(view: View, embedder: str) -> Flags:
+    """Return which records are people's statements with a vector, without extracted facts."""
     column = view.column
     stated = (column["principal"] >= 0) & (view.derive(source_strengths) >= USER_STRENGTH)
     stated &= ~column["machine"] & (column["echo"] != EXTRACTED)
     stated &= ~view.derive(notes_of_turns) & view.has_comparable_vector(embedder)
-    return np.flatnonzero(stated)
+    return stated
 
 
 def _sample(view: View, embedder: str) -> tuple[Positions, Floats]:
     """Return statements that show how close statements usually are, and their unit vectors."""
-    every = view.derive(_statements, embedder)
+    every = np.flatnonzero(view.derive(_statements, embedder))
     sample = every[:: max(len(every) // LATER_SAMPLE, 1)][:LATER_SAMPLE]
     return sample, _unit_vectors(view, embedder, sample)
 

@@ -50,6 +50,8 @@ PAGE = 100
 
 def apply_weights(sums: Array, weights: Array) -> Array:
     """Return the scores of sums of shares; a larger weight always raises the score."""
+    if np.min(sums, initial=0.0) >= 0.0:  # mostly
+        return np.asarray(sums * weights)
     return np.asarray(np.maximum(sums, 0.0) * weights + np.minimum(sums, 0.0) / weights)
 
 
@@ -75,8 +77,8 @@ class Total:
 
     def add(self, **shares: Array) -> None:
         self.shares |= shares
-        if any(share.any() for share in shares.values()):
-            self.sums = sum(shares.values(), self.sums)
+        if changing := [share for share in shares.values() if share.any()]:
+            self.sums = sum(changing, self.sums)
             self._scores = None
 
     def add_change(self, name: str, before: Array, after: Array) -> None:
@@ -91,7 +93,8 @@ def best_positions(scores: Array, among: Positions, limit: int) -> Positions:
     """Return the positions with the highest scores, best first; among equal ones, the first."""
     if len(among) > limit:
         values = scores[among]
-        among = among[values >= np.partition(values, -limit)[-limit]]
+        # Faster than to select by flags.
+        among = among[np.flatnonzero(values >= np.partition(values, -limit)[-limit])]
     return among[np.argsort(-scores[among], kind="stable")][:limit]
 
 
@@ -277,8 +280,9 @@ def sorted_pages(
     while len(relevant):
         chosen = relevant
         if len(relevant) > PAGE:
-            threshold = np.partition(scores[relevant], -PAGE)[-PAGE]
-            chosen = relevant[scores[relevant] >= threshold]
+            values = scores[relevant]
+            threshold = np.partition(values, -PAGE)[-PAGE]
+            chosen = relevant[np.flatnonzero(values >= threshold)]
         best = chosen[np.lexsort((column["row"][chosen], -scores[chosen]))].tolist()
         yield _spread_sessions(
             best,
@@ -291,12 +295,17 @@ def sorted_pages(
 def _spread_sessions(
     order: Sequence[int], scores: Mapping[int, float], sessions: Mapping[int, int]
 ) -> list[int]:
-    """After the first places, prefer sessions without a result: an answer may need several."""
+    """After the first places, prefer sessions without a result: an answer may need several.
+
+    `order` has the highest score first.
+    """
     chosen, rest = list(order[:SURE]), list(order[SURE:])
     seen = {sessions[i] for i in chosen}
     while rest and len(chosen) < SPREAD:
-        ahead = rest[: SPREAD + SURE]
-        best = max(ahead, key=lambda i: scores[i] + NEW_SESSION * (sessions[i] not in seen))
+        best, ahead = rest[0], rest[: SPREAD + SURE]
+        of_new_session = next((i for i in ahead if sessions[i] not in seen), best)
+        if scores[of_new_session] + NEW_SESSION > scores[best]:
+            best = of_new_session
         rest.remove(best)
         chosen.append(best)
         seen.add(sessions[best])

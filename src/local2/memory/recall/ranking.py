@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 import numpy as np
 
 from local2.ledger.columns import View
-from local2.ledger.entries import Array, Flags, Names
+from local2.ledger.entries import Array, Flags
 from local2.ledger.search import Choice, DetailRequest, Matches, WordMatches
 from local2.memory.recall.dialogue import nods, put_replies_first
 from local2.memory.recall.later import LaterStatements
@@ -58,7 +58,7 @@ from local2.memory.recall.tuning import (
     WISH,
 )
 from local2.memory.recall.variants import UNMARKED, Mark, Variants, notes_of_turns
-from local2.memory.scopes import Reach
+from local2.memory.scopes import Reach, Weights
 from local2.protocol.memories import OwnerScope
 
 DAY = 86_400.0
@@ -282,16 +282,22 @@ def shown_scores(sums: Array) -> Array:
 
 def _scope_weights(view: View, reach: Reach) -> Array:
     """Return each record's weight, by its scope and by whether it is of the current session."""
-    column, names = view.column, view.names
-    weights = names.scopes.map_values(partial(reach.weight, session_id=None))[column["scope"]]
-    ended = column["type"] == names.types.number_of("task")
+    weights = view.derive(_weights_in_other_sessions, reach.weights)
     current = reach.caller.session_id
-    if current is not None:
-        in_session = column["session"] == names.sessions.number_of(("session", current))
-        weights = np.where(in_session, reach.weight("session", current), weights)
-        of_session = [names.sessions.number_of((scope, current)) for scope in get_args(OwnerScope)]
-        ended &= ~np.isin(column["session"], of_session)
-    return np.asarray(np.where(ended, ENDED * weights, weights))
+    if current is None:
+        return weights
+    weights = weights.copy()
+    for scope in get_args(OwnerScope):
+        session = view.names.sessions.number_of((scope, current))
+        of_session = np.flatnonzero(view.column["session"] == session)
+        weights[of_session] = reach.weights.in_session(scope)
+    return weights
+
+
+def _weights_in_other_sessions(view: View, weights: Weights) -> Array:
+    by_scope = view.names.scopes.map_values(weights.in_other_sessions)
+    ended = view.column["type"] == view.names.types.number_of("task")
+    return np.asarray(by_scope[view.column["scope"]] * np.where(ended, ENDED, 1.0))
 
 
 def _form_shares(view: View, query: Query) -> dict[str, Array]:
@@ -299,21 +305,43 @@ def _form_shares(view: View, query: Query) -> dict[str, Array]:
 
     Most count for people's messages only, and less the more the query itself states something.
     """
-    column, names = view.column, view.names
     asking = 1.0 - query.stating
-    person = asking * ~column["machine"]
-    named = names.labels.map_values(partial(_is_named, frozenset(query.terms)))[column["label"]]
-    count = column["firsthand"]
-    is_firsthand = count > 0
-    timed = TIMED * is_firsthand + TIMED_WHEN * query.asks_when
+    firsthand, speaker = view.derive(_firsthand), np.zeros(view.size)
+    is_named = view.names.labels.map_values(partial(_is_named, frozenset(query.terms)))
+    if is_named.any():
+        named = is_named[view.column["label"]]
+        speaker = SPEAKER * named
+        by_named = NAMED_FIRSTHAND * named * view.column["firsthand"] / 4
+        firsthand = firsthand + ~view.column["machine"] * by_named
     return {
-        "speaker": SPEAKER * named,
-        "firsthand": person * (FIRSTHAND * is_firsthand + NAMED_FIRSTHAND * named * count / 4),
-        "timed": person * column["timed"] * timed,
-        "density": DENSITY * person * column["density"],
-        "wish": WISH * person * column["wish"] * view.with_assistant,
-        "recent": RECENT * query.stating / (1 + view.sessions_back / RECENT_SESSIONS),
+        "speaker": speaker,
+        "firsthand": asking * firsthand,
+        "timed": asking * view.derive(_timed, query.asks_when),
+        "density": asking * view.derive(_dense),
+        "wish": asking * view.derive(_wishes),
+        "recent": query.stating * view.derive(_recent),
     }
+
+
+def _firsthand(view: View) -> Array:
+    return np.asarray(FIRSTHAND * (~view.column["machine"] & (view.column["firsthand"] > 0)))
+
+
+def _timed(view: View, asks_when: bool) -> Array:
+    shares = TIMED * (view.column["firsthand"] > 0) + TIMED_WHEN * asks_when
+    return np.asarray(~view.column["machine"] * view.column["timed"] * shares)
+
+
+def _dense(view: View) -> Array:
+    return np.asarray(DENSITY * ~view.column["machine"] * view.column["density"])
+
+
+def _wishes(view: View) -> Array:
+    return np.asarray(WISH * (~view.column["machine"] & view.column["wish"] & view.with_assistant))
+
+
+def _recent(view: View) -> Array:
+    return np.asarray(RECENT / (1 + view.sessions_back / RECENT_SESSIONS))
 
 
 def _is_named(terms: frozenset[str], label: str | None) -> bool:
@@ -325,8 +353,8 @@ def _record_shares(view: View, query: Query, now: datetime) -> dict[str, Array]:
     column = view.column
     return {
         "time": TIME * _is_in_window(query, column["time"]),
-        "importance": IMPORTANCE * (column["importance"] - 0.5),
-        "age": _age_shares(view.names, column, (now.timestamp() - column["time"]) / DAY),
+        "importance": view.derive(_importance),
+        "age": _age_shares(view, (now.timestamp() - column["time"]) / DAY),
     }
 
 
@@ -364,11 +392,21 @@ def _is_in_window(query: Query, times: Array) -> Array:
     return (after & before).astype(np.float64)
 
 
-def _age_shares(names: Names, column: Mapping[str, Any], days: Array) -> Array:
+def _importance(view: View) -> Array:
+    return np.asarray(IMPORTANCE * (view.column["importance"] - 0.5))
+
+
+def _age_shares(view: View, days: Array) -> Array:
     """Return the share for age: new records gain a little; all but `core` records fade."""
     days = np.maximum(days, 0.0)
-    loss = names.durabilities.map_values(lambda name: FADING.get(name, (0.0, 1.0))[0])
-    half_life = names.durabilities.map_values(lambda name: FADING.get(name, (0.0, 1.0))[1])
-    durability = column["durability"]
-    fading = loss[durability] * (1 - np.exp2(-days / half_life[durability]))
+    loss, half_life = view.derive(_fading)
+    fading = loss * (1 - np.exp2(-days / half_life))
     return np.asarray(NEW * np.exp2(-days / NEW_DAYS) - fading)
+
+
+def _fading(view: View) -> tuple[Array, Array]:
+    """Return each record's maximum loss through age, and the days until half of it is lost."""
+    names, durability = view.names.durabilities, view.column["durability"]
+    loss = names.map_values(lambda name: FADING.get(name, (0.0, 1.0))[0])
+    half_life = names.map_values(lambda name: FADING.get(name, (0.0, 1.0))[1])
+    return loss[durability], half_life[durability]

@@ -121,6 +121,8 @@ class Variants:
 
     def put_newest_first(self, scores: Array) -> Array:
         """Return the scores, changed: a replacement takes the best place of its variants."""
+        if not self.replaced_by:
+            return scores
         ordered = scores.copy()
         replaced: defaultdict[int, list[int]] = defaultdict(list)
         for position in self.replaced_by:
