@@ -9,7 +9,7 @@ import pytest
 from factories import StartGenerator
 from local2.agents.listener import Listener
 from local2.agents.memory_agent import MemoryAgent
-from local2.bus.connection import Connection
+from local2.bus.connection import Connection, connect
 from local2.client.queries import QueryClient
 from local2.generator.agent import GeneratorAgent
 from local2.llm.ollama import OllamaModel
@@ -36,8 +36,12 @@ async def memory_agent(bus: Connection, memory: Memory) -> AsyncIterator[MemoryA
 
 
 @pytest.fixture
-async def listener(bus: Connection, memory: Memory) -> AsyncIterator[Listener]:
-    async with Listener(bus, Memories(memory)) as running:
+async def listener(nats_url: str, memory: Memory) -> AsyncIterator[Listener]:
+    """A listener on a connection of its own, which the server does not send its own messages."""
+    async with (
+        connect(nats_url, name="results", no_echo=True) as results,
+        Listener(results, Memories(memory)) as running,
+    ):
         yield running
 
 

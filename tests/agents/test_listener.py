@@ -7,6 +7,7 @@ import pytest
 
 from calling import RICHARD, caller_named
 from factories import ConnectBus, StartGenerator
+from local2.agents.listener import Listener
 from local2.bus.connection import Connection, has_other_subscribers
 from local2.bus.streams import publish_durably
 from local2.bus.tool_host import ToolHost
@@ -141,9 +142,9 @@ async def test_the_parts_of_a_turn_are_loaded_together_whenever_they_arrived(
 
 
 async def test_a_query_that_no_generator_answers_is_refused_at_once(
-    bus: Connection, database: Database
+    bus: Connection, listener: Listener, database: Database
 ) -> None:
-    assert not await has_other_subscribers(bus, "query.received")
+    assert not await has_other_subscribers(listener.bus, "query.received")
     query = json.dumps({"user": "richard", "payload": {"query": QUESTION}}).encode()
     answer = decode((await bus.request("query.received", query, timeout=5)).data, ToolResult)
 

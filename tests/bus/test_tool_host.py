@@ -15,7 +15,7 @@ from nats.aio.subscription import Subscription as NatsSubscription
 
 from calling import RICHARD, UNNAMED
 from factories import Listen
-from local2.bus.connection import BusMessage, Connection
+from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
 from local2.errors import NoRespondersError, StorageError
@@ -84,6 +84,30 @@ async def test_a_result_is_sent_to_the_caller_and_published(
     assert envelope.correlation_id == "r1"
     assert (envelope.user, envelope.session_id, envelope.query_id) == ("richard", "s1", "q1")
     assert [message.data for message in published] == [answer.data]
+
+
+async def test_results_do_not_return_to_the_connection_they_are_published_over(
+    bus: Connection, nats_url: str, notes: Notes, listen: Listen
+) -> None:
+    observed = await listen("tool.result.*")
+    returned: list[BusMessage] = []
+
+    async def receive(message: BusMessage) -> None:
+        returned.append(message)
+
+    async with (
+        connect(nats_url, name="results", no_echo=True) as results,
+        ToolHost(bus, notes.tool(), results=results),
+    ):
+        await results.subscribe("tool.result.*", receive)
+        await results.flush()
+        await ask(bus, {"payload": {"args": {"text": "hello"}}})
+        await eventually(lambda: observed)
+        await bus.publish("tool.result.theirs", b"{}")
+        await eventually(lambda: returned)
+
+    assert [message.subject for message in returned] == ["tool.result.theirs"]
+    assert [message.subject for message in observed] == ["tool.result.note", "tool.result.theirs"]
 
 
 @pytest.mark.usefixtures("host")

@@ -251,6 +251,7 @@ async def connect(  # noqa: PLR0913 - the options of a connection
     credentials: Credentials | None = None,
     identity: Identity | None = None,
     by_tenant: bool = False,
+    no_echo: bool = False,
 ) -> AsyncIterator[Connection]:
     """Connect to a NATS server; drain the connection when the context ends.
 
@@ -263,6 +264,7 @@ async def connect(  # noqa: PLR0913 - the options of a connection
         credentials: The client's credentials; None if the server has no accounts.
         identity: Determines who sent a message; None trusts the envelopes.
         by_tenant: Whether the client is the memory on a server with accounts.
+        no_echo: Whether the client does not receive what it publishes itself.
 
     Raises:
         StackNotRunningError: No server answers at this address.
@@ -271,7 +273,7 @@ async def connect(  # noqa: PLR0913 - the options of a connection
     lost = asyncio.Event()
     try:
         async with asyncio.timeout(patience):
-            client = await open_client(url, name, lost, credentials)
+            client = await open_client(url, name, lost, credentials, no_echo=no_echo)
     except (RefusedError, OSError, TimeoutError, nats.errors.Error) as error:
         raise connection_error(without_credentials(url), error) from error
     try:

@@ -208,9 +208,16 @@ class _ConnectionState:
 
 
 async def open_client(
-    url: str, name: str, lost: asyncio.Event, credentials: Credentials | None
+    url: str,
+    name: str,
+    lost: asyncio.Event,
+    credentials: Credentials | None,
+    *,
+    no_echo: bool = False,
 ) -> Client:
     """Connect, and keep reconnecting; `lost` is set while the server is unreachable.
+
+    With `no_echo`, the client does not receive what it publishes itself.
 
     Raises:
         RefusedError: The server refuses the client.
@@ -229,6 +236,7 @@ async def open_client(
             max_reconnect_attempts=-1,
             reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type] # only slept for
             drain_timeout=DRAIN_TIMEOUT,
+            no_echo=no_echo,
             **identity,
         )
     )

@@ -51,7 +51,8 @@ class ToolHost(Participant):
     """A tool as a participant; several hosts of one tool share its requests.
 
     Results of more than `output_limit` characters are stored in the memory and sent as previews.
-    `admission` limits and schedules requests; several hosts may share it.
+    `admission` limits and schedules requests; several hosts may share it. `results`: the connection
+    to publish results over, if it is another one than that of the requests.
     """
 
     def __init__(
@@ -61,8 +62,10 @@ class ToolHost(Participant):
         *,
         output_limit: int = TOOL_OUTPUT_LIMIT,
         admission: Admission | None = None,
+        results: Connection | None = None,
     ) -> None:
         super().__init__(bus, name=tool.name, description=tool.description)
+        self._results = results or bus
         self._tool = tool
         self._output_limit = output_limit
         self._admission = admission or Admission()
@@ -243,7 +246,7 @@ class ToolHost(Participant):
             return await self._reply(message, request, fault)
         await self.bus.answer(message, data, headers)
         if not self.bus.by_tenant:  # with accounts, all agents of the tenant would receive it
-            await self.bus.publish(self._result_subject, data, headers=headers)
+            await self._results.publish(self._result_subject, data, headers=headers)
         return result
 
 

@@ -193,9 +193,11 @@ async def _make_participants(
 
     The generators are not among them: `Tenancy` starts one for each tenant.
     """
-    bus, register = parts.joined.bus, parts.joined.register
+    bus, results, register = parts.joined.bus, parts.joined.results, parts.joined.register
     admission = Admission(parts.settings.limits)
-    tools = [ToolHost(bus, tool, admission=admission) for tool in memory_tools(memories)]
+    tools = [
+        ToolHost(bus, tool, admission=admission, results=results) for tool in memory_tools(memories)
+    ]
     for memory in memories:
         await deliver_turns(bus, memory.tenant)
     sharing = [SharedTools(bus, register.shares)] if register else []
@@ -210,6 +212,6 @@ async def _make_participants(
         *tools,
         *sharing,
         *(ServiceHost(group, service_parts) for group in SERVICES),
-        Listener(bus, memories),
+        Listener(results, memories),
         MemoryAgent(bus, memories, turn_timeout=parts.settings.memory.turn_timeout),
     ]

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from signal import SIGTERM
@@ -37,13 +38,16 @@ log = structlog.get_logger()
 
 
 class Joined(msgspec.Struct, frozen=True, kw_only=True):
-    """One stack's connection to the bus, with its lease.
+    """One stack's connections to the bus, with its lease.
 
-    `register`: the tenants; None without accounts. `server`: the embedded server; None if the
-    configuration names an external one.
+    `results`: the connection over which the stack's tools publish results, and the Listener
+    receives those of others. The server does not return to it what it publishes; otherwise the
+    stack would read, decode and drop each of its own results. `register`: the tenants; None without
+    accounts. `server`: the embedded server; None if the configuration names an external one.
     """
 
     bus: Connection
+    results: Connection
     url: str
     lease: Lease
     register: Register | None
@@ -86,9 +90,9 @@ async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Join
         )
     url = server.url if server else str(settings.bus.url)
     credentials = await asyncio.to_thread(memory_credentials, register.folder) if register else None
-    connection = connect(
+    connection = partial(
+        connect,
         url,
-        name="local2",
         request_timeout=settings.bus.request_timeout,
         secret=new_secret(),
         credentials=credentials,
@@ -96,7 +100,10 @@ async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Join
         by_tenant=register is not None,
     )
     try:
-        bus = await resources.enter_async_context(connection)
+        bus = await resources.enter_async_context(connection(name="local2"))
+        results = await resources.enter_async_context(
+            connection(name="local2 results", no_echo=True)
+        )
     except StackNotRunningError as error:
         if server is not None:
             raise
@@ -120,7 +127,13 @@ async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Join
     await lease.acquire()
     resources.push_async_callback(lease.release)
     return Joined(
-        bus=bus, url=url, lease=lease, register=register, server=server, credentials=credentials
+        bus=bus,
+        results=results,
+        url=url,
+        lease=lease,
+        register=register,
+        server=server,
+        credentials=credentials,
     )
 
 
