@@ -191,7 +191,8 @@ class Table:
         if topic is not None and "{" in topic:
             parts = {name: key_part(text) for name, text in groups.items() if text}
             known = self.nouns.get(parts.get("thing") or parts.get("who") or "")
-            attribute, topic = (known, known.topic) if known else (attribute, filled(topic, parts))
+            attribute = known or attribute
+            topic = filled(attribute.topic or topic, parts)
         return Stated(self, attribute, clause, topic, groups.get("v") or found.string)
 
     def ended(self, clause: str) -> Iterator[Ended]:

@@ -20,9 +20,7 @@ _UNCHANGED = re.compile(
     r"(?:was|had|did|will|can|cannot|must|should|used|can't|won't|couldn't|didn't|wasn't|hadn't)$"
 )
 _ADVERB = re.compile(
-    r"(?:no|longer|never|always|often|usually|sometimes|really|also|just|finally|recently|currently"
-    r"|absolutely|already|still|only|actually|mostly|mainly|generally|normally|once|totally|truly"
-    r"|definitely)$"
+    r"(?:no|longer|never|always|often|sometimes|also|just|already|still|once|even|\w{2,}ly)$"
 )
 _PAST = re.compile(
     rf"(?!need|feed|breed|(?:pro|suc|ex)ceed|speed|bleed)(?:\w{{2,}}ed|{IRREGULAR_PAST})$"

