@@ -8,6 +8,7 @@ from local2.errors import StorageError
 from local2.ledger.records import UNLIMITED, Counts, Quota
 from local2.ledger.sqlite.audit import LedgerAudit
 from local2.ledger.sqlite.backlog import TaskQueue
+from local2.ledger.sqlite.browsing import Browsing
 from local2.ledger.sqlite.conversations import Conversations
 from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.documents import LedgerDocuments
@@ -60,6 +61,7 @@ class Ledger:
         self.upkeep = Upkeep(rows, topics)
         self.audit = LedgerAudit(rows, topics)
         self.searches = Searches(rows, budgets)
+        self.browsing = Browsing(rows)
         self.exports = Exports(rows)
         after_import = topics.forget_all, self.knowledge.forget_held
         self.imports = Imports(rows, after_import)
