@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from local2.memory.hits import SearchResult
     from local2.memory.service import MemoryService
     from local2.memory.tenant import Memories
+    from local2.protocol.browsing import Browse, BrowseAll, BrowsedMemory, BrowsedPage
     from local2.protocol.conversation import IngestReport
     from local2.protocol.envelope import Caller
     from local2.protocol.memory_tools import (
@@ -67,6 +68,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadRequestError",
+    "Browse",
+    "BrowseAll",
+    "BrowsedMemory",
+    "BrowsedPage",
     "BusError",
     "BusTimeoutError",
     "Caller",
@@ -128,6 +133,7 @@ _LAZY = {
     "local2.memory.hits": ("SearchResult",),
     "local2.memory.service": ("MemoryService",),
     "local2.memory.tenant": ("Memories",),
+    "local2.protocol.browsing": ("Browse", "BrowseAll", "BrowsedMemory", "BrowsedPage"),
     "local2.protocol.conversation": ("IngestReport",),
     "local2.protocol.envelope": ("Caller",),
     "local2.protocol.memory_tools": (

@@ -6,18 +6,20 @@ own marker into every text: another tenant's marker in an answer shows a leak.
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from exporting import IMPORTER, lines, parsed
 from ledgers import DAY, EMBEDDER, ITEMS, OWNER, angle, fact, find, item, message, record, searching
+from local2.ledger.browsing import BrowseFilter
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord, Record, Task, TripletFact
 from local2.ledger.search import Place
 from local2.ledger.sessions import FactSelection, ItemSelection, ItemWriter, Rating, SessionKey
 from local2.ledger.transfer import Erased, ErasureOptions, ExportFilter, Selection, combined
 from local2.ledger.upkeep import Access, Actor, Change, ExtractedFact, FactRelation, Relation
+from local2.protocol.browsing import RecordState
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import Triplet
 from local2.protocol.memory_tools import Note
@@ -608,6 +610,18 @@ async def audit__undo(ledger: Ledger, _: str) -> object:
 @operation
 async def relations__remove(ledger: Ledger, marker: str) -> object:
     return await ledger.relations.remove(_supports(marker), lambda *_: None)
+
+
+@operation
+async def browsing__page(ledger: Ledger, marker: str) -> object:
+    every: frozenset[RecordState] = frozenset(get_args(RecordState))
+    wanted = [
+        BrowseFilter(states=every),
+        BrowseFilter(states=every, places=(FACTS,)),
+        BrowseFilter(states=every, terms=("osmium",)),
+        BrowseFilter(states=every, terms=("osmium", marker)),
+    ]
+    return [await ledger.browsing.page(one, 99, None) for one in wanted]
 
 
 @operation

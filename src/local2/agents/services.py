@@ -29,6 +29,7 @@ from local2.errors import BadRequestError, Local2Error, TooLargeError
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
 from local2.protocol import subjects
+from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage
 from local2.protocol.envelope import Caller, Envelope, decode, encode, seal
 from local2.protocol.items import (
     DeleteItems,
@@ -249,6 +250,14 @@ async def import_lines(request: Request[ImportRequest]) -> ImportReport:
     return await memory.portability.import_lines(lines, number=ask.number, dry_run=ask.dry_run)
 
 
+async def browse(request: Request[Browse]) -> BrowsedPage:
+    return await request.memory.browsing.own(request.payload)
+
+
+async def browse_all(request: Request[BrowseAll]) -> BrowsedPage:
+    return await request.memory.browsing.all(request.payload)
+
+
 async def read_status(request: Request[Raw]) -> MemoryStatus:
     return await _status_of(request)
 
@@ -352,6 +361,14 @@ SERVICES: Sequence[ServiceGroup] = (
         services=(
             Service(subjects.MEMORY_EXPORT, ExportRequest, export_page, "export"),
             Service(subjects.MEMORY_IMPORT, ImportRequest, import_lines, "import"),
+        ),
+    ),
+    ServiceGroup(
+        name="browser",
+        description="Shows memories page by page.",
+        services=(
+            Service(subjects.MEMORY_BROWSE, Browse, browse, "browse"),
+            Service(subjects.MEMORY_BROWSE_ALL, BrowseAll, browse_all, "browse_all"),
         ),
     ),
     ServiceGroup(

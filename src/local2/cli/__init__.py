@@ -20,6 +20,7 @@ COMMANDS = {
     "call": Listed(
         "talk", "Call one tool: `local2 call save_topic topic=user.name content=Richard`."
     ),
+    "list": Listed("listing", "Look through everything remembered, the newest first."),
     "recall": Listed("recall", "Search everything remembered."),
     "history": Listed(
         "recall", "Show every version of a fact, an answer or a message, newest first."

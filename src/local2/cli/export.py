@@ -23,7 +23,7 @@ from local2.client.maintenance import export_page
 from local2.errors import UnwritableError
 from local2.protocol.envelope import Sender, utc_now
 from local2.protocol.maintenance import ExportRequest
-from local2.protocol.memories import OwnerScope
+from local2.protocol.memories import PERSONAL, OwnerScope
 from local2.protocol.portable import FORMAT, EndLine, HeaderLine, Line
 from local2.settings import Settings
 
@@ -75,7 +75,7 @@ async def export(  # noqa: PLR0913 - one parameter an option
                 exported_at=utc_now(),
                 records=page.records or 0,
                 scope=scope,
-                user=caller.user if scope in {"session", "user"} else None,
+                user=caller.user if scope in PERSONAL else None,
                 session=caller.session_id if scope == "session" else None,
                 agent=caller.agent if scope == "agent" else None,
             )

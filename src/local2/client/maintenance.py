@@ -5,6 +5,7 @@ import asyncio
 from local2.bus.connection import Connection
 from local2.client.access import ask, connected
 from local2.protocol import subjects
+from local2.protocol.browsing import Browse, BrowsedPage
 from local2.protocol.envelope import Sender
 from local2.protocol.maintenance import (
     BackupRequest,
@@ -80,6 +81,17 @@ async def readiness(settings: Settings) -> Readiness:
         )
     reasons = [reason for reply in replies for reason in reply.reasons]
     return Readiness(ready=all(reply.ready for reply in replies), reasons=reasons)
+
+
+async def browse(bus: Connection, wanted: Browse, caller: Sender) -> BrowsedPage:
+    """Fetch a page of memories: the caller's and those for everybody, or with BrowseAll, all.
+
+    Raises:
+        ForbiddenError: The caller's role may not look through the memories of others.
+        InvalidArgumentsError: A condition is not valid.
+        BusError: There is no reply.
+    """
+    return await ask(bus, wanted.subject, wanted, BrowsedPage, caller, timeout=PAGE_PATIENCE)
 
 
 async def export_page(bus: Connection, wanted: ExportRequest, caller: Sender) -> ExportPage:

@@ -18,6 +18,7 @@ from local2.config_files import load_settings
 from local2.errors import InvalidArgumentsError
 from local2.home import asking_user, home_of
 from local2.logs import is_configured, logging_to
+from local2.protocol.browsing import Browse, BrowsedPage
 from local2.protocol.conversation import IngestReport
 from local2.protocol.envelope import Sender
 from local2.protocol.memories import Durability, MemoryType, Scope, SourceKind
@@ -234,6 +235,19 @@ class Memory:
                 synthesize=synthesize,
             ),
         )
+
+    async def browse(self, wanted: Browse | None = None) -> BrowsedPage:
+        """Look through memories, the newest first: one's own and those for everybody.
+
+        Pass `next` of a page as `after` to get the following one. A page may have fewer memories
+        than its limit although there are more.
+
+        Args:
+            wanted: Which memories to show; None means all that stand. With `BrowseAll`, also those
+                of other users, which needs the role admin on a stack with accounts.
+        """
+        wanted = wanted or Browse()
+        return await self._calls.request(wanted.subject, wanted, BrowsedPage)
 
     async def save(self, content: str, metadata: Json | None = None) -> SavedMemory:
         """Store a note about something that happened or was learned."""

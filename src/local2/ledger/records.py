@@ -12,6 +12,7 @@ from local2.errors import InvalidArgumentsError
 from local2.keys import is_user_topic
 from local2.language.features import Features, features
 from local2.protocol.memories import (
+    PERSONAL,
     Durability,
     Kind,
     MemoryType,
@@ -147,7 +148,7 @@ def source_class_of(record: NewRecord) -> SourceClass:
 
 def principal_of(record: NewRecord) -> str | None:
     """Return the user who stated a record; empty if nobody was named, None if unknown."""
-    own = record.scope in {"session", "user"}
+    own = record.scope in PERSONAL
     return record.owner if own and record.stated_by is None else record.stated_by
 
 

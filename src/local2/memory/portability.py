@@ -14,7 +14,7 @@ from local2.memory.backlog import Backlog
 from local2.memory.scopes import owner_in
 from local2.protocol.envelope import Caller, Clock
 from local2.protocol.maintenance import ExportPage, ExportRequest, ImportReport
-from local2.protocol.memories import Kind, OwnerScope
+from local2.protocol.memories import PERSONAL, Kind, OwnerScope
 from local2.protocol.portable import stored_line
 
 OF_SCOPE: dict[OwnerScope, tuple[OwnerScope, ...]] = {
@@ -55,7 +55,7 @@ class Portability:
                 ),
                 owner=owner,
                 session_id=self._caller.session_id if request.scope == "session" else None,
-                talks=request.scope in {"session", "user"},
+                talks=request.scope in PERSONAL,
                 vectors=request.vectors,
             )
         page = await self._ledger.exports.page(wanted, cursor)

@@ -4,7 +4,7 @@ Records of an agent or of the tenant were also stated by a user. Other callers d
 """
 
 from collections.abc import Collection
-from typing import Self
+from typing import Self, get_args
 
 import msgspec
 
@@ -19,7 +19,7 @@ from local2.ledger.records import (
 )
 from local2.ledger.search import Place
 from local2.protocol.envelope import Caller
-from local2.protocol.memories import Kind, OwnerScope, Scope, StatedBy
+from local2.protocol.memories import PERSONAL, Kind, OwnerScope, Scope, StatedBy
 from local2.settings import MemorySettings
 
 OPTIONS = {"session_id": "--session", "user": "--user", "source": "--agent"}
@@ -150,10 +150,16 @@ def own_places(caller: Caller) -> list[tuple[OwnerScope, str]]:
     return [(scope, owner) for scope in scopes for owner in _owners(scope, caller)]
 
 
-def places_of_facts(caller: Caller) -> list[Place]:
-    """Return the places of the caller's own facts and of the tenant's."""
-    scopes: tuple[OwnerScope, ...] = ("session", "user", "agent", "tenant")
-    return [Place(scope, owner, "fact") for scope in scopes for owner in _owners(scope, caller)]
+def visible_places(
+    caller: Caller, kinds: Collection[Kind], scopes: Collection[OwnerScope] | None = None
+) -> list[Place]:
+    """Return the places of the caller's own records and of the tenant's; by default all scopes."""
+    return [
+        Place(scope, owner, kind)
+        for scope in scopes or get_args(OwnerScope)
+        for owner in _owners(scope, caller)
+        for kind in kinds
+    ]
 
 
 def may_see(record: Record, caller: Caller) -> bool:
@@ -195,8 +201,7 @@ def _owner(class_: OwnerScope, caller: Caller) -> str:
 def _owners(class_: OwnerScope, caller: Caller) -> tuple[str, ...]:
     """Return the owners of the records of a class that the caller may find."""
     own = _owner(class_, caller)
-    is_personal = class_ in {"session", "user"}
-    return (own, TENANT_OWNED) if is_personal and caller.has_unnamed else (own,)
+    return (own, TENANT_OWNED) if class_ in PERSONAL and caller.has_unnamed else (own,)
 
 
 def stated_by(record: Record, caller: Caller) -> StatedBy:

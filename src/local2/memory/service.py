@@ -15,6 +15,7 @@ from local2.ledger.records import TENANT_OWNED
 from local2.ledger.upkeep import Actor
 from local2.memory.audit import Audit
 from local2.memory.backlog import Backlog
+from local2.memory.browsing import Browsing
 from local2.memory.changes import Changes
 from local2.memory.erasure import Erasure, Outside
 from local2.memory.facts import Facts, Relations
@@ -29,12 +30,12 @@ from local2.memory.portability import Portability
 from local2.memory.recall.model import Synthesis, SynthesisItem
 from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
 from local2.memory.scoped_results import ScopedResults
-from local2.memory.scopes import EQUAL_WEIGHTS, places_of_facts
+from local2.memory.scopes import EQUAL_WEIGHTS, visible_places
 from local2.memory.sessions import PreseededMemories, Sessions
 from local2.memory.shown import AccessLog
 from local2.memory.upkeep.consolidation import Consolidated, Consolidation
 from local2.protocol.envelope import Caller, Clock, new_id
-from local2.protocol.memories import EPISODIC, Scope
+from local2.protocol.memories import EPISODIC, Kind, Scope
 from local2.protocol.memory_tools import Answer
 from local2.protocol.payloads import Json
 from local2.settings import MemorySettings
@@ -114,6 +115,10 @@ class MemoryService:
         return Erasure(self._shared.ledger, self._shared.outside, self.caller, self._shared.clock)
 
     @cached_property
+    def browsing(self) -> Browsing:
+        return Browsing(self._shared.ledger, self.caller)
+
+    @cached_property
     def audit(self) -> Audit:
         return Audit(self._shared.ledger, self._shared.changes, self.caller)
 
@@ -165,7 +170,8 @@ class MemoryService:
         """Consolidate the caller's own facts and the tenant's, or only report the changes."""
         caller = self.caller
         actor = Actor(agent=caller.agent, user=caller.user or TENANT_OWNED, run=new_id())
-        places = places_of_facts(caller)
+        facts: tuple[Kind, ...] = ("fact",)
+        places = visible_places(caller, facts)
         return await self._shared.consolidation.consolidate_places(places, actor, dry_run=dry_run)
 
     async def search_tenant(self, query: str, top_k: int = DEFAULT_TOP_K) -> RecallResult:

@@ -24,6 +24,8 @@ EPISODIC: tuple[Kind, ...] = ("episode", "note")
 """The kinds that `search_memory` finds, and that ratings refer to by query id."""
 OwnerScope = Literal["session", "user", "agent", "tenant"]
 """What a record belongs to: one of the user's sessions, the user, an agent, or the whole tenant."""
+PERSONAL: tuple[OwnerScope, ...] = ("session", "user")
+"""The scopes whose records belong to one user each."""
 Scope = Literal["session", "history", "user", "agent", "tenant", "any"]
 """What a search covers: this session, the user's earlier ones, or records by what they belong
 to."""

@@ -37,6 +37,8 @@ MEMORY_HEALTH = "memory.health"
 MEMORY_READY = "memory.ready"
 MEMORY_EXPORT = "memory.export"
 MEMORY_IMPORT = "memory.import"
+MEMORY_BROWSE = "memory.browse"
+MEMORY_BROWSE_ALL = "memory.browse.all"
 MEMORY_BACKUP = "memory.backup"
 MEMORY_OUTPUT_KEEP = "memory.output.keep"
 MEMORY_ITEMS_PUT = "memory.items.put"
@@ -67,6 +69,8 @@ REQUESTS = (
     MEMORY_REINDEX,
     MEMORY_EXPORT,
     MEMORY_IMPORT,
+    MEMORY_BROWSE,
+    MEMORY_BROWSE_ALL,
     MEMORY_DEAD_LETTER_REQUEST,
     MEMORY_OUTPUT_KEEP,
     MEMORY_ITEMS_PUT,

@@ -31,11 +31,13 @@ TENANTS_FILE = "tenants.yaml"
 
 
 SERVICES: dict[str, Role] = {
+    "browse": "reader",
     "read_items": "reader",
     "status": "reader",
     FORGET_OWN: "writer",
     "write_items": "writer",
     "turn": "writer",
+    "browse_all": "admin",
     "export": "admin",
     "import": "admin",
     "reindex": "admin",

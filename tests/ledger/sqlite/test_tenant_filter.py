@@ -21,6 +21,7 @@ OF_ALL = "of the whole file, and tells numbers only"
 UNFILTERED = {
     "search_text": ROW_NUMBERS,
     "search_phrase": ROW_NUMBERS,
+    "rows_with_words": "finds rows by words, and tells nothing of them: `browse_rows` decides",
     "count_text": "how many rows have a word; the places of a tenant are words, too",
     "last_row": OF_ALL,
     "last_rows": "where an export ends: " + OF_ALL,

@@ -58,6 +58,17 @@ class TextIndex(Protocol):
     def rows_of_word(self, tx: "Transaction", word: str, place: str, limit: int) -> list[int]:
         """Return the active facts of a place that have a word."""
 
+    def rows_of_words(
+        self,
+        tx: "Transaction",
+        words: Sequence[str],
+        places: Sequence[str] | None,
+        *,
+        before: int,
+        limit: int,
+    ) -> list[int]:
+        """Return the last rows before one that have all the words, of all tenants or the places."""
+
     def facts_like(
         self, tx: "Transaction", words: Sequence[str], place: str, limit: int
     ) -> list[Row]:

@@ -29,7 +29,7 @@ from local2.ledger.engines import Database, Row
 from local2.ledger.entries import Candidate, Positions
 from local2.ledger.operations.rows import TenantRows, Transaction, as_json
 from local2.ledger.search import Place, Search
-from local2.protocol.memories import OwnerScope
+from local2.protocol.memories import PERSONAL
 
 HELD_RECORDS = 120_000
 """Maximum number of records held in working sets, at about 2 KB each."""
@@ -50,8 +50,6 @@ PAGE = 500
 OUTDATED_SHARE = 0.25
 """Share of outdated positions in the columns from which a memory is read again."""
 
-PERSONAL: tuple[OwnerScope, ...] = ("session", "user")
-"""The scopes whose records belong to one user each."""
 AFTER_HEX = "y"
 """It sorts after everything that a place word may contain."""
 

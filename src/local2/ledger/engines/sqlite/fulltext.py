@@ -55,6 +55,22 @@ class TextIndex:
         match = f'{FACT_COLUMNS}: "{word}" AND places: {place}'
         return [row for (row,) in tx.execute("search_phrase", match=match, limit=limit)]
 
+    def rows_of_words(
+        self,
+        tx: Transaction,
+        words: Sequence[str],
+        places: Sequence[str] | None,
+        *,
+        before: int,
+        limit: int,
+    ) -> list[int]:
+        all_words = " AND ".join(f'"{word}"' for word in words)
+        match = f"{TEXT_COLUMNS}: ({all_words})"
+        if places is not None:
+            match = f"({match}) AND {_any_place(places)}"
+        found = tx.execute("rows_with_words", match=match, before_row=before, limit=limit)
+        return [row for (row,) in found]
+
     def facts_like(
         self, tx: Transaction, words: Sequence[str], place: str, limit: int
     ) -> list[Row]:

@@ -21,6 +21,11 @@ SELECT rowid AS row FROM record_text WHERE record_text MATCH :match LIMIT :limit
 SELECT count(*), min(rowid) FROM (
     SELECT rowid FROM record_text WHERE record_text MATCH :match ORDER BY rowid DESC LIMIT :probe);
 
+-- Names no tenant; `browse_rows` decides which of the rows are the tenant's, and who sees them.
+-- name: rows_with_words
+SELECT rowid AS row FROM record_text WHERE record_text MATCH :match AND rowid < :before_row
+ORDER BY rowid DESC LIMIT :limit;
+
 -- name: facts_like
 SELECT record.* FROM record_text CROSS JOIN record ON record.row = record_text.rowid
 WHERE record_text MATCH :match AND +record.tenant = :tenant

@@ -1,4 +1,4 @@
--- number: 20
+-- number: 21
 -- The schema of a new ledger; every change raises its number. Numbers 1 to 18 were migrations.
 
 -- Every memory is a row of `record`: what it says, whose it is, who said it, and how it ages.
@@ -84,8 +84,12 @@ CREATE INDEX record_session ON record (tenant, owner, session_id)
     WHERE kind IN ('chat_message', 'tool_output');
 CREATE INDEX record_replaced ON record (tenant, superseded_by) WHERE superseded_by IS NOT NULL;
 -- Of a place the active records of a time or a session are known without reading them.
-CREATE INDEX record_place ON record (tenant, place, event_time, scope, session_id)
+CREATE INDEX record_place ON record (tenant, place, event_time, row, scope, session_id)
     WHERE superseded_by IS NULL;
+-- Browsing walks from the newest record to the oldest: of a place or, with the others', of a tenant.
+CREATE INDEX record_past ON record (tenant, place, event_time, row)
+    WHERE superseded_by IS NOT NULL;
+CREATE INDEX record_time ON record (tenant, event_time, row);
 -- The facts of a place that matter most are known without reading the others.
 CREATE INDEX record_important ON record (tenant, place, importance, event_time)
     WHERE kind = 'fact' AND superseded_by IS NULL;

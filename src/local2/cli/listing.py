@@ -1,0 +1,149 @@
+"""`local2 list`: look through everything remembered, the newest first."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+import click
+from rich.table import Table
+
+from local2.cli.answers import NAME, shown_time
+from local2.cli.commands import asked_by_caller, command
+from local2.cli.output import Output, printable, shown, uncut
+from local2.client.access import connected
+from local2.client.maintenance import browse
+from local2.protocol.browsing import (
+    MAX_PAGE,
+    Browse,
+    BrowseAll,
+    BrowsedMemory,
+    BrowsedPage,
+    RecordState,
+)
+from local2.protocol.envelope import Sender
+from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
+from local2.settings import Settings
+
+CONTENT_CHARACTERS = 160
+"""Maximum characters shown of a memory."""
+
+
+@command("list")
+@click.argument("words", nargs=-1, help="Only memories with all of these words.")
+@click.option(
+    "--kind", "kinds", type=click.Choice(get_args(Kind)), multiple=True, help="Kinds. Repeatable."
+)
+@click.option(
+    "--type",
+    "types",
+    type=click.Choice(get_args(MemoryType)),
+    multiple=True,
+    help="Memory types of facts. Repeatable.",
+)
+@click.option(
+    "--scope",
+    "scopes",
+    type=click.Choice(get_args(OwnerScope)),
+    multiple=True,
+    help="What they belong to. Repeatable.",
+)
+@click.option(
+    "--state",
+    "states",
+    type=click.Choice(get_args(RecordState)),
+    multiple=True,
+    default=["active"],
+    help="Whether they stand. Repeatable.",
+)
+@click.option(
+    "--source",
+    "sources",
+    type=click.Choice(get_args(SourceClass)),
+    multiple=True,
+    help="Where they come from. Repeatable.",
+)
+@click.option("--by", "stored_by", help="The agent that stored them.")
+@click.option("--session", "session_id", help="Their session.")
+@click.option("--topic", help="How their keys begin, e.g. user.")
+@click.option("--since", help="Nothing from before this date or time.")
+@click.option("--until", help="Nothing from after this date or time.")
+@click.option("--everybody", is_flag=True, help="The memories of all users.")
+@click.option("--of", "owner", help="The memories of this user.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, help="Maximum number.")
+@click.option("--after", help="Continue after a page: its `next`.")
+@asked_by_caller()
+async def list_(  # noqa: PLR0913 - one parameter an option
+    settings: Settings,
+    output: Output,
+    *,
+    words: Sequence[str],
+    kinds: Sequence[Kind],
+    types: Sequence[MemoryType],
+    scopes: Sequence[OwnerScope],
+    states: Sequence[RecordState],
+    sources: Sequence[SourceClass],
+    stored_by: str | None,
+    session_id: str | None,
+    topic: str | None,
+    since: str | None,
+    until: str | None,
+    everybody: bool,
+    owner: str | None,
+    limit: int,
+    after: str | None,
+    caller: Sender,
+) -> None:
+    is_of_all = everybody or owner is not None
+    request = BrowseAll(of=owner) if is_of_all else Browse()
+    request.words = " ".join(words) or None
+    request.kinds = tuple(kinds) or None
+    request.types = tuple(types) or None
+    request.scopes = tuple(scopes) or None
+    request.states = tuple(states)
+    request.sources = tuple(sources) or None
+    request.agent = stored_by
+    request.session_id = session_id
+    request.topic = topic
+    request.since = since
+    request.until = until
+    request.after = after
+    page = await _read(settings, request, limit, caller)
+    output.data(page)
+    if output.json:
+        return
+    if not page.memories:
+        output.text("No memories.")
+    else:
+        output.table(_table(page.memories, with_user=is_of_all))
+    if page.next is not None:
+        output.text("There are more; use --limit to show them.")
+
+
+async def _read(settings: Settings, request: Browse, limit: int, caller: Sender) -> BrowsedPage:
+    """Read up to `limit` memories, page by page."""
+    memories: list[BrowsedMemory] = []
+    async with connected(settings, name=NAME, user=caller.user) as bus:
+        while True:
+            request.limit = min(limit - len(memories), MAX_PAGE)
+            page = await browse(bus, request, caller)
+            memories += page.memories
+            request.after = page.next
+            if page.next is None or len(memories) >= limit:
+                return BrowsedPage(memories=memories, next=page.next)
+
+
+def _table(memories: Sequence[BrowsedMemory], *, with_user: bool) -> Table:
+    table = Table("When", "What", uncut("Memory"))
+    for memory in memories:
+        what: list[str] = [memory.memory_type or memory.kind, memory.scope]
+        if memory.state != "active":
+            what.append(memory.state)
+        if with_user and memory.user:
+            what.append(memory.user)
+        content = " ".join(printable(memory.content).split())
+        if len(content) > CONTENT_CHARACTERS:
+            content = f"{content[:CONTENT_CHARACTERS]}…"
+        label = memory.topic or memory.label
+        text = f"{label}: {content}" if label else content
+        cells = shown_time(memory.event_time), "\n".join(what), f"{text}\n{memory.id}"
+        table.add_row(*map(shown, cells))
+    return table

@@ -1,0 +1,150 @@
+"""Shows records page by page, the newest first.
+
+A page reads a bounded number of records, even if few of them are wanted, because queries wait for
+it; such a page may have fewer records than were asked for, and says where to continue.
+"""
+
+import heapq
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from local2.keys import fold_topic
+from local2.ledger.browsing import BrowseCursor, BrowsedRecord, BrowsedRecords, BrowseFilter
+from local2.ledger.engines import Cursor
+from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of
+from local2.ledger.operations.working_sets import place_word
+from local2.ledger.records import stamp
+from local2.protocol.browsing import RecordState
+
+MAX_READ = 3_000
+"""Maximum number of records that one page reads."""
+ROWS_AT_ONCE = 250
+"""Number of records with the words that are read by one statement."""
+LAST_ROW = 2**62
+"""A row number higher than any other."""
+LAST_TIME = "9"
+"""It sorts after every time."""
+
+
+class _Walked(NamedTuple):
+    """A record that was read; `state` is None if it is not wanted, whatever its state."""
+
+    event_time: str
+    row: int
+    state: RecordState | None
+
+
+class Browsing(Part):
+    """Shows one tenant's records."""
+
+    @reads
+    def page(
+        self, tx: Transaction, wanted: BrowseFilter, limit: int, after: BrowseCursor | None
+    ) -> BrowsedRecords:
+        """Return the next records that pass a filter, at most `limit`."""
+        walked = _with_words(tx, wanted, after) if wanted.terms else _by_time(tx, wanted, after)
+        states: dict[int, RecordState] = {}
+        last: _Walked | None = None
+        for number, walk in enumerate(walked):
+            if last is not None and (len(states) == limit or number == MAX_READ):
+                is_by_time = not wanted.terms
+                end = BrowseCursor(last.event_time if is_by_time else "", last.row)
+                return BrowsedRecords(records=_records(tx, states), next=end)
+            if walk.state in wanted.states:
+                states[walk.row] = walk.state
+            last = walk
+        return BrowsedRecords(records=_records(tx, states), next=None)
+
+
+def _by_time(
+    tx: Transaction, wanted: BrowseFilter, after: BrowseCursor | None
+) -> Iterator[_Walked]:
+    """Yield the records of the places, or of the tenant, the newest first."""
+    before, before_row = _until(wanted), LAST_ROW
+    if after is not None:
+        before, before_row = min((before, before_row), (after.event_time, after.row))
+    asked = {**_asked(wanted), "before": before, "before_row": before_row}
+    cursors: list[Cursor] = []
+    if wanted.places is None:
+        cursors.append(tx.execute("browse_tenant", **asked))
+    for place in wanted.places or ():
+        word = place_word(tx.tenant, place)
+        if "active" in wanted.states:
+            cursors.append(tx.execute("browse_active", **asked, place=word))
+        if wanted.states != {"active"}:
+            cursors.append(tx.execute("browse_past", **asked, place=word))
+    try:
+        for row in heapq.merge(*cursors, key=itemgetter(0, 1), reverse=True):
+            yield _Walked(row[0], row[1], row[2] if row[3] else None)
+    finally:
+        for cursor in cursors:
+            cursor.close()
+
+
+def _with_words(
+    tx: Transaction, wanted: BrowseFilter, after: BrowseCursor | None
+) -> Iterator[_Walked]:
+    """Yield the records that contain all the words, those that were stored last first."""
+    words = None
+    if wanted.places is not None:
+        words = [place_word(tx.tenant, place) for place in wanted.places]
+    # Only active records have words for their places.
+    among = words if wanted.states == {"active"} else None
+    asked = {
+        **_asked(wanted),
+        "until": _until(wanted),
+        "places": None if words is None else as_json(words),
+    }
+    before = LAST_ROW if after is None else after.row
+    while True:
+        rows = tx.text.rows_of_words(tx, wanted.terms, among, before=before, limit=ROWS_AT_ONCE)
+        read = {row["row"]: row for row in tx.execute("browse_rows", **asked, rows=as_json(rows))}
+        for row in rows:
+            own = read.get(row)
+            is_wanted = own is not None and own["wanted"] and own["reached"]
+            yield _Walked("", row, own["state"] if own is not None and is_wanted else None)
+        if len(rows) < ROWS_AT_ONCE:
+            return
+        before = rows[-1]
+
+
+def _asked(wanted: BrowseFilter) -> dict[str, Any]:
+    topic = None if wanted.topic is None else fold_topic(wanted.topic)
+    return {
+        "kinds": _listed(wanted.kinds),
+        "scopes": _listed(wanted.scopes),
+        "types": _listed(wanted.types),
+        "sources": _listed(wanted.sources),
+        "agent": wanted.agent,
+        "session_id": wanted.session_id,
+        "topic": topic,
+        "beyond": None if topic is None else f"{topic}{chr(sys.maxunicode)}",
+        "since": "" if wanted.since is None else stamp(wanted.since),
+    }
+
+
+def _until(wanted: BrowseFilter) -> str:
+    return LAST_TIME if wanted.until is None else stamp(wanted.until)
+
+
+def _listed(values: Iterable[str] | None) -> str | None:
+    return None if values is None else as_json(list(values))
+
+
+def _records(tx: Transaction, states: dict[int, RecordState]) -> list[BrowsedRecord]:
+    """Return the records in these rows, in their order."""
+    rows = as_json(list(states))
+    records = {row["row"]: record_of(row) for row in tx.execute("records", rows=rows)}
+    recalls = {row["row"]: row for row in tx.execute("recalls_of", rows=rows)}
+    return [
+        BrowsedRecord(
+            record=records[row],
+            state=state,
+            recalls=recalls[row]["times"] if row in recalls else 0,
+            recalled_at=datetime.fromisoformat(recalls[row]["last"]) if row in recalls else None,
+        )
+        for row, state in states.items()
+    ]

@@ -1,0 +1,52 @@
+-- Browsing reads records one after the other, the newest first, and stops at the end of a page or
+-- after a bounded number of them: `wanted` says which ones pass the filter.
+-- It looks at the session first, which `record_place` has: the records of others are not even read.
+
+-- part: state
+CASE WHEN record.superseded_by IS NULL THEN 'active'
+         WHEN record.retired_why IN ('anonymised', 'erased') THEN record.retired_why
+         WHEN record.superseded_by = '' THEN 'retired' ELSE 'replaced' END AS state
+
+-- part: wanted
+CASE WHEN (:session_id IS NULL OR record.session_id = :session_id)
+    AND (:kinds IS NULL OR record.kind IN (SELECT value FROM json_each(:kinds)))
+    AND (:scopes IS NULL OR record.scope IN (SELECT value FROM json_each(:scopes)))
+    AND (:types IS NULL OR record.memory_type IN (SELECT value FROM json_each(:types)))
+    AND (:sources IS NULL OR record.source_class IN (SELECT value FROM json_each(:sources)))
+    AND (:agent IS NULL OR record.agent = :agent)
+    AND (:topic IS NULL OR (record.folded_topic >= :topic AND record.folded_topic < :beyond))
+    THEN 1 ELSE 0 END AS wanted
+
+-- name: browse_active
+SELECT record.event_time, record.row, 'active' AS state, {wanted}
+FROM record INDEXED BY record_place
+WHERE record.tenant = :tenant AND record.place = :place AND record.superseded_by IS NULL
+  AND record.event_time >= :since AND (record.event_time, record.row) < (:before, :before_row)
+ORDER BY record.event_time DESC, record.row DESC;
+
+-- name: browse_past
+SELECT record.event_time, record.row, {state}, {wanted}
+FROM record INDEXED BY record_past
+WHERE record.tenant = :tenant AND record.place = :place AND record.superseded_by IS NOT NULL
+  AND record.event_time >= :since AND (record.event_time, record.row) < (:before, :before_row)
+ORDER BY record.event_time DESC, record.row DESC;
+
+-- name: browse_tenant
+SELECT record.event_time, record.row, {state}, {wanted}
+FROM record INDEXED BY record_time
+WHERE record.tenant = :tenant
+  AND record.event_time >= :since AND (record.event_time, record.row) < (:before, :before_row)
+ORDER BY record.event_time DESC, record.row DESC;
+
+-- name: browse_rows
+SELECT record.event_time, record.row, {state}, {wanted},
+       record.event_time >= :since AND record.event_time <= :until
+       AND (:places IS NULL OR record.place IN (SELECT value FROM json_each(:places))) AS reached
+FROM json_each(:rows) AS asked
+CROSS JOIN record ON record.row = asked.value
+WHERE +record.tenant = :tenant;
+
+-- name: recalls_of
+SELECT access.record AS row, access.times, access.last FROM json_each(:rows) AS asked
+CROSS JOIN access ON access.record = asked.value
+WHERE +access.tenant = :tenant;

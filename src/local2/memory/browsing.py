@@ -1,0 +1,107 @@
+"""Show one caller memories page by page, the newest first."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+from local2.errors import InvalidArgumentsError
+from local2.language.words import terms, words
+from local2.ledger.browsing import BrowseCursor, BrowsedRecord, BrowseFilter
+from local2.ledger.ledger import Ledger
+from local2.ledger.search import Place
+from local2.memory.scopes import visible_places
+from local2.memory.views import view
+from local2.protocol.browsing import (
+    CONTENT_CHARACTERS,
+    Browse,
+    BrowseAll,
+    BrowsedMemory,
+    BrowsedPage,
+)
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import PERSONAL, Kind
+from local2.protocol.times import time_of
+
+
+class Browsing:
+    """The memories that one caller may look through."""
+
+    def __init__(self, ledger: Ledger, caller: Caller) -> None:
+        self._ledger = ledger
+        self._caller = caller
+
+    async def own(self, request: Browse) -> BrowsedPage:
+        """Return a page of the caller's own memories and the tenant's.
+
+        Raises:
+            InvalidArgumentsError: A time is not valid, or the words have no letters or digits.
+            BadRequestError: The page before is not valid.
+        """
+        places = visible_places(self._caller, _kinds(request), request.scopes)
+        return await self._page(request, places)
+
+    async def all(self, request: BrowseAll) -> BrowsedPage:
+        """Return a page of the memories of the whole tenant, or of one of its users.
+
+        Raises what `own` raises.
+        """
+        if request.of is None:
+            return await self._page(request, None)
+        places = [
+            Place(scope, request.of, kind)
+            for scope in PERSONAL
+            if scope in (request.scopes or PERSONAL)
+            for kind in _kinds(request)
+        ]
+        return await self._page(request, places)
+
+    async def _page(self, request: Browse, places: Sequence[Place] | None) -> BrowsedPage:
+        wanted = BrowseFilter(
+            states=frozenset(request.states),
+            places=places,
+            kinds=request.kinds if places is None else None,
+            scopes=request.scopes if places is None else None,
+            types=request.types,
+            sources=request.sources,
+            agent=request.agent,
+            session_id=request.session_id,
+            topic=request.topic,
+            since=time_of(request.since, "since") if request.since else None,
+            until=time_of(request.until, "until", ends=True) if request.until else None,
+            terms=_terms(request.words),
+        )
+        after = BrowseCursor.of(request.after)
+        page = await self._ledger.browsing.page(wanted, request.limit, after)
+        return BrowsedPage(
+            memories=[self._shown(browsed) for browsed in page.records],
+            next=page.next.text() if page.next else None,
+        )
+
+    def _shown(self, browsed: BrowsedRecord) -> BrowsedMemory:
+        record = browsed.record
+        return view(
+            record,
+            self._caller,
+            BrowsedMemory,
+            state=browsed.state,
+            content=record.content[:CONTENT_CHARACTERS],
+            cut=len(record.content) > CONTENT_CHARACTERS,
+            user=record.owner or None if record.scope in PERSONAL else None,
+            recalls=browsed.recalls,
+            recalled_at=browsed.recalled_at,
+        )
+
+
+def _kinds(request: Browse) -> Sequence[Kind]:
+    return request.kinds or get_args(Kind)
+
+
+def _terms(text: str | None) -> Sequence[str]:
+    """Return the words to look for: without words such as "the", unless there are no others."""
+    if text is None:
+        return ()
+    found = terms(text) or words(text)
+    if not found:
+        raise InvalidArgumentsError(
+            "words: there is neither a letter nor a digit.", remedy="Leave words out."
+        )
+    return found

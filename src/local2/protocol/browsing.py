@@ -1,0 +1,115 @@
+"""Browsing on the wire: all that a caller may see, the newest first, page by page.
+
+Browsing is served by services, not tools, because a tool's result is published to everybody.
+"""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+
+from local2.protocol import subjects
+from local2.protocol.envelope import Name
+from local2.protocol.memories import (
+    Durability,
+    Kind,
+    MemoryType,
+    OwnerScope,
+    RetirementReason,
+    SourceClass,
+    StatedBy,
+)
+
+RecordState = Literal["active", "replaced", "retired", "anonymised"]
+"""Whether a record stands: `replaced` by another one, `retired` with nothing in its place, or
+`anonymised` some time after that. What was erased is not shown at all."""
+MAX_PAGE = 100
+"""Maximum number of memories on a page."""
+CONTENT_CHARACTERS = 1_000
+"""Maximum characters of a memory's content on a page, which then fits into a message of 1 MB;
+`memory_history` returns it whole."""
+
+Words = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+
+
+class Browse(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`memory.browse`: the caller's own memories, and those for everybody; None is no condition.
+
+    `words`: all of them are in the text; the memories that were stored last then come first.
+    `agent`: who stored them. `topic`: how their keys begin. `since` and `until` are dates or times.
+    `after`: `next` of the page before.
+    """
+
+    words: Words | None = None
+    kinds: tuple[Kind, ...] | None = None
+    types: tuple[MemoryType, ...] | None = None
+    scopes: tuple[OwnerScope, ...] | None = None
+    states: tuple[RecordState, ...] = ("active",)
+    sources: tuple[SourceClass, ...] | None = None
+    agent: Name | None = None
+    session_id: Name | None = None
+    topic: Name | None = None
+    since: str | None = None
+    until: str | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_PAGE)] = 50
+    after: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+
+    @property
+    def subject(self) -> str:
+        """Where the request is sent."""
+        return subjects.MEMORY_BROWSE
+
+
+class BrowseAll(Browse, kw_only=True, omit_defaults=True):
+    """`memory.browse.all`: the same for the memories of all users of the tenant.
+
+    `of`: only those of this user and of the user's sessions; "" is what belongs to no user.
+    """
+
+    of: Name | None = None
+
+    @property
+    def subject(self) -> str:
+        return subjects.MEMORY_BROWSE_ALL
+
+
+class BrowsedMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A memory on a page.
+
+    `cut`: there is more of its content. `user`: whose it is, if it is not the tenant's or an
+    agent's. `by`: whether the calling user or somebody else stated it. `agent`: who stored it.
+    `recalls`: how often it was recalled.
+    """
+
+    id: str
+    kind: Kind
+    state: RecordState
+    scope: OwnerScope
+    content: str
+    event_time: datetime
+    cut: bool = False
+    user: str | None = None
+    by: StatedBy
+    agent: str | None = None
+    session_id: str | None = None
+    query_id: str | None = None
+    topic: str | None = None
+    label: str | None = None
+    role: str | None = None
+    memory_type: MemoryType | None = None
+    source_class: SourceClass
+    durability: Durability
+    importance: float
+    score: float | None = None
+    superseded_by: str | None = None
+    retired_at: datetime | None = None
+    retired_why: RetirementReason | None = None
+    recalls: int = 0
+    recalled_at: datetime | None = None
+
+
+class BrowsedPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A page of memories. It may have fewer than were asked for; `next` continues it."""
+
+    memories: list[BrowsedMemory]
+    next: str | None = None

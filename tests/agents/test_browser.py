@@ -1,0 +1,125 @@
+"""Clients in any language look through what their callers may see, over the bus."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from calling import RICHARD, call
+from factories import ConnectBus
+from local2.bus.connection import Connection
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.browsing import CONTENT_CHARACTERS, MAX_PAGE
+from serving import service_host
+
+EVE = msgspec.structs.replace(RICHARD, user="eve", agent="browser")
+
+pytestmark = pytest.mark.usefixtures("tools")
+
+
+@pytest.fixture
+async def client(
+    bus: Connection, memory: Memory, connect_bus: ConnectBus
+) -> AsyncIterator[Connection]:
+    async with service_host("browser", bus, Memories(memory)):
+        yield await connect_bus()
+
+
+async def browse(
+    client: Connection, subject: str = "memory.browse", user: str = "richard", **payload: Any
+) -> dict[str, Any]:
+    request = {"user": user, "source": "shell", "payload": payload}
+    answer = await client.request(subject, json.dumps(request).encode(), timeout=10)
+    reply: dict[str, Any] = json.loads(answer.data)["payload"]
+    return reply
+
+
+def contents(page: dict[str, Any]) -> list[str]:
+    return [memory["content"] for memory in page["memories"]]
+
+
+async def test_a_caller_sees_what_is_his_own_and_for_everybody_the_newest_first(
+    bus: Connection, client: Connection
+) -> None:
+    await call(bus, "save_topic", {"topic": "user.city", "content": "Rome"})
+    await call(bus, "save_topic", {"topic": "user.city", "content": "Paris"}, EVE)
+    await call(bus, "save_topic", {"topic": "project.metal", "content": "Osmium"}, EVE)
+    await call(bus, "remember_fact", {"content": "Tea at five.", "scope": "agent"}, EVE)
+
+    assert contents(await browse(client)) == ["Osmium", "Rome"]
+    assert contents(await browse(client, user="eve")) == ["Osmium", "Paris"]
+    assert contents(await browse(client, scopes=["user"])) == ["Rome"]
+    everything = await browse(client, "memory.browse.all")
+    assert contents(everything) == ["Tea at five.", "Osmium", "Paris", "Rome"]
+    assert contents(await browse(client, "memory.browse.all", of="eve")) == ["Paris"]
+    (metal, rome) = (await browse(client))["memories"]
+    assert (metal["by"], metal.get("user"), metal["agent"]) == ("other", None, "browser")
+    assert (rome["by"], rome["user"], rome["topic"]) == ("self", "richard", "user.city")
+
+
+async def test_pages_continue_where_the_one_before_ended(
+    bus: Connection, client: Connection
+) -> None:
+    for number in range(5):
+        await call(bus, "remember_fact", {"content": f"Metal {number} is dense."})
+
+    found: list[str] = []
+    after = None
+    while True:
+        page = await browse(client, limit=2, after=after, words="metal")
+        found += contents(page)
+        after = page.get("next")
+        if after is None:
+            break
+
+    assert found == [f"Metal {number} is dense." for number in (4, 3, 2, 1, 0)]
+
+
+async def test_former_versions_are_shown_when_asked_for(
+    bus: Connection, client: Connection
+) -> None:
+    for city in ("Rome", "Paris"):
+        await call(bus, "save_topic", {"topic": "user.city", "content": city})
+
+    newer, older = (await browse(client, states=["active", "replaced"], topic="user."))["memories"]
+
+    assert (newer["content"], newer["state"]) == ("Paris", "active")
+    assert (older["content"], older["state"]) == ("Rome", "replaced")
+    assert (older["superseded_by"], older["retired_why"]) == (newer["id"], "superseded")
+
+
+async def test_a_page_of_long_memories_fits_into_a_message(
+    bus: Connection, client: Connection
+) -> None:
+    for number in range(MAX_PAGE):
+        content = f"{number} " + "\x01" * 5_000
+        await call(bus, "save_memory", {"content": content})
+
+    page = await browse(client, limit=MAX_PAGE)
+
+    assert len(page["memories"]) == MAX_PAGE
+    assert {len(content) for content in contents(page)} == {CONTENT_CHARACTERS}
+    assert all(memory["cut"] for memory in page["memories"])
+
+
+@pytest.mark.parametrize(
+    ("payload", "code", "named"),
+    [
+        ({"limit": 0}, "bad_request", "limit"),
+        ({"limit": MAX_PAGE + 1}, "bad_request", "limit"),
+        ({"kinds": ["thought"]}, "bad_request", "kinds"),
+        ({"states": ["lost"]}, "bad_request", "states"),
+        ({"since": "yesterday"}, "invalid_arguments", "since"),
+        ({"words": "?!"}, "invalid_arguments", "words"),
+        ({"after": "[1]"}, "bad_request", "after"),
+    ],
+)
+async def test_an_invalid_condition_is_refused_by_name(
+    client: Connection, payload: dict[str, Any], code: str, named: str
+) -> None:
+    refused = await browse(client, **payload)
+
+    assert refused["code"] == code
+    assert named in refused["message"]

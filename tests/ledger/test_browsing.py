@@ -1,0 +1,154 @@
+"""Browsing shows every record that passes a filter exactly once, the newest first."""
+
+from datetime import timedelta
+from typing import Any, get_args
+
+import pytest
+
+from ledgers import DAY, OWNER, fact, message, record
+from local2.ledger.browsing import BrowseFilter
+from local2.ledger.ledger import Ledger
+from local2.ledger.operations import browsing
+from local2.ledger.search import Place
+from local2.ledger.transfer import ErasureOptions, Selection
+from local2.ledger.upkeep import Access, Actor
+from local2.protocol.browsing import RecordState
+from local2.protocol.memories import Kind
+
+ALL_STATES: frozenset[RecordState] = frozenset(get_args(RecordState))
+PLACES = tuple(Place("session", OWNER, kind) for kind in get_args(Kind)) + tuple(
+    Place("user", OWNER, kind) for kind in get_args(Kind)
+)
+ACTOR = Actor(agent="cli", user=OWNER)
+
+
+async def browse(ledger: Ledger, limit: int = 99, **filters: Any) -> list[str]:
+    """Return the ids on all pages."""
+    wanted = BrowseFilter(**{"states": frozenset({"active"}), "places": PLACES, **filters})
+    found: list[str] = []
+    after = None
+    while True:
+        page = await ledger.browsing.page(wanted, limit, after)
+        assert len(page.records) <= limit
+        found += [browsed.record.id for browsed in page.records]
+        after = page.next
+        if after is None:
+            return found
+
+
+@pytest.fixture
+async def stored(ledger: Ledger) -> Ledger:
+    """A ledger with records of two owners, some of which were replaced or retired."""
+    await ledger.records.store(
+        [
+            message("Osmium is dense.", 1, id="m1", agent="shell"),
+            message("Which metal?", 1, id="m2", session_id="s2", role="assistant"),
+            record("Osmium.", 2, id="e1"),
+            message("Osmium, too.", 3, id="eve1", owner="eve"),
+            fact("Likes tea and osmium.", 9, id="f9", memory_type="preference"),
+            fact("The tenant's metal is gold.", 4, id="t1", scope="tenant", owner=""),
+        ]
+    )
+    for number, metal in enumerate(("lead", "gold")):
+        await ledger.facts.store(fact(metal, 5 + number, id=f"f{number}", topic="user.metal"))
+    await ledger.records.store([fact("Lives in Rome.", 7, id="gone")])
+    gone = (await ledger.records.by_id(["gone"]))["gone"]
+    await ledger.facts.withdraw([gone], "moved", ACTOR, DAY)
+    return ledger
+
+
+@pytest.mark.parametrize(
+    ("filters", "ids"),
+    [
+        ({}, ["f9", "f1", "e1", "m2", "m1"]),
+        ({"states": ALL_STATES}, ["f9", "gone", "f1", "f0", "e1", "m2", "m1"]),
+        ({"states": frozenset({"replaced"})}, ["f0"]),
+        ({"states": frozenset({"retired"})}, ["gone"]),
+        ({"places": None}, ["f9", "f1", "t1", "eve1", "e1", "m2", "m1"]),
+        ({"places": None, "scopes": ("tenant",)}, ["t1"]),
+        ({"places": None, "kinds": ("episode",)}, ["e1"]),
+        ({"agent": "shell"}, ["m1"]),
+        ({"session_id": "s2"}, ["m2"]),
+        ({"types": ("preference",)}, ["f9"]),
+        ({"sources": ("answered",)}, ["m2"]),
+        ({"topic": "User.M"}, ["f1"]),
+        ({"since": DAY + timedelta(minutes=2)}, ["f9", "f1", "e1"]),
+        ({"until": DAY + timedelta(minutes=2)}, ["e1", "m2", "m1"]),
+        ({"terms": ("osmium",)}, ["f9", "e1", "m1"]),
+        ({"terms": ("osmium", "tea")}, ["f9"]),
+        ({"terms": ("osmium",), "until": DAY + timedelta(minutes=2)}, ["e1", "m1"]),
+        ({"terms": ("rome",), "states": ALL_STATES}, ["gone"]),
+        ({"terms": ("osmium",), "places": None}, ["f9", "eve1", "e1", "m1"]),
+        ({"terms": ("iridium",)}, []),
+        ({"places": ()}, []),
+    ],
+)
+@pytest.mark.parametrize("limit", [1, 2, 99])
+async def test_a_filter_shows_what_passes_it_on_pages_of_any_size(
+    stored: Ledger, filters: dict[str, Any], ids: list[str], limit: int
+) -> None:
+    assert await browse(stored, limit, **filters) == ids
+
+
+@pytest.mark.parametrize(
+    "filters", [{"session_id": "s2"}, {"terms": ("osmium",), "kinds": ("episode",)}]
+)
+async def test_a_page_that_would_read_too_much_says_where_to_continue(
+    stored: Ledger, monkeypatch: pytest.MonkeyPatch, filters: dict[str, Any]
+) -> None:
+    wanted = BrowseFilter(states=ALL_STATES, places=PLACES, **filters)
+    whole = await stored.browsing.page(wanted, 99, None)
+    monkeypatch.setattr(browsing, "MAX_READ", 2)
+
+    first = await stored.browsing.page(wanted, 99, None)
+
+    assert first.next is not None
+    ids = await browse(stored, 99, states=ALL_STATES, **filters)
+    assert ids == [browsed.record.id for browsed in whole.records]
+
+
+async def test_records_of_one_moment_are_shown_once_each(ledger: Ledger) -> None:
+    records = [message(f"Metal {number}.", 1, id=f"m{number}") for number in range(20)]
+    await ledger.records.store(records)
+
+    for limit in (1, 3, 19, 20):
+        assert await browse(ledger, limit) == [record.id for record in reversed(records)]
+
+
+async def test_a_record_is_shown_with_its_state_and_its_recalls(stored: Ledger) -> None:
+    record = (await stored.records.by_id(["f0"]))["f0"]
+    await stored.upkeep.add_access([Access(row=record.row, times=3, last=DAY)])
+
+    wanted = BrowseFilter(states=ALL_STATES, places=PLACES, topic="user.metal")
+    newer, older = (await stored.browsing.page(wanted, 9, None)).records
+
+    assert (newer.state, newer.recalls, newer.recalled_at) == ("active", 0, None)
+    assert (older.state, older.recalls, older.recalled_at) == ("replaced", 3, DAY)
+
+
+async def test_what_was_erased_is_not_shown_and_what_was_anonymised_only_when_asked_for(
+    stored: Ledger,
+) -> None:
+    selected = await stored.erasures.select(Selection(owner=OWNER, id="m1"))
+    erasing = stored.erasures.erase(
+        Selection(owner=OWNER, id="m1"), selected.rows, ErasureOptions(at=DAY)
+    )
+    async for _ in erasing:
+        pass
+    later = DAY + timedelta(days=999_999)
+    await stored.erasures.anonymise(before=later, limit=99, agent="cli", at=later)
+
+    everything = await browse(stored, places=None, states=ALL_STATES)
+    anonymised = await browse(stored, places=None, states=frozenset({"anonymised"}))
+
+    assert "m1" not in everything
+    assert anonymised == ["gone", "f0"]
+    assert await browse(stored, states=frozenset({"replaced", "retired"})) == []
+
+
+async def test_another_tenant_is_not_shown(stored: Ledger, other: Ledger) -> None:
+    await other.records.store([message("Their osmium.", 50, id="theirs")])
+
+    assert "theirs" not in await browse(stored, places=None)
+    assert "theirs" not in await browse(stored, places=None, terms=("osmium",))
+    assert await browse(other, places=None, terms=("osmium",)) == ["theirs"]
