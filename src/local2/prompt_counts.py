@@ -48,7 +48,7 @@ def count_prompt(data_dir: Path, client: str, problem: str = "") -> None:
 
 
 def counted_prompts(data_dir: Path) -> dict[str, PromptCounts]:
-    """Return the counts of each client whose hooks have been run in the last days."""
+    """The counts of each client whose hooks have been run in the last days."""
     found = {}
     for file in sorted((data_dir / FOLDER).glob("*.log")):
         recent = list(_recent(file))

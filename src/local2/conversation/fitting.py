@@ -138,7 +138,7 @@ def shorten_tool_results(
 
 
 def shorten(message: Message, tokens: int, count: TokenCounter) -> Message:
-    """Return the message with as much of its text as fits into `tokens`.
+    """The message with as much of its text as fits into `tokens`.
 
     A message that fits already, or that a cut would not make smaller, is returned unchanged.
     """
@@ -179,7 +179,7 @@ def distribute_tokens(
 def _tool_truncation(
     messages: Sequence[Message], config: ManagedMemoryConfig, count: TokenCounter
 ) -> Callable[[Message], Message]:
-    """Return a function that does the stage `tool_truncation` for one message."""
+    """A function that does the stage `tool_truncation` for one message."""
     policy = config.active_context
     if "tool_truncation" not in policy.enabled_stages:
         return lambda message: message
@@ -222,7 +222,7 @@ def _clip_all(messages: Sequence[Message], limit: int, count: TokenCounter) -> l
 
 
 def _clip(message: Message, tokens: int, count: TokenCounter) -> Message:
-    """Return the message with the beginning of its text, or just an ellipsis."""
+    """The message with the beginning of its text, or just an ellipsis."""
     text = text_and_parts(message.content)[0]
     while text and count(message) > tokens:
         text = text[: len(text) * 3 // 4]

@@ -97,7 +97,7 @@ class LazyResource(Generic[R]):
 def background_memory(
     memory: Memory | None, options: Mapping[str, Any], agent: str | None = None
 ) -> LazyResource[Memory]:
-    """Return an open memory for the caller that the options name, or one that `connect` opens.
+    """An open memory for the caller that the options name, or one that `connect` opens.
 
     Raises:
         TypeError: An open memory was given, and the options name more than a caller.
@@ -125,7 +125,7 @@ def wait_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
 
 
 def _adapter_loop() -> asyncio.AbstractEventLoop:
-    """Return the common loop of this process's adapters, which ends with the process."""
+    """The common loop of this process's adapters, which ends with the process."""
     with _loop_lock:
         if not _loops:
             loop = asyncio.new_event_loop()
@@ -209,7 +209,7 @@ class SessionLog:
         )
 
     async def latest(self, limit: int | None = None) -> list[Json]:
-        """Return the last items in their order; all of them if `limit` is None or negative."""
+        """The last items in their order; all of them if `limit` is None or negative."""
         found: list[Json] = []
         if limit == 0:
             return found
@@ -263,7 +263,7 @@ class SessionLog:
 
 
 def _without_surrogates(message: Json) -> Json:
-    """Return the message without lone surrogates, which models write and UTF-8 cannot encode."""
+    """The message without lone surrogates, which models write and UTF-8 cannot encode."""
     sendable: Json = json.loads(json.dumps(message, ensure_ascii=False).encode(errors="replace"))
     return sendable
 
@@ -273,7 +273,7 @@ def _size(message: Json) -> int:
 
 
 def metadata_of(item: RecalledItem) -> Json:
-    """Return an item's id, score, kind, source and time, and all optional fields that it has."""
+    """An item's id, score, kind, source and time, and all optional fields that it has."""
     further = {name: getattr(item, name) for name in OPTIONAL_FIELDS}
     return {
         "id": item.id,

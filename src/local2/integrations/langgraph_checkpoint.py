@@ -101,7 +101,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
         await self._thread(config).put_writes(str(config["configurable"]["checkpoint_id"]), put)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the checkpoint that the config names, or else the thread's last one."""
+        """The checkpoint that the config names, or else the thread's last one."""
         thread = self._thread(config)
         async for found in self._tuples(thread, get_checkpoint_id(config), None, page_size=1):
             return found

@@ -85,7 +85,7 @@ class Thread:
         self._namespace = namespace
 
     def config(self, checkpoint_id: str) -> RunnableConfig:
-        """Return the config by which LangGraph names a checkpoint."""
+        """The config by which LangGraph names a checkpoint."""
         return {
             "configurable": {
                 "thread_id": self._id,
@@ -122,14 +122,14 @@ class Thread:
                 yield _stored(item_, Head)
 
     async def writes(self, id_: str) -> list[tuple[Write, bytes]]:
-        """Return the writes at a checkpoint, in the order in which a run applies them."""
+        """The writes at a checkpoint, in the order in which a run applies them."""
         path = self._path(WRITES, id_)
         found = [_stored(item, Write) async for item in self._items.each_in(path)]
         found.sort(key=lambda one: _order_of(one.record))
         return [(one.record, await self.data(one)) for one in found]
 
     async def data(self, stored: "Stored[K]") -> bytes:
-        """Return the complete data of a checkpoint or a write."""
+        """The complete data of a checkpoint or a write."""
         if stored.record.pieces is None:
             return stored.data
         path = (self._id, self._namespace, PIECES, *stored.record.pieces)
@@ -152,7 +152,7 @@ class Thread:
     def _puts_of(
         self, place: ItemKey, record: Serialized, data: bytes, *, of: str, keep: bool = False
     ) -> list[ItemPut]:
-        """Return the puts of a record: first the pieces of its data, if any, then the record."""
+        """The puts of a record: first the pieces of its data, if any, then the record."""
         if len(data) > MAX_BYTES:
             raise TooLargeError(
                 f"A checkpoint or write of the thread {self._id} has {len(data):,} bytes; "
@@ -182,7 +182,7 @@ class Thread:
 
 
 async def all_threads(items: Items, thread_id: str | None = None) -> list[Thread]:
-    """Return every namespace with checkpoints, of one thread or of all threads."""
+    """Every namespace with checkpoints, of one thread or of all threads."""
     suffix = NamespaceMatch(type="suffix", path=(CHECKPOINTS,))
     prefix = [NamespaceMatch(type="prefix", path=(thread_id,))] if thread_id is not None else []
     wanted = ListNamespaces(

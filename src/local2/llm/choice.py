@@ -20,14 +20,14 @@ log = structlog.get_logger()
 
 
 def provider_of(settings: GeneratorSettings) -> Literal["ollama", "openai", "rules"]:
-    """Return the provider that the settings select; with `auto`, it may turn out to be missing."""
+    """The provider that the settings select; with `auto`, it may turn out to be missing."""
     if settings.chat == "auto":
         return "openai" if settings.openai_url is not None else "ollama"
     return settings.chat
 
 
 def chat_endpoint(settings: GeneratorSettings) -> Endpoint:
-    """Return the endpoint that the settings name for chat.
+    """The endpoint that the settings name for chat.
 
     Raises:
         ConfigError: The settings name no endpoint, or an unusable one.
@@ -80,7 +80,7 @@ def _log_choice(chat_model: ChatModel, *, reason: str) -> ChatModel:
 
 
 async def _problem_of(model: OpenAIModel) -> str | None:
-    """Return why an endpoint's model cannot answer now, None if it can."""
+    """Why an endpoint's model cannot answer now, None if it can."""
     try:
         return None if await model.is_available() else "The endpoint does not have it."
     except ModelError as error:
@@ -88,7 +88,7 @@ async def _problem_of(model: OpenAIModel) -> str | None:
 
 
 def chosen_model(choice: ModelChoice, settings: GeneratorSettings) -> str | None:
-    """Return the name of the model that is chosen for a part of the memory's work, None for none.
+    """The name of the model that is chosen for a part of the memory's work, None for none.
 
     `settings` say where models are, and which is the chat model; with `rules`, there are none.
     """

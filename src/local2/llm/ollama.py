@@ -191,7 +191,7 @@ class OllamaModel:
 
 
 async def installed_models(url: str) -> list[str]:
-    """Return the names of the server's models, tags included.
+    """The names of the server's models, tags included.
 
     Raises:
         ConfigError: `url` is not a URL.

@@ -58,7 +58,7 @@ class Job(ABC):
     """Whether what the job needs is still starting: then a delay is logged as info, not warning."""
 
     def batch_size(self, kind: TaskKind) -> int:
-        """Return the maximum number of tasks in a batch."""
+        """The maximum number of tasks in a batch."""
         del kind
         return 1
 

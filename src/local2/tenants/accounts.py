@@ -22,7 +22,7 @@ Line = str
 
 
 def accounts(entries: Entries, own_tools: Iterable[str]) -> str:
-    """Return the block `accounts` of the server's configuration.
+    """The block `accounts` of the server's configuration.
 
     `own_tools`: the names of the memory's own tools; no agent may receive requests to them, because
     they carry tokens.
@@ -86,7 +86,7 @@ def _tenant_account(name: str, entries: Entries, own_tools: Sequence[str]) -> st
 
 
 def _service_import(there: str, here: str) -> Line:
-    """Return an import of requests; with `share`, the server names the sender."""
+    """An import of requests; with `share`, the server names the sender."""
     return f'{{ service: {{ account: {MEMORY}, subject: "{there}" }}, to: "{here}", share: true }}'
 
 
@@ -95,7 +95,7 @@ def _stream_import(there: str, here: str) -> Line:
 
 
 def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
-    """Return a user who cannot receive other agents' answers or publish as the memory.
+    """A user who cannot receive other agents' answers or publish as the memory.
 
     A reader cannot publish anything that is stored.
     """
@@ -118,7 +118,7 @@ def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
 
 
 def _sent_by_nobody(own_tools: Sequence[str]) -> list[str]:
-    """Return the subjects to which nobody publishes inside a tenant's account."""
+    """The subjects to which nobody publishes inside a tenant's account."""
     results, progress = map(subjects.tool_result, own_tools), map(subjects.tool_progress, own_tools)
     return [*subjects.EVENTS, *results, *progress]
 

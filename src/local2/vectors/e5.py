@@ -147,7 +147,7 @@ class Unigrams:
         self._split = lru_cache(CACHED_WORDS)(self._split_word)
 
     def ids(self, text: str) -> list[int]:
-        """Return the ids of the text's first tokens, between those of its begin and end."""
+        """The ids of the text's first tokens, between those of its begin and end."""
         ids = [BEGIN]
         for word in text[:MAX_CHARACTERS].translate(self._replacements).split():
             split = self._split if len(word) <= CACHED_LENGTH else self._split_word
@@ -232,7 +232,7 @@ class WeightsFile(msgspec.Struct, frozen=True):
         return np.frombuffer(self._bytes(name), np.float32)
 
     def packed(self, name: str) -> Bytes:
-        """Return a matrix of 384 or 1,536 columns, as blocks of 18 bytes by row."""
+        """A matrix of 384 or 1,536 columns, as blocks of 18 bytes by row."""
         columns = 4 * WIDTH if name.endswith(".fo.w") else WIDTH
         return self._bytes(name).reshape(-1, columns // 32, 18)
 
@@ -280,7 +280,7 @@ def _initializers(file: WeightsFile) -> Arrays:
 
 
 def _for_multiplication(blocks: Bytes) -> tuple[Bytes, FloatMatrix]:
-    """Return weights as MatMulNBits reads them, neighbours in one byte, and their steps."""
+    """Weights as MatMulNBits reads them, neighbours in one byte, and their steps."""
     halves = blocks[:, :, 2:]
     weights = np.concatenate([halves & 15, halves >> 4], axis=2)
     return weights[:, :, 0::2] | weights[:, :, 1::2] << 4, _steps(blocks).reshape(-1)

@@ -85,19 +85,19 @@ class VectorIndex:
         self._folder.release(clean=self._client is not None)
 
     def tenants(self) -> list[str]:
-        """Return the tenants that have a collection, sorted."""
+        """The tenants that have a collection, sorted."""
         return tenants_of(self._names(), self._collection)
 
     def recorded_embedder(self, tenant: str, slot: Slot = "serving") -> str | None:
-        """Return the name of the vectors' embedder, None without a collection."""
+        """The name of the vectors' embedder, None without a collection."""
         return self._metadata(tenant, "embedder", slot)
 
     def recorded_dimensions(self, tenant: str, slot: Slot = "serving") -> int:
-        """Return the length of the vectors, 0 without a collection."""
+        """The length of the vectors, 0 without a collection."""
         return int(self._metadata(tenant, "dimensions", slot) or 0)
 
     def generation(self, tenant: str) -> str | None:
-        """Return the unique id of the serving collection's build, None without a collection."""
+        """The unique id of the serving collection's build, None without a collection."""
         return self._metadata(tenant, "generation")
 
     def ensure(
@@ -185,7 +185,7 @@ class VectorIndex:
                     collection.delete(ids=list(ids))
 
     def search(self, tenant: str, vectors: FloatMatrix, limit: int) -> list[list[VectorHit]]:
-        """Return the nearest records for each row of `vectors`, the nearest first."""
+        """The nearest records for each row of `vectors`, the nearest first."""
         collection = self._find(tenant)
         if collection is None or not len(vectors):
             return [[] for _ in vectors]
@@ -204,7 +204,7 @@ class VectorIndex:
             return 0 if collection is None else int(collection.count())
 
     def ids(self, tenant: str, offset: int, limit: int, slot: Slot = "serving") -> list[str]:
-        """Return a page of the stored ids, in an order that is stable until the next write."""
+        """A page of the stored ids, in an order that is stable until the next write."""
         collection = self._find(tenant, slot)
         if collection is None:
             return []
@@ -213,7 +213,7 @@ class VectorIndex:
         return page
 
     def held(self, tenant: str, ids: Sequence[str]) -> list[str]:
-        """Return which of these ids are stored."""
+        """Those of these ids that are stored."""
         collection = self._find(tenant)
         if collection is None or not ids:
             return []
@@ -222,7 +222,7 @@ class VectorIndex:
         return found
 
     def lost(self, tenant: str, ids: Sequence[str], vectors: FloatMatrix) -> list[str]:
-        """Return the ids whose vector, as stored in the ledger, is not found by a search for it.
+        """The ids whose vector, as stored in the ledger, is not found by a search for it.
 
         A kill loses nothing, but vector files that a power cut truncated lose vectors silently. A
         sample of a few hundred vectors detects it. The nearest-neighbour graph itself misses about

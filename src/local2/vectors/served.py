@@ -89,7 +89,7 @@ class ServedEmbedder(ABC):
 
     @abstractmethod
     def _embed(self, texts: list[str], *, query: bool) -> FloatMatrix:
-        """Return one unit vector for each text.
+        """One unit vector for each text.
 
         Raises:
             VectorError: The server did not return them.
@@ -209,7 +209,7 @@ def _counted(texts: int) -> str:
 
 
 def _matrix(embeddings: list[_Embedding]) -> FloatMatrix:
-    """Return one vector per row, in the order of the texts."""
+    """One vector per row, in the order of the texts."""
     if all(embedding.index is not None for embedding in embeddings):
         embeddings = sorted(embeddings, key=lambda each: each.index or 0)
     rows = [
@@ -260,7 +260,7 @@ class OllamaEmbedder(ServedEmbedder):
 
 
 def probe(url: str, model: str) -> bool:
-    """Return whether an Ollama server answers at `url` and has `model`."""
+    """Whether an Ollama server answers at `url` and has `model`."""
     client = _client(url, read_timeout=OLLAMA_CONNECT_TIMEOUT)
     try:
         installed = {known.model for known in client.list().models}

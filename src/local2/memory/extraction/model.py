@@ -153,7 +153,7 @@ def _as_shown(number: int, message: Utterance) -> _ShownMessage:
 
 
 def _checked(found: _Found, users: Mapping[int, Utterance]) -> Item | None:
-    """Return the item, or None if it is too long or no user's message states it."""
+    """The item, or None if it is too long or no user's message states it."""
     sources = [users[number] for number in dict.fromkeys(found.sources) if number in users]
     content, topic = _line(found.content), found.topic
     if not sources or not 0 < len(content) <= MAX_ITEM or not _is_stated(content, sources):
@@ -173,7 +173,7 @@ def _checked(found: _Found, users: Mapping[int, Utterance]) -> Item | None:
 
 
 def _is_stated(content: str, sources: Sequence[Utterance]) -> bool:
-    """Return whether enough of an item's informative words occur in the messages, in some form."""
+    """Whether enough of an item's informative words occur in the messages, in some form."""
     spoken = chain.from_iterable((m.content, m.speaker or USER) for m in sources)
     known = informative_stems("\n".join(spoken))
     own = stems(informative_words(content))

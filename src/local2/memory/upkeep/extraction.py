@@ -79,7 +79,7 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
     probe: NewRecord
 
     def ended(self, facts: Sequence[NewRecord]) -> list[NewRecord]:
-        """Return those of the known facts that it ends: what the same user stated, and not later.
+        """Those of the known facts that it ends: what the same user stated, and not later.
 
         If it names no fact but a kind of them ("my instrument"), the only one of the kind. What an
         agent stored for the user may be ended by its name, but not what documents and tools say.
@@ -264,7 +264,7 @@ def _said_at(each: StatedFact | Denial, rows: Mapping[str, int]) -> tuple[dateti
 
 
 def _denials_in(groups: Sequence[MessageGroup], ids: Collection[str]) -> list[Denial]:
-    """Return what users end or deny in those of the messages that are to be read."""
+    """What users end or deny in those of the messages that are to be read."""
     denials: list[Denial] = []
     for group in groups:
         before: dict[str | None, str] = {}
