@@ -55,13 +55,18 @@ class Backups:
         try:
             await asyncio.sleep(START_DELAY)
             while True:
-                if folder is not None and await self._is_due(folder):
-                    try:
-                        self.begin(BackupRequest(folder=str(folder)))
-                    except OverloadedError:
-                        log.info("backup_delayed", reason="another one is in progress")
-                    else:
-                        await asyncio.wait([task for task in (self._task,) if task])
+                if folder is not None:
+                    newest = await asyncio.to_thread(_newest, folder)
+                    age = self._clock() - newest if newest else None
+                    hours = timedelta(hours=self._settings.backup_hours)
+                    # A newest backup that is dated in the future does not count.
+                    if age is None or not timedelta() <= age < hours:
+                        try:
+                            self.begin(BackupRequest(folder=str(folder)))
+                        except OverloadedError:
+                            log.info("backup_delayed", reason="another one is in progress")
+                        else:
+                            await asyncio.wait([task for task in (self._task,) if task])
                 await asyncio.sleep(CHECK_INTERVAL)
         finally:
             if self._task is not None:
@@ -133,12 +138,6 @@ class Backups:
                 turns_waiting=manifest.turns_waiting,
             )
             log.info("backup_made", generation=taken.generation, written=taken.written)
-
-    async def _is_due(self, folder: Path) -> bool:
-        """Whether a backup is due; a newest backup dated in the future does not count."""
-        newest = await asyncio.to_thread(_newest, folder)
-        age = self._clock() - newest if newest else None
-        return age is None or not timedelta() <= age < timedelta(hours=self._settings.backup_hours)
 
 
 def _newest(folder: Path) -> datetime | None:

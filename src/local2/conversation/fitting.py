@@ -235,10 +235,15 @@ def _text_only(message: Message) -> Message:
     text, others = text_and_parts(message.content)
     if left_out := len(others) + len(message.images or ()):
         text = f"{text}\n[… images or files left out: {left_out} …]".lstrip()
-    requests = [
-        msgspec.structs.replace(call, request=_short_request(call.request))
-        for call in message.agent_calls or ()
-    ]
+    requests = []
+    for call in message.agent_calls or ():
+        asked = call.request if isinstance(call.request, str) else as_json(call.request)
+        if (cut := len(asked) - MAX_ARGUMENT_CHARACTERS) > 0:
+            beginning = asked[:MAX_ARGUMENT_CHARACTERS]
+            shorter = f"{beginning} [… {cut:,} characters left out …]"
+            requests.append(msgspec.structs.replace(call, request=shorter))
+        else:
+            requests.append(call)
     return msgspec.structs.replace(
         message,
         content=text if left_out else message.content,
@@ -255,11 +260,3 @@ def _short_call(call: ToolCallMsg) -> ToolCallMsg:
         return call
     left_out = {"left_out": f"{len(call.arguments):,} characters"}
     return msgspec.structs.replace(call, arguments=as_json(left_out))
-
-
-def _short_request(request: object) -> object:
-    text = request if isinstance(request, str) else as_json(request)
-    if len(text) <= MAX_ARGUMENT_CHARACTERS:
-        return request
-    left_out = len(text) - MAX_ARGUMENT_CHARACTERS
-    return f"{text[:MAX_ARGUMENT_CHARACTERS]} [… {left_out:,} characters left out …]"

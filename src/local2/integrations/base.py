@@ -194,13 +194,13 @@ class SessionLog:
         logged = [Logged(item=json.dumps(entry.item)) for entry in entries]
         for key, one in zip(keys, logged, strict=True):
             check_size(self._put(key, one))
-        memories = await self._ingest(
-            [
-                {**_without_surrogates(entry.message), "id": key}
-                for key, entry in zip(keys, entries, strict=True)
-                if entry.message is not None
-            ]
-        )
+        messages = []
+        for key, entry in zip(keys, entries, strict=True):
+            if entry.message is not None:
+                # Models write lone surrogates, which UTF-8 cannot encode.
+                text = json.dumps(entry.message, ensure_ascii=False).encode(errors="replace")
+                messages.append({**json.loads(text), "id": key})
+        memories = await self._ingest(messages)
         await self._items.put(
             [
                 self._put(key, msgspec.structs.replace(one, memory=memories.get(key)))
@@ -260,12 +260,6 @@ class SessionLog:
     def _put(self, key: str, logged: Logged) -> ItemPut:
         value = msgspec.Raw(msgspec.json.encode(logged))
         return ItemPut(namespace=self._namespace, key=key, value=value)
-
-
-def _without_surrogates(message: Json) -> Json:
-    """The message without lone surrogates, which models write and UTF-8 cannot encode."""
-    sendable: Json = json.loads(json.dumps(message, ensure_ascii=False).encode(errors="replace"))
-    return sendable
 
 
 def _size(message: Json) -> int:

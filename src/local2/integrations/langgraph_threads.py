@@ -125,8 +125,12 @@ class Thread:
         """The writes at a checkpoint, in the order in which a run applies them."""
         path = self._path(WRITES, id_)
         found = [_stored(item, Write) async for item in self._items.each_in(path)]
-        found.sort(key=lambda one: _order_of(one.record))
-        return [(one.record, await self.data(one)) for one in found]
+        found.sort(
+            key=lambda stored: writes_sort_key(
+                stored.record.path, stored.record.task, stored.record.number
+            )
+        )
+        return [(stored.record, await self.data(stored)) for stored in found]
 
     async def data(self, stored: "Stored[K]") -> bytes:
         """The complete data of a checkpoint or a write."""
@@ -212,10 +216,6 @@ async def copy_thread(items: Items, source: str, target: str) -> None:
                 namespace=(target, *path[1:]), key=item.key, value=item.value, data=item.data
             )
             await into.put([copied])
-
-
-def _order_of(write: Write) -> tuple[str, str, int]:
-    return writes_sort_key(write.path, write.task, write.number)
 
 
 def _stored(item: StoredItem, type_: type[K]) -> Stored[K]:

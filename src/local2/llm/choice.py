@@ -50,7 +50,11 @@ async def choose_chat_model(settings: GeneratorSettings) -> ChatModel:
             model = await OpenAIModel.open(
                 settings.model, temperature=settings.temperature, endpoint=endpoint
             )
-            if problem := await _problem_of(model):
+            try:
+                problem = None if await model.is_available() else "The endpoint does not have it."
+            except ModelError as error:
+                problem = str(error)
+            if problem:
                 log.warning("chat_model_unavailable", model=model.name, reason=problem)
             return _log_choice(model, reason=f"of the endpoint {endpoint.shown}")
         case "ollama":
@@ -77,14 +81,6 @@ async def _open_ollama_model(settings: GeneratorSettings) -> ChatModel:
 def _log_choice(chat_model: ChatModel, *, reason: str) -> ChatModel:
     log.info("chat_model_chosen", model=chat_model.name, reason=reason)
     return chat_model
-
-
-async def _problem_of(model: OpenAIModel) -> str | None:
-    """Why an endpoint's model cannot answer now, None if it can."""
-    try:
-        return None if await model.is_available() else "The endpoint does not have it."
-    except ModelError as error:
-        return str(error)
 
 
 def chosen_model(choice: ModelChoice, settings: GeneratorSettings) -> str | None:

@@ -29,7 +29,6 @@ from local2.protocol.items import (
     MAX_INDEXED_CHARACTERS,
     DeleteItems,
     GetItems,
-    ItemPut,
     ItemsChanged,
     ItemsFound,
     ItemsGot,
@@ -77,7 +76,23 @@ class CallerItems:
         for item in request.items:
             check_size(item)
         of = self._items_of(request.collection)
-        new = [NewItem(put=one, record=self._record(of.collection, one)) for one in request.items]
+        new = []
+        for item in request.items:
+            record = None
+            if item.text is not None and item.text.strip() and not item.deletes:
+                record = NewRecord(  # makes the item searchable
+                    id=new_id(),
+                    kind=EPISODE,
+                    scope="user",
+                    owner=self._owner,
+                    content=item.text[:MAX_INDEXED_CHARACTERS],
+                    source_ref=path_text((of.collection, *item.namespace, item.key)),
+                    event_time=self._clock(),
+                    agent=self._caller.agent,
+                    session_id=self._caller.session_id,
+                    metadata={"namespace": list(item.namespace), "key": item.key},
+                )
+            new.append(NewItem(put=item, record=record))
         return await self._announce(await self._ledger.items.put(of, new, self._writer()))
 
     async def delete(self, request: DeleteItems) -> ItemsChanged:
@@ -169,23 +184,6 @@ class CallerItems:
         self._changes.written(written.written, written.records)
         self._changes.deleted(written.retired, EPISODE)
         return ItemsChanged(stored=written.stored, deleted=written.deleted)
-
-    def _record(self, collection: str, item: ItemPut) -> NewRecord | None:
-        """The record that makes an item searchable, if the item has a text."""
-        if item.deletes or item.text is None or not item.text.strip():
-            return None
-        return NewRecord(
-            id=new_id(),
-            kind=EPISODE,
-            scope="user",
-            owner=self._owner,
-            content=item.text[:MAX_INDEXED_CHARACTERS],
-            source_ref=path_text((collection, *item.namespace, item.key)),
-            event_time=self._clock(),
-            agent=self._caller.agent,
-            session_id=self._caller.session_id,
-            metadata={"namespace": list(item.namespace), "key": item.key},
-        )
 
     def _items_of(self, collection: str) -> ItemCollection:
         return ItemCollection(owner=self._owner, collection=collection)

@@ -28,14 +28,6 @@ def accounts(entries: Entries, own_tools: Iterable[str]) -> str:
     they carry tokens.
     """
     own = tuple(own_tools)
-    blocks = [
-        _memory_account(entries),
-        *(_tenant_account(name, entries, own) for name in entries.tenants),
-    ]
-    return "accounts {\n" + "\n".join(blocks) + "\n}\n"
-
-
-def _memory_account(entries: Entries) -> str:
     sent_to_one = [
         subjects.to_tenant(subjects.ANY_TENANT, subject) for subject in subjects.SENT_TO_ONE
     ]
@@ -47,7 +39,11 @@ def _memory_account(entries: Entries) -> str:
         *(f'{{ stream: "{subject}" }}' for subject in subjects.SENT_TO_ALL),
     ]
     users = [f"{{ nkey: {entries.memory} }}"]
-    return _account(MEMORY, users, exports, [], more=["    jetstream: enabled"])
+    blocks = [
+        _account(MEMORY, users, exports, [], more=["    jetstream: enabled"]),
+        *(_tenant_account(name, entries, own) for name in entries.tenants),
+    ]
+    return "accounts {\n" + "\n".join(blocks) + "\n}\n"
 
 
 def _service_export(subject: str, answers: str = "") -> Line:

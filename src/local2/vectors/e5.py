@@ -126,7 +126,11 @@ class MultilingualE5:
         yield from encode_in_batches([self._tokenizer.ids(text) for text in texts], self._encode)
 
     def _encode(self, ids: TokenMatrix, mask: TokenMatrix) -> FloatMatrix:
-        embedded = _unpacked(self._words[ids]).reshape(*ids.shape, WIDTH)
+        blocks = self._words[ids]
+        halves = blocks[..., 2:]
+        weights = np.concatenate([halves & 15, halves >> 4], axis=-1).astype(np.float32)
+        embedded: FloatMatrix = (weights - 8) * _steps(blocks)[..., np.newaxis]
+        embedded = embedded.reshape(*ids.shape, WIDTH)
         embedded += self._positions[: ids.shape[1]]
         return self._network.vectors(embedded=embedded, mask=mask)
 
@@ -284,13 +288,6 @@ def _for_multiplication(blocks: Bytes) -> tuple[Bytes, FloatMatrix]:
     halves = blocks[:, :, 2:]
     weights = np.concatenate([halves & 15, halves >> 4], axis=2)
     return weights[:, :, 0::2] | weights[:, :, 1::2] << 4, _steps(blocks).reshape(-1)
-
-
-def _unpacked(blocks: Bytes) -> FloatMatrix:
-    halves = blocks[..., 2:]
-    weights = np.concatenate([halves & 15, halves >> 4], axis=-1).astype(np.float32)
-    scaled: FloatMatrix = (weights - 8) * _steps(blocks)[..., np.newaxis]
-    return scaled
 
 
 def _steps(blocks: Bytes) -> FloatMatrix:

@@ -155,7 +155,16 @@ class OpenAIEmbedder(ServedEmbedder):
             if is_too_large(error) and len(inputs[0]) // 2 >= SHORTEST:
                 self._longest = len(inputs[0]) // 2
                 return self._embed(inputs, query=query)
-            raise self._vector_error(error, len(inputs)) from error
+            # A refusal is the texts' fault, any other error the endpoint's.
+            kind = VectorFaultError if error.kind == "refused" else VectorError
+            failed_to_embed = f"{self._model} did not embed {_counted(len(inputs))}"
+            failed = kind(
+                f"{failed_to_embed}: {error.message}",
+                remedy=error.remedy or ENDPOINT_BROKEN,
+                logged=f"{failed_to_embed}: {error.logged}",
+            )
+            failed.retry_after = error.retry_after
+            raise failed from error
 
     def _vectors(self, inputs: list[str], *, query: bool) -> FloatMatrix:
         answer = self._request(inputs, query=query)
@@ -190,18 +199,6 @@ class OpenAIEmbedder(ServedEmbedder):
                 raise
         self._base64 = False
         return self._request(inputs, query=query)
-
-    def _vector_error(self, error: EndpointError, texts: int) -> VectorError:
-        """Convert an error: a refusal is the texts' fault, any other error the endpoint's."""
-        kind = VectorFaultError if error.kind == "refused" else VectorError
-        failed_to_embed = f"{self._model} did not embed {_counted(texts)}"
-        failed = kind(
-            f"{failed_to_embed}: {error.message}",
-            remedy=error.remedy or ENDPOINT_BROKEN,
-            logged=f"{failed_to_embed}: {error.logged}",
-        )
-        failed.retry_after = error.retry_after
-        return failed
 
 
 def _counted(texts: int) -> str:
