@@ -12,7 +12,7 @@ import msgspec
 
 from local2.conversation.config import ManagedMemoryConfig
 from local2.conversation.context import TokenCounter
-from local2.conversation.message import Message, ToolCallMsg, is_from_user, is_summary
+from local2.conversation.message import Message, is_from_user, is_summary
 from local2.conversation.parts import Content, as_json, text_and_parts
 from local2.conversation.stages import StageInput, open_round, protected_from, rounds
 
@@ -235,6 +235,14 @@ def _text_only(message: Message) -> Message:
     text, others = text_and_parts(message.content)
     if left_out := len(others) + len(message.images or ()):
         text = f"{text}\n[… images or files left out: {left_out} …]".lstrip()
+    calls = []
+    for called in message.tool_calls or ():
+        if (length := len(called.arguments)) > MAX_ARGUMENT_CHARACTERS:
+            # In JSON because models' servers parse it.
+            arguments = as_json({"left_out": f"{length:,} characters"})
+            calls.append(msgspec.structs.replace(called, arguments=arguments))
+        else:
+            calls.append(called)
     requests = []
     for call in message.agent_calls or ():
         asked = call.request if isinstance(call.request, str) else as_json(call.request)
@@ -248,15 +256,7 @@ def _text_only(message: Message) -> Message:
         message,
         content=text if left_out else message.content,
         images=None,
-        tool_calls=[_short_call(call) for call in message.tool_calls or ()] or None,
+        tool_calls=calls or None,
         agent_calls=requests or None,
         reasoning_details=None,
     )
-
-
-def _short_call(call: ToolCallMsg) -> ToolCallMsg:
-    """Replace long arguments by a placeholder, in JSON because models' servers parse it."""
-    if len(call.arguments) <= MAX_ARGUMENT_CHARACTERS:
-        return call
-    left_out = {"left_out": f"{len(call.arguments):,} characters"}
-    return msgspec.structs.replace(call, arguments=as_json(left_out))

@@ -200,7 +200,15 @@ class SessionLog:
                 # Models write lone surrogates, which UTF-8 cannot encode.
                 text = json.dumps(entry.message, ensure_ascii=False).encode(errors="replace")
                 messages.append({**json.loads(text), "id": key})
-        memories = await self._ingest(messages)
+        memories: dict[str, str] = {}  # the ids of the messages' records
+        for part in split_into_parts(messages, _size, max_bytes=REQUEST_BYTES, max_items=PAGE):
+            result = await self._memory.call(
+                "ingest", messages=part, session_id=self._session_id, allow_again=True
+            )
+            report = msgspec.convert(result.data, IngestReport)
+            left_out = {skipped.index for skipped in report.skipped}
+            stored = [m["id"] for index, m in enumerate(part) if index not in left_out]
+            memories |= zip(stored, report.ids, strict=True)
         await self._items.put(
             [
                 self._put(key, msgspec.structs.replace(one, memory=memories.get(key)))
@@ -236,19 +244,6 @@ class SessionLog:
         """Remove all items, and erase everything that was ingested in the session."""
         await self._erase(self._memory.forget(session=self._session_id, allow_again=True))
         await self._items.delete(namespaces=[self._namespace])
-
-    async def _ingest(self, messages: Sequence[Json]) -> dict[str, str]:
-        """Ingest messages; return the ids of their records by the messages' ids."""
-        records: dict[str, str] = {}
-        for part in split_into_parts(messages, _size, max_bytes=REQUEST_BYTES, max_items=PAGE):
-            result = await self._memory.call(
-                "ingest", messages=part, session_id=self._session_id, allow_again=True
-            )
-            report = msgspec.convert(result.data, IngestReport)
-            left_out = {one.index for one in report.skipped}
-            stored = [m["id"] for index, m in enumerate(part) if index not in left_out]
-            records |= zip(stored, report.ids, strict=True)
-        return records
 
     async def _erase(self, erasing: Awaitable[Receipt]) -> None:
         """Erase records; they stay if the caller may not erase, for example one without a name."""

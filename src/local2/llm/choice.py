@@ -58,24 +58,22 @@ async def choose_chat_model(settings: GeneratorSettings) -> ChatModel:
                 log.warning("chat_model_unavailable", model=model.name, reason=problem)
             return _log_choice(model, reason=f"of the endpoint {endpoint.shown}")
         case "ollama":
-            return await _open_ollama_model(settings)
+            # An eighth of a start's imports.
+            from local2.llm.ollama import OllamaModel  # noqa: PLC0415
 
-
-async def _open_ollama_model(settings: GeneratorSettings) -> ChatModel:
-    from local2.llm.ollama import OllamaModel  # noqa: PLC0415 - an eighth of a start's imports
-
-    try:
-        model = await OllamaModel.open(
-            settings.model,
-            temperature=settings.temperature,
-            context_size=settings.context_size,
-            url=settings.ollama_url,
-        )
-    except ModelError as error:
-        if settings.chat == "ollama":
-            raise
-        return _log_choice(RulesModel(), reason=str(error))
-    return _log_choice(model, reason=f"Ollama at {without_credentials(settings.ollama_url)} has it")
+            shown = without_credentials(settings.ollama_url)
+            try:
+                ollama = await OllamaModel.open(
+                    settings.model,
+                    temperature=settings.temperature,
+                    context_size=settings.context_size,
+                    url=settings.ollama_url,
+                )
+            except ModelError as error:
+                if settings.chat == "ollama":
+                    raise
+                return _log_choice(RulesModel(), reason=str(error))
+            return _log_choice(ollama, reason=f"Ollama at {shown} has it")
 
 
 def _log_choice(chat_model: ChatModel, *, reason: str) -> ChatModel:

@@ -58,7 +58,11 @@ class VectorIndex:
         folder = IndexFolder.acquire(path)
         try:
             opened = cls(folder, ready_client(folder, collection), collection)
-            opened._finish_swaps()
+            # Complete swaps in which only the serving collection was deleted before a kill.
+            names = opened._names()
+            for tenant in tenants_of(names, collection):
+                if opened._name(tenant, "next") in names and opened._name(tenant) not in names:
+                    opened.swap(tenant)
         except OSError as error:
             folder.release(clean=False)
             raise UnwritableError(path, error) from error
@@ -244,13 +248,6 @@ class VectorIndex:
             self._client.delete_collection(self._name(tenant, slot))
         del self._collections[tenant, slot]
         self._folder.drop_segments(segments)  # Chroma leaves them when it deletes a collection
-
-    def _finish_swaps(self) -> None:
-        """Complete swaps in which only the serving collection was deleted before a kill."""
-        names = self._names()
-        for tenant in tenants_of(names, self._collection):
-            if self._name(tenant, "next") in names and self._name(tenant) not in names:
-                self.swap(tenant)
 
     def _names(self) -> set[str]:
         with translated("list its collections"):
