@@ -48,7 +48,7 @@ class _Usage:
         self.size += size
 
     def is_full(self, limit: int, size_limit: int, size: int) -> bool:
-        """Return whether one more would exceed a limit; a sole request may have any size."""
+        """Whether one more would exceed a limit; a sole request may have any size."""
         return self.admitted >= limit or (self.admitted > 0 and self.size + size > size_limit)
 
 
@@ -184,7 +184,7 @@ class FairSlots:
         return True
 
     def _retry_after(self, usage: _Usage) -> float:
-        """Return the seconds until about half of the admitted work is done."""
+        """The seconds until about half of the admitted work is done."""
         seconds = self._pace * usage.admitted / 2
         return round(min(max(seconds, MIN_RETRY_AFTER), MAX_RETRY_AFTER), 2)
 
@@ -254,7 +254,7 @@ class Admission:
 
 
 def is_nested_deeper(data: bytes, limit: int) -> bool:
-    """Return whether JSON is nested deeper than `limit`."""
+    """Whether JSON is nested deeper than `limit`."""
     if data.count(b"{") + data.count(b"[") <= limit:  # true of almost every request
         return False
     import numpy as np  # noqa: PLC0415 - clients have no use for it

@@ -87,7 +87,7 @@ def load_settings(
 
 
 def read_yaml(text: str) -> Any:
-    """Return the value of a YAML text.
+    """The value of a YAML text.
 
     Raises:
         ConfigError: It is not YAML, or contains an invalid number or date.
@@ -101,14 +101,14 @@ def read_yaml(text: str) -> Any:
 
 
 def to_yaml(value: Any) -> str:
-    """Return the value as one line of YAML that `read_yaml` can read."""
+    """The value as one line of YAML that `read_yaml` can read."""
     import yaml
 
     return yaml.safe_dump(value, default_flow_style=True, width=float("inf")).partition("\n...")[0]
 
 
 def read_yaml_file(path: Path) -> Any:
-    """Return the value of a YAML file.
+    """The value of a YAML file.
 
     Raises:
         ConfigError: It cannot be read, or is not YAML; the error names the file.
@@ -167,7 +167,7 @@ def _convert_section(
 
 
 def _failure_detail(error: Exception) -> str:
-    """Return the position or the reason; PyYAML's message would quote content, maybe a password."""
+    """The position or the reason; PyYAML's message would quote content, maybe a password."""
     import yaml
 
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:

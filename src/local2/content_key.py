@@ -78,7 +78,7 @@ class ContentKey:
         return self._bytes.hex()
 
     def derive(self, purpose: str) -> "ContentKey":
-        """Return a key for one purpose, from which this key cannot be computed."""
+        """A key for one purpose, from which this key cannot be computed."""
         person = purpose.encode()
         return ContentKey(hashlib.blake2b(key=self._bytes, person=person, digest_size=32).digest())
 

@@ -81,18 +81,18 @@ def abridged(value: object) -> str:
 
 
 def quoted(value: object) -> str:
-    """Return a value for an error message, with quotes around a string."""
+    """A value for an error message, with quotes around a string."""
     return abridged(repr(abridged(value) if isinstance(value, str) else value))
 
 
 def extra_to_install(name: str) -> str:
-    """Return the remedy if a package of an extra is missing."""
+    """The remedy if a package of an extra is missing."""
     pip = f"`pip install 'local2[{name}]'`"
     return f"Install local2 with its extra: `uv sync --extra {name}`, or {pip}."
 
 
 def without_credentials(url: str) -> str:
-    """Return a URL without user, password and query, for errors, logs and answers."""
+    """A URL without user, password and query, for errors, logs and answers."""
     return _CREDENTIALS.sub(r"\1", url).partition("?")[0]
 
 
@@ -303,7 +303,7 @@ _BY_CODE: Final[Mapping[str, type[Local2Error]]] = {
 
 
 def error_from_code(code: str, message: str, retry_after: float | None = None) -> Local2Error:
-    """Return the error for a received code and message; the message includes the remedy."""
+    """The error for a received code and message; the message includes the remedy."""
     kind = _BY_CODE.get(code, ToolFailedError)
     error = kind.__new__(kind)
     Local2Error.__init__(error, message)

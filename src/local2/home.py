@@ -45,7 +45,7 @@ time is the time of the last use."""
 def home_of(
     explicit: Path | str | None = None, environment: Mapping[str, str] = os.environ
 ) -> Path:
-    """Return the home to use, as an absolute path; it need not exist.
+    """The home to use, as an absolute path; it need not exist.
 
     It is the first of: `explicit`; the nearest folder with a memory, from the current one upwards;
     $LOCAL2_HOME; the user's data folder.
@@ -62,7 +62,7 @@ def home_of(
 
 
 def own_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the user's personal home, regardless of the current folder."""
+    """The user's personal home, regardless of the current folder."""
     if named := environment.get(HOME_VARIABLE):
         return Path(named).expanduser().absolute()
     data = environment.get("XDG_DATA_HOME") or "~/.local/share"
@@ -70,7 +70,7 @@ def own_home(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def other_homes(settings: Settings) -> list[Path]:
-    """Return the other homes with a memory that the user may have meant: above here, or his own."""
+    """The other homes with a memory that the user may have meant: above here, or his own."""
     above = Path.cwd()
     homes = dict.fromkeys((above, *above.parents, own_home()))
     memories = {home: home / MEMORY_FOLDER for home in homes}
@@ -84,7 +84,7 @@ def other_homes(settings: Settings) -> list[Path]:
 
 
 def exposed_memories(settings: Settings) -> list[Path]:
-    """Return the memory folders above here that are not used because others can enter them."""
+    """The memory folders above here that are not used because others can enter them."""
     above = Path.cwd()
     memories = (folder / MEMORY_FOLDER for folder in (above, *above.parents))
     return [
@@ -101,7 +101,7 @@ def _is_private(memory: Path) -> bool:
 
 
 def _mode_of_own(folder: Path) -> int | None:
-    """Return the mode of a folder of this user; None if there is no such folder."""
+    """The mode of a folder of this user; None if there is no such folder."""
     try:
         found = folder.stat()
     except OSError:
@@ -111,7 +111,7 @@ def _mode_of_own(folder: Path) -> int | None:
 
 
 def asking_user(bus: BusSettings, named: str | None) -> str | None:
-    """Return the user to ask as: the named one, else the one who is logged in.
+    """The user to ask as: the named one, else the one who is logged in.
 
     With accounts, the token names the user, and nobody is assumed. An empty name means no user.
     """
@@ -122,7 +122,7 @@ def asking_user(bus: BusSettings, named: str | None) -> str | None:
 
 
 def user_name(configured: str | None) -> str:
-    """Return the configured user, else the one who is logged in."""
+    """The configured user, else the one who is logged in."""
     if configured:
         return configured
     try:
@@ -177,7 +177,7 @@ def folder_lock(folder: Path) -> Iterator[int]:
 
 
 def why_unwritable(folder: Path) -> UnwritableError | None:
-    """Return why a folder cannot be written to; None if it can."""
+    """Why a folder cannot be written to; None if it can."""
     import tempfile  # noqa: PLC0415 - slow to import, and hooks import this module
 
     try:
@@ -221,7 +221,7 @@ def runtime_file(data_dir: Path, url: str, *, for_clients: bool = False) -> Iter
 
 
 def running_url(settings: Settings) -> str:
-    """Return the address of the running stack's bus.
+    """The address of the running stack's bus.
 
     Raises:
         StackNotRunningError: No address is configured, and no stack runs on the data folder.
@@ -254,7 +254,7 @@ def is_running(settings: Settings) -> bool:
 
 
 def is_alive(pid: int | None) -> bool:
-    """Return whether the process exists, also if another user owns it."""
+    """Whether the process exists, also if another user owns it."""
     if pid is None:
         return False
     try:

@@ -21,7 +21,7 @@ _TOPIC_LENGTH = 200
 
 
 def entity_key(name: str) -> str:
-    """Return a key that is equal for all spellings of a name in capitals, spaces and punctuation.
+    """A key that is equal for all spellings of a name in capitals, spaces and punctuation.
 
     Initials are one word: "J. R. Smith" equals "JR Smith".
     """
@@ -31,7 +31,7 @@ def entity_key(name: str) -> str:
 
 
 def is_topic(text: str) -> bool:
-    """Return whether the text is a valid topic key."""
+    """Whether the text is a valid topic key."""
     return len(text) <= _TOPIC_LENGTH and _has_topic_form(text)
 
 
@@ -42,12 +42,12 @@ def _has_topic_form(text: str) -> bool:
 
 
 def _is_topic_word(word: str) -> bool:
-    """Return whether a word has only letters of any script, combining marks, digits and hyphens."""
+    """Whether a word has only letters of any script, combining marks, digits and hyphens."""
     return bool(word.strip("-_")) and f"_{word.replace('-', '_')}".isidentifier()
 
 
 def fold_topic(topic: str) -> str:
-    """Return a topic key in the form for comparison, without capitals and letter variants."""
+    """A topic key in the form for comparison, without capitals and letter variants."""
     if topic.isascii():
         return topic.lower()
     normal = unicodedata.normalize("NFKC", topic)
@@ -55,7 +55,7 @@ def fold_topic(topic: str) -> str:
 
 
 def checked_topic(topic: str) -> str:
-    """Return the key if it is valid.
+    """The key if it is valid.
 
     Raises:
         InvalidArgumentsError: The key violates the rule, which the message states.
@@ -68,5 +68,5 @@ def checked_topic(topic: str) -> str:
 
 
 def is_user_topic(topic: str) -> bool:
-    """Return whether a topic key is for a user's own facts."""
+    """Whether a topic key is for a user's own facts."""
     return fold_topic(topic).startswith("user.")

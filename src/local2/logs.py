@@ -64,12 +64,12 @@ class _Logger:
 
 
 def get_logger() -> Any:
-    """Return a logger for modules that commands import; elsewhere, structlog's is the same."""
+    """A logger for modules that commands import; elsewhere, structlog's is the same."""
     return _Logger()
 
 
 def is_configured() -> bool:
-    """Return whether somebody has decided where events go."""
+    """Whether somebody has decided where events go."""
     imported = sys.modules.get("structlog")
     return _deferred is not None or (imported is not None and bool(imported.is_configured()))
 

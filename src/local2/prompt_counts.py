@@ -4,7 +4,6 @@ Hooks run side by side, so each appends one short line, which the system never m
 the file of its client: the time, and what went wrong.
 """
 
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -48,10 +47,18 @@ def count_prompt(data_dir: Path, client: str, problem: str = "") -> None:
 
 
 def counted_prompts(data_dir: Path) -> dict[str, PromptCounts]:
-    """Return the counts of each client whose hooks have been run in the last days."""
+    """The counts of each client whose hooks have been run in the last days."""
     found = {}
+    since = datetime.now(UTC) - timedelta(days=COUNTED_DAYS)
     for file in sorted((data_dir / FOLDER).glob("*.log")):
-        recent = list(_recent(file))
+        recent = []
+        for part in (file.with_suffix(".log.1"), file):
+            with suppress(OSError):
+                for line in part.read_text(encoding="utf-8", errors="replace").splitlines():
+                    time, _, problem = line.partition(" ")
+                    with suppress(ValueError):
+                        if (at := datetime.fromisoformat(time)) >= since:
+                            recent.append((at, problem))
         problems = [(at, problem) for at, problem in recent if problem]
         last_at, last_problem = problems[-1] if problems else (None, None)
         if recent:
@@ -62,14 +69,3 @@ def counted_prompts(data_dir: Path) -> dict[str, PromptCounts]:
                 last_problem=last_problem,
             )
     return found
-
-
-def _recent(file: Path) -> Iterator[tuple[datetime, str]]:
-    since = datetime.now(UTC) - timedelta(days=COUNTED_DAYS)
-    for part in (file.with_suffix(".log.1"), file):
-        with suppress(OSError):
-            for line in part.read_text(encoding="utf-8", errors="replace").splitlines():
-                time, _, problem = line.partition(" ")
-                with suppress(ValueError):
-                    if (at := datetime.fromisoformat(time)) >= since:
-                        yield at, problem

@@ -54,7 +54,7 @@ def inset(text: str) -> str:
 
 
 def quoted_line(text: str, max_characters: int = MAX_LINE) -> str:
-    """Return a text as one line without brackets; longer texts are cut after `max_characters`."""
+    """A text as one line without brackets; longer texts are cut after `max_characters`."""
     beginning, rest = text[: 2 * max_characters], len(text) - 2 * max_characters
     one = visible(" ".join(beginning.split())).translate(_BRACKETS)
     if (left_out := len(one) - max_characters + max(rest, 0)) > 0:
@@ -73,7 +73,7 @@ def fact_line(
 
 
 def with_later(line: str, later: Iterable[tuple[datetime, str]]) -> str:
-    """Return a quoted line with what its author said about the same thing later."""
+    """A quoted line with what its author said about the same thing later."""
     statements = (
         f" (later, {at:%Y-%m-%d}: {quoted_line(text, LATER_CHARACTERS)})" for at, text in later
     )
@@ -81,7 +81,7 @@ def with_later(line: str, later: Iterable[tuple[datetime, str]]) -> str:
 
 
 def section(name: str, lines: Sequence[str]) -> str:
-    """Return quoted lines in a named section; quoting ensures that no line can end the section."""
+    """Quoted lines in a named section; quoting ensures that no line can end the section."""
     return "\n".join((f"<{name}>", *lines, f"</{name}>"))
 
 

@@ -118,7 +118,19 @@ class StatusReader:
             turns = await count_turns(self._bus, self._memory.tenant)
         except BusError as error:
             problem = problem or str(error)
-        worker, failure = await self._read_worker()
+        worker: VectorStatus | None = None
+        failure: str | None = None
+        try:
+            async with asyncio.timeout(WORKER_PATIENCE):
+                worker = await self._memory.vectors.status(tenant=self._memory.tenant)
+            await indexer.check_count(worker.count)
+        except IndexDamagedError as error:
+            indexer.report_damage(str(error))
+        except (StorageError, VectorError) as error:
+            failure = str(error)
+        except TimeoutError:
+            silent = f"The vector worker did not answer within {WORKER_PATIENCE:g} s"
+            failure = f"{silent}: it is busy, or hangs."
         problem = problem or indexer.failure or failure or (worker.problem if worker else None)
         return MemoryStatus(
             records=read.counts.records,
@@ -141,22 +153,6 @@ class StatusReader:
             to_anonymise=read.to_anonymise,
             models=self._memory.models.status(),
         )
-
-    async def _read_worker(self) -> tuple[VectorStatus | None, str | None]:
-        """Read the vector worker's status, or why it is missing; repair a damaged index."""
-        worker: VectorStatus | None = None
-        try:
-            async with asyncio.timeout(WORKER_PATIENCE):
-                worker = await self._memory.vectors.status(tenant=self._memory.tenant)
-            await self._memory.indexer.check_count(worker.count)
-        except IndexDamagedError as error:
-            self._memory.indexer.report_damage(str(error))
-        except (StorageError, VectorError) as error:
-            return worker, str(error)
-        except TimeoutError:
-            silent = f"The vector worker did not answer within {WORKER_PATIENCE:g} s"
-            return worker, f"{silent}: it is busy, or hangs."
-        return worker, None
 
 
 class HealthAgent(Participant):

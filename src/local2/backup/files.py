@@ -36,18 +36,18 @@ class LedgerFile(NamedTuple):
 
 
 def is_ledger(name: str) -> bool:
-    """Return whether a path in a data folder is that of a ledger."""
+    """Whether a path in a data folder is that of a ledger."""
     return _NAME.fullmatch(name) is not None
 
 
 def ledger_files(data_dir: Path) -> dict[str, Path]:
-    """Return all ledgers by path in the data folder; the one shared by tenants is first."""
+    """All ledgers by path in the data folder; the one shared by tenants is first."""
     found = [path for pattern in _PATTERNS for path in sorted(data_dir.glob(pattern))]
     return {path.relative_to(data_dir).as_posix(): path for path in found if path.stat().st_size}
 
 
 def with_keys(data_dir: Path, key_of: KeyOf) -> dict[str, LedgerFile]:
-    """Return all ledgers with their keys.
+    """All ledgers with their keys.
 
     Raises:
         LedgerKeyError: A ledger is encrypted, and its key is missing or unusable.
@@ -57,7 +57,7 @@ def with_keys(data_dir: Path, key_of: KeyOf) -> dict[str, LedgerFile]:
 
 
 def key_of_ledger(name: str, key_of: KeyOf) -> ContentKey | None:
-    """Return the key of the ledger at a path in the data folder; the shared ledger has none.
+    """The key of the ledger at a path in the data folder; the shared ledger has none.
 
     Raises:
         LedgerKeyError: The ledger is one tenant's, and its key is missing or unusable.

@@ -111,7 +111,7 @@ class BackupFolder:
             raise UnwritableError(self.path, error) from error
 
     def generations(self) -> list["BackupGeneration"]:
-        """Return the complete generations, the oldest first.
+        """The complete generations, the oldest first.
 
         Raises:
             BackupError: The folder cannot be read, or is not a folder of backups.

@@ -112,7 +112,7 @@ OTHER_KEY = "It was encrypted to another key, or is damaged."
 
 
 def _age() -> Any:
-    """Return the library that encrypts, which only those who encrypt backups need."""
+    """The library that encrypts, which only those who encrypt backups need."""
     try:
         import pyrage  # noqa: PLC0415 - an extra
     except ImportError as error:

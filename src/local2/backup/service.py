@@ -55,13 +55,18 @@ class Backups:
         try:
             await asyncio.sleep(START_DELAY)
             while True:
-                if folder is not None and await self._is_due(folder):
-                    try:
-                        self.begin(BackupRequest(folder=str(folder)))
-                    except OverloadedError:
-                        log.info("backup_delayed", reason="another one is in progress")
-                    else:
-                        await asyncio.wait([task for task in (self._task,) if task])
+                if folder is not None:
+                    newest = await asyncio.to_thread(_newest, folder)
+                    age = self._clock() - newest if newest else None
+                    hours = timedelta(hours=self._settings.backup_hours)
+                    # A newest backup that is dated in the future does not count.
+                    if age is None or not timedelta() <= age < hours:
+                        try:
+                            self.begin(BackupRequest(folder=str(folder)))
+                        except OverloadedError:
+                            log.info("backup_delayed", reason="another one is in progress")
+                        else:
+                            await asyncio.wait([task for task in (self._task,) if task])
                 await asyncio.sleep(CHECK_INTERVAL)
         finally:
             if self._task is not None:
@@ -86,7 +91,7 @@ class Backups:
         )
 
     async def status(self) -> BackupStatus:
-        """Return the progress of the current backup, and the outcome of the last one."""
+        """The progress of the current backup, and the outcome of the last one."""
         under_way = self._task is not None and not self._task.done()
         progress, scheduled = self._progress, self._folder
         return BackupStatus(
@@ -134,15 +139,9 @@ class Backups:
             )
             log.info("backup_made", generation=taken.generation, written=taken.written)
 
-    async def _is_due(self, folder: Path) -> bool:
-        """Return whether a backup is due; a newest backup dated in the future does not count."""
-        newest = await asyncio.to_thread(_newest, folder)
-        age = self._clock() - newest if newest else None
-        return age is None or not timedelta() <= age < timedelta(hours=self._settings.backup_hours)
-
 
 def _newest(folder: Path) -> datetime | None:
-    """Return the time of a folder's newest backup, None without any."""
+    """The time of a folder's newest backup, None without any."""
     try:
         generations = BackupFolder(folder).generations()
     except BackupError:

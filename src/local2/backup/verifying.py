@@ -116,7 +116,7 @@ def verify_backup(request: VerifyRequest) -> VerifiedBackup:
 
 
 def keys_of(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, dict[str, str]]:
-    """Return the ledgers' keys, and by path why others are missing: they may be added later."""
+    """The ledgers' keys, and by path why others are missing: they may be added later."""
     keys: dict[str, ContentKey | None] = {}
     missing: dict[str, str] = {}
     for ledger in manifest.ledgers:

@@ -127,7 +127,20 @@ def ingest(  # noqa: PLR0913 - one parameter an option
     caller: Sender,
     allow_again: bool,
 ) -> None:
-    parsed = [_parsed(file, session, allow_again=allow_again) for file in files]
+    parsed = []
+    for file in files:
+        name = "standard input" if file == STANDARD_INPUT else name_of(file)
+        error, sessions = None, list[FileSession]()
+        try:
+            data = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
+            sessions = list(sessions_in(data, session))
+        except OSError as failure:
+            error = f"It cannot be read: {failure.strerror}."
+        except BadRequestError as failure:
+            error = str(failure)
+        parsed.append(
+            ParsedFile(name=name, sessions=sessions, error=error, allow_again=allow_again)
+        )
     outcomes: list[Outcome] = []
     try:
         run_async(_send_all(settings, output, parsed, caller, outcomes))
@@ -135,18 +148,6 @@ def ingest(  # noqa: PLR0913 - one parameter an option
         show_outcomes(output, outcomes)
         raise
     report(output, outcomes)
-
-
-def _parsed(file: Path, session: str | None, *, allow_again: bool) -> ParsedFile:
-    name = "standard input" if file == STANDARD_INPUT else name_of(file)
-    try:
-        data = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
-        sessions = list(sessions_in(data, session))
-        return ParsedFile(name=name, sessions=sessions, allow_again=allow_again)
-    except OSError as error:
-        return ParsedFile(name=name, error=f"It cannot be read: {error.strerror}.")
-    except BadRequestError as error:
-        return ParsedFile(name=name, error=str(error))
 
 
 def sessions_in(data: bytes, session: str | None) -> Iterator[FileSession]:

@@ -27,7 +27,7 @@ async def all_letters(bus: Connection) -> AsyncIterator[StoredLetter]:
 
 
 async def letter_at(bus: Connection, number: int) -> StoredLetter:
-    """Return the dead letter with this number.
+    """The dead letter with this number.
 
     Raises:
         InvalidArgumentsError: No letter has this number.

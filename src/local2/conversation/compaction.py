@@ -59,7 +59,7 @@ class Summarization:
 
 
 def payload_bytes(messages: Iterable[Message]) -> int:
-    """Return the size of a request's messages as JSON."""
+    """The size of a request's messages as JSON."""
     return len(msgspec.json.encode([message.to_llm_dict() for message in messages]))
 
 
@@ -130,7 +130,7 @@ async def summarize(
 def _newest_images(
     messages: Sequence[Message], limits: SummaryLimits, max_images: int
 ) -> Collection[str]:
-    """Return the newest images that fit, without duplicates, in the order of the messages."""
+    """The newest images that fit, without duplicates, in the order of the messages."""
     newest = [image for message in reversed(messages) for image in reversed(images_of(message))]
     if limits.images is not None:
         max_images = min(max_images, limits.images)

@@ -67,7 +67,7 @@ class CalibratedCounter:
         return self.corrected(self._count(message))
 
     def corrected(self, estimated: int) -> int:
-        """Return an estimate, corrected by what the model has reported so far."""
+        """An estimate, corrected by what the model has reported so far."""
         return round(estimated * self.factor)
 
     def observe(self, counted: int, reported: int) -> None:
@@ -97,7 +97,7 @@ class Context:
         return list(self._messages.values())
 
     def count(self, message: Message) -> int:
-        """Return the tokens of a message; a message in the context is not counted again."""
+        """The tokens of a message; a message in the context is not counted again."""
         key = message.message_id
         return self._tokens[key] if self._messages.get(key) is message else self._count(message)
 

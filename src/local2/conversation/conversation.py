@@ -91,12 +91,12 @@ class ConversationMemory:
         return [message.to_llm_dict() for message in self._by_id.values()]
 
     def retrieve_recent(self, n: int = 1) -> list[Json]:
-        """Return the last `n` messages, in their order."""
+        """The last `n` messages, in their order."""
         newest = list(islice(reversed(self._by_id.values()), max(n, 0)))
         return [message.to_llm_dict() for message in reversed(newest)]
 
     def get_messages(self) -> list[Json]:
-        """Return the messages that a model sees."""
+        """The messages that a model sees."""
         messages = self.retrieve_all()
         self._on_change("get_messages")
         return messages
@@ -106,7 +106,7 @@ class ConversationMemory:
         return message.to_llm_dict() if message else None
 
     def retrieve_by_role(self, role: str, n: int | None = None) -> list[Json]:
-        """Return the messages of a role, or the last `n` of them, in their order."""
+        """The messages of a role, or the last `n` of them, in their order."""
         found = [message for message in self._by_id.values() if message.role == role]
         newest = found if n is None else found[len(found) - min(max(n, 0), len(found)) :]
         return [message.to_llm_dict() for message in newest]

@@ -12,7 +12,7 @@ import msgspec
 
 from local2.conversation.config import ManagedMemoryConfig
 from local2.conversation.context import TokenCounter
-from local2.conversation.message import Message, ToolCallMsg, is_from_user, is_summary
+from local2.conversation.message import Message, is_from_user, is_summary
 from local2.conversation.parts import Content, as_json, text_and_parts
 from local2.conversation.stages import StageInput, open_round, protected_from, rounds
 
@@ -138,7 +138,7 @@ def shorten_tool_results(
 
 
 def shorten(message: Message, tokens: int, count: TokenCounter) -> Message:
-    """Return the message with as much of its text as fits into `tokens`.
+    """The message with as much of its text as fits into `tokens`.
 
     A message that fits already, or that a cut would not make smaller, is returned unchanged.
     """
@@ -179,7 +179,7 @@ def distribute_tokens(
 def _tool_truncation(
     messages: Sequence[Message], config: ManagedMemoryConfig, count: TokenCounter
 ) -> Callable[[Message], Message]:
-    """Return a function that does the stage `tool_truncation` for one message."""
+    """A function that does the stage `tool_truncation` for one message."""
     policy = config.active_context
     if "tool_truncation" not in policy.enabled_stages:
         return lambda message: message
@@ -222,7 +222,7 @@ def _clip_all(messages: Sequence[Message], limit: int, count: TokenCounter) -> l
 
 
 def _clip(message: Message, tokens: int, count: TokenCounter) -> Message:
-    """Return the message with the beginning of its text, or just an ellipsis."""
+    """The message with the beginning of its text, or just an ellipsis."""
     text = text_and_parts(message.content)[0]
     while text and count(message) > tokens:
         text = text[: len(text) * 3 // 4]
@@ -235,31 +235,28 @@ def _text_only(message: Message) -> Message:
     text, others = text_and_parts(message.content)
     if left_out := len(others) + len(message.images or ()):
         text = f"{text}\n[… images or files left out: {left_out} …]".lstrip()
-    requests = [
-        msgspec.structs.replace(call, request=_short_request(call.request))
-        for call in message.agent_calls or ()
-    ]
+    calls = []
+    for called in message.tool_calls or ():
+        if (length := len(called.arguments)) > MAX_ARGUMENT_CHARACTERS:
+            # In JSON because models' servers parse it.
+            arguments = as_json({"left_out": f"{length:,} characters"})
+            calls.append(msgspec.structs.replace(called, arguments=arguments))
+        else:
+            calls.append(called)
+    requests = []
+    for call in message.agent_calls or ():
+        asked = call.request if isinstance(call.request, str) else as_json(call.request)
+        if (cut := len(asked) - MAX_ARGUMENT_CHARACTERS) > 0:
+            beginning = asked[:MAX_ARGUMENT_CHARACTERS]
+            shorter = f"{beginning} [… {cut:,} characters left out …]"
+            requests.append(msgspec.structs.replace(call, request=shorter))
+        else:
+            requests.append(call)
     return msgspec.structs.replace(
         message,
         content=text if left_out else message.content,
         images=None,
-        tool_calls=[_short_call(call) for call in message.tool_calls or ()] or None,
+        tool_calls=calls or None,
         agent_calls=requests or None,
         reasoning_details=None,
     )
-
-
-def _short_call(call: ToolCallMsg) -> ToolCallMsg:
-    """Replace long arguments by a placeholder, in JSON because models' servers parse it."""
-    if len(call.arguments) <= MAX_ARGUMENT_CHARACTERS:
-        return call
-    left_out = {"left_out": f"{len(call.arguments):,} characters"}
-    return msgspec.structs.replace(call, arguments=as_json(left_out))
-
-
-def _short_request(request: object) -> object:
-    text = request if isinstance(request, str) else as_json(request)
-    if len(text) <= MAX_ARGUMENT_CHARACTERS:
-        return request
-    left_out = len(text) - MAX_ARGUMENT_CHARACTERS
-    return f"{text[:MAX_ARGUMENT_CHARACTERS]} [… {left_out:,} characters left out …]"

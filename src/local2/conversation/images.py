@@ -31,13 +31,13 @@ _IMAGE_TYPES = {
 
 
 def images_of(message: Message) -> list[str]:
-    """Return the URLs, data URIs and paths in the `images` field and in the content's parts."""
+    """The URLs, data URIs and paths in the `images` field and in the content's parts."""
     parts = text_and_parts(message.content)[1]
     return [*(message.images or ()), *filter(None, map(url_of, parts))]
 
 
 def with_images(message: Message, allowed: Collection[str]) -> Message:
-    """Return the message with only these images; the same object if it has no others."""
+    """The message with only these images; the same object if it has no others."""
     if all(image in allowed for image in images_of(message)):
         return message
     content = message.content
@@ -48,7 +48,7 @@ def with_images(message: Message, allowed: Collection[str]) -> Message:
 
 
 async def embedded(message: Message) -> Message:
-    """Return the message with paths in its `images` replaced by data URIs.
+    """The message with paths in its `images` replaced by data URIs.
 
     The paths are opened unchecked, so do not call this for a sender who may not read files here.
 
@@ -80,7 +80,7 @@ def _data_uri(path: Path) -> str:
 
 
 def _image_type(data: bytes, path: Path) -> str:
-    """Return the type that the content shows, because a file's name may be wrong."""
+    """The type that the content shows, because a file's name may be wrong."""
     for beginning, type_ in _IMAGE_TYPES.items():
         if data.startswith(beginning):
             return type_

@@ -81,7 +81,7 @@ class ManagedConversationMemory(ConversationMemory):
         return self._context.tokens
 
     def get_messages(self) -> list[Json]:
-        """Return the messages for a model: at most `threshold_tokens`, if the policy is enabled."""
+        """The messages for a model: at most `threshold_tokens`, if the policy is enabled."""
         self._on_change("get_messages")
         policy = self.config.active_context
         if self._due and policy.enabled and policy.mode == "sliding_window":
@@ -122,17 +122,17 @@ class ManagedConversationMemory(ConversationMemory):
         return self.get_messages()
 
     def retrieve_recent(self, n: int = 1) -> list[Json]:
-        """Return the last `n` of `get_messages`, in their order."""
+        """The last `n` of `get_messages`, in their order."""
         messages = self.get_messages()
         return messages[len(messages) - min(max(n, 0), len(messages)) :]
 
     def retrieve_by_role(self, role: str, n: int | None = None) -> list[Json]:
-        """Return the messages of a role in `get_messages`, or the last `n`, in their order."""
+        """The messages of a role in `get_messages`, or the last `n`, in their order."""
         found = [message for message in self.get_messages() if message["role"] == role]
         return found if n is None else found[len(found) - min(max(n, 0), len(found)) :]
 
     def get_raw_messages(self) -> list[Message]:
-        """Return the full history, which compactions do not change."""
+        """The full history, which compactions do not change."""
         return list(self.messages)
 
     def get_cache_stats(self) -> CacheStats:

@@ -65,7 +65,7 @@ class ToolCallMsg(msgspec.Struct, frozen=True):
 
     @classmethod
     def calling(cls, name: str, arguments: Json, *, id_: str) -> Self:
-        """Return a call of the tool with these arguments."""
+        """A call of the tool with these arguments."""
         return cls(id=id_, call_id=id_, type="function", name=name, arguments=as_json(arguments))
 
     @classmethod
@@ -116,7 +116,7 @@ class MessageContent(msgspec.Struct, frozen=True):
             )
 
     def to_dict(self) -> Json:
-        """Return the fields that are set."""
+        """The fields that are set."""
         fields = msgspec.structs.asdict(self)
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -150,7 +150,7 @@ class Message(msgspec.Struct, frozen=True):
             )
 
     def to_llm_dict(self) -> Json:
-        """Return role, content and all other fields that are set, for a model's adapter.
+        """Role, content and all other fields that are set, for a model's adapter.
 
         The dict shares nothing with the message. Data as content becomes JSON text. Images become
         parts of the content, `{"type": "image_url", "image_url": {"url": …}}`. A path stays a path;
@@ -174,7 +174,7 @@ class Message(msgspec.Struct, frozen=True):
         return fields
 
     def to_api_format(self) -> Json:
-        """Return the form that OpenAI's chat API and compatible ones accept.
+        """The form that OpenAI's chat API and compatible ones accept.
 
         `{"role", "content", "name"?, "tool_calls"?, "tool_call_id"?, "reasoning_details"?}`. The
         content is text or parts; it is null only beside tool calls, and only user messages have
@@ -255,12 +255,12 @@ def is_summary(message: Message) -> bool:
 
 
 def is_from_user(message: Message) -> bool:
-    """Return whether the user wrote the message; a summary only has the user's role."""
+    """Whether the user wrote the message; a summary only has the user's role."""
     return message.role == "user" and message.name != SUMMARY
 
 
 def text_of(message: Message) -> str:
-    """Return the message's text and its requests to tools and agents, one per line."""
+    """The message's text and its requests to tools and agents, one per line."""
     text = text_and_parts(message.content)[0]
     calls = [f"{call.name}({call.arguments})" for call in message.tool_calls or ()]
     requests = [f"asks {call.agent_name}: {call.request}" for call in message.agent_calls or ()]

@@ -17,7 +17,7 @@ REASONING_FIELDS = ("reasoning", "reasoning_content", "thinking")
 
 
 def text_or_parts(content: Content | None) -> str | list[Json] | None:
-    """Return the content if it is text or parts, else as JSON text."""
+    """The content if it is text or parts, else as JSON text."""
     if content is None or isinstance(content, str):
         return content
     if isinstance(content, list) and all(map(_is_part, content)):
@@ -26,7 +26,7 @@ def text_or_parts(content: Content | None) -> str | list[Json] | None:
 
 
 def text_and_parts(content: Content | None) -> tuple[str, list[Json]]:
-    """Return the text, and the parts that are not text, such as images."""
+    """The text, and the parts that are not text, such as images."""
     form = text_or_parts(content)
     if isinstance(form, list):
         texts = [part["text"] for part in form if _is_text(part)]
@@ -41,14 +41,14 @@ def as_parts(content: str | list[Json] | None) -> list[Json]:
 
 
 def url_of(part: Json) -> str | None:
-    """Return the URL of an image part; None for any other part."""
+    """The URL of an image part; None for any other part."""
     image = part.get("image_url")
     url = image.get("url") if isinstance(image, dict) else image
     return url if isinstance(url, str) else None
 
 
 def urls_of(images: list[Any] | None) -> list[Any] | None:
-    """Return image parts as their URLs. Everything else stays, for the type check."""
+    """Image parts as their URLs. Everything else stays, for the type check."""
     if not isinstance(images, list):
         return images
     return [url_of(image) if isinstance(image, dict) else image for image in images]
@@ -59,7 +59,7 @@ def as_json(value: object) -> str:
 
 
 def reasoning_of(reply: Json) -> Any:
-    """Return the reasoning details as the model gave them, or else its reasoning text as details.
+    """The reasoning details as the model gave them, or else its reasoning text as details.
 
     They are sent back to the model.
     """
@@ -71,7 +71,7 @@ def reasoning_of(reply: Json) -> Any:
 
 
 def call_fields(call: Any) -> Json:
-    """Return a call as a dict, whether it is one or an object with these attributes."""
+    """A call as a dict, whether it is one or an object with these attributes."""
     if isinstance(call, dict):
         return call
     names = ("id", "call_id", "type", "name", "arguments", "function", "agent_name", "request")
@@ -82,7 +82,7 @@ def call_fields(call: Any) -> Json:
 
 
 def _is_part(part: Json) -> bool:
-    """Return whether it has the field that its type names (OpenAI), or a source (Anthropic)."""
+    """Whether it has the field that its type names (OpenAI), or a source (Anthropic)."""
     type_ = part.get("type")
     return isinstance(type_, str) and (type_ in part or isinstance(part.get("source"), dict))
 

@@ -50,7 +50,7 @@ class Processor(Protocol):
     """One stage, which makes messages fewer or shorter and never splits a round."""
 
     async def process(self, messages: Sequence[Message], job: StageInput) -> list[Message]:
-        """Return the remaining messages; unchanged ones are the same objects."""
+        """The remaining messages; unchanged ones are the same objects."""
         ...
 
 
@@ -81,7 +81,7 @@ def rounds(messages: Sequence[Message]) -> list[Sequence[Message]]:
 
 
 def protected_from(messages: Sequence[Message], grace: int) -> int:
-    """Return the index from which all messages stay: the start of the `grace`-th last round.
+    """The index from which all messages stay: the start of the `grace`-th last round.
 
     Only rounds of the assistant count; the index is 0 if there are fewer. A round that waits for
     tool results always stays.
@@ -98,7 +98,7 @@ def protected_from(messages: Sequence[Message], grace: int) -> int:
 
 
 def open_round(pieces: Sequence[Sequence[Message]]) -> int | None:
-    """Return the index of the assistant's newest round, if its calls still wait for results."""
+    """The index of the assistant's newest round, if its calls still wait for results."""
     newest = (i for i in reversed(range(len(pieces))) if pieces[i][0].role == "assistant")
     if (index := next(newest, None)) is None:
         return None

@@ -90,7 +90,7 @@ class CandidateSentence(Struct, frozen=True):
 
 
 async def summary_of(messages: Sequence[Message], tokens: int, job: StageInput) -> Message:
-    """Return a message of about `tokens` tokens at most that replaces these messages."""
+    """A message of about `tokens` tokens at most that replaces these messages."""
     model = job.runtime.model
     written = await _write_summary(messages, tokens, job, model) if model else ""
     if model and written:
@@ -107,12 +107,12 @@ async def summary_of(messages: Sequence[Message], tokens: int, job: StageInput) 
 
 
 def heading_tokens(job: StageInput, heading: str = EXTRACTED_HEADING) -> int:
-    """Return the tokens that a summary's heading takes."""
+    """The tokens that a summary's heading takes."""
     return job.count(Message(role="user", name=SUMMARY, content=heading))
 
 
 def extract_sentences(messages: Sequence[Message], room: int) -> str:
-    """Return the most informative lines, such as `user: The report is due on Friday.`, in order.
+    """The most informative lines, such as `user: The report is due on Friday.`, in order.
 
     Sentences with words that few others have are preferred: names, numbers, words that occur once.
 
@@ -164,7 +164,7 @@ def _shorten_text(text: str, tokens: int, job: StageInput) -> str:
 async def _write_summary(
     messages: Sequence[Message], tokens: int, job: StageInput, model: ChatModel
 ) -> str:
-    """Return the summary that the model writes portion by portion; empty if it fails at any."""
+    """The summary that the model writes portion by portion; empty if it fails at any."""
     if job.runtime.context_tokens:
         tokens = min(tokens, job.runtime.context_tokens // MODEL_SUMMARY_FRACTION)
     so_far = ""

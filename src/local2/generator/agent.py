@@ -106,13 +106,27 @@ class GeneratorAgent(Participant):
             sender = Sender(user=caller.user, agent=NAME, session_id=session_id, token=caller.token)
             await self._tools_known.wait()
             known = self._sessions.get((sender.user, session_id))
+            if self._menu_outdated:
+                # The tools that the settings name, else all for models that they do not hide.
+                wanted, hidden = self._settings.tools, self._settings.hidden_tools
+                offered = [
+                    tool
+                    for tool in self._toolbox.announced
+                    if (
+                        tool.name in wanted
+                        if wanted
+                        else tool.for_models and tool.name not in hidden
+                    )
+                ]
+                self._menu.update(offered, self._toolbox.own)
+                self._menu_outdated = False
             turn = GeneratorTurn(
                 self.bus,
                 self._model,
                 self._settings,
                 session=self._keep_session(known or self._new_session(sender), sender),
                 publisher=self._publisher,
-                menu=self._current_menu(),
+                menu=self._menu,
                 recent_tools=self._recent_tools,
                 caller=sender,
                 query=query.query,
@@ -162,19 +176,6 @@ class GeneratorAgent(Participant):
 
     def _note_change(self) -> None:
         self._menu_outdated = True
-
-    def _current_menu(self) -> ToolMenu:
-        """The tools that the settings name, else all for models that the settings do not hide."""
-        if self._menu_outdated:
-            wanted, hidden = self._settings.tools, self._settings.hidden_tools
-            offered = [
-                tool
-                for tool in self._toolbox.announced
-                if (tool.name in wanted if wanted else tool.for_models and tool.name not in hidden)
-            ]
-            self._menu.update(offered, self._toolbox.own)
-            self._menu_outdated = False
-        return self._menu
 
 
 async def learn(

@@ -12,7 +12,7 @@ from local2.client.access import connected
 from local2.client.shared_stack import stack_running
 from local2.errors import TooLargeError
 from local2.home import MEMORY_FOLDER, PRIVATE_UMASK
-from local2.hooks.state import FinishedTurn, Outbox, Situation, log_problem
+from local2.hooks.state import Outbox, Situation, log_problem
 from local2.protocol.envelope import encode, seal
 from local2.protocol.payloads import Generation
 from local2.protocol.subjects import RESPONSE_GENERATION
@@ -36,35 +36,31 @@ async def deliver(situation: Situation) -> None:
                 return  # the other process checks the outbox again at its end
             async with stack_running(situation.settings, linger=LINGER):
                 for file, turn in outbox.take():
-                    await _publish(situation, turn)
+                    generation = Generation(
+                        query=turn.query,
+                        answer=turn.answer,
+                        session_id=turn.session_id,
+                        query_id=turn.query_id,
+                        metadata={"project": turn.project} if turn.project else {},
+                    )
+                    envelope = seal(
+                        generation,
+                        type="response",
+                        source=turn.agent,
+                        user=turn.user,
+                        session_id=turn.session_id,
+                        query_id=turn.query_id,
+                    )
+                    data = encode(msgspec.structs.replace(envelope, timestamp_utc=turn.at))
+                    connection = connected(situation.settings, name="hooks", user=turn.user)
+                    try:
+                        async with connection as bus:
+                            await publish_durably(bus, RESPONSE_GENERATION, data)
+                    except TooLargeError as error:  # no later attempt would succeed
+                        log_problem(situation.settings.memory.data_dir, "delivery", error)
                     file.unlink()
         if outbox.is_empty:
             return
-
-
-async def _publish(situation: Situation, turn: FinishedTurn) -> None:
-    """Publish a turn to JetStream. A turn that is too large for the bus is logged and dropped."""
-    generation = Generation(
-        query=turn.query,
-        answer=turn.answer,
-        session_id=turn.session_id,
-        query_id=turn.query_id,
-        metadata={"project": turn.project} if turn.project else {},
-    )
-    envelope = seal(
-        generation,
-        type="response",
-        source=turn.agent,
-        user=turn.user,
-        session_id=turn.session_id,
-        query_id=turn.query_id,
-    )
-    data = encode(msgspec.structs.replace(envelope, timestamp_utc=turn.at))
-    try:
-        async with connected(situation.settings, name="hooks", user=turn.user) as bus:
-            await publish_durably(bus, RESPONSE_GENERATION, data)
-    except TooLargeError as error:
-        log_problem(situation.settings.memory.data_dir, "delivery", error)
 
 
 if __name__ == "__main__":

@@ -174,11 +174,16 @@ def without_hooks(client: Client, file: Path, text: str, additions: Sequence[str
         rest = rest.replace(addition, "") if rest.count(addition) == 1 else text
     if rest != text and _has_no_hooks(client, rest):
         return rest
-    hooks = {
-        event: left
-        for event, listed in settings.get(HOOKS, {}).items()
-        if (left := _without_ours(client, listed)) or not listed
-    }
+    hooks = {}
+    for event, listed in settings.get(HOOKS, {}).items():
+        left: list[Any] = []
+        for entry in listed:
+            if not _is_ours(client, entry):
+                left.append(entry)
+            elif others := [hook for hook in _grouped_hooks(entry) if not _is_ours(client, hook)]:
+                left.append({**entry, HOOKS: others})
+        if left or not listed:
+            hooks[event] = left
     rest_of_settings = {**settings, HOOKS: hooks}
     if not hooks and settings.get(HOOKS):
         del rest_of_settings[HOOKS]
@@ -244,14 +249,3 @@ def is_outdated(entry: Json) -> bool:
 def _grouped_hooks(entry: Json) -> list[Any]:
     inner = entry.get(HOOKS)
     return inner if isinstance(inner, list) else []
-
-
-def _without_ours(client: Client, listed: Sequence[Any]) -> list[Any]:
-    """Remove our hooks from an event's entries; mixed groups keep their other hooks."""
-    left: list[Any] = []
-    for entry in listed:
-        if not _is_ours(client, entry):
-            left.append(entry)
-        elif others := [one for one in _grouped_hooks(entry) if not _is_ours(client, one)]:
-            left.append({**entry, HOOKS: others})
-    return left

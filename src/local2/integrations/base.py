@@ -97,7 +97,7 @@ class LazyResource(Generic[R]):
 def background_memory(
     memory: Memory | None, options: Mapping[str, Any], agent: str | None = None
 ) -> LazyResource[Memory]:
-    """Return an open memory for the caller that the options name, or one that `connect` opens.
+    """An open memory for the caller that the options name, or one that `connect` opens.
 
     Raises:
         TypeError: An open memory was given, and the options name more than a caller.
@@ -125,7 +125,7 @@ def wait_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
 
 
 def _adapter_loop() -> asyncio.AbstractEventLoop:
-    """Return the common loop of this process's adapters, which ends with the process."""
+    """The common loop of this process's adapters, which ends with the process."""
     with _loop_lock:
         if not _loops:
             loop = asyncio.new_event_loop()
@@ -194,13 +194,21 @@ class SessionLog:
         logged = [Logged(item=json.dumps(entry.item)) for entry in entries]
         for key, one in zip(keys, logged, strict=True):
             check_size(self._put(key, one))
-        memories = await self._ingest(
-            [
-                {**_without_surrogates(entry.message), "id": key}
-                for key, entry in zip(keys, entries, strict=True)
-                if entry.message is not None
-            ]
-        )
+        messages = []
+        for key, entry in zip(keys, entries, strict=True):
+            if entry.message is not None:
+                # Models write lone surrogates, which UTF-8 cannot encode.
+                text = json.dumps(entry.message, ensure_ascii=False).encode(errors="replace")
+                messages.append({**json.loads(text), "id": key})
+        memories: dict[str, str] = {}  # the ids of the messages' records
+        for part in split_into_parts(messages, _size, max_bytes=REQUEST_BYTES, max_items=PAGE):
+            result = await self._memory.call(
+                "ingest", messages=part, session_id=self._session_id, allow_again=True
+            )
+            report = msgspec.convert(result.data, IngestReport)
+            left_out = {skipped.index for skipped in report.skipped}
+            stored = [m["id"] for index, m in enumerate(part) if index not in left_out]
+            memories |= zip(stored, report.ids, strict=True)
         await self._items.put(
             [
                 self._put(key, msgspec.structs.replace(one, memory=memories.get(key)))
@@ -209,7 +217,7 @@ class SessionLog:
         )
 
     async def latest(self, limit: int | None = None) -> list[Json]:
-        """Return the last items in their order; all of them if `limit` is None or negative."""
+        """The last items in their order; all of them if `limit` is None or negative."""
         found: list[Json] = []
         if limit == 0:
             return found
@@ -237,19 +245,6 @@ class SessionLog:
         await self._erase(self._memory.forget(session=self._session_id, allow_again=True))
         await self._items.delete(namespaces=[self._namespace])
 
-    async def _ingest(self, messages: Sequence[Json]) -> dict[str, str]:
-        """Ingest messages; return the ids of their records by the messages' ids."""
-        records: dict[str, str] = {}
-        for part in split_into_parts(messages, _size, max_bytes=REQUEST_BYTES, max_items=PAGE):
-            result = await self._memory.call(
-                "ingest", messages=part, session_id=self._session_id, allow_again=True
-            )
-            report = msgspec.convert(result.data, IngestReport)
-            left_out = {one.index for one in report.skipped}
-            stored = [m["id"] for index, m in enumerate(part) if index not in left_out]
-            records |= zip(stored, report.ids, strict=True)
-        return records
-
     async def _erase(self, erasing: Awaitable[Receipt]) -> None:
         """Erase records; they stay if the caller may not erase, for example one without a name."""
         try:
@@ -262,18 +257,12 @@ class SessionLog:
         return ItemPut(namespace=self._namespace, key=key, value=value)
 
 
-def _without_surrogates(message: Json) -> Json:
-    """Return the message without lone surrogates, which models write and UTF-8 cannot encode."""
-    sendable: Json = json.loads(json.dumps(message, ensure_ascii=False).encode(errors="replace"))
-    return sendable
-
-
 def _size(message: Json) -> int:
     return len(msgspec.json.encode(message))
 
 
 def metadata_of(item: RecalledItem) -> Json:
-    """Return an item's id, score, kind, source and time, and all optional fields that it has."""
+    """An item's id, score, kind, source and time, and all optional fields that it has."""
     further = {name: getattr(item, name) for name in OPTIONAL_FIELDS}
     return {
         "id": item.id,

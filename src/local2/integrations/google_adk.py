@@ -151,7 +151,7 @@ class LocalMemoryService(BaseMemoryService):
 
 
 def message_of(event: Event) -> Json | None:
-    """Return an event as a message to ingest: texts, calls and results, no thoughts or files."""
+    """An event as a message to ingest: texts, calls and results, no thoughts or files."""
     content = event.content
     parts = [part for part in (content.parts or [] if content else []) if _is_kept(part)]
     if content is None or not parts:
@@ -170,7 +170,7 @@ def message_of(event: Event) -> Json | None:
 
 
 def entry_of(item: RecalledItem) -> MemoryEntry:
-    """Return a memory as an entry of ADK."""
+    """A memory as an entry of ADK."""
     role = "user" if item.role == "user" else "model"
     return MemoryEntry(
         id=item.id,

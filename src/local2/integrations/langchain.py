@@ -219,7 +219,7 @@ def adding(messages: Sequence[BaseMessage]) -> Callable[[SessionLog], Awaitable[
 
 
 def message_in(message: BaseMessage) -> Json | None:
-    """Return a message to ingest, with its text and calls but no reasoning or images, or None."""
+    """A message to ingest, with its text and calls but no reasoning or images, or None."""
     found: Json = {"role": getattr(message, "role", message.type), "content": str(message.text)}
     if message.name:
         found["name"] = message.name
@@ -234,5 +234,5 @@ def message_in(message: BaseMessage) -> Json | None:
 
 
 def document_of(item: RecalledItem) -> Document:
-    """Return a memory as a document."""
+    """A memory as a document."""
     return Document(id=item.id, page_content=item.content, metadata=metadata_of(item))

@@ -101,7 +101,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
         await self._thread(config).put_writes(str(config["configurable"]["checkpoint_id"]), put)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the checkpoint that the config names, or else the thread's last one."""
+        """The checkpoint that the config names, or else the thread's last one."""
         thread = self._thread(config)
         async for found in self._tuples(thread, get_checkpoint_id(config), None, page_size=1):
             return found
@@ -119,7 +119,13 @@ class LocalSaver(BaseCheckpointSaver[int]):
         id_ = get_checkpoint_id(config) if config else None
         end = get_checkpoint_id(before) if before else None
         left = limit
-        for thread in await self._threads(config):
+        if config is None:
+            threads = await all_threads(self._items)
+        elif config["configurable"].get("checkpoint_ns") is None:
+            threads = await all_threads(self._items, str(config["configurable"]["thread_id"]))
+        else:
+            threads = [self._thread(config)]
+        for thread in threads:
             async for found in self._tuples(thread, id_, end):
                 about: dict[str, Any] = dict(found.metadata)
                 if any(about.get(name) != value for name, value in (filter or {}).items()):
@@ -198,13 +204,6 @@ class LocalSaver(BaseCheckpointSaver[int]):
     def _thread(self, config: RunnableConfig) -> Thread:
         where = config["configurable"]
         return Thread(self._items, str(where["thread_id"]), where.get("checkpoint_ns", ""))
-
-    async def _threads(self, config: RunnableConfig | None) -> list[Thread]:
-        if config is None:
-            return await all_threads(self._items)
-        if config["configurable"].get("checkpoint_ns") is None:
-            return await all_threads(self._items, str(config["configurable"]["thread_id"]))
-        return [self._thread(config)]
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Call `aget_tuple` from another thread."""

@@ -179,7 +179,7 @@ def _columns(item: StoredItem) -> dict[str, Any]:
 
 
 def _text(value: dict[str, Any], fields: Sequence[str]) -> str | None:
-    """Return the text of an item's fields, one per line; for `$`, all fields with their names."""
+    """The text of an item's fields, one per line; for `$`, all fields with their names."""
     lines: list[str] = []
     for field in fields:
         lines += _lines_of(value) if field == ALL_FIELDS else get_text_at_path(value, field)

@@ -85,7 +85,7 @@ class Thread:
         self._namespace = namespace
 
     def config(self, checkpoint_id: str) -> RunnableConfig:
-        """Return the config by which LangGraph names a checkpoint."""
+        """The config by which LangGraph names a checkpoint."""
         return {
             "configurable": {
                 "thread_id": self._id,
@@ -122,14 +122,18 @@ class Thread:
                 yield _stored(item_, Head)
 
     async def writes(self, id_: str) -> list[tuple[Write, bytes]]:
-        """Return the writes at a checkpoint, in the order in which a run applies them."""
+        """The writes at a checkpoint, in the order in which a run applies them."""
         path = self._path(WRITES, id_)
         found = [_stored(item, Write) async for item in self._items.each_in(path)]
-        found.sort(key=lambda one: _order_of(one.record))
-        return [(one.record, await self.data(one)) for one in found]
+        found.sort(
+            key=lambda stored: writes_sort_key(
+                stored.record.path, stored.record.task, stored.record.number
+            )
+        )
+        return [(stored.record, await self.data(stored)) for stored in found]
 
     async def data(self, stored: "Stored[K]") -> bytes:
-        """Return the complete data of a checkpoint or a write."""
+        """The complete data of a checkpoint or a write."""
         if stored.record.pieces is None:
             return stored.data
         path = (self._id, self._namespace, PIECES, *stored.record.pieces)
@@ -152,7 +156,7 @@ class Thread:
     def _puts_of(
         self, place: ItemKey, record: Serialized, data: bytes, *, of: str, keep: bool = False
     ) -> list[ItemPut]:
-        """Return the puts of a record: first the pieces of its data, if any, then the record."""
+        """The puts of a record: first the pieces of its data, if any, then the record."""
         if len(data) > MAX_BYTES:
             raise TooLargeError(
                 f"A checkpoint or write of the thread {self._id} has {len(data):,} bytes; "
@@ -182,7 +186,7 @@ class Thread:
 
 
 async def all_threads(items: Items, thread_id: str | None = None) -> list[Thread]:
-    """Return every namespace with checkpoints, of one thread or of all threads."""
+    """Every namespace with checkpoints, of one thread or of all threads."""
     suffix = NamespaceMatch(type="suffix", path=(CHECKPOINTS,))
     prefix = [NamespaceMatch(type="prefix", path=(thread_id,))] if thread_id is not None else []
     wanted = ListNamespaces(
@@ -212,10 +216,6 @@ async def copy_thread(items: Items, source: str, target: str) -> None:
                 namespace=(target, *path[1:]), key=item.key, value=item.value, data=item.data
             )
             await into.put([copied])
-
-
-def _order_of(write: Write) -> tuple[str, str, int]:
-    return writes_sort_key(write.path, write.task, write.number)
 
 
 def _stored(item: StoredItem, type_: type[K]) -> Stored[K]:

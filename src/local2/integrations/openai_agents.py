@@ -70,7 +70,7 @@ class LocalSession(SessionABC):
 
 
 def message_in(item: Json) -> Json | None:
-    """Return an item as a message to ingest: texts, calls and results, no reasoning or images."""
+    """An item as a message to ingest: texts, calls and results, no reasoning or images."""
     kind = item.get("type", "message")
     if kind == "function_call":
         function = {"name": item["name"], "arguments": item["arguments"]}

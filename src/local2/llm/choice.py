@@ -20,14 +20,14 @@ log = structlog.get_logger()
 
 
 def provider_of(settings: GeneratorSettings) -> Literal["ollama", "openai", "rules"]:
-    """Return the provider that the settings select; with `auto`, it may turn out to be missing."""
+    """The provider that the settings select; with `auto`, it may turn out to be missing."""
     if settings.chat == "auto":
         return "openai" if settings.openai_url is not None else "ollama"
     return settings.chat
 
 
 def chat_endpoint(settings: GeneratorSettings) -> Endpoint:
-    """Return the endpoint that the settings name for chat.
+    """The endpoint that the settings name for chat.
 
     Raises:
         ConfigError: The settings name no endpoint, or an unusable one.
@@ -50,28 +50,30 @@ async def choose_chat_model(settings: GeneratorSettings) -> ChatModel:
             model = await OpenAIModel.open(
                 settings.model, temperature=settings.temperature, endpoint=endpoint
             )
-            if problem := await _problem_of(model):
+            try:
+                problem = None if await model.is_available() else "The endpoint does not have it."
+            except ModelError as error:
+                problem = str(error)
+            if problem:
                 log.warning("chat_model_unavailable", model=model.name, reason=problem)
             return _log_choice(model, reason=f"of the endpoint {endpoint.shown}")
         case "ollama":
-            return await _open_ollama_model(settings)
+            # An eighth of a start's imports.
+            from local2.llm.ollama import OllamaModel  # noqa: PLC0415
 
-
-async def _open_ollama_model(settings: GeneratorSettings) -> ChatModel:
-    from local2.llm.ollama import OllamaModel  # noqa: PLC0415 - an eighth of a start's imports
-
-    try:
-        model = await OllamaModel.open(
-            settings.model,
-            temperature=settings.temperature,
-            context_size=settings.context_size,
-            url=settings.ollama_url,
-        )
-    except ModelError as error:
-        if settings.chat == "ollama":
-            raise
-        return _log_choice(RulesModel(), reason=str(error))
-    return _log_choice(model, reason=f"Ollama at {without_credentials(settings.ollama_url)} has it")
+            shown = without_credentials(settings.ollama_url)
+            try:
+                ollama = await OllamaModel.open(
+                    settings.model,
+                    temperature=settings.temperature,
+                    context_size=settings.context_size,
+                    url=settings.ollama_url,
+                )
+            except ModelError as error:
+                if settings.chat == "ollama":
+                    raise
+                return _log_choice(RulesModel(), reason=str(error))
+            return _log_choice(ollama, reason=f"Ollama at {shown} has it")
 
 
 def _log_choice(chat_model: ChatModel, *, reason: str) -> ChatModel:
@@ -79,16 +81,8 @@ def _log_choice(chat_model: ChatModel, *, reason: str) -> ChatModel:
     return chat_model
 
 
-async def _problem_of(model: OpenAIModel) -> str | None:
-    """Return why an endpoint's model cannot answer now, None if it can."""
-    try:
-        return None if await model.is_available() else "The endpoint does not have it."
-    except ModelError as error:
-        return str(error)
-
-
 def chosen_model(choice: ModelChoice, settings: GeneratorSettings) -> str | None:
-    """Return the name of the model that is chosen for a part of the memory's work, None for none.
+    """The name of the model that is chosen for a part of the memory's work, None for none.
 
     `settings` say where models are, and which is the chat model; with `rules`, there are none.
     """

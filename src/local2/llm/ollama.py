@@ -134,7 +134,29 @@ class OllamaModel:
                     done_reason = part.done_reason if part.done else None
                     if part.done:
                         used(part.prompt_eval_count or 0, part.eval_count or 0)
-                    if chunk := _from_ollama(part):
+                    usage: Usage | None = None
+                    if part.done and part.prompt_eval_count:  # it does not count a cached prompt
+                        usage = Usage(
+                            prompt_tokens=part.prompt_eval_count,
+                            answer_tokens=part.eval_count or 0,
+                        )
+                    message = part.message
+                    chunk = ChatChunk(
+                        content=message.content or "",
+                        thinking=message.thinking or "",
+                        tool_calls=tuple(
+                            # Ollama matches results with calls by the tool's name and order; we
+                            # need an id.
+                            ToolCall(
+                                id=uuid4().hex,
+                                name=call.function.name,
+                                arguments=dict(call.function.arguments),
+                            )
+                            for call in message.tool_calls or ()
+                        ),
+                        usage=usage,
+                    )
+                    if chunk != ChatChunk():
                         yield chunk
             if done_reason is None:
                 raise ModelError(f"Ollama at {self._url} broke off in the middle of an answer.")
@@ -191,7 +213,7 @@ class OllamaModel:
 
 
 async def installed_models(url: str) -> list[str]:
-    """Return the names of the server's models, tags included.
+    """The names of the server's models, tags included.
 
     Raises:
         ConfigError: `url` is not a URL.
@@ -230,25 +252,6 @@ def _to_ollama(message: ChatMessage) -> Message:
         tool_calls=calls or None,
         tool_name=message.tool_name,
     )
-
-
-def _from_ollama(part: ChatResponse) -> ChatChunk | None:
-    """Convert a part of the answer; None if it is empty."""
-    message = part.message
-    usage: Usage | None = None
-    if part.done and part.prompt_eval_count:  # not counted, for example, if it was cached
-        usage = Usage(prompt_tokens=part.prompt_eval_count, answer_tokens=part.eval_count or 0)
-    chunk = ChatChunk(
-        content=message.content or "",
-        thinking=message.thinking or "",
-        tool_calls=tuple(
-            # Ollama matches results with calls by the tool's name and order; we need an id.
-            ToolCall(id=uuid4().hex, name=c.function.name, arguments=dict(c.function.arguments))
-            for c in message.tool_calls or ()
-        ),
-        usage=usage,
-    )
-    return None if chunk == ChatChunk() else chunk
 
 
 @contextmanager

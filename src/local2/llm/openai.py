@@ -93,7 +93,7 @@ class OpenAIModel:
         return cls(client, model, temperature=temperature)
 
     async def list_models(self, *, within: float = PROBE_SECONDS) -> list[str] | None:
-        """Return the models that the endpoint lists, None if it lists none.
+        """The models that the endpoint lists, None if it lists none.
 
         Raises:
             ModelError: The endpoint is unreachable, or refuses the key.
@@ -109,7 +109,7 @@ class OpenAIModel:
         return None
 
     async def is_available(self) -> bool:
-        """Return whether the endpoint lists the model, or accepts it without listing it.
+        """Whether the endpoint lists the model, or accepts it without listing it.
 
         Raises:
             ModelError: The endpoint is unreachable, or refuses the key.
@@ -215,7 +215,7 @@ class OpenAIModel:
         await self._client.close()
 
     async def _request_one_word(self, within: float) -> bytes | None:
-        """Return the raw answer, None if only a parameter is refused, not the key or the model."""
+        """The raw answer, None if only a parameter is refused, not the key or the model."""
         body = {"model": self.name, "messages": [{"role": "user", "content": "Hi"}]}
         try:
             return await self._client.post(
@@ -261,7 +261,7 @@ class OpenAIModel:
             log.info("parameters_refused", model=self.name, parameters=named)
 
     async def _next_piece(self, pieces: AsyncGenerator[Completion, None]) -> Completion | None:
-        """Return the next piece of an answer, None at the end; keep-alives do not count."""
+        """The next piece of an answer, None at the end; keep-alives do not count."""
         try:
             async with asyncio.timeout(SILENCE_SECONDS):
                 piece = await anext(pieces, None)

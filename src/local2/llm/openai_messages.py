@@ -86,7 +86,7 @@ class CallsInPieces:
         return reason
 
     def assembled(self) -> tuple[ToolCall, ...]:
-        """Return the assembled calls.
+        """The assembled calls.
 
         Raises:
             msgspec.MsgspecError: The arguments of a call are not a JSON object.
@@ -101,7 +101,7 @@ class CallsInPieces:
         )
 
     def _started_call(self, piece: CallPiece) -> "_Call | None":
-        """Return the call that a piece continues, None if it begins one.
+        """The call that a piece continues, None if it begins one.
 
         Some servers number all calls 0, or none.
         """
@@ -180,7 +180,7 @@ async def _lines(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def to_chunk(piece: Completion) -> ChatChunk | None:
-    """Return a piece of a stream without its tool calls; None if nothing is left."""
+    """A piece of a stream without its tool calls; None if nothing is left."""
     delta = piece.choices[0].delta if piece.choices else CompletionMessage()
     chunk = ChatChunk(
         content=delta.content or "",
@@ -191,14 +191,14 @@ def to_chunk(piece: Completion) -> ChatChunk | None:
 
 
 def usage_of(tokens: Tokens | None) -> Usage | None:
-    """Return the usage; None if the endpoint does not count tokens."""
+    """The usage; None if the endpoint does not count tokens."""
     if tokens is None or not tokens.prompt_tokens:
         return None
     return Usage(prompt_tokens=tokens.prompt_tokens, answer_tokens=tokens.completion_tokens)
 
 
 def strict_schema(schema: Mapping[str, Any]) -> Json:
-    """Return a schema as strict output requires it: all properties required, no others allowed."""
+    """A schema as strict output requires it: all properties required, no others allowed."""
 
     def stricter(node: Any) -> Any:
         if isinstance(node, list):

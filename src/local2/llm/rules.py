@@ -141,7 +141,7 @@ class RulesModel:
 def answer_to(
     messages: Sequence[ChatMessage], offered: Collection[str]
 ) -> tuple[str, list[_Request]]:
-    """Return the answer or the tool calls, given the conversation and the names of the tools."""
+    """The answer or the tool calls, given the conversation and the names of the tools."""
     question_at = max((i for i, m in enumerate(messages) if m.role == "user"), default=None)
     if question_at is None:
         return HELP, []
@@ -154,36 +154,31 @@ def answer_to(
         return _introduced(_report(outcomes), messages), []
     if re.fullmatch(WANTS_HELP, text.strip(), ANY_CASE):
         return HELP, []
-    calls = _named(text, offered) or _understand(text)
+    # A tool that the user names is called without arguments: no rule knows them.
+    named = re.fullmatch(NAMES_A_TOOL, text.strip(), ANY_CASE)
+    calls: list[_Request] = [(named["tool"], {})] if named and named["tool"] in offered else []
+    calls = calls or _understand(text)
     if missing := sorted({name for name, _ in calls}.difference(offered)):
         return f"For that I need {' and '.join(missing)}, which nobody offers at the moment.", []
     if calls and ABOUT_THE_USER not in calls:
         return "", calls
-    answer = _standing_facts(messages) if calls else KEPT.format(statement=_one_line(text))
+    answer = KEPT.format(statement=_one_line(text))
+    if calls:
+        # The generator puts the most important memories into the system prompt.
+        prompt = "\n".join(m.content for m in messages if m.role == "system")
+        found = re.search(rf"<{TOP_MEMORIES}>\n(.*?)\n</{TOP_MEMORIES}>", prompt, re.DOTALL)
+        answer = f"I know:\n{found[1]}" if found else NO_STANDING_FACTS
     return _introduced(answer, messages), []
 
 
 def _introduced(answer: str, messages: Sequence[ChatMessage]) -> str:
-    """Return the answer, with the hint if the session has no earlier one with it or the help."""
+    """The answer, with the hint if the session has no earlier one with it or the help."""
     said = (m.content for m in messages if m.role == "assistant")
     return answer if any(HINT in text or text == HELP for text in said) else f"{answer}\n{HINT}"
 
 
-def _standing_facts(messages: Sequence[ChatMessage]) -> str:
-    """Return the most important memories, which the generator puts into the system prompt."""
-    prompt = "\n".join(m.content for m in messages if m.role == "system")
-    found = re.search(rf"<{TOP_MEMORIES}>\n(.*?)\n</{TOP_MEMORIES}>", prompt, re.DOTALL)
-    return f"I know:\n{found[1]}" if found else NO_STANDING_FACTS
-
-
-def _named(text: str, offered: Collection[str]) -> list[_Request]:
-    """Return the call of a tool that the user names, without arguments: no rule knows them."""
-    found = re.fullmatch(NAMES_A_TOOL, text.strip(), ANY_CASE)
-    return [(found["tool"], {})] if found and found["tool"] in offered else []
-
-
 def _understand(text: str) -> list[_Request]:
-    """Return the tool calls that a user's message requests, none for mere conversation."""
+    """The tool calls that a user's message requests, none for mere conversation."""
     calls: list[_Request] = []
     without_topic = []
     rest, requests = re.subn(ASKS_TO_SAVE, "\n", text.replace("\u2019", "'"), flags=ANY_CASE)
@@ -275,7 +270,7 @@ def _entries(result: str) -> Iterator[_Entry]:
 
 
 def _best(result: str) -> list[_Entry]:
-    """Return the relevant entries of a search: an assistant's only if there are no others."""
+    """The relevant entries of a search: an assistant's only if there are no others."""
     entries = [
         entry
         for entry in _entries(result)

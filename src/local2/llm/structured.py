@@ -22,12 +22,12 @@ _CONTROL_TOKEN = re.compile(r"<|\[(?=[/A-Z])")
 
 
 def system_prompt(into: type[Struct], instruction: str) -> str:
-    """Return the instruction with rules and schema, since not every server enforces a schema."""
+    """The instruction with rules and schema, since not every server enforces a schema."""
     return f"{instruction}\n\n{RULES}{msgspec.json.encode(schema_of(into)).decode()}"
 
 
 def user_prompt(material: Struct) -> str:
-    r"""Return the material as JSON, so that no text can end the string it is in.
+    r"""The material as JSON, so that no text can end the string it is in.
 
     `<` is written as `\u003c`, and `[` before a word as `\u005b`: servers treat `<|im_end|>`,
     `[/INST]` and the like as the end of the message wherever they occur.
@@ -37,7 +37,7 @@ def user_prompt(material: Struct) -> str:
 
 
 def schema_of(into: type[Struct]) -> dict[str, Any]:
-    """Return the JSON schema of a Struct, with references resolved for servers that cannot."""
+    """The JSON schema of a Struct, with references resolved for servers that cannot."""
     schema = msgspec.json.schema(into)
     definitions = schema.pop("$defs")
 
@@ -55,7 +55,7 @@ def schema_of(into: type[Struct]) -> dict[str, Any]:
 
 
 def estimated_tokens(*texts: str) -> int:
-    """Return about how many tokens these texts have, for servers that do not count them."""
+    """About how many tokens these texts have, for servers that do not count them."""
     return sum(map(len, texts)) // 4 + 1
 
 

@@ -40,7 +40,7 @@ class Audit:
         run: str | None = None,
         before: int | None = None,
     ) -> AuditTrail:
-        """Return changes of state, newest first: all of them, or those of a record or a run."""
+        """Changes of state, newest first: all of them, or those of a record or a run."""
         page = await self._ledger.audit.page(
             self._may_see, limit, record_id=record_id, run=run, before=before
         )
@@ -125,7 +125,7 @@ class Audit:
         )
 
     def _may_see(self, row: AuditRow) -> bool:
-        """Return whether the caller may see a change: to own records, or made by the caller."""
+        """Whether the caller may see a change: to own records, or made by the caller."""
         if row.scope is not None and row.owner is not None:
             return owns(row.scope, row.owner, self._caller) or self._is_by_caller(row)
         return self._is_by_caller(row) or (row.action == DENIED and self._caller.role == "admin")

@@ -58,7 +58,7 @@ class Job(ABC):
     """Whether what the job needs is still starting: then a delay is logged as info, not warning."""
 
     def batch_size(self, kind: TaskKind) -> int:
-        """Return the maximum number of tasks in a batch."""
+        """The maximum number of tasks in a batch."""
         del kind
         return 1
 
@@ -223,7 +223,19 @@ class Runner:
                 self._interrupted.update(tasks)
                 raise
             if len(tasks) == 1:
-                await self._count_failure(tasks[0], error)
+                # It failed on its own: it is postponed, or set aside after the last attempt.
+                task = tasks[0]
+                known = error if isinstance(error, Local2Error) else None
+                reason = known.logged if known else type(error).__name__
+                trace = None if known else error
+                about = {"kind": task.kind, "id": task.id, "reason": reason, "exc_info": trace}
+                if task.attempts + 1 >= ATTEMPTS:
+                    await self._queue.set_aside(task, reason)
+                    log.error("task_set_aside", **about)  # noqa: TRY400 - a trace if it is a fault
+                    return
+                due = self._clock() + min(FIRST_RETRY * 10**task.attempts, LONGEST_RETRY_DELAY)
+                await self._queue.postpone(task, reason, not_before=due)
+                log.warning("task_failed", **about)
                 return
             half = len(tasks) // 2
             await self._attempt(tasks[:half])
@@ -232,19 +244,6 @@ class Runner:
             self._interrupted.clear()
             self._note_success()
             self.last_progress = self._clock()
-
-    async def _count_failure(self, task: Task, error: Exception) -> None:
-        """Postpone a task that failed on its own, or set it aside after the last attempt."""
-        reason = error.logged if isinstance(error, Local2Error) else type(error).__name__
-        trace = None if isinstance(error, Local2Error) else error
-        about = {"kind": task.kind, "id": task.id, "reason": reason, "exc_info": trace}
-        if task.attempts + 1 >= ATTEMPTS:
-            await self._queue.set_aside(task, reason)
-            log.error("task_set_aside", **about)
-            return
-        due = self._clock() + min(FIRST_RETRY * 10**task.attempts, LONGEST_RETRY_DELAY)
-        await self._queue.postpone(task, reason, not_before=due)
-        log.warning("task_failed", **about)
 
     def _note_success(self) -> None:
         if self._reported:

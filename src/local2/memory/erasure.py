@@ -241,7 +241,7 @@ class Erasure:
         return ErasureCheck(name=name, found=found, note=note if found else None)
 
     async def _in_index(self, erased: Erased) -> int:
-        """Return the number of erased records in the index, once batches in flight have arrived.
+        """The number of erased records in the index, once batches in flight have arrived.
 
         A starting worker is waited for as long as the caller waits.
         """
@@ -268,7 +268,7 @@ class Erasure:
         return found
 
     async def _on_bus(self, streams: Streams, sender: Sender) -> int:
-        """Return the number of messages left in the streams.
+        """The number of messages left in the streams.
 
         Waiting turns count as well: as long as there are any, the stream's file keeps older ones.
         """

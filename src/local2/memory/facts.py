@@ -63,7 +63,7 @@ class Facts:
         self._clock = clock
 
     async def topic(self, topic: str) -> Record | None:
-        """Return the active version of a standing fact. Its key is spelled as first stored.
+        """The active version of a standing fact. Its key is spelled as first stored.
 
         Raises:
             InvalidArgumentsError: The key violates the rule for topics.
@@ -75,7 +75,7 @@ class Facts:
         return found
 
     async def history(self, topic_or_id: str) -> list[Record]:
-        """Return all versions of a fact, newest first, by its topic key or any version's id.
+        """All versions of a fact, newest first, by its topic key or any version's id.
 
         A caller who may see one version also sees the anonymised ones.
         """
@@ -159,12 +159,12 @@ class Facts:
         return [fact.id for fact in retired if fact.id in ids]
 
     async def reasons(self, records: Sequence[Record]) -> dict[str, str]:
-        """Return what was said to `retire`, by the ids of the records that it retired."""
+        """What was said to `retire`, by the ids of the records that it retired."""
         ids = [record.id for record in records if record.retired_why == "withdrawn"]
         return await self._ledger.facts.withdrawals(ids) if ids else {}
 
     async def related(self, ids: Sequence[str]) -> list[Record] | None:
-        """Return a few standing facts about the same things as facts that were just stored.
+        """A few standing facts about the same things as facts that were just stored.
 
         They share words or a key with one of them, and the caller may replace them. Nearness of
         meaning is not used: the new facts have no vectors yet, and to embed them would take longer
@@ -187,7 +187,7 @@ class Facts:
     async def _replaceable(
         self, ids: Sequence[str], argument: str, statement: Callable[[Record], NewRecord]
     ) -> list[Record]:
-        """Return the facts with these ids, if the caller's statement may retire each of them."""
+        """The facts with these ids, if the caller's statement may retire each of them."""
         if not ids:
             return []
         known = await self._ledger.records.by_id(ids)
@@ -210,7 +210,7 @@ class Facts:
         return facts
 
     async def _changed_since(self, record: NewRecord, known: str) -> bool:
-        """Return whether a later fact than the known one states another value of the same thing."""
+        """Whether a later fact than the known one states another value of the same thing."""
         if record.topic is not None:
             return False
         ((same, *_), (similar,)) = await asyncio.gather(
@@ -264,7 +264,7 @@ class Facts:
         return written
 
     async def known_entities(self, text: str) -> list[str]:
-        """Return the known names in a text, in their stored spelling.
+        """The known names in a text, in their stored spelling.
 
         Known are the names in facts that the caller may see. Extractors use the known spelling.
         """
@@ -331,7 +331,7 @@ class Relations:
         return await self._ledger.relations.remove(relation, self._permission(type_))
 
     async def of(self, record_id: str) -> list[RelatedRecord]:
-        """Return the relations of a memory in both directions, to memories that the caller may see.
+        """The relations of a memory in both directions, to memories that the caller may see.
 
         Raises:
             InvalidArgumentsError: The caller may not see the memory.

@@ -22,7 +22,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def search_result(recalled: RecallResult) -> SearchResult:
-    """Return the items with content that are near in meaning or have the question's words."""
+    """The items with content that are near in meaning or have the question's words."""
     hits = []
     for item in recalled.items:
         record = item.record

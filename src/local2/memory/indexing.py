@@ -208,7 +208,7 @@ class Indexer(Job):
         self._runner.resume()
 
     def batch_size(self, kind: TaskKind) -> int:
-        """Return as many as are embedded in the time that another owner's record may wait."""
+        """As many as are embedded in the time that another owner's record may wait."""
         return self._batch_records if kind == "index" else REMOVED_PER_REQUEST
 
     async def ready(self) -> None:

@@ -29,7 +29,6 @@ from local2.protocol.items import (
     MAX_INDEXED_CHARACTERS,
     DeleteItems,
     GetItems,
-    ItemPut,
     ItemsChanged,
     ItemsFound,
     ItemsGot,
@@ -77,7 +76,23 @@ class CallerItems:
         for item in request.items:
             check_size(item)
         of = self._items_of(request.collection)
-        new = [NewItem(put=one, record=self._record(of.collection, one)) for one in request.items]
+        new = []
+        for item in request.items:
+            record = None
+            if item.text is not None and item.text.strip() and not item.deletes:
+                record = NewRecord(  # makes the item searchable
+                    id=new_id(),
+                    kind=EPISODE,
+                    scope="user",
+                    owner=self._owner,
+                    content=item.text[:MAX_INDEXED_CHARACTERS],
+                    source_ref=path_text((of.collection, *item.namespace, item.key)),
+                    event_time=self._clock(),
+                    agent=self._caller.agent,
+                    session_id=self._caller.session_id,
+                    metadata={"namespace": list(item.namespace), "key": item.key},
+                )
+            new.append(NewItem(put=item, record=record))
         return await self._announce(await self._ledger.items.put(of, new, self._writer()))
 
     async def delete(self, request: DeleteItems) -> ItemsChanged:
@@ -93,12 +108,12 @@ class CallerItems:
         )
 
     async def get(self, request: GetItems) -> ItemsGot:
-        """Return the items with these keys, as many as fit into a reply."""
+        """The items with these keys, as many as fit into a reply."""
         of = self._items_of(request.collection)
         return ItemsGot(items=await self._ledger.items.get(of, request.keys))
 
     async def search(self, request: SearchItems) -> ItemsFound:
-        """Return the matching items, as many as fit into a reply.
+        """The matching items, as many as fit into a reply.
 
         Raises:
             InvalidArgumentsError: The filter has an unknown operator.
@@ -135,7 +150,7 @@ class CallerItems:
         )
 
     async def namespaces(self, request: ListNamespaces) -> NamespacesFound:
-        """Return the matching namespaces that contain items."""
+        """The matching namespaces that contain items."""
         of, prefix = self._items_of(request.collection), fixed_prefix(request.matches)
         found = await self._ledger.items.namespaces(
             of, prefix, lambda every: matching(request, every)
@@ -145,7 +160,7 @@ class CallerItems:
     async def _recall(
         self, request: SearchItems, query: str, of: ItemCollection, within: ItemSelection
     ) -> tuple[RecallResult, dict[FoundKey, float]]:
-        """Return recall's result for the namespace, and the matching items with their scores."""
+        """Recall's result for the namespace, and the matching items with their scores."""
         wanted, top_k = request.offset + request.limit, FIRST_RECALLED
         while True:
             recall = RecallRequest(
@@ -170,23 +185,6 @@ class CallerItems:
         self._changes.deleted(written.retired, EPISODE)
         return ItemsChanged(stored=written.stored, deleted=written.deleted)
 
-    def _record(self, collection: str, item: ItemPut) -> NewRecord | None:
-        """Return the record that makes an item searchable, if the item has a text."""
-        if item.deletes or item.text is None or not item.text.strip():
-            return None
-        return NewRecord(
-            id=new_id(),
-            kind=EPISODE,
-            scope="user",
-            owner=self._owner,
-            content=item.text[:MAX_INDEXED_CHARACTERS],
-            source_ref=path_text((collection, *item.namespace, item.key)),
-            event_time=self._clock(),
-            agent=self._caller.agent,
-            session_id=self._caller.session_id,
-            metadata={"namespace": list(item.namespace), "key": item.key},
-        )
-
     def _items_of(self, collection: str) -> ItemCollection:
         return ItemCollection(owner=self._owner, collection=collection)
 
@@ -205,7 +203,7 @@ Path = tuple[str, ...]
 
 
 def filter_predicate(filter_: Json | None) -> Callable[[Any], bool] | None:
-    """Return a predicate that tests a value against a filter; None if there is no filter.
+    """A predicate that tests a value against a filter; None if there is no filter.
 
     Raises:
         InvalidArgumentsError: The filter has an unknown operator.
@@ -272,14 +270,14 @@ def _number(value: Any) -> float | None:
 
 
 def fixed_prefix(matches: Sequence[NamespaceMatch]) -> Path:
-    """Return the longest prefix without a wildcard that all matching namespaces have."""
+    """The longest prefix without a wildcard that all matching namespaces have."""
     paths = [match.path for match in matches if match.type == "prefix"]
     fixed = [path[: path.index(WILDCARD)] if WILDCARD in path else path for path in paths]
     return max(fixed, key=len, default=())
 
 
 def matching(request: ListNamespaces, namespaces: Sequence[Path]) -> list[Path]:
-    """Return the matching namespaces, cut to the requested depth and sorted."""
+    """The matching namespaces, cut to the requested depth and sorted."""
     found = {
         path[: request.depth] for path in namespaces if all(_fits(m, path) for m in request.matches)
     }

@@ -32,7 +32,7 @@ class LongOutputs:
             )
 
     async def read(self, key: str, offset: int, limit: int) -> StoredOutput:
-        """Return up to `limit` characters of an output from `offset` on.
+        """Up to `limit` characters of an output from `offset` on.
 
         Raises:
             InvalidArgumentsError: The owner has no such output, it is incomplete, or it ends before

@@ -36,7 +36,7 @@ class Portability:
         self._clock = clock
 
     async def export(self, request: ExportRequest) -> ExportPage:
-        """Return the next page. The first page also has the number of records.
+        """The next page. The first page also has the number of records.
 
         Raises:
             BadRequestError: The cursor is not valid.

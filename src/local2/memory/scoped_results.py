@@ -27,7 +27,7 @@ class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
     scopes: dict[Scope, RecallResult]
 
     def text(self) -> str:
-        """Return a section for each scope with results; empty if nothing was found.
+        """A section for each scope with results; empty if nothing was found.
 
         Each memory is quoted with its source and what was said later, and never takes more than one
         line.

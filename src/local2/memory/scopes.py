@@ -88,7 +88,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weights) -> Reach:
-    """Return the records that `caller` may find in a scope.
+    """The records that `caller` may find in a scope.
 
     Raises:
         InvalidArgumentsError: The scope needs an identity that the caller lacks.
@@ -120,7 +120,7 @@ def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weight
 
 
 def owner_in(scope: OwnerScope, caller: Caller) -> str:
-    """Return the owner of records that the caller stores in a scope.
+    """The owner of records that the caller stores in a scope.
 
     Raises:
         InvalidArgumentsError: The scope needs an identity that the caller lacks.
@@ -130,7 +130,7 @@ def owner_in(scope: OwnerScope, caller: Caller) -> str:
 
 
 def may_write(scope: OwnerScope, caller: Caller) -> bool:
-    """Return whether the caller's role may write to a scope."""
+    """Whether the caller's role may write to a scope."""
     return caller.writes is None or scope in caller.writes
 
 
@@ -145,7 +145,7 @@ def check_may_write(scope: OwnerScope, caller: Caller) -> None:
 
 
 def own_places(caller: Caller) -> list[tuple[OwnerScope, str]]:
-    """Return scope and owner of the facts that the caller may see."""
+    """Scope and owner of the facts that the caller may see."""
     scopes: tuple[OwnerScope, ...] = ("user", "agent", "tenant")
     return [(scope, owner) for scope in scopes for owner in _owners(scope, caller)]
 
@@ -153,7 +153,7 @@ def own_places(caller: Caller) -> list[tuple[OwnerScope, str]]:
 def visible_places(
     caller: Caller, kinds: Collection[Kind], scopes: Collection[OwnerScope] | None = None
 ) -> list[Place]:
-    """Return the places of the caller's own records and of the tenant's; by default all scopes."""
+    """The places of the caller's own records and of the tenant's; by default all scopes."""
     return [
         Place(scope, owner, kind)
         for scope in scopes or get_args(OwnerScope)
@@ -167,7 +167,7 @@ def may_see(record: Record, caller: Caller) -> bool:
 
 
 def owns(scope: OwnerScope, owner: str, caller: Caller) -> bool:
-    """Return whether records of this scope and owner are the caller's or the tenant's."""
+    """Whether records of this scope and owner are the caller's or the tenant's."""
     return owner in _owners(scope, caller)
 
 
@@ -186,31 +186,31 @@ def _check_identity(scope: Scope, caller: Caller, *, otherwise: str = "") -> Non
 
 
 def how_to_send(field: str) -> str:
-    """Return the remedy for an envelope without a field that identifies the caller."""
+    """The remedy for an envelope without a field that identifies the caller."""
     instead = ", or a token where there are accounts" if field == "user" else ""
     return f"Send {field} in the envelope{instead} (`local2`: {OPTIONS[field]})"
 
 
 def _owner(class_: OwnerScope, caller: Caller) -> str:
-    """Return the owner of the caller's records of a class; the tenant, if no user is known."""
+    """The owner of the caller's records of a class; the tenant, if no user is known."""
     if class_ == "agent":
         return caller.agent or TENANT_OWNED
     return TENANT_OWNED if class_ == "tenant" else caller.user or TENANT_OWNED
 
 
 def _owners(class_: OwnerScope, caller: Caller) -> tuple[str, ...]:
-    """Return the owners of the records of a class that the caller may find."""
+    """The owners of the records of a class that the caller may find."""
     own = _owner(class_, caller)
     return (own, TENANT_OWNED) if class_ in PERSONAL and caller.has_unnamed else (own,)
 
 
 def stated_by(record: Record, caller: Caller) -> StatedBy:
-    """Return whether the calling user stated a record, or somebody else or an unknown user."""
+    """Whether the calling user stated a record, or somebody else or an unknown user."""
     return "self" if principal_of(record) in _owners("user", caller) else "other"
 
 
 def may_retire(new: NewRecord, old: NewRecord) -> bool:
-    """Return whether a record may replace another: it is of the same user and at least as strong.
+    """Whether a record may replace another: it is of the same user and at least as strong.
 
     So documents, tools and other users cannot retire what a user stated.
     """

@@ -131,7 +131,7 @@ class MemoryService:
         return (await self.facts.store_topic(topic, content)).id
 
     async def recall_topic(self, topic: str) -> str | None:
-        """Return the value of a standing fact, or None. Needs neither index nor embedder.
+        """The value of a standing fact, or None. Needs neither index nor embedder.
 
         Raises:
             InvalidArgumentsError: The key violates the rule for topics.
@@ -160,7 +160,7 @@ class MemoryService:
         return recalled
 
     async def other_users(self) -> list[str]:
-        """Return other users with memories, for the user who runs the stack; others learn none."""
+        """Other users with memories, for the user who runs the stack; others learn none."""
         if not self.caller.has_unnamed:
             return []
         users = await self._shared.ledger.records.users(MAX_USERS)
@@ -229,7 +229,7 @@ class MemoryService:
         )
 
     async def top_memories(self) -> PreseededMemories:
-        """Return the most important memories that the caller may see; no question is needed.
+        """The most important memories that the caller may see; no question is needed.
 
         `section()` of the result is for prompts.
         """

@@ -53,7 +53,7 @@ class PreseededMemories(TopMemories, frozen=True, kw_only=True):
     """The top memories, for a prompt."""
 
     def section(self) -> str:
-        """Return a prompt section with a line for each memory; empty if there are none."""
+        """A prompt section with a line for each memory; empty if there are none."""
         lines = [fact_line(m.content, m.topic, m.by, m.source_class) for m in self.memories]
         return section(TOP_MEMORIES_SECTION, lines) if lines else ""
 
@@ -86,7 +86,7 @@ class TopSelection:
         ]
 
     def select(self, facts: Sequence[Sequence[Record]]) -> list[TopMemory]:
-        """Return the top memories out of the facts of each group in `wanted`, each text once.
+        """The top memories out of the facts of each group in `wanted`, each text once.
 
         Of a user's facts under one key, for everybody and for an agent, the newest stands.
         """
@@ -129,7 +129,7 @@ class Sessions:
         self._turns = turns
 
     async def top_memories(self) -> PreseededMemories:
-        """Return the memories that the caller should know in every turn."""
+        """The memories that the caller should know in every turn."""
         facts = await self._ledger.sessions.important(self._top.wanted)
         return PreseededMemories(memories=self._top.select(facts))
 
@@ -147,7 +147,7 @@ class Sessions:
         return await self._ledger.notes.store(session, role, text, at, merge=merge_oldest)
 
     async def load(self, session_id: str | None, limit: int) -> SessionContent:
-        """Return a session's newest messages (at most `limit`), its notes and the top memories.
+        """A session's newest messages (at most `limit`), its notes and the top memories.
 
         Tool results follow the assistant's message that requested them. If that message was not
         recorded, an empty one takes its place.
@@ -185,7 +185,7 @@ class Sessions:
 
 
 def in_order(stored: Sequence[StoredMessage]) -> list[StoredMessage]:
-    """Return the messages with those of a turn side by side, the question first.
+    """The messages with those of a turn side by side, the question first.
 
     A tool's result may be stored before the question. The messages' times are ignored, because
     clocks are set back and a message may claim any time.
@@ -198,7 +198,7 @@ def in_order(stored: Sequence[StoredMessage]) -> list[StoredMessage]:
 
 
 def conversation(stored: Sequence[StoredMessage]) -> list[SessionMessage]:
-    """Return the records as messages; consecutive tool results follow one assistant's message."""
+    """The records as messages; consecutive tool results follow one assistant's message."""
     messages: list[SessionMessage] = []
     for are_results, group in groupby(stored, key=lambda one: one.role == "tool"):
         if are_results:
@@ -211,7 +211,7 @@ def conversation(stored: Sequence[StoredMessage]) -> list[SessionMessage]:
 
 
 def from_call(messages: Sequence[SessionMessage], start: int) -> list[SessionMessage]:
-    """Return the messages from `start` on, without tool results whose call precedes them.
+    """The messages from `start` on, without tool results whose call precedes them.
 
     A result means nothing without its call. If only results are left, the message with their calls
     takes the place of the first.

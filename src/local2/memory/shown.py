@@ -65,11 +65,11 @@ class AnswerLog:
             self._sessions[key] = dict.fromkeys(list(latest)[-MAX_SHOWN:])
 
     def shown_in(self, owner: str, tool: str, content: str) -> tuple[str, ...] | None:
-        """Return the ids of the records in a result; None if it is not a result of this memory."""
+        """The ids of the records in a result; None if it is not a result of this memory."""
         return self._results.get(_digest(owner, tool, content))
 
     def shown_to(self, owner: str, session_id: str | None) -> tuple[str, ...]:
-        """Return the ids of the records shown to a session, or in calls without a session."""
+        """The ids of the records shown to a session, or in calls without a session."""
         keys = (owner, session_id or NO_SESSION), (owner, NO_SESSION)
         return tuple(dict.fromkeys(id_ for key in keys for id_ in self._sessions.get(key, ())))
 

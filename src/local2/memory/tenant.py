@@ -118,7 +118,7 @@ class Memory:
         )
 
     def of(self, caller: Caller) -> MemoryService:
-        """Return the memory as seen by this caller.
+        """The memory as seen by this caller.
 
         Raises:
             InvalidArgumentsError: The caller belongs to another tenant.
@@ -172,7 +172,7 @@ class Memories:
             memory.indexer.worker_started(worker)
 
     def storing_turn(self, tenant: str) -> AbstractContextManager[None]:
-        """Return the context in which a turn of this tenant is stored."""
+        """The context in which a turn of this tenant is stored."""
         memory = self._by_tenant.get(tenant)
         return memory.turns.storing() if memory else nullcontext()
 
@@ -181,7 +181,7 @@ class Memories:
         self._by_tenant.pop(tenant, None)
 
     def of(self, caller: Caller) -> MemoryService:
-        """Return the memory of the caller's tenant, as seen by the caller.
+        """The memory of the caller's tenant, as seen by the caller.
 
         Raises:
             InvalidArgumentsError: The tenant is not served here.
@@ -189,7 +189,7 @@ class Memories:
         return self.of_tenant(caller.tenant).of(caller)
 
     async def admit(self, caller: Caller, action: str) -> MemoryService:
-        """Return the memory for a call of a tool or service, if the caller's role may use it.
+        """The memory for a call of a tool or service, if the caller's role may use it.
 
         Raises:
             ForbiddenError: The role may not use it. The refusal is recorded in the audit trail.
@@ -207,7 +207,7 @@ class Memories:
         return memory.of(msgspec.structs.replace(caller, writes=writes))
 
     def of_tenant(self, name: str) -> Memory:
-        """Return a tenant's memory.
+        """A tenant's memory.
 
         Raises:
             InvalidArgumentsError: The tenant is not served here.

@@ -74,13 +74,13 @@ class Vectors(Protocol):
 
 
 def next_batch_size(records: int, seconds: float) -> int:
-    """Return the size of the next batch, given the size and duration of the last one."""
+    """The size of the next batch, given the size and duration of the last one."""
     fitting = int(records * BATCH_SECONDS / max(seconds, 1e-6))
     return max(MIN_BATCH_RECORDS, min(fitting, BATCH_RECORDS, 2 * records))
 
 
 def vector_items(records: Sequence[Waiting]) -> list[VectorItem]:
-    """Return the records in the form that the vector worker takes: with a vector or a text."""
+    """The records in the form that the vector worker takes: with a vector or a text."""
     return [
         VectorItem(id=record.id, vector=record.vector)
         if record.vector is not None
@@ -129,7 +129,7 @@ async def compare(records: IndexedRecords, vectors: Vectors, status: VectorStatu
 
 
 async def ids_in_index(vectors: Vectors, tenant: str, *, of_next: bool = False) -> set[str]:
-    """Return all ids in the index; `of_next`: in the index that is filled to replace it."""
+    """All ids in the index; `of_next`: in the index that is filled to replace it."""
     ids: set[str] = set()
     while page := await vectors.ids(len(ids), ID_PAGE, tenant=tenant, of_next=of_next):
         ids.update(page)
@@ -172,7 +172,7 @@ class Damage:
         return again
 
     def seconds_to_wait(self) -> float:
-        """Return the seconds until the index may be rebuilt."""
+        """The seconds until the index may be rebuilt."""
         return max(self._due - self._clock(), 0.0)
 
     def record_attempt(self) -> None:

@@ -25,7 +25,7 @@ _COLUMNS = frozenset(Record.__struct_fields__)
 
 
 def view(record: Record, caller: Caller, into: type[S], **other: Any) -> S:
-    """Return what the caller is shown of a record: the fields of `into`, some of them given."""
+    """What the caller is shown of a record: the fields of `into`, some of them given."""
     columns, derived = _fields_of(into)
     fields = {name: getattr(record, name) for name in columns}
     fields |= {name: _DERIVED[name](record, caller) for name in derived}
@@ -34,7 +34,7 @@ def view(record: Record, caller: Caller, into: type[S], **other: Any) -> S:
 
 @cache
 def _fields_of(into: type[msgspec.Struct]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of an answer's fields: those that are columns, and those that are not."""
+    """The names of an answer's fields: those that are columns, and those that are not."""
     names = into.__struct_fields__
     derived = tuple(name for name in names if name in _DERIVED)
     return tuple(name for name in names if name in _COLUMNS and name not in _DERIVED), derived

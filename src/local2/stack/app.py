@@ -127,6 +127,7 @@ async def open_stack(
         worker = await start_vector_worker(
             resources, memories, parts.vectors, config.to_line(), lock
         )
+
         # All participants are put on the bus, and the background tasks started.
         monitor = StreamMonitor(bus, joined.server, lambda: joined.tenants)
         await resources.enter_async_context(monitor)

@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 
 def choices_of(memory: MemorySettings) -> dict[str, ModelChoice]:
-    """Return what the settings choose for each part of the memory's work."""
+    """What the settings choose for each part of the memory's work."""
     choices = {
         "extraction": memory.extraction_model,
         "judging": memory.judge_model,
@@ -57,7 +57,7 @@ class SharedModels(Struct, frozen=True, kw_only=True):
     reranker: Reranker | None
 
     async def of(self, tenant: str) -> Models:
-        """Return the models as a tenant's memory uses them."""
+        """The models as a tenant's memory uses them."""
         memory, limits = self.settings.memory, self.settings.limits
         budget = await ModelBudget.open(
             memory.data_dir / BUDGETS / f"{tenant}.json",

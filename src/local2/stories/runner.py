@@ -147,7 +147,12 @@ class _Run:
             case Call():
                 return await self._call(session, step)
             case Raw():
-                return problems(step.expected, await self._send(session, step))
+                caller = self._caller(session, "story")
+                template = Template(step.raw)
+                text = template.safe_substitute(user=caller.user, session=caller.session_id)
+                subject = step.to if "." in step.to else subjects.tool_request(step.to)
+                sent = await self._bench.bus.request(subject, text.encode(), timeout=step.within)
+                return problems(step.expected, decode(sent.data, ToolResult).payload)
             case Discover():
                 return await self._discover(step)
             case Publish():
@@ -203,13 +208,6 @@ class _Run:
             for name, path in step.keep.items()
             if values[name] is None
         )
-
-    async def _send(self, session: StorySession, step: Raw) -> ToolResult:
-        caller = self._caller(session, "story")
-        text = Template(step.raw).safe_substitute(user=caller.user, session=caller.session_id)
-        subject = step.to if "." in step.to else subjects.tool_request(step.to)
-        answer = await self._bench.bus.request(subject, text.encode(), timeout=step.within)
-        return decode(answer.data, ToolResult).payload
 
     async def _discover(self, step: Discover) -> Problems:
         """Discover the tools as a new client, until the checks hold."""

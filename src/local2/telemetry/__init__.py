@@ -99,7 +99,7 @@ def _needing_the_extra(what: str) -> Iterator[None]:
 
 
 def watching_lane(name: str) -> tuple[Watch, ...]:
-    """Return functions to call with the future of each piece of work on a lane of the ledger."""
+    """Functions to call with the future of each piece of work on a lane of the ledger."""
     return tuple(
         partial(instrument.lane, name) for instrument in (tracer, meter) if instrument is not None
     )

@@ -83,7 +83,7 @@ class Tracer:
         return self.span(name, attributes, kind=SpanKind.SERVER, context=context)
 
     def trace_headers(self) -> dict[str, str]:
-        """Return the header with which the receiver continues the current trace."""
+        """The header with which the receiver continues the current trace."""
         if not _is_traced():
             return {}
         headers: dict[str, str] = {}
@@ -119,7 +119,7 @@ class Tracer:
 
 
 def _is_traced() -> bool:
-    """Return whether there is a current span."""
+    """Whether there is a current span."""
     return get_current_span().get_span_context().is_valid
 
 
@@ -129,7 +129,7 @@ def _set_error(span: Span, error: str) -> None:
 
 
 def _error_type(error: BaseException) -> str:
-    """Return the code of a Local2Error, or the class of another exception; never the message."""
+    """The code of a Local2Error, or the class of another exception; never the message."""
     return error.code if isinstance(error, Local2Error) else type(error).__name__
 
 
@@ -183,7 +183,7 @@ def _log_exports() -> Iterator[None]:
 
 
 def span_exporter() -> SpanExporter:
-    """Return the exporter that `OTEL_TRACES_EXPORTER` names, by default OTLP.
+    """The exporter that `OTEL_TRACES_EXPORTER` names, by default OTLP.
 
     The exporter reads its own `OTEL_*` variables.
 

@@ -6,11 +6,11 @@ between accounts, except requests to tools that a tenant explicitly shares.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from local2.protocol import subjects
 from local2.tenants.credentials import inbox_of
-from local2.tenants.directory import Agent, Entries, TenantEntry
+from local2.tenants.directory import Agent, Entries
 
 MEMORY = "MEMORY"
 """The memory's account; tenant names contain no capitals, so none can equal it."""
@@ -22,20 +22,12 @@ Line = str
 
 
 def accounts(entries: Entries, own_tools: Iterable[str]) -> str:
-    """Return the block `accounts` of the server's configuration.
+    """The block `accounts` of the server's configuration.
 
     `own_tools`: the names of the memory's own tools; no agent may receive requests to them, because
     they carry tokens.
     """
     own = tuple(own_tools)
-    blocks = [
-        _memory_account(entries),
-        *(_tenant_account(name, entries, own) for name in entries.tenants),
-    ]
-    return "accounts {\n" + "\n".join(blocks) + "\n}\n"
-
-
-def _memory_account(entries: Entries) -> str:
     sent_to_one = [
         subjects.to_tenant(subjects.ANY_TENANT, subject) for subject in subjects.SENT_TO_ONE
     ]
@@ -47,7 +39,11 @@ def _memory_account(entries: Entries) -> str:
         *(f'{{ stream: "{subject}" }}' for subject in subjects.SENT_TO_ALL),
     ]
     users = [f"{{ nkey: {entries.memory} }}"]
-    return _account(MEMORY, users, exports, [], more=["    jetstream: enabled"])
+    blocks = [
+        _account(MEMORY, users, exports, [], more=["    jetstream: enabled"]),
+        *(_tenant_account(name, entries, own) for name in entries.tenants),
+    ]
+    return "accounts {\n" + "\n".join(blocks) + "\n}\n"
 
 
 def _service_export(subject: str, answers: str = "") -> Line:
@@ -75,18 +71,29 @@ def _tenant_account(name: str, entries: Entries, own_tools: Sequence[str]) -> st
             for subject in subjects.SENT_TO_ONE
         ),
         *(_stream_import(subject, subject) for subject in subjects.SENT_TO_ALL),
-        *_imports_of_shared_tools(name, entries),
     ]
+    for owner, other in entries.tenants.items():
+        imports += [
+            f'{{ service: {{ account: {owner}, subject: "{subjects.tool_request(tool)}" }} }}'
+            for tool, receivers in other.shares.items()
+            if name in receivers
+        ]
+    exports = []
+    for tool, receivers in entry.shares.items():
+        exports.append(
+            f'{{ service: "{subjects.tool_request(tool)}", accounts: [{", ".join(receivers)}], '
+            f'threshold: "{RESPONSE_THRESHOLD}" }}'
+        )
     users = [_user(agent, details, own_tools) for agent, details in entry.agents.items()]
     # An answer goes where its request says, without regard to the permissions of either side: it is
     # led away from the subjects to which nobody publishes.
     away = {subject: subjects.refused(subject) for subject in _sent_by_nobody(own_tools)}
     mappings = f"    mappings: {json.dumps(away)}"
-    return _account(name, users, _exports_of_shared_tools(entry), imports, more=[mappings])
+    return _account(name, users, exports, imports, more=[mappings])
 
 
 def _service_import(there: str, here: str) -> Line:
-    """Return an import of requests; with `share`, the server names the sender."""
+    """An import of requests; with `share`, the server names the sender."""
     return f'{{ service: {{ account: {MEMORY}, subject: "{there}" }}, to: "{here}", share: true }}'
 
 
@@ -95,7 +102,7 @@ def _stream_import(there: str, here: str) -> Line:
 
 
 def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
-    """Return a user who cannot receive other agents' answers or publish as the memory.
+    """A user who cannot receive other agents' answers or publish as the memory.
 
     A reader cannot publish anything that is stored.
     """
@@ -118,26 +125,9 @@ def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
 
 
 def _sent_by_nobody(own_tools: Sequence[str]) -> list[str]:
-    """Return the subjects to which nobody publishes inside a tenant's account."""
+    """The subjects to which nobody publishes inside a tenant's account."""
     results, progress = map(subjects.tool_result, own_tools), map(subjects.tool_progress, own_tools)
     return [*subjects.EVENTS, *results, *progress]
-
-
-def _exports_of_shared_tools(entry: TenantEntry) -> Iterator[Line]:
-    """Yield the exports of the tools that a tenant shares."""
-    for tool, others in entry.shares.items():
-        to = ", ".join(others)
-        yield (
-            f'{{ service: "{subjects.tool_request(tool)}", accounts: [{to}], '
-            f'threshold: "{RESPONSE_THRESHOLD}" }}'
-        )
-
-
-def _imports_of_shared_tools(name: str, entries: Entries) -> Iterator[Line]:
-    """Yield the imports of the tools that others share with a tenant."""
-    for owner, entry in entries.tenants.items():
-        for tool in (tool for tool, others in entry.shares.items() if name in others):
-            yield f'{{ service: {{ account: {owner}, subject: "{subjects.tool_request(tool)}" }} }}'
 
 
 def _account(

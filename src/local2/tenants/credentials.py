@@ -66,12 +66,12 @@ def new_key_pair() -> KeyPair:
 
 
 def seed_file(folder: Path, tenant: str, agent: str) -> Path:
-    """Return the path of an agent's seed."""
+    """The path of an agent's seed."""
     return folder / tenant / f"{agent}{SEED_SUFFIX}"
 
 
 def inbox_of(agent: str) -> str:
-    """Return the prefix of an agent's inboxes, which no other agent may receive."""
+    """The prefix of an agent's inboxes, which no other agent may receive."""
     return f"_INBOX_{agent}"
 
 
@@ -85,7 +85,7 @@ def write_seed(folder: Path, tenant: str, agent: str, seed: str) -> Path:
 
 
 def read_credentials(folder: Path, tenant: str, agent: str) -> Credentials | None:
-    """Return an agent's credentials; None if its seed is not stored here."""
+    """An agent's credentials; None if its seed is not stored here."""
     file = seed_file(folder, tenant, agent)
     return credentials_in(file) if file.exists() else None
 
@@ -106,7 +106,7 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summaries_of(folder: Path, entries: "Entries", tenant: str) -> list[AgentSummary]:
-    """Return all agents of a tenant."""
+    """All agents of a tenant."""
     return [
         AgentSummary(
             tenant=tenant,
@@ -120,7 +120,7 @@ def summaries_of(folder: Path, entries: "Entries", tenant: str) -> list[AgentSum
 
 
 def credentials_in(file: Path) -> Credentials:
-    """Return the credentials in a file, which is named after its agent.
+    """The credentials in a file, which is named after its agent.
 
     Raises:
         ConfigError: The file cannot be read, or contains no seed.
@@ -139,7 +139,7 @@ def credentials_in(file: Path) -> Credentials:
 
 
 def has_accounts(bus: BusSettings) -> bool:
-    """Return whether the stack of this folder has accounts.
+    """Whether the stack of this folder has accounts.
 
     Raises:
         ConfigError: Their file cannot be read.
@@ -150,7 +150,7 @@ def has_accounts(bus: BusSettings) -> bool:
 
 
 def credentials_of(bus: BusSettings, user: str | None) -> Credentials | None:
-    """Return the configured credentials, with a token for the user; None without accounts.
+    """The configured credentials, with a token for the user; None without accounts.
 
     Raises:
         ConfigError: A credentials file is missing or invalid.
@@ -178,7 +178,7 @@ class OwnTokens:
         self._made: dict[str, tuple[str | None, float]] = {}
 
     async def token_for(self, user: str | None) -> str | None:
-        """Return a token for the user; None if one is configured, or none can be signed."""
+        """A token for the user; None if one is configured, or none can be signed."""
         if user is None or self._bus.tenant is None or self._bus.token or self._bus.credentials:
             return None
         now = time.monotonic()
@@ -191,7 +191,7 @@ class OwnTokens:
 
 
 def _own_token(bus: BusSettings, user: str | None) -> str | None:
-    """Return a new token for the user, if the tenant's key is stored here."""
+    """A new token for the user, if the tenant's key is stored here."""
     if user is None or bus.tenant is None:
         return None
     from local2.tenants.directory import Entries

@@ -47,7 +47,7 @@ SERVICES: dict[str, Role] = {
 
 
 def default_actions(role: Role) -> list[str]:
-    """Return the tools and services that are for this role by default, and not for lesser ones."""
+    """The tools and services that are for this role by default, and not for lesser ones."""
     tools = [tool.name for tool in TOOLS if tool.role == role]
     return [*tools, *(service for service, least in SERVICES.items() if least == role)]
 
@@ -80,12 +80,12 @@ class Roles:
         )
 
     def scopes(self, role: Role | None) -> frozenset[str] | None:
-        """Return the scopes that the role may write to; None means all."""
+        """The scopes that the role may write to; None means all."""
         return None if role is None else self._scopes[role]
 
 
 def lesser_role(one: Role | None, other: Role | None) -> Role | None:
-    """Return the lesser of two roles; None counts as no limit."""
+    """The lesser of two roles; None counts as no limit."""
     given = [role for role in (one, other) if role is not None]
     return min(given, key=ROLES.index, default=None)
 
@@ -137,7 +137,7 @@ class Entries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return entries
 
     def token_key(self, tenant: str) -> TokenKey:
-        """Return the current key for a tenant's tokens.
+        """The current key for a tenant's tokens.
 
         Raises:
             ConfigError: The tenant has none.
@@ -172,7 +172,7 @@ class Tenant:
         self._verifier = Verifier(name, entry.tokens)
 
     def agent_of(self, key: str | None) -> str | None:
-        """Return the name of the agent that connected with this key."""
+        """The name of the agent that connected with this key."""
         return self._names_by_key.get(key) if key else None
 
     def person_of(self, token: str, at: datetime | None = None) -> Person:
@@ -180,7 +180,7 @@ class Tenant:
         return self._verifier.person(token, at)
 
     def role_of(self, agent: str | None, person: Person | None) -> Role:
-        """Return the lesser role of the agent and the person; by default, `writer`."""
+        """The lesser role of the agent and the person; by default, `writer`."""
         own = self._agents[agent].role if agent else None
         return lesser_role(own, person.role if person else None) or "writer"
 
@@ -198,7 +198,7 @@ class Directory:
         self._tenants = {name: Tenant(name, entry) for name, entry in entries.tenants.items()}
 
     def tenant(self, name: str) -> Tenant:
-        """Return the tenant with this name.
+        """The tenant with this name.
 
         Raises:
             ForbiddenError: There is no such tenant.
@@ -245,7 +245,7 @@ class Register:
         return True
 
     def shares(self, tenant: str) -> Mapping[str, list[str]]:
-        """Return the tools that a tenant shares, each with the tenants that may use it."""
+        """The tools that a tenant shares, each with the tenants that may use it."""
         entry = self.entries.tenants.get(tenant)
         return entry.shares if entry else {}
 

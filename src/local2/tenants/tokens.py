@@ -66,7 +66,7 @@ class Verifier:
         self._persons_by_token = BoundedDict[str, Person](MAX_CACHED)
 
     def person(self, token: str, at: datetime | None = None) -> Person:
-        """Return the person that the token names; it must be valid `at` that time, or now.
+        """The person that the token names; it must be valid `at` that time, or now.
 
         Raises:
             ForbiddenError: The token is invalid at that time.
@@ -125,7 +125,7 @@ def _refusal(why: str) -> ForbiddenError:
 
 
 def new_signing_key(id_: str) -> tuple[str, TokenKey]:
-    """Return a private key in PEM, and the public key that verifies its signatures."""
+    """A private key in PEM, and the public key that verifies its signatures."""
     private = Ed25519PrivateKey.generate()
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -142,7 +142,7 @@ def sign(  # noqa: PLR0913 - one keyword per claim
     role: Role | None = None,
     agent: str | None = None,
 ) -> str:
-    """Return a token for a person, signed with a private key in PEM."""
+    """A token for a person, signed with a private key in PEM."""
     claims: dict[str, Any] = {"sub": user, "aud": tenant, "exp": utc_now() + valid_for}
     claims |= {key: value for key, value in (("role", role), ("agent", agent)) if value}
     return jwt.encode(claims, private, algorithm="EdDSA", headers={"kid": key_id})

@@ -1,7 +1,6 @@
 """Tools for sessions: ingest and load conversations, make notes, list the top memories."""
 
 import asyncio
-from collections.abc import Iterator
 
 import msgspec
 
@@ -21,7 +20,6 @@ from local2.protocol.memory_tools import (
     LoadSession,
     MakeNote,
     NoArguments,
-    SessionContent,
     SessionMessage,
     TopMemories,
 )
@@ -76,31 +74,34 @@ async def load_session(memory: MemoryService, args: LoadSession) -> ToolOutput:
         earlier=session.earlier or len(messages) < len(session.messages),
         memories=shortened(session.memories, MEMORIES_BYTES),
     )
-    return ToolOutput(content="\n".join(_lines(fitting)), data=fitting)
+    # The text for a model holds less than the data.
+    quarter = TEXT_BYTES // 4
+    newest = [message for message in messages if message.content][-TEXT_MESSAGES:]
+    lines = [f"[Session {session.session_id}, its last {len(newest)} messages]"]
+    lines += [
+        f"{quoted_line(message.name or message.role)}: {inset(message.content)}"
+        for message in shortened(newest, 2 * quarter)
+    ]
+    if session.degraded:
+        lines.append(f"(The session may be incomplete: {session.reason})")
+    if session.notes:
+        lines.append("[Notes]")
+        lines += [
+            note_line(note.role, note.content, merged=note.merges > 0)
+            for note in shortened(session.notes, quarter)
+        ]
+    if fitting.memories:
+        lines.append("[Memories]")
+        lines += [
+            fact_line(top.content, top.topic, top.by, top.source_class)
+            for top in shortened(fitting.memories, quarter)
+        ]
+    return ToolOutput(content="\n".join(lines), data=fitting)
 
 
 def _shortened(message: SessionMessage) -> SessionMessage:
     (short,) = shortened([message], COUNTED_CHARACTERS)
     return short
-
-
-def _lines(session: SessionContent) -> Iterator[str]:
-    """Yield the session as text for a model."""
-    quarter = TEXT_BYTES // 4
-    newest = [message for message in session.messages if message.content][-TEXT_MESSAGES:]
-    yield f"[Session {session.session_id}, its last {len(newest)} messages]"
-    for message in shortened(newest, 2 * quarter):
-        yield f"{quoted_line(message.name or message.role)}: {inset(message.content)}"
-    if session.degraded:
-        yield f"(The session may be incomplete: {session.reason})"
-    if session.notes:
-        yield "[Notes]"
-        for note in shortened(session.notes, quarter):
-            yield note_line(note.role, note.content, merged=note.merges > 0)
-    if session.memories:
-        yield "[Memories]"
-        for memory in shortened(session.memories, quarter):
-            yield fact_line(memory.content, memory.topic, memory.by, memory.source_class)
 
 
 @answers(NOTE)

@@ -27,7 +27,7 @@ indexing waited three times as long, and a tenth more texts were indexed a secon
 
 
 def session_options() -> onnxruntime.SessionOptions:
-    """Return options for one thread without spinning, which leaves the processor to the stack."""
+    """Options for one thread without spinning, which leaves the processor to the stack."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
@@ -98,7 +98,7 @@ def batches_by_length(texts: Sequence[Sequence[int]]) -> Iterator[list[int]]:
 def in_order(
     batches: Iterator[tuple[list[int], FloatMatrix]], count: int, dimensions: int
 ) -> FloatMatrix:
-    """Return the vectors of `count` texts in the order of the texts."""
+    """The vectors of `count` texts in the order of the texts."""
     vectors = np.empty((count, dimensions), np.float32)
     for positions, batch in batches:
         vectors[positions] = batch
@@ -106,7 +106,7 @@ def in_order(
 
 
 def padded(texts: Sequence[Sequence[int]]) -> tuple[TokenMatrix, TokenMatrix]:
-    """Return the token ids as a matrix with zeros behind the shorter texts, and its mask."""
+    """The token ids as a matrix with zeros behind the shorter texts, and its mask."""
     shape = len(texts), max(map(len, texts))
     ids, mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     for row, tokens in enumerate(texts):

@@ -11,7 +11,7 @@ from local2.vectors.embedder import Embedder
 
 
 def named_embedder(config: WorkerConfig, name: str) -> Embedder:
-    """Return the embedder with a name: a built-in one, a model of an endpoint, or one of Ollama.
+    """The embedder with a name: a built-in one, a model of an endpoint, or one of Ollama.
 
     No request is sent yet.
 
@@ -36,7 +36,7 @@ def named_embedder(config: WorkerConfig, name: str) -> Embedder:
 
 
 def fixed_embedder(config: WorkerConfig) -> str | None:
-    """Return the name of the one embedder that the settings allow; None with `auto`."""
+    """The name of the one embedder that the settings allow; None with `auto`."""
     model = config.embedding_model
     names = {
         "minilm": minilm.MODEL,

@@ -37,13 +37,13 @@ SELECT group_concat(id) AS ids FROM segments WHERE collection = :collection
 
 
 def collection_name(collection: str, tenant: str, slot: Slot) -> str:
-    """Return the name of a tenant's collection; the default tenant's is `collection` itself."""
+    """The name of a tenant's collection; the default tenant's is `collection` itself."""
     name = collection if slot == "serving" else _next_name(collection)
     return name if tenant == DEFAULT_TENANT else f"{name}.{tenant}"
 
 
 def tenants_of(names: set[str], collection: str) -> list[str]:
-    """Return the tenants whose collections have these names, sorted."""
+    """The tenants whose collections have these names, sorted."""
     tenants = set()
     for own in (collection, _next_name(collection)):
         if own in names:
@@ -54,7 +54,7 @@ def tenants_of(names: set[str], collection: str) -> list[str]:
 
 
 def own_collections(client: Any, collection: str) -> list[Any]:
-    """Return the collections of local2; other programs may have theirs in the same folder."""
+    """The collections of local2; other programs may have theirs in the same folder."""
     names = (collection, _next_name(collection))
     return [
         collection
@@ -64,7 +64,7 @@ def own_collections(client: Any, collection: str) -> list[Any]:
 
 
 def _next_name(collection: str) -> str:
-    """Return the name of the collection that is filled to replace this one."""
+    """The name of the collection that is filled to replace this one."""
     return f"{collection}-next"
 
 
@@ -98,7 +98,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
         log_folder: Path | None,
         credentials: Credentials | None = None,
     ) -> Self:
-        """Return the configuration from the settings; without a folder, the worker logs to stderr.
+        """The configuration from the settings; without a folder, the worker logs to stderr.
 
         Raises:
             ConfigError: The settings lack a required endpoint, or name an unusable one.
@@ -126,7 +126,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def properties_of(self, model: str) -> KnownModel:
-        """Return the known properties of a model; settings override those of `embedding_model`."""
+        """The known properties of a model; settings override those of `embedding_model`."""
         properties = known(model)
         if model.removesuffix(":latest") != self.embedding_model.removesuffix(":latest"):
             return properties
@@ -150,7 +150,7 @@ def _unless_auto(configured: str, default: str) -> str:
 
 
 def embeddings_endpoint(memory: MemorySettings) -> Endpoint:
-    """Return the endpoint that the settings name for embeddings.
+    """The endpoint that the settings name for embeddings.
 
     Raises:
         ConfigError: The settings name no endpoint, or an unusable one.
@@ -159,7 +159,7 @@ def embeddings_endpoint(memory: MemorySettings) -> Endpoint:
 
 
 def count_vectors(folder: Path, collection: str) -> int:
-    """Return the number of local2's vectors in Chroma's file, or 0 if it cannot be read.
+    """The number of local2's vectors in Chroma's file, or 0 if it cannot be read.
 
     No process may have the folder open: the SQLite file is read without Chroma.
     """
@@ -176,7 +176,7 @@ def distrust_index(folder: Path | None) -> None:
 
 
 def segments_of(folder: Path, collection: str) -> set[str]:
-    """Return the ids of a collection's segments, which are the names of their folders.
+    """The ids of a collection's segments, which are the names of their folders.
 
     Raises:
         IndexDamagedError: Chroma's file cannot be read.

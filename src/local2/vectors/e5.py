@@ -126,7 +126,11 @@ class MultilingualE5:
         yield from encode_in_batches([self._tokenizer.ids(text) for text in texts], self._encode)
 
     def _encode(self, ids: TokenMatrix, mask: TokenMatrix) -> FloatMatrix:
-        embedded = _unpacked(self._words[ids]).reshape(*ids.shape, WIDTH)
+        blocks = self._words[ids]
+        halves = blocks[..., 2:]
+        weights = np.concatenate([halves & 15, halves >> 4], axis=-1).astype(np.float32)
+        embedded: FloatMatrix = (weights - 8) * _steps(blocks)[..., np.newaxis]
+        embedded = embedded.reshape(*ids.shape, WIDTH)
         embedded += self._positions[: ids.shape[1]]
         return self._network.vectors(embedded=embedded, mask=mask)
 
@@ -147,7 +151,7 @@ class Unigrams:
         self._split = lru_cache(CACHED_WORDS)(self._split_word)
 
     def ids(self, text: str) -> list[int]:
-        """Return the ids of the text's first tokens, between those of its begin and end."""
+        """The ids of the text's first tokens, between those of its begin and end."""
         ids = [BEGIN]
         for word in text[:MAX_CHARACTERS].translate(self._replacements).split():
             split = self._split if len(word) <= CACHED_LENGTH else self._split_word
@@ -232,7 +236,7 @@ class WeightsFile(msgspec.Struct, frozen=True):
         return np.frombuffer(self._bytes(name), np.float32)
 
     def packed(self, name: str) -> Bytes:
-        """Return a matrix of 384 or 1,536 columns, as blocks of 18 bytes by row."""
+        """A matrix of 384 or 1,536 columns, as blocks of 18 bytes by row."""
         columns = 4 * WIDTH if name.endswith(".fo.w") else WIDTH
         return self._bytes(name).reshape(-1, columns // 32, 18)
 
@@ -280,17 +284,10 @@ def _initializers(file: WeightsFile) -> Arrays:
 
 
 def _for_multiplication(blocks: Bytes) -> tuple[Bytes, FloatMatrix]:
-    """Return weights as MatMulNBits reads them, neighbours in one byte, and their steps."""
+    """Weights as MatMulNBits reads them, neighbours in one byte, and their steps."""
     halves = blocks[:, :, 2:]
     weights = np.concatenate([halves & 15, halves >> 4], axis=2)
     return weights[:, :, 0::2] | weights[:, :, 1::2] << 4, _steps(blocks).reshape(-1)
-
-
-def _unpacked(blocks: Bytes) -> FloatMatrix:
-    halves = blocks[..., 2:]
-    weights = np.concatenate([halves & 15, halves >> 4], axis=-1).astype(np.float32)
-    scaled: FloatMatrix = (weights - 8) * _steps(blocks)[..., np.newaxis]
-    return scaled
 
 
 def _steps(blocks: Bytes) -> FloatMatrix:

@@ -66,7 +66,7 @@ class Embedder(Protocol):
         """Cosine of unrelated texts, from which cosines are rescaled; 0 for most embedders."""
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return one unit vector per text, in the order of the texts."""
+        """One unit vector per text, in the order of the texts."""
 
     def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
         """Yield positions in `texts` with their vectors, the shortest texts first.
@@ -151,7 +151,7 @@ KNOWN_MODELS = (
 
 
 def known(name: str) -> KnownModel:
-    """Return what is known about a model, whatever vendor prefix and tag its name has."""
+    """What is known about a model, whatever vendor prefix and tag its name has."""
     fitting = [
         model
         for model in KNOWN_MODELS

@@ -59,7 +59,11 @@ class VectorIndex:
         folder = IndexFolder.acquire(path)
         try:
             opened = cls(folder, ready_client(folder, collection), collection)
-            opened._finish_swaps()
+            # Complete swaps in which only the serving collection was deleted before a kill.
+            names = opened._names()
+            for tenant in tenants_of(names, collection):
+                if opened._name(tenant, "next") in names and opened._name(tenant) not in names:
+                    opened.swap(tenant)
         except OSError as error:
             folder.release(clean=False)
             raise UnwritableError(path, error) from error
@@ -86,19 +90,19 @@ class VectorIndex:
         self._folder.release(clean=self._client is not None)
 
     def tenants(self) -> list[str]:
-        """Return the tenants that have a collection, sorted."""
+        """The tenants that have a collection, sorted."""
         return tenants_of(self._names(), self._collection)
 
     def recorded_embedder(self, tenant: str, slot: Slot = "serving") -> str | None:
-        """Return the name of the vectors' embedder, None without a collection."""
+        """The name of the vectors' embedder, None without a collection."""
         return self._metadata(tenant, "embedder", slot)
 
     def recorded_dimensions(self, tenant: str, slot: Slot = "serving") -> int:
-        """Return the length of the vectors, 0 without a collection."""
+        """The length of the vectors, 0 without a collection."""
         return int(self._metadata(tenant, "dimensions", slot) or 0)
 
     def generation(self, tenant: str) -> str | None:
-        """Return the unique id of the serving collection's build, None without a collection."""
+        """The unique id of the serving collection's build, None without a collection."""
         return self._metadata(tenant, "generation")
 
     def ensure(
@@ -186,7 +190,7 @@ class VectorIndex:
                     collection.delete(ids=list(ids))
 
     def search(self, tenant: str, vectors: FloatMatrix, limit: int) -> list[list[VectorHit]]:
-        """Return the nearest records for each row of `vectors`, the nearest first."""
+        """The nearest records for each row of `vectors`, the nearest first."""
         collection = self._find(tenant)
         if collection is None or not len(vectors):
             return [[] for _ in vectors]
@@ -205,7 +209,7 @@ class VectorIndex:
             return 0 if collection is None else int(collection.count())
 
     def ids(self, tenant: str, offset: int, limit: int, slot: Slot = "serving") -> list[str]:
-        """Return a page of the stored ids, in an order that is stable until the next write."""
+        """A page of the stored ids, in an order that is stable until the next write."""
         collection = self._find(tenant, slot)
         if collection is None:
             return []
@@ -214,7 +218,7 @@ class VectorIndex:
         return page
 
     def held(self, tenant: str, ids: Sequence[str]) -> list[str]:
-        """Return which of these ids are stored."""
+        """Those of these ids that are stored."""
         collection = self._find(tenant)
         if collection is None or not ids:
             return []
@@ -223,7 +227,7 @@ class VectorIndex:
         return found
 
     def lost(self, tenant: str, ids: Sequence[str], vectors: FloatMatrix) -> list[str]:
-        """Return the ids whose vector, as stored in the ledger, is not found by a search for it.
+        """The ids whose vector, as stored in the ledger, is not found by a search for it.
 
         A kill loses nothing, but vector files that a power cut truncated lose vectors silently. A
         sample of a few hundred vectors detects it. The nearest-neighbour graph itself misses about
@@ -245,13 +249,6 @@ class VectorIndex:
             self._client.delete_collection(self._name(tenant, slot))
         del self._collections[tenant, slot]
         self._folder.drop_segments(segments)  # Chroma leaves them when it deletes a collection
-
-    def _finish_swaps(self) -> None:
-        """Complete swaps in which only the serving collection was deleted before a kill."""
-        names = self._names()
-        for tenant in tenants_of(names, self._collection):
-            if self._name(tenant, "next") in names and self._name(tenant) not in names:
-                self.swap(tenant)
 
     def _names(self) -> set[str]:
         with translated("list its collections"):

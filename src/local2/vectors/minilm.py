@@ -90,30 +90,27 @@ def _initializers(tensors: Mapping[str, FloatMatrix]) -> dict[str, FloatMatrix]:
         "embedding_shift": tensors[embeddings + "LayerNorm.bias"],
     }
     for i in range(LAYERS):
-        arrays |= {f"{name}_{i}": array for name, array in _layer(tensors, i).items()}
+        layer = f"encoder.layer.{i}."
+        projections = [f"{layer}attention.self.{name}." for name in ("query", "key", "value")]
+        mix, widen, narrow = (
+            layer + name for name in ("attention.output.", "intermediate.", "output.")
+        )
+        of_layer = {
+            "attention": np.concatenate([tensors[p + "weight"].T for p in projections], axis=1),
+            "attention_bias": np.concatenate([tensors[p + "bias"] for p in projections]),
+            "mix": tensors[mix + "dense.weight"].T,
+            "mix_bias": tensors[mix + "dense.bias"],
+            "middle_scale": tensors[mix + "LayerNorm.weight"],
+            "middle_shift": tensors[mix + "LayerNorm.bias"],
+            "widen": tensors[widen + "dense.weight"].T,
+            "widen_bias": tensors[widen + "dense.bias"],
+            "narrow": tensors[narrow + "dense.weight"].T,
+            "narrow_bias": tensors[narrow + "dense.bias"],
+            "end_scale": tensors[narrow + "LayerNorm.weight"],
+            "end_shift": tensors[narrow + "LayerNorm.bias"],
+        }
+        arrays |= {f"{name}_{i}": array for name, array in of_layer.items()}
     return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-
-
-def _layer(tensors: Mapping[str, FloatMatrix], i: int) -> dict[str, FloatMatrix]:
-    layer = f"encoder.layer.{i}."
-    projections = [f"{layer}attention.self.{name}." for name in ("query", "key", "value")]
-    mix, widen, narrow = (
-        layer + name for name in ("attention.output.", "intermediate.", "output.")
-    )
-    return {
-        "attention": np.concatenate([tensors[p + "weight"].T for p in projections], axis=1),
-        "attention_bias": np.concatenate([tensors[p + "bias"] for p in projections]),
-        "mix": tensors[mix + "dense.weight"].T,
-        "mix_bias": tensors[mix + "dense.bias"],
-        "middle_scale": tensors[mix + "LayerNorm.weight"],
-        "middle_shift": tensors[mix + "LayerNorm.bias"],
-        "widen": tensors[widen + "dense.weight"].T,
-        "widen_bias": tensors[widen + "dense.bias"],
-        "narrow": tensors[narrow + "dense.weight"].T,
-        "narrow_bias": tensors[narrow + "dense.bias"],
-        "end_scale": tensors[narrow + "LayerNorm.weight"],
-        "end_shift": tensors[narrow + "LayerNorm.bias"],
-    }
 
 
 class MiniLM:

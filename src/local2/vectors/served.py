@@ -89,7 +89,7 @@ class ServedEmbedder(ABC):
 
     @abstractmethod
     def _embed(self, texts: list[str], *, query: bool) -> FloatMatrix:
-        """Return one unit vector for each text.
+        """One unit vector for each text.
 
         Raises:
             VectorError: The server did not return them.
@@ -155,7 +155,16 @@ class OpenAIEmbedder(ServedEmbedder):
             if is_too_large(error) and len(inputs[0]) // 2 >= SHORTEST:
                 self._longest = len(inputs[0]) // 2
                 return self._embed(inputs, query=query)
-            raise self._vector_error(error, len(inputs)) from error
+            # A refusal is the texts' fault, any other error the endpoint's.
+            kind = VectorFaultError if error.kind == "refused" else VectorError
+            failed_to_embed = f"{self._model} did not embed {_counted(len(inputs))}"
+            failed = kind(
+                f"{failed_to_embed}: {error.message}",
+                remedy=error.remedy or ENDPOINT_BROKEN,
+                logged=f"{failed_to_embed}: {error.logged}",
+            )
+            failed.retry_after = error.retry_after
+            raise failed from error
 
     def _vectors(self, inputs: list[str], *, query: bool) -> FloatMatrix:
         answer = self._request(inputs, query=query)
@@ -191,25 +200,13 @@ class OpenAIEmbedder(ServedEmbedder):
         self._base64 = False
         return self._request(inputs, query=query)
 
-    def _vector_error(self, error: EndpointError, texts: int) -> VectorError:
-        """Convert an error: a refusal is the texts' fault, any other error the endpoint's."""
-        kind = VectorFaultError if error.kind == "refused" else VectorError
-        failed_to_embed = f"{self._model} did not embed {_counted(texts)}"
-        failed = kind(
-            f"{failed_to_embed}: {error.message}",
-            remedy=error.remedy or ENDPOINT_BROKEN,
-            logged=f"{failed_to_embed}: {error.logged}",
-        )
-        failed.retry_after = error.retry_after
-        return failed
-
 
 def _counted(texts: int) -> str:
     return "1 text" if texts == 1 else f"{texts} texts"
 
 
 def _matrix(embeddings: list[_Embedding]) -> FloatMatrix:
-    """Return one vector per row, in the order of the texts."""
+    """One vector per row, in the order of the texts."""
     if all(embedding.index is not None for embedding in embeddings):
         embeddings = sorted(embeddings, key=lambda each: each.index or 0)
     rows = [
@@ -260,7 +257,7 @@ class OllamaEmbedder(ServedEmbedder):
 
 
 def probe(url: str, model: str) -> bool:
-    """Return whether an Ollama server answers at `url` and has `model`."""
+    """Whether an Ollama server answers at `url` and has `model`."""
     client = _client(url, read_timeout=OLLAMA_CONNECT_TIMEOUT)
     try:
         installed = {known.model for known in client.list().models}

@@ -31,7 +31,7 @@ E5_REMEDY = (
 
 
 def installed_folder() -> Path | None:
-    """Return the package's folder of weights and tokenizer, None if it is not installed."""
+    """The package's folder of weights and tokenizer, None if it is not installed."""
     package = find_spec(MODULE)
     return (
         None if package is None or package.origin is None else Path(package.origin).parent / "model"
@@ -39,7 +39,7 @@ def installed_folder() -> Path | None:
 
 
 def installed_e5() -> Path | None:
-    """Return the package's file of E5's weights, None if it is not installed."""
+    """The package's file of E5's weights, None if it is not installed."""
     package = find_spec(E5_MODULE)
     if package is None or package.origin is None:
         return None
@@ -47,11 +47,11 @@ def installed_e5() -> Path | None:
 
 
 def download_folder(models_dir: Path) -> Path:
-    """Return the folder for the downloaded archive; an archive put there by hand is used, too."""
+    """The folder for the downloaded archive; an archive put there by hand is used, too."""
     return models_dir / MODEL
 
 
 def is_downloaded(models_dir: Path) -> bool:
-    """Return whether the weights are downloaded already."""
+    """Whether the weights are downloaded already."""
     folder = download_folder(models_dir)
     return (folder / ARCHIVE).exists() or (folder / UNPACKED / "model.onnx").exists()

@@ -173,7 +173,7 @@ class LoadedEmbedder:
         return self.embedder.name
 
     def condition(self) -> tuple[int, str | None]:
-        """Return the dimensions and None, or 0 and the reason why the embedder does not work."""
+        """The dimensions and None, or 0 and the reason why the embedder does not work."""
         try:
             return self.embedder.dimensions, None
         except VectorError as error:

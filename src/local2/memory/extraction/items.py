@@ -60,12 +60,12 @@ class Item(Struct, frozen=True, kw_only=True):
 
 class Extractor(Protocol):
     async def extract(self, passage: Passage) -> list[Item]:
-        """Return the items worth remembering, in the order of the messages."""
+        """The items worth remembering, in the order of the messages."""
         ...
 
 
 def topic_of_speaker(topic: str, speaker: str | None) -> str | None:
-    """Return a topic key for this speaker, or None if it would be invalid.
+    """A topic key for this speaker, or None if it would be invalid.
 
     In a conversation between people, each has keys of their own and does not retire the others'.
     """

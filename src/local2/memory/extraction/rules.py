@@ -53,7 +53,7 @@ class _Said(NamedTuple):
 
 
 def extract(passage: Passage) -> list[Item]:
-    """Return the items of a passage, each statement once."""
+    """The items of a passage, each statement once."""
     found: dict[tuple[str | None, str], Item] = {}
     last: dict[str | None, _Said] = {}
     messages = (*passage.context, *passage.messages)

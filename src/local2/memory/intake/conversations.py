@@ -121,7 +121,7 @@ def _records(
 
 
 def _identity(message: ConversationMessage) -> str:
-    """Return the sender's id, else one made of the content and its number of occurrences."""
+    """The sender's id, else one made of the content and its number of occurrences."""
     parts = (message.role, message.name, message.content, message.occurrence)
     return message.id or content_id(*parts)
 
@@ -155,7 +155,7 @@ def _result(
 def _record(
     conversation: Conversation, message: ConversationMessage, *, metadata: Json, **columns: Any
 ) -> NewRecord:
-    """Return a record, with the columns that all records of a conversation have in common."""
+    """A record, with the columns that all records of a conversation have in common."""
     extra = {"parts": message.parts, "fields": message.fields}
     return NewRecord(
         owner=conversation.owner,

@@ -70,7 +70,7 @@ class Documents:
         self._clock = clock
 
     async def read(self, source: str, offset: int, limit: int) -> DocumentPart:
-        """Return up to `limit` characters of a document from `offset` on.
+        """Up to `limit` characters of a document from `offset` on.
 
         Each chunk is a paragraph. `label` is the document's title.
 
@@ -110,7 +110,7 @@ class Documents:
 
 
 def _records(document: Document, caller: Caller, at: datetime) -> list[NewRecord]:
-    """Return a record for each chunk, in order. The largest documents take seconds."""
+    """A record for each chunk, in order. The largest documents take seconds."""
     title = " ".join(checked_text(document.title, "title").split())
     text = checked_text(document.content, "content").replace("\r\n", "\n").replace("\r", "\n")
     source = checked_text(document.source, "source")

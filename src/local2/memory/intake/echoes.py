@@ -52,7 +52,7 @@ class KnownTools:
         self._announced = announced
 
     def skip_reason(self, owner: str, call: ToolCallRecord) -> str | None:
-        """Return the reason why the result of a call is not recorded, or None if it is."""
+        """The reason why the result of a call is not recorded, or None if it is."""
         if call.content.strip():
             shown = self._answer_log.shown_in(owner, call.name, call.content)
             is_own = shown is not None
@@ -65,16 +65,16 @@ class KnownTools:
         return None if recorded else NOT_RECORDED
 
     def may_be_own(self, tool: str, at: datetime) -> bool:
-        """Return whether a result may come from the memory itself, from before its log begins."""
+        """Whether a result may come from the memory itself, from before its log begins."""
         return tool in self.own and at < self._answer_log.since
 
     def reads_memory(self, tool: str) -> bool:
-        """Return whether a tool of another team takes its results from the memory."""
+        """Whether a tool of another team takes its results from the memory."""
         announced = self._foreign_tool(tool)
         return announced is not None and announced.reads_memory
 
     def _foreign_tool(self, tool: str) -> ToolSchema | None:
-        """Return the announcement of a tool whose name is not one of the memory's own."""
+        """The announcement of a tool whose name is not one of the memory's own."""
         return None if tool in self.own else self._announced(tool)
 
 
@@ -90,7 +90,7 @@ class TurnEcho(msgspec.Struct, frozen=True, kw_only=True):
     of_answer: Json = {}
 
     def metadata(self, record: NewRecord) -> Json:
-        """Return the metadata for a record of the turn."""
+        """The metadata for a record of the turn."""
         if record.kind == "episode":
             return self.of_episode
         return {"user": self.of_question, "assistant": self.of_answer}.get(record.role or "", {})
@@ -127,7 +127,7 @@ class EchoFinder:
     def _memory_results(
         self, owner: str, session_id: str | None, calls: Sequence[ToolCallRecord]
     ) -> tuple[list[str], dict[str, None]]:
-        """Return the results that come from the memory, and the ids of the shown records."""
+        """The results that come from the memory, and the ids of the shown records."""
         results = []
         ids = dict.fromkeys(self._answer_log.shown_to(owner, session_id))
         for call in calls:
@@ -166,17 +166,17 @@ def find_echo(query: str, answer: str, shown: Sequence[Shown], results: Sequence
 
 
 def unanswered_metadata(query: str) -> Json:
-    """Return the metadata of a question without an answer; empty if it also states something."""
+    """The metadata of a question without an answer; empty if it also states something."""
     return {} if stems_of(without_questions(query[:COMPARED_TEXT])) else {UNANSWERED: True}
 
 
 def stems_of(text: str) -> frozenset[str]:
-    """Return the stems of the informative words of a text."""
+    """The stems of the informative words of a text."""
     return informative_stems(text[:COMPARED_TEXT])
 
 
 def _rests_on(source: frozenset[str], asked: frozenset[str], added: frozenset[str]) -> bool:
-    """Return whether an answer is based on a source, by the words that both add to the question."""
+    """Whether an answer is based on a source, by the words that both add to the question."""
     news = source - asked
     if not news:
         return bool(source) and source <= asked | added

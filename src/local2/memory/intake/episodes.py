@@ -27,7 +27,7 @@ RESERVED = {
 
 
 def checked_metadata(metadata: Json) -> Json:
-    """Return the metadata if an episode may have it.
+    """The metadata if an episode may have it.
 
     Raises:
         InvalidArgumentsError: The metadata is too large or has a reserved name.
@@ -46,7 +46,7 @@ def checked_metadata(metadata: Json) -> Json:
 
 
 def storable_metadata(metadata: Json) -> Json:
-    """Return a sender's metadata without reserved names; empty if it is too large.
+    """A sender's metadata without reserved names; empty if it is too large.
 
     Unlike a note, a turn is stored regardless of its metadata.
     """
@@ -56,18 +56,18 @@ def storable_metadata(metadata: Json) -> Json:
 
 
 def episode_text(query: str, answer: str | None) -> str:
-    """Return the text of an episode; without an answer, it only serves to identify the turn."""
+    """The text of an episode; without an answer, it only serves to identify the turn."""
     return f"Q: {query}\nA: {answer}"
 
 
 def split_episode(text: str) -> tuple[str, str]:
-    """Return the question and the answer of a text that `episode_text` made."""
+    """The question and the answer of a text that `episode_text` made."""
     query, _, answer = text.removeprefix("Q: ").partition("\nA: ")
     return query, answer
 
 
 def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> NewRecord:
-    """Return the record of an episode. The same content and query_id give the same id.
+    """The record of an episode. The same content and query_id give the same id.
 
     Without a query_id, the id also depends on the metadata, so that none is lost.
 
@@ -111,7 +111,7 @@ def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> 
 
 
 def new_note(content: str, metadata: Json, caller: Caller, now: datetime) -> NewRecord:
-    """Return the record of a note. Arguments and errors are those of `new_episode`.
+    """The record of a note. Arguments and errors are those of `new_episode`.
 
     Notes of earlier versions are episodes; the same note has the same id as such an episode.
     """

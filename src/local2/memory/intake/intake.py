@@ -233,14 +233,14 @@ class Intake:
         await self._ledger.turns.rate(rating)
 
     def skip_reason(self, call: ToolCallRecord) -> str | None:
-        """Return the reason why the result of a call is not recorded, or None if it is."""
+        """The reason why the result of a call is not recorded, or None if it is."""
         return self._echoes.tools.skip_reason(self._owner, call)
 
     def _received(self, **columns: Any) -> NewRecord:
         return NewRecord(owner=self._owner, agent=self._caller.agent, pending=True, **columns)
 
     def _with_extraction(self, records: Sequence[NewRecord]) -> list[NewRecord]:
-        """Return the records with the tasks to extract facts from users' messages."""
+        """The records with the tasks to extract facts from users' messages."""
         tasks, mark = self._changes.tasks_of_messages, {}
         if not may_write("tenant", self._caller):
             mark = {OWN_ONLY: True}  # extraction must not store facts for the tenant either

@@ -26,7 +26,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Json = {}
 
     def messages(self, turn_id: str, skip_reason: SkipReason) -> list[ConversationMessage]:
-        """Return the messages of the turn, without calls of the memory's own tools."""
+        """The messages of the turn, without calls of the memory's own tools."""
         asked, answered = f"{turn_id}:user", f"{turn_id}:agent"
         calls = [call for call in self.tool_calls if skip_reason(call) != OWN_RESULT]
         messages = [
@@ -46,7 +46,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def question_id_of(query: str, query_id: str, *, owner: str, session_id: str | None) -> str:
-    """Return the record id of a turn's question, which also identifies the turn.
+    """The record id of a turn's question, which also identifies the turn.
 
     Several turns may have the same query id.
     """

@@ -41,7 +41,7 @@ class WaitingTurns:
             self._may_wait = True
 
     async def count(self) -> int:
-        """Return how many wait; 0 if JetStream does not say so soon."""
+        """How many wait; 0 if JetStream does not say so soon."""
         if not self._storing and not self._may_wait:
             return 0
         self._may_wait = False  # `storing` may end meanwhile
@@ -56,5 +56,5 @@ class WaitingTurns:
 
 
 def why_incomplete(waiting: int) -> str:
-    """Return what it means for answers that this many turns wait."""
+    """What it means for answers that this many turns wait."""
     return f"{waiting} turns or ratings wait to be stored, and cannot be found yet."

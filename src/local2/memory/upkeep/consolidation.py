@@ -598,7 +598,7 @@ class Consolidation:
             left = [fact for fact in left if fact.row not in gone]
 
     def _cosine(self, one: VectorsByEmbedder, other: VectorsByEmbedder) -> float | None:
-        """Return the cosine of two facts, rescaled from the floor of the embedder."""
+        """The cosine of two facts, rescaled from the floor of the embedder."""
         for embedder in one.keys() & other.keys():
             floor = known(embedder).floor if self._floor is None else self._floor
             return (float(np.dot(one[embedder], other[embedder])) - floor) / (1 - floor)

@@ -79,7 +79,7 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
     probe: NewRecord
 
     def ended(self, facts: Sequence[NewRecord]) -> list[NewRecord]:
-        """Return those of the known facts that it ends: what the same user stated, and not later.
+        """Those of the known facts that it ends: what the same user stated, and not later.
 
         If it names no fact but a kind of them ("my instrument"), the only one of the kind. What an
         agent stored for the user may be ended by its name, but not what documents and tools say.
@@ -248,8 +248,25 @@ class Extraction(Job):
                 gone |= {change.fact.id for change in ended if change.retires}
                 found += ended
             else:
-                related = compare(each.probe, candidates, corrects=each.corrects)
-                fact = _extracted_fact(each.probe, related)
+                found_as: dict[Verdict, list[NewRecord]] = {}
+                for comparison in compare(each.probe, candidates, corrects=each.corrects):
+                    found_as.setdefault(comparison.verdict, []).append(comparison.known)
+                same, later = found_as.get("duplicate"), found_as.get("outdated")
+                replaced_facts = [
+                    *found_as.get("supersedes", ()),
+                    *found_as.get("enriches", ()),
+                ]
+                fact = ExtractedFact(
+                    record=each.probe,
+                    sources=each.probe.metadata[EXTRACTED_FROM],
+                    same_as=same[0].id if same else None,
+                    replaces=[old.id for old in replaced_facts],
+                    outdated_by=later[0].id if later else None,
+                    relations=[
+                        FactRelation(type="contradicts", target=old.id)
+                        for old in found_as.get("contradicts", ())
+                    ],
+                )
                 gone |= set(fact.replaces)
                 found.append(fact)
         forget_compared()  # erased content must not stay in memory
@@ -264,7 +281,7 @@ def _said_at(each: StatedFact | Denial, rows: Mapping[str, int]) -> tuple[dateti
 
 
 def _denials_in(groups: Sequence[MessageGroup], ids: Collection[str]) -> list[Denial]:
-    """Return what users end or deny in those of the messages that are to be read."""
+    """What users end or deny in those of the messages that are to be read."""
     denials: list[Denial] = []
     for group in groups:
         before: dict[str | None, str] = {}
@@ -340,21 +357,3 @@ def _places(item: Item, message: Record) -> list[tuple[OwnerScope, str]]:
     if is_tenants and message.metadata.get(OWN_ONLY):
         return [("user", message.owner)]
     return [place, ("agent", message.agent)] if is_tenants and message.agent else [place]
-
-
-def _extracted_fact(record: NewRecord, compared: Sequence[Comparison]) -> ExtractedFact:
-    known = {
-        verdict: [comparison.known for comparison in compared if comparison.verdict == verdict]
-        for verdict in ("duplicate", "supersedes", "enriches", "outdated", "contradicts")
-    }
-    same, later = known["duplicate"], known["outdated"]
-    return ExtractedFact(
-        record=record,
-        sources=record.metadata[EXTRACTED_FROM],
-        same_as=same[0].id if same else None,
-        replaces=[fact.id for fact in (*known["supersedes"], *known["enriches"])],
-        outdated_by=later[0].id if later else None,
-        relations=[
-            FactRelation(type="contradicts", target=fact.id) for fact in known["contradicts"]
-        ],
-    )

@@ -65,7 +65,7 @@ class Reembedding(Job):
         self._runner.resume()
 
     async def status(self) -> NextIndex | None:
-        """Return the progress, or None if no index is being filled."""
+        """The progress, or None if no index is being filled."""
         if self._records.next is None:
             return None
         begun = self._compared is not None
@@ -76,7 +76,7 @@ class Reembedding(Job):
         )
 
     def batch_size(self, kind: TaskKind) -> int:
-        """Return as many as are embedded in the time that a removal may wait."""
+        """As many as are embedded in the time that a removal may wait."""
         del kind
         return self._batch_records
 

@@ -132,6 +132,19 @@ def _read_messages(received: Json, place: str) -> list[ConversationMessage]:
     blocks = Blocks.of((known.parts or None) if stated is None else stated)  # `parts`: Gemini's
     parts = blocks.parts or ([] if stated is None else known.parts)
     text = _text(blocks.text)
+    unread: list[str] = []
+    calls = [
+        *read_calls(known.tool_calls, f"{prefix}tool_calls", unread),
+        *read_calls(known.function_call or None, f"{prefix}function_call", unread),
+        *read_calls(blocks.calls, f"{prefix}content", unread),
+    ]
+    if unread:
+        raise InvalidArgumentsError(
+            f"{unread[0]}.",
+            remedy='A call looks like {"id": "c1", "name": "weather", "args": {}, "content": "…"}, '
+            'or, in OpenAI\'s form, {"id": "c1", "function": {"name": "weather", '
+            '"arguments": "{}"}}.',
+        )
     agent_calls = received.get("agent_calls")
     agents = [
         {"name": name, "args": {"request": call.get("request")}}
@@ -155,10 +168,7 @@ def _read_messages(received: Json, place: str) -> list[ConversationMessage]:
         name=known.name or None,
         timestamp=_timestamp(known.timestamp, f"{prefix}timestamp")
         or moment_of(first_of(received, TIME_FIELDS)),
-        tool_calls=[
-            *_calls(known, blocks.calls, prefix),
-            *read_calls(agents, prefix, []),
-        ],
+        tool_calls=[*calls, *read_calls(agents, prefix, [])],
         tool_call_id=_id(known.tool_call_id),
         occurrence=known.occurrence,
         parts=bounded(parts) or [],
@@ -206,28 +216,6 @@ def _text(content: Any) -> str | None:
     if isinstance(content, list) and all(isinstance(part, str | dict) for part in content):
         return text_of(content) or ""
     return as_text(content)
-
-
-def _calls(known: ReceivedMessage, among_parts: list[Json], prefix: str) -> list[ToolCallRecord]:
-    """Read the calls of a message.
-
-    Raises:
-        InvalidArgumentsError: One of them has no name, or is not a call.
-    """
-    unread: list[str] = []
-    calls = [
-        *read_calls(known.tool_calls, f"{prefix}tool_calls", unread),
-        *read_calls(known.function_call or None, f"{prefix}function_call", unread),
-        *read_calls(among_parts, f"{prefix}content", unread),
-    ]
-    if unread:
-        raise InvalidArgumentsError(
-            f"{unread[0]}.",
-            remedy='A call looks like {"id": "c1", "name": "weather", "args": {}, "content": "…"}, '
-            'or, in OpenAI\'s form, {"id": "c1", "function": {"name": "weather", '
-            '"arguments": "{}"}}.',
-        )
-    return calls
 
 
 class Blocks(NamedTuple):
