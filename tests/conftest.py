@@ -57,6 +57,15 @@ sys.dont_write_bytecode = False
 # Imported modules and collected tests stay: the garbage collector need not scan a million objects.
 gc.disable()
 
+INTEGRATIONS = Path(__file__).parent / "integrations"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the adapters' tests to `test_integrations.py`, unless they were asked for."""
+    if collection_path != INTEGRATIONS or "PYTEST_XDIST_WORKER" not in os.environ:
+        return None
+    return not any(INTEGRATIONS.name in word for word in config.args)
+
 
 def pytest_collection_finish() -> None:
     gc.freeze()

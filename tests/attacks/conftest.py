@@ -13,9 +13,9 @@ import pytest_asyncio
 from attacks.listening import work_of_ada
 from attacks.world import ADAS, BETAS, ITEM, ITEMS, OUTPUT, QUERY, SESSION, SHARED, World, ask
 from commands import local2
-from local2.stack.app import open_stack
 from tenant_agents import Agent, agent, with_tenants
 from waiting import eventually
+from workers import stack_with_worker_here
 
 AGENTS = {
     "desk": ("acme", "agent"),
@@ -45,7 +45,8 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
         done = local2(folder, "tenants", "add", tenant, "--agent", name, "--role", role)
         assert done.returncode == 0, done.stderr
     async with AsyncExitStack() as resources:
-        stack = await resources.enter_async_context(open_stack(settings, log_folder=folder))
+        opening = stack_with_worker_here(settings, log_folder=folder)
+        stack = await resources.enter_async_context(opening)
         agents: dict[str, Agent] = {}
         for nickname, (tenant, name) in AGENTS.items():
             connected = agent(folder, stack.url, tenant, name)

@@ -2,12 +2,22 @@
 
 After each attack, its results hold no secret, and what was stored is unchanged, or the others are
 at least answered as before. After all of them, they are.
+
+In the end, agents and tenants are removed, and keys replaced: they lose their access, even while
+connected.
 """
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import nats.errors
 import pytest
 
 from attacks import claims, listening, people, roles, tokens
-from attacks.world import Case, World, secrets_in
+from attacks.world import VAULT, Case, World, refused, secrets_in
+from commands import in_a_fork
+from tenant_agents import Agent, agent
+from waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -30,3 +40,57 @@ async def test_after_all_attacks_the_users_are_answered_as_before(world: World) 
 
 async def test_there_are_at_least_sixty_attacks_with_unique_names() -> None:
     assert len({case.name for case in CASES}) == len(CASES) >= 60
+
+
+async def _run_tenants(world: World, *words: str) -> None:
+    done = await asyncio.to_thread(in_a_fork, world.folder, "tenants", *words)
+    assert done.returncode == 0, done.stderr
+
+
+def _is_shut_out(attacker: Agent, token: str) -> Callable[[], Awaitable[bool]]:
+    """Return a condition: neither the memory nor the server answers the agent."""
+
+    async def call_fails() -> bool:
+        call = asyncio.create_task(attacker.call("recall", {"query": VAULT}, token=token))
+        try:
+            # A call whose connection was closed is never answered: it would wait for its timeout.
+            await eventually(lambda: call.done() or attacker.client.is_closed)
+            if not call.done():
+                return True
+            return (await call).code == "forbidden"
+        except (nats.errors.Error, TimeoutError):
+            return True
+        finally:
+            call.cancel()
+
+    return call_fails
+
+
+@pytest.mark.parametrize("change", ["remove", "rotate"])
+async def test_a_connected_agent_without_a_valid_key_loses_access(
+    world: World, change: str
+) -> None:
+    await _run_tenants(world, "add", "acme", "--agent", f"temp-{change}")
+    async with agent(world.folder, world.url, "acme", f"temp-{change}") as temp:
+        assert (await temp.call("recall", {"query": VAULT}, token=world.token("ada"))).ok
+        await _run_tenants(world, change, "acme", "--agent", f"temp-{change}")
+        await eventually(_is_shut_out(temp, world.token("ada")), within=20)
+        await eventually(lambda: temp.client.is_closed, within=20)
+
+
+async def test_a_token_is_refused_after_its_key_was_replaced_twice(world: World) -> None:
+    old = world.token("ada")
+    await _run_tenants(world, "rotate", "acme")
+    assert (await world.desk.call("recall", {"query": VAULT}, token=old)).ok
+    await _run_tenants(world, "rotate", "acme")
+    await eventually(_is_shut_out(world.desk, old), within=20)
+    refused(await world.desk.call("recall", {"query": VAULT}, token=old))
+    assert (await world.desk.call("recall", {"query": VAULT}, token=world.token("ada"))).ok
+
+
+async def test_a_removed_tenant_loses_access(world: World) -> None:
+    token = world.token("ada", "beta")
+    assert (await world.office.call("recall", {"query": VAULT}, token=token)).ok
+    await _run_tenants(world, "remove", "beta")
+    await eventually(_is_shut_out(world.office, token), within=20)
+    assert (await world.desk.call("recall", {"query": VAULT}, token=world.token("ada"))).ok
