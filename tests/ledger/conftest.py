@@ -5,23 +5,47 @@ For another ledger, add an opener to LEDGERS; tests in a subfolder apply to one 
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import pytest
 
 from local2.content_key import ContentKey
+from local2.ledger.engines.postgres.database import Database as PostgresDatabase
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import working_sets
+from postgres_server import PostgresServer, postgres_server
 
 KEY = ContentKey(bytes(range(32)))
 OfTenant = Callable[[str], Ledger]
-OpenLedger = Callable[[], AbstractAsyncContextManager[OfTenant]]
+
+
+class OpenLedger(NamedTuple):
+    """Opens one ledger, as often as a test needs, once at a time."""
+
+    opener: Callable[[Any], AbstractAsyncContextManager[OfTenant]]
+    place: Path | str
+    """A folder, or the URL of a database."""
+
+    def __call__(self) -> AbstractAsyncContextManager[OfTenant]:
+        return self.opener(self.place)
+
+    def after_a_kill(self) -> "OpenLedger":
+        """Return what opens the ledger as a kill leaves it now: its files between two writes."""
+        if isinstance(self.place, str):
+            return self  # the files are the server's
+        left = self.place.with_name(f"{self.place.name}+")
+        return OpenLedger(self.opener, shutil.copytree(self.place, left))
+
+
+NewLedger = Callable[[], OpenLedger]
 
 
 @asynccontextmanager
@@ -45,11 +69,24 @@ async def encrypted(folder: Path) -> AsyncIterator[OfTenant]:
         yield partial(Ledger, database)
 
 
+@asynccontextmanager
+async def postgres(url: str) -> AsyncIterator[OfTenant]:
+    async with PostgresDatabase.open(url) as database:
+        yield partial(Ledger, database)
+
+
 LEDGERS = [
     pytest.param(sqlite, id="sqlite"),
     pytest.param(sqlite_of_candidates, id="sqlite of large memories"),
     pytest.param(encrypted, id="encrypted"),
+    pytest.param(postgres, id="postgres"),
 ]
+
+
+@pytest.fixture(scope="session")
+def postgres_databases() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -67,10 +104,27 @@ def empty_ledgers(empty_ledger: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(params=LEDGERS)
-def open_ledger(request: pytest.FixtureRequest, tmp_path: Path, empty_ledgers: Path) -> OpenLedger:
-    """Open the ledger in one folder, as often as a test needs, one at a time."""
-    shutil.copytree(empty_ledgers, tmp_path, dirs_exist_ok=True)
-    return partial(request.param, tmp_path)
+def new_ledger(
+    request: pytest.FixtureRequest, tmp_path: Path, empty_ledgers: Path
+) -> Iterator[NewLedger]:
+    """Make a new ledger, which is opened as often as a test needs, once at a time."""
+    folders = (tmp_path / f"ledger{number}" for number in count())
+    with ExitStack() as databases:
+
+        def make() -> OpenLedger:
+            if request.param is postgres:
+                server: PostgresServer = request.getfixturevalue("postgres_databases")
+                return OpenLedger(postgres, databases.enter_context(server.new_database()))
+            folder = shutil.copytree(empty_ledgers, next(folders))
+            return OpenLedger(request.param, folder)
+
+        yield make
+
+
+@pytest.fixture
+def open_ledger(new_ledger: NewLedger) -> OpenLedger:
+    """Open one ledger, as often as a test needs, one at a time."""
+    return new_ledger()
 
 
 @pytest.fixture

@@ -5,16 +5,13 @@ hold. After each step both ledgers hold, count and find what the model holds, an
 """
 
 import asyncio
-import shutil
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Coroutine, Iterable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
-from pathlib import Path
 from typing import Any, TypeVar
 
-import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -26,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from exporting import IMPORTER, lines, parsed
-from ledger.conftest import LEDGERS, OfTenant
+from ledger.conftest import NewLedger, OpenLedger
 from ledgers import DAY, EMBEDDER, OWNER, angle, fact, find, message, record, searching, to_index
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import Written
@@ -34,7 +31,6 @@ from local2.ledger.transfer import ErasureOptions, Selection, Traces, combined
 from local2.ledger.upkeep import Actor
 
 T = TypeVar("T")
-Opener = Callable[[Path], AbstractAsyncContextManager[OfTenant]]
 
 ERASED, AFTER_ERASURES = DAY + timedelta(days=1), DAY + timedelta(days=2)
 TENANTS = st.sampled_from(["acme", "other"])
@@ -149,10 +145,9 @@ class Tenant:
 class AnyHistory(RuleBasedStateMachine):
     """Operations of the ledger in any order."""
 
-    def __init__(self, opener: Opener, folders: Iterator[Path]) -> None:
+    def __init__(self, new_ledger: NewLedger) -> None:
         super().__init__()
-        self._opener = opener
-        self._folders = folders
+        self._new_ledger = new_ledger
         self._runner = asyncio.Runner()
         self._opened = AsyncExitStack()
         self._numbers = count(1)
@@ -164,15 +159,15 @@ class AnyHistory(RuleBasedStateMachine):
     def _ledger(self, tenant: str) -> Ledger:
         return self._ledgers[tenant]
 
-    async def _open(self, folder: Path) -> None:
-        of_tenant = await self._opened.enter_async_context(self._opener(folder))
+    async def _open(self, ledger: OpenLedger) -> None:
+        of_tenant = await self._opened.enter_async_context(ledger())
         self._ledgers = {tenant: of_tenant(tenant) for tenant in self._tenants}
         self._of_tenant = of_tenant
-        self._folder = folder
+        self._opens = ledger
 
     @initialize()
     def open(self) -> None:
-        self._run(self._open(next(self._folders)))
+        self._run(self._open(self._new_ledger()))
 
     def teardown(self) -> None:
         self._run(self._opened.aclose())
@@ -181,13 +176,11 @@ class AnyHistory(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self._run(self._opened.aclose())
-        self._run(self._open(self._folder))
+        self._run(self._open(self._opens))
 
     @rule()
     def reopen_after_a_kill(self) -> None:
-        """The files as they are between two writes are those that a kill leaves."""
-        left = self._folder.with_name(f"{self._folder.name}+")
-        shutil.copytree(self._folder, left)
+        left = self._opens.after_a_kill()
         self._run(self._opened.aclose())
         self._run(self._open(left))
 
@@ -391,18 +384,11 @@ class AnyHistory(RuleBasedStateMachine):
         }
 
 
-@pytest.mark.parametrize("opener", LEDGERS)
 def test_any_history_leaves_what_was_written_and_nothing_of_what_was_erased(
-    opener: Opener, empty_ledgers: Path, tmp_path: Path
+    new_ledger: NewLedger,
 ) -> None:
-    def folders() -> Iterator[Path]:
-        for number in count():
-            shutil.copytree(empty_ledgers, tmp_path / str(number))
-            yield tmp_path / str(number)
-
-    fresh = folders()
     run_state_machine_as_test(
-        lambda: AnyHistory(opener, fresh),  # type: ignore[arg-type]
+        lambda: AnyHistory(new_ledger),  # type: ignore[arg-type]
         # Shrinking what failed takes longer than a test may.
         settings=settings(max_examples=8, stateful_step_count=40, phases=(Phase.generate,)),
     )

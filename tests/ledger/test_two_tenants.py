@@ -4,27 +4,24 @@ Nothing of a tenant changes by what the other does. An operation without a case 
 """
 
 import inspect
-import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 import ledgers
-from ledger.conftest import LEDGERS, OfTenant
+from ledger.conftest import NewLedger, OfTenant
 from ledger.operations import OPERATIONS
 from ledgers import DAY
-from local2.ledger.engines.sqlite.connections import SqlConnection
+from local2.ledger.engines import Connection
+from local2.ledger.engines.postgres.dialect import with_parameters
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import stamp
 from local2.ledger.upkeep import AuditPage, AuditRow
 from statement_scopes import WITH_TENANT
 
-Opener = Callable[[Path], AbstractAsyncContextManager[OfTenant]]
 OWN = ("counts", "problems")
 """Operations of the ledger itself."""
 NOW = DAY + timedelta(days=100)
@@ -57,11 +54,11 @@ class Played:
     async def contents(self) -> dict[str, list[str]]:
         """Return every row of the tenant in every table."""
 
-        def read(connection: SqlConnection) -> dict[str, list[str]]:
+        def read(connection: Connection) -> dict[str, list[str]]:
             return {
                 table: sorted(
                     repr(tuple(row))
-                    for row in connection.execute(sql, {"tenant": self.ledger.tenant})
+                    for row in connection.execute(self._bound(sql), {"tenant": self.ledger.tenant})
                 )
                 for table, sql in SNAPSHOT.items()
             }
@@ -69,10 +66,14 @@ class Played:
         return await self.ledger._database.read(read)
 
     async def _rows(self, table: str) -> list[int]:
-        sql = f"SELECT row FROM {table} WHERE tenant = ? ORDER BY row"  # noqa: S608
+        sql = f"SELECT row FROM {table} WHERE tenant = :tenant ORDER BY row"  # noqa: S608
+        tenant = {"tenant": self.ledger.tenant}
         return await self.ledger._database.read(
-            lambda c: [row for (row,) in c.execute(sql, (self.ledger.tenant,))]
+            lambda c: [row for (row,) in c.execute(self._bound(sql), tenant)]
         )
+
+    def _bound(self, sql: str) -> str:
+        return with_parameters(sql) if self.ledger._database.is_shared else sql
 
 
 class Plain:
@@ -111,25 +112,6 @@ class Plain:
         return self.of(value)
 
 
-@pytest.fixture(params=LEDGERS)
-def opener(request: pytest.FixtureRequest) -> Opener:
-    chosen: Opener = request.param
-    return chosen
-
-
-@pytest.fixture
-def open_fresh(
-    opener: Opener, tmp_path: Path, empty_ledgers: Path
-) -> Callable[[str], AbstractAsyncContextManager[OfTenant]]:
-    @asynccontextmanager
-    async def open_(name: str) -> AsyncIterator[OfTenant]:
-        shutil.copytree(empty_ledgers, tmp_path / name)
-        async with opener(tmp_path / name) as of_tenant:
-            yield of_tenant
-
-    return open_
-
-
 def test_every_operation_has_a_case(of_tenant: OfTenant) -> None:
     ledger = of_tenant("default")
     parts = {
@@ -150,14 +132,14 @@ def test_every_operation_has_a_case(of_tenant: OfTenant) -> None:
 
 
 async def test_a_tenant_answers_as_if_it_were_alone(
-    open_fresh: Callable[[str], AbstractAsyncContextManager[OfTenant]],
+    new_ledger: NewLedger,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with open_fresh("alone") as of_tenant:
+    async with new_ledger()() as of_tenant:
         alone = Played(of_tenant("acme"), "A", monkeypatch)
         for name in OPERATIONS:
             await alone.play(name)
-    async with open_fresh("beside") as of_tenant:
+    async with new_ledger()() as of_tenant:
         mine = Played(of_tenant("acme"), "A", monkeypatch)
         theirs = Played(of_tenant("other"), "B", monkeypatch)
         for name in OPERATIONS:

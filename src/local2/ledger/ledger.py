@@ -34,10 +34,10 @@ class Ledger:
         self.tenant = tenant
         self.records = Records(rows)
         budgets = budgets_of(database)
-        topics = RecentTopics(budgets.topics)
+        topics = RecentTopics(budgets.topics, is_shared=database.is_shared)
         self.facts = LedgerFacts(rows, topics)
         self.extraction = Extractions(rows, topics)
-        self.knowledge = Knowledge(rows)
+        self.knowledge = Knowledge(rows, is_shared=database.is_shared)
         self.relations = LedgerRelations(rows)
         self.unreported = Unreported(rows)
         self.turns = Turns(rows)

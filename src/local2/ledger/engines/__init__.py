@@ -4,15 +4,16 @@ Operations, and most of their SQL, are the same for all databases. An engine has
 tables, the statements that only it can read, and the full-text index.
 """
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:  # these are operations themselves
-    from local2.ledger.operations.candidates import Filter, Pool
+    from local2.ledger.operations.candidates import Filter, Pool, PoolMatches
     from local2.ledger.operations.rows import Transaction
     from local2.ledger.operations.working_sets import Budgets
     from local2.ledger.records import NewRecord
-    from local2.ledger.search import Search, StemCounts, WordMatches
+    from local2.ledger.search import Search, StemCounts
 
 T = TypeVar("T")
 
@@ -41,6 +42,17 @@ class Connection(Protocol):
 
     def execute(self, statement: str, values: Mapping[str, Any], /) -> Cursor: ...
     def executemany(self, statement: str, many: Iterable[Mapping[str, Any]], /) -> Cursor: ...
+
+
+class Version(NamedTuple):
+    """What a read sees of the changes to a database."""
+
+    number: object
+    """Equal numbers: nothing was committed between."""
+    settled: float = math.inf
+    """Changes of lower revisions have all been seen; others may yet be committed."""
+    departures: int = 0
+    """How often records have left their places, which is no change of these places."""
 
 
 Work = Callable[[Any], T]
@@ -78,22 +90,12 @@ class TextIndex(Protocol):
         """Return in how many of the rows (JSON) the beginning of an erased text is found."""
 
 
-class PoolMatches(Protocol):
-    """The candidates found by words and topics, without vectors."""
-
-    @property
-    def pool(self) -> "Pool": ...
-
-    def with_later(self, pool: "Pool") -> "WordMatches":
-        """Return the matches, with the candidates that were added to the pool since."""
-
-
 class FullText(Protocol):
     """The search by words of one tenant; it may hold counts of words. Used inside reads."""
 
     def pool(
         self, tx: "Transaction", search: "Search", filter_: "Filter", pool: "Pool"
-    ) -> PoolMatches:
+    ) -> "PoolMatches":
         """Return the candidates by words and topics, and how many records have each word."""
 
     def counts(self, tx: "Transaction", search: "Search", filter_: "Filter") -> "StemCounts":
@@ -109,6 +111,12 @@ class Database(Protocol):
 
     @property
     def text(self) -> TextIndex: ...
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether others write it, too: what was read holds for that read only."""
+
+    def version(self, tx: "Transaction") -> Version: ...
 
     async def read(self, work: Work[T], *, owner: Hashable = None) -> T:
         """Run `work` off the event loop; it must not write. Owners take turns."""

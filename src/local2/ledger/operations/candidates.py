@@ -4,6 +4,8 @@ The search channels find records by words or vectors, regardless of their owner.
 the statement `visible` before it is used.
 """
 
+import math
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
@@ -13,11 +15,21 @@ import msgspec
 import numpy as np
 
 from local2.keys import fold_topic
+from local2.language.words import stems
+from local2.ledger.columns import MAX_COUNT, Columns
 from local2.ledger.entries import NEIGHBOUR_SPAN, SPOKEN_KINDS, Candidate, Floats, Link
 from local2.ledger.operations.rows import Transaction, as_json, record_of
 from local2.ledger.operations.working_sets import candidates_of, place_word, session_word
 from local2.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
-from local2.ledger.search import DetailRequest, Details, Related, Search, Source
+from local2.ledger.search import (
+    DetailRequest,
+    Details,
+    Related,
+    Search,
+    Source,
+    StemCounts,
+    WordMatches,
+)
 from local2.protocol.memory_tools import ItemRelation
 from local2.protocol.vectors import VectorHits
 
@@ -242,6 +254,67 @@ class Pool:
 
     def _all(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
         return self._tx.execute(statement, **values).fetchall()
+
+
+class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
+    """The candidates found by words and topics, without vectors."""
+
+    pool: Pool
+    columns: Columns
+    topics: list[int]
+    phrases: list[list[int]]
+    counts: StemCounts
+
+    def with_later(self, pool: Pool) -> WordMatches:
+        """Return the matches, with the candidates that were added to the pool since."""
+        known = self.pool.candidates
+        self.columns.add(one for row, one in pool.candidates.items() if row not in known)
+        return WordMatches(
+            view=self.columns.linked(pool.links),
+            topics=self.topics,
+            phrases=self.phrases,
+            counts=self.counts,
+        )
+
+
+def pooled(pool: Pool, search: Search, words: Sequence[int], counts: StemCounts) -> PoolMatches:
+    """Return the matches of a search by words, whose visible rows are in the pool already."""
+    topics, retired = pool.rows_of_topics(search.topics), pool.retired_rows()
+    active = [pool.candidates[row] for row in words if row not in set(retired)]
+    best = ranked_by_counts([(one.row, one.features().stems) for one in active], counts)
+    pool.add([*best, *topics, *retired])
+    columns = Columns(only=frozenset(stems(search.terms)))
+    columns.add(pool.candidates[row] for row in sorted(pool.candidates))
+    return PoolMatches(
+        pool=pool,
+        columns=columns,
+        topics=topics,
+        phrases=pool.rows_of_phrases(search.phrases),
+        counts=counts,
+    )
+
+
+def ranked_by_counts(found: Sequence[tuple[int, str]], counts: StemCounts) -> list[int]:
+    """Return the rows, best first, weighing words by the counts in the places, unlike BM25.
+
+    Each row comes with its stems, as in the table `feature`.
+    """
+    rarities = {
+        stem: math.log1p(counts.total / max(count, 1.0)) for stem, count in counts.by_stem.items()
+    }
+    any_stem = re.compile(rf" ({'|'.join(map(re.escape, rarities))})=(\d+)")
+
+    def score(texts_stems: str) -> float:
+        occurring = dict(any_stem.findall(texts_stems))
+        total = 0.0
+        for stem, rarity in rarities.items():  # in one order, so that equal texts score the same
+            if stem in occurring:
+                times = min(int(occurring[stem]), MAX_COUNT)
+                total += rarity * times / (times + 1)
+        return total
+
+    scores = {row: score(texts_stems) for row, texts_stems in found}
+    return sorted(scores, key=lambda row: (-scores[row], row))
 
 
 def _links(around: Sequence[tuple[int, int, int, int]]) -> list[Link]:

@@ -171,14 +171,15 @@ Key = tuple[str, str, str]
 
 
 class RecentTopics:
-    """A cache of recently looked-up facts; it is valid because only one process writes the ledger.
+    """A cache of recently looked-up facts; if others write the ledger, too, nothing is held.
 
     `version` changes with every write. A reader caches what it found only if the version is
     unchanged: otherwise an old value could stay in the cache after a newer one was committed.
     """
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, *, is_shared: bool = False) -> None:
         self.version = 0
+        self._is_shared = is_shared
         self._budget = budget
         self._records: dict[Key, Record] = {}
 
@@ -190,7 +191,7 @@ class RecentTopics:
         return record
 
     def keep(self, record: Record) -> None:
-        if len(record.content) > LARGEST_HELD:
+        if self._is_shared or len(record.content) > LARGEST_HELD:
             return
         self._records[_key(record)] = record
         self._use(_key(record))

@@ -132,8 +132,10 @@ def full_end(tx: Transaction, source: str, type_: str, target: str) -> str | Non
 class Knowledge(Part):
     """One tenant's facts that are stated as triplets."""
 
-    def __init__(self, rows: TenantRows) -> None:
+    def __init__(self, rows: TenantRows, *, is_shared: bool = False) -> None:
+        """`is_shared`: others write the ledger, too, and may have stated the first alias."""
         self._rows = rows
+        self._is_shared = is_shared
         self._has_aliases: bool | None = None
 
     async def store(self, facts: Sequence[TripletFact]) -> list[Written]:
@@ -178,6 +180,8 @@ class Knowledge(Part):
             if self._has_aliases is None:  # otherwise one has just been stated
                 self._has_aliases = any_ is not None
         if not self._has_aliases:
+            if self._is_shared:
+                self.forget_held()
             return []
         named = await asyncio.to_thread(_possible_names, text, partial(_aliases_of, places))
         names_by_id = {id_: run.text for run, ids in named for id_ in ids}

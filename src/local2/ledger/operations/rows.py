@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from local2.errors import QuotaError
-from local2.ledger.engines import Connection, Cursor, Database, Row, TextIndex
+from local2.ledger.engines import Connection, Cursor, Database, Row, TextIndex, Version
 from local2.ledger.records import UNLIMITED, NewRecord, Quota, Record, stamp
 from local2.protocol.payloads import Json
 
@@ -62,6 +62,10 @@ class Transaction:
     def text(self) -> TextIndex:
         """The words of the records."""
         return self._database.text
+
+    def version(self) -> Version:
+        """Return what this read sees of the changes."""
+        return self._database.version(self)
 
     def add_rows(self, new: Mapping[str, NewRecord]) -> dict[str, int]:
         """Add records except those whose ids exist; return the new rows by their ids."""
@@ -140,7 +144,8 @@ class TenantRows:
         await self.write(Transaction.execute_each, statement, many)
 
     def _transaction(self, connection: Connection) -> Transaction:
-        return Transaction(self._database, connection, self.tenant, self._quota, self._tombstones)
+        tombstones = TombstoneState() if self._database.is_shared else self._tombstones
+        return Transaction(self._database, connection, self.tenant, self._quota, tombstones)
 
 
 class Part:

@@ -12,9 +12,9 @@ from typing import Generic, TypeVar
 import msgspec
 
 from local2.ledger.columns import Columns
-from local2.ledger.engines import Database, FullText, PoolMatches
+from local2.ledger.engines import Database, FullText
 from local2.ledger.entries import ECHO
-from local2.ledger.operations.candidates import WIDER_LIMIT, Filter, Pool
+from local2.ledger.operations.candidates import WIDER_LIMIT, Filter, Pool, PoolMatches
 from local2.ledger.operations.rows import TenantRows, Transaction
 from local2.ledger.operations.working_sets import Budgets, WorkingSets
 from local2.ledger.search import (

@@ -12,6 +12,7 @@ each time.
 All tenants share one budget, which does not grow with their number.
 """
 
+import math
 from array import array
 from bisect import bisect_left
 from collections import OrderedDict
@@ -272,9 +273,18 @@ def candidates_of(rows: Sequence[Row]) -> list[Candidate]:
 class _WorkingSet:
     def __init__(self, places: Places, embedder: str) -> None:
         self._embedder = embedder
-        self._seen = dict.fromkeys(places, (-1, 0))
-        self._version = 0
-        """SQLite's number for the last commit that was read; 0 if there may be more to read."""
+        self._places = places
+        self._departures = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin anew, with everything to be read."""
+        self._seen: dict[str, tuple[float, int]] = dict.fromkeys(self._places, (-1, 0))
+        self._version: object = None
+        """The number of the version that was read; None if there may be more to read."""
+        self._settled = math.inf
+        self._unsettled: dict[int, int] = {}
+        """Revisions of the rows that are read once more, since others may yet be committed."""
         self.columns = Columns()
 
     @property
@@ -283,9 +293,13 @@ class _WorkingSet:
 
     def catch_up(self, tx: Transaction) -> bool:
         """Read at most a page of changes in each place; return whether there are no more."""
-        (version,) = tx.execute("data_version").fetchone()
-        if version == self._version:
+        version = tx.version()
+        if version.number == self._version:
             return True
+        if version.departures != self._departures:
+            self._forget()
+            self._departures = version.departures
+        self._settled = min(self._settled, version.settled)
         complete = True
         for place, (revision, row) in self._seen.items():
             asked = {
@@ -297,8 +311,20 @@ class _WorkingSet:
             }
             changed = tx.execute("changed", **asked).fetchall()
             if changed:
-                self.columns.add(candidates_of(changed))
-                self._seen[place] = changed[-1]["revision"], changed[-1]["row"]
+                known, last = self._unsettled, changed[-1]
+                new = changed
+                if known:
+                    new = [one for one in changed if known.get(one["row"]) != one["revision"]]
+                self.columns.add(candidates_of(new))
+                self._seen[place] = last["revision"], last["row"]
+                if self._settled <= last["revision"]:
+                    known.update((one["row"], one["revision"]) for one in changed)
             complete = complete and len(changed) < PAGE
-        self._version = version if complete else 0
+        self._version = version.number if complete else None
+        if complete and self._settled < math.inf:
+            settled = self._settled
+            for place, seen in self._seen.items():
+                self._seen[place] = min(seen, (settled, -1))
+            self._unsettled = {row: at for row, at in self._unsettled.items() if at >= settled}
+            self._settled = math.inf
         return complete

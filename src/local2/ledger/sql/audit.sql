@@ -16,7 +16,7 @@ WHERE tenant = :tenant AND record_id IN (SELECT value FROM json_each(:ids))
 ORDER BY row;
 
 -- name: audit_entries
-SELECT audit.row, audit.action, audit.record_id, audit.event_time, audit.agent, audit.user,
+SELECT audit.row, audit.action, audit.record_id, audit.event_time, audit.agent, audit."user",
        audit.reason, audit.run, audit.detail, record.kind, record.topic, record.memory_type,
        record.scope, record.owner
 FROM json_each(:rows) AS wanted

@@ -71,7 +71,7 @@ WHERE tenant = :tenant AND kind = :kind AND record IN (
     WHERE tenant = :tenant AND kind = :kind AND state = 'aside' LIMIT :limit);
 
 -- name: count_tasks
-SELECT kind, count(*) AS tasks, sum(state = 'aside') AS aside FROM task INDEXED BY task_turn
+SELECT kind, count(*) AS tasks, count(*) FILTER (WHERE state = 'aside') AS aside FROM task INDEXED BY task_turn
 WHERE tenant = :tenant GROUP BY kind;
 
 -- name: errors_of_tasks

@@ -31,7 +31,7 @@ SELECT id, metadata FROM record INDEXED BY record_alias WHERE tenant = :tenant A
 SELECT id, content, metadata FROM record INDEXED BY record_pending
 WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id AND pending = 1
   AND kind = 'tool_output' AND label = :label
-  AND (content = :content OR (:long AND length(content) >= :compared))
+  AND (content = :content OR (:long = 1 AND length(content) >= :compared))
 ORDER BY content = :content DESC, query_id IS :query_id DESC, row LIMIT :limit;
 
 -- name: report_result
@@ -44,7 +44,7 @@ WHERE tenant = :tenant AND id = :id;
 SELECT id, content, metadata FROM record INDEXED BY record_by_query
 WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id AND session_id = :session_id
   AND kind = 'tool_output' AND label = :label AND pending IS NULL AND superseded_by IS NULL
-  AND (content = :content OR (:long AND length(content) >= :compared))
+  AND (content = :content OR (:long = 1 AND length(content) >= :compared))
 ORDER BY content = :content DESC, row LIMIT :limit;
 
 -- name: received
@@ -58,7 +58,7 @@ WHERE tenant = :tenant AND id = :id AND pending = 1;
 SELECT id FROM record INDEXED BY record_pending
 WHERE tenant = :tenant AND owner = :owner AND (session_id IS :session_id OR session_id IS NULL)
   AND pending = 1 AND kind = 'chat_message' AND content = :content
-  AND (query_id IS NULL OR json_extract(metadata, '$.unnamed'))
+  AND (query_id IS NULL OR json_type(metadata, '$.unnamed') = 'true')
 ORDER BY session_id IS NULL, row DESC LIMIT 1;
 
 -- name: adopt_question

@@ -153,7 +153,7 @@ DELETE FROM relation WHERE tenant = :tenant AND target IN (SELECT value FROM jso
 DELETE FROM audit WHERE tenant = :tenant AND record_id IN (SELECT value FROM json_each(:ids));
 
 -- name: clear_audit
-UPDATE audit SET user = NULL, agent = NULL, reason = NULL, detail = '{}'
+UPDATE audit SET "user" = NULL, agent = NULL, reason = NULL, detail = '{}'
 WHERE tenant = :tenant AND record_id IN (SELECT value FROM json_each(:ids));
 
 -- name: audit_of_replaced
@@ -211,7 +211,7 @@ SELECT (SELECT count(*) FROM note
 -- name: count_outputs
 SELECT count(DISTINCT key) AS outputs FROM tool_output
 WHERE tenant = :tenant AND owner = :owner
-  AND (:every OR key IN (SELECT value FROM json_each(:keys)));
+  AND (:every = 1 OR key IN (SELECT value FROM json_each(:keys)));
 
 -- name: count_beside
 SELECT (SELECT count(*) FROM feedback

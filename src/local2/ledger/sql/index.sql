@@ -72,7 +72,7 @@ SELECT tenant, 'index', row, place FROM record
 WHERE +tenant = :tenant AND superseded_by IS NULL AND kind != 'transcript' AND memory_type IS NOT 'task'
   AND row BETWEEN :first AND :last
 ON CONFLICT (tenant, kind, record) DO UPDATE
-SET state = 'waits', attempts = 0, not_before = NULL, error = NULL WHERE state != 'waits';
+SET state = 'waits', attempts = 0, not_before = NULL, error = NULL WHERE task.state != 'waits';
 
 -- name: last_row
 SELECT coalesce(max(row), 0) AS last FROM record;

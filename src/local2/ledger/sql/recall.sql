@@ -15,9 +15,9 @@ WHERE tenant = :tenant AND place > :after AND place < :until AND superseded_by I
 -- part: candidate
 record.row, record.id, record.kind, record.scope, record.session_id, record.role, record.label,
     record.importance, record.durability, record.event_time,
-    CASE WHEN json_extract(record.metadata, '$.unanswered') THEN 2
-         WHEN json_type(record.metadata, '$.extracted_from') IS NOT NULL THEN 3 ELSE
-         json_extract(record.metadata, '$.recalled') IS 1 END AS echo,
+    CASE WHEN json_type(record.metadata, '$.unanswered') = 'true' THEN 2
+         WHEN json_type(record.metadata, '$.extracted_from') IS NOT NULL THEN 3
+         WHEN json_type(record.metadata, '$.recalled') = 'true' THEN 1 ELSE 0 END AS echo,
     record.score AS feedback, vector.embedder,
     vector.data AS vector, feature.*, record.topic,
     CASE WHEN feature.record IS NULL THEN record.content END AS content,
@@ -187,7 +187,8 @@ WITH RECURSIVE source (of, id, superseded_by, replaces) AS (
          AND relation.type = 'derived_from'
     JOIN record ON record.tenant = :tenant AND record.id = relation.target
     UNION
-    SELECT source.of, newer.id, newer.superseded_by, newer.kind = 'fact' FROM source
+    SELECT source.of, newer.id, newer.superseded_by,
+           CASE WHEN newer.kind = 'fact' THEN 1 ELSE 0 END FROM source
     JOIN record AS newer ON newer.tenant = :tenant AND newer.id = source.superseded_by
 )
 SELECT source.of, record.row, max(source.replaces) AS replaces FROM source

@@ -59,7 +59,7 @@ WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL
 RETURNING row;
 
 -- name: insert_audit
-INSERT INTO audit (tenant, action, record_id, agent, user, reason, run, detail, event_time)
+INSERT INTO audit (tenant, action, record_id, agent, "user", reason, run, detail, event_time)
 VALUES (:tenant, :action, :record_id, :agent, :user, :reason, :run, :detail, :event_time);
 
 -- name: active_chunks

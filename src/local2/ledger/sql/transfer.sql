@@ -14,7 +14,7 @@ WHERE tenant = :tenant
 
 -- name: export_record
 SELECT record.*, vector.embedder, vector.data AS vector FROM record
-LEFT JOIN vector ON :vectors AND vector.record = record.row AND vector.rowid = (
+LEFT JOIN vector ON :vectors = 1 AND vector.record = record.row AND vector.rowid = (
      SELECT min(rowid) FROM vector WHERE vector.record = record.row)
 WHERE record.row > :after AND record.row <= :until AND +record.tenant = :tenant
   AND (:places IS NULL OR +record.place IN (SELECT value FROM json_each(:places)))
@@ -80,11 +80,11 @@ WHERE rowid > :after AND rowid <= :until AND +tenant = :tenant
        SELECT 1 FROM record INDEXED BY record_session
        WHERE record.tenant = :tenant AND record.owner = :owner AND record.session_id = :session_id
          AND record.kind IN ('chat_message', 'tool_output')
-         AND instr(record.metadata, tool_output.key)))
+         AND instr(record.metadata, tool_output.key) > 0))
 ORDER BY rowid;
 
 -- name: export_audit
-SELECT row, action, record_id, agent, user, reason, run, detail, event_time FROM audit
+SELECT row, action, record_id, agent, "user", reason, run, detail, event_time FROM audit
 WHERE row > :after AND row <= :until AND +tenant = :tenant
   AND (:places IS NULL OR EXISTS (
        SELECT 1 FROM record
@@ -153,10 +153,10 @@ INSERT INTO feedback (tenant, owner, query_id, session_id, answer, score, commen
 VALUES (:tenant, :owner, :query_id, :session_id, :answer, :score, :comment, :event_time)
 ON CONFLICT (tenant, answer) WHERE answer IS NOT NULL DO UPDATE
 SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
-WHERE excluded.event_time > event_time
+WHERE excluded.event_time > feedback.event_time
 ON CONFLICT (tenant, owner, query_id, ifnull(session_id, '')) WHERE answer IS NULL DO UPDATE
 SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
-WHERE excluded.event_time > event_time;
+WHERE excluded.event_time > feedback.event_time;
 
 -- name: scored_otherwise
 SELECT 1 FROM record WHERE tenant = :tenant AND id = :answer AND score IS NOT :score;
@@ -164,7 +164,7 @@ SELECT 1 FROM record WHERE tenant = :tenant AND id = :answer AND score IS NOT :s
 -- name: import_note
 INSERT INTO note (tenant, owner, session_id, position, role, content, event_time, merges, merged)
 SELECT :tenant, :owner, :session_id,
-       CASE WHEN :merged OR NOT EXISTS (
+       CASE WHEN :merged = 1 OR NOT EXISTS (
                 SELECT 1 FROM note
                 WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
                   AND position = :position AND merged = 0)
@@ -184,20 +184,21 @@ VALUES (:tenant, :owner, :key, :first, :until, :last, :kept_at, :text)
 ON CONFLICT DO NOTHING;
 
 -- name: import_audit
-INSERT INTO audit (tenant, action, record_id, agent, user, reason, run, detail, event_time)
+INSERT INTO audit (tenant, action, record_id, agent, "user", reason, run, detail, event_time)
 SELECT :tenant, :action, :record_id, :agent, :user, :reason, :run, :detail, :event_time
 WHERE NOT EXISTS (
     SELECT 1 FROM audit INDEXED BY audit_by_record
     WHERE tenant = :tenant AND record_id = :record_id AND action = :action
-      AND event_time = :event_time AND detail = :detail AND agent IS :agent AND user IS :user
+      AND event_time = :event_time AND detail = :detail AND agent IS :agent AND "user" IS :user
       AND reason IS :reason AND run IS :run);
 
 -- name: import_access
 INSERT INTO access (record, tenant, times, last, weighed)
 SELECT row, tenant, :times, :last, :weighed FROM record WHERE tenant = :tenant AND id = :record
-ON CONFLICT (record) DO UPDATE SET times = max(times, excluded.times), last = max(last, excluded.last),
-                                   weighed = max(weighed, excluded.weighed)
-WHERE (excluded.times > times OR excluded.last > last);
+ON CONFLICT (record) DO UPDATE SET times = max(access.times, excluded.times),
+                                   last = max(access.last, excluded.last),
+                                   weighed = max(access.weighed, excluded.weighed)
+WHERE (excluded.times > access.times OR excluded.last > access.last);
 
 -- name: import_item
 INSERT INTO item (tenant, owner, collection, namespace, key, value, data, record, session_id,
@@ -206,5 +207,5 @@ VALUES (:tenant, :owner, :collection, :namespace, :key, :value, :data, :record, 
         :created_at, :updated_at)
 ON CONFLICT (tenant, owner, collection, namespace, key) DO UPDATE
 SET value = excluded.value, data = excluded.data, record = excluded.record,
-    session_id = excluded.session_id, created_at = min(created_at, excluded.created_at),
+    session_id = excluded.session_id, created_at = min(item.created_at, excluded.created_at),
     updated_at = excluded.updated_at;

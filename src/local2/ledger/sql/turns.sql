@@ -35,10 +35,10 @@ INSERT INTO feedback (tenant, owner, query_id, session_id, answer, score, commen
 VALUES (:tenant, :owner, :query_id, :session_id, :answer, :score, :comment, :event_time)
 ON CONFLICT (tenant, answer) WHERE answer IS NOT NULL DO UPDATE
 SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
-WHERE excluded.event_time >= event_time
+WHERE excluded.event_time >= feedback.event_time
 ON CONFLICT (tenant, owner, query_id, ifnull(session_id, '')) WHERE answer IS NULL DO UPDATE
 SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
-WHERE excluded.event_time >= event_time;
+WHERE excluded.event_time >= feedback.event_time;
 
 -- name: waiting_ratings
 DELETE FROM feedback

@@ -1,7 +1,7 @@
 -- name: add_access
 INSERT INTO access (record, tenant, times, last)
 SELECT row, tenant, :times, :last FROM record WHERE +tenant = :tenant AND row = :row
-ON CONFLICT (record) DO UPDATE SET times = times + excluded.times, last = max(last, excluded.last);
+ON CONFLICT (record) DO UPDATE SET times = access.times + excluded.times, last = max(access.last, excluded.last);
 
 -- name: next_place_of_facts
 SELECT scope, owner FROM record INDEXED BY record_facts

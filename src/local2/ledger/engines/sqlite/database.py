@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from local2.content_key import ContentKey
 from local2.errors import StorageError
+from local2.ledger.engines import Version
 from local2.ledger.engines.sqlite.connections import (
     BUSY_PATIENCE,
     OPEN_PATIENCE,
@@ -47,6 +48,7 @@ class Database:
 
     statements = STATEMENTS
     text = TextIndex()
+    is_shared = False
 
     def __init__(self, path: Path, key: ContentKey | None, reader: Lane, writer: Lane) -> None:
         self._path = path
@@ -132,6 +134,10 @@ class Database:
     def full_text(self, budgets: Budgets) -> FullText:
         """Make a search by words for one tenant; `budgets` limit what it holds in RAM."""
         return FullText(budgets)
+
+    def version(self, tx: Transaction) -> Version:
+        """Return SQLite's number for the last commit that is seen."""
+        return Version(tx.execute("data_version").fetchone()[0])
 
     def add_rows(self, tx: Transaction, new: Mapping[str, NewRecord]) -> dict[str, int]:
         """Add records, by id, except those whose ids exist; one statement per table."""

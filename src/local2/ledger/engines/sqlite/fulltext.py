@@ -6,27 +6,24 @@ is depends on the searched places alone; only BM25 itself weighs words by all ro
 (decision 0011).
 """
 
-import math
-import re
 from collections.abc import Collection, Mapping, Sequence
 
-import msgspec
 import numpy as np
 
 from local2.language.words import stems
-from local2.ledger.columns import MAX_COUNT, Columns
 from local2.ledger.engines import Row
-from local2.ledger.entries import Candidate
 from local2.ledger.operations.candidates import (
     PROBE,
     WIDER_LIMIT,
     WORD_CANDIDATES,
     Filter,
     Pool,
+    PoolMatches,
+    pooled,
 )
 from local2.ledger.operations.rows import Transaction
 from local2.ledger.operations.working_sets import Budgets, PlaceRows
-from local2.ledger.search import Search, StemCounts, WordMatches
+from local2.ledger.search import Search, StemCounts
 
 TEXT_COLUMNS = "{content topic label said pairs}"
 """The columns of the full-text index that have words of texts."""
@@ -84,27 +81,6 @@ class TextIndex:
         return int(found["found"])
 
 
-class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
-    """The candidates found by words and topics, without vectors."""
-
-    pool: Pool
-    columns: Columns
-    topics: list[int]
-    phrases: list[list[int]]
-    counts: StemCounts
-
-    def with_later(self, pool: Pool) -> WordMatches:
-        """Return the matches, with the candidates that were added to the pool since."""
-        known = self.pool.candidates
-        self.columns.add(one for row, one in pool.candidates.items() if row not in known)
-        return WordMatches(
-            view=self.columns.linked(pool.links),
-            topics=self.topics,
-            phrases=self.phrases,
-            counts=self.counts,
-        )
-
-
 class FullText:
     """BM25 search of one database, with cached word counts; used inside reads."""
 
@@ -160,19 +136,7 @@ class FullText:
             found = self.search(tx, search, filter_, WIDER_LIMIT, narrow=True)
             words = pool.take_first(found, WORD_CANDIDATES)
         counts = self.counts(tx, search, filter_)
-        topics, retired = pool.rows_of_topics(search.topics), pool.retired_rows()
-        active = [row for row in words if row not in set(retired)]
-        words = _ranked_by_counts([pool.candidates[row] for row in active], counts)
-        pool.add([*words, *topics, *retired])
-        columns = Columns(only=frozenset(stems(search.terms)))
-        columns.add(pool.candidates[row] for row in sorted(pool.candidates))
-        return PoolMatches(
-            pool=pool,
-            columns=columns,
-            topics=topics,
-            phrases=pool.rows_of_phrases(search.phrases),
-            counts=counts,
-        )
+        return pooled(pool, search, words, counts)
 
     def counts(self, tx: Transaction, search: Search, filter_: Filter) -> StemCounts:
         """Return the numbers of records in the places, in total and with each of the stems."""
@@ -248,25 +212,6 @@ class FullText:
             self._rows_at_refresh = self._last_row
             self._counts.clear()
         self._words.use(self, len(self._counts), self._counts.clear)
-
-
-def _ranked_by_counts(found: Sequence[Candidate], counts: StemCounts) -> list[int]:
-    """Return the rows, best first, weighing words by the counts in the places, unlike BM25."""
-    rarities = {
-        stem: math.log1p(counts.total / max(count, 1.0)) for stem, count in counts.by_stem.items()
-    }
-    any_stem = re.compile(rf" ({'|'.join(map(re.escape, rarities))})=(\d+)")
-
-    def score(candidate: Candidate) -> float:
-        occurring = dict(any_stem.findall(candidate.features().stems))
-        total = 0.0
-        for stem, rarity in rarities.items():  # in one order, so that equal texts score the same
-            if stem in occurring:
-                times = min(int(occurring[stem]), MAX_COUNT)
-                total += rarity * times / (times + 1)
-        return total
-
-    return [one.row for one in sorted(found, key=lambda one: (-score(one), one.row))]
 
 
 def _any_place(places: Sequence[str]) -> str:

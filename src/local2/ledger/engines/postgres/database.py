@@ -1,0 +1,180 @@
+"""Runs work on a PostgreSQL database: one job, one connection, one transaction.
+
+Work is passed as functions that take a connection, and runs in threads. Others may write the same
+database at the same time.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+import psycopg
+
+from local2.ledger.engines import Version, Work
+from local2.ledger.engines.postgres.connections import (
+    PostgresConnection,
+    as_storage_error,
+    connect,
+)
+from local2.ledger.engines.postgres.dialect import STATEMENTS
+from local2.ledger.engines.postgres.fulltext import FullText, TextIndex
+from local2.ledger.engines.postgres.schema import ensure_schema
+from local2.ledger.operations.record_rows import columns_of, tasks_of
+from local2.ledger.operations.rows import Transaction, as_json
+from local2.ledger.operations.working_sets import Budgets, place_word
+from local2.ledger.records import NewRecord, features_of
+from local2.ledger.search import Place
+
+CONNECTIONS = 8
+"""Maximum number of connections, each of which runs one job at a time."""
+ATTEMPTS = 5
+"""How often a write is tried that waits for another which waits for it."""
+SCRUBBED = "record, feature, vector, note, item, tool_output, audit, task, relation"
+"""The tables that have what somebody said, or about it."""
+
+T = TypeVar("T")
+
+
+class Database:
+    """A PostgreSQL database with the ledgers of any number of tenants."""
+
+    statements = STATEMENTS
+    text = TextIndex()
+    is_shared = True
+
+    def __init__(self, url: str, threads: ThreadPoolExecutor) -> None:
+        self._url = url
+        self._threads = threads
+        self._idle: list[PostgresConnection] = []
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, url: str) -> AsyncIterator["Database"]:
+        """Connect to a database, and create its tables if it is new.
+
+        Raises:
+            StorageError: It cannot be reached, or has another schema.
+        """
+        with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="ledger") as threads:
+            database = cls(url, threads)
+            try:
+                await database._run(database._ensure)
+                yield database
+            finally:
+                await database._run(database._close)
+
+    async def read(self, work: Work[T], *, owner: Hashable = None) -> T:  # noqa: ARG002 - see `write`
+        """Run `work`; it must not write."""
+        return await self._run(self._read, work)
+
+    async def write(self, work: Work[T], *, owner: Hashable = None) -> T:
+        """Run `work` in a transaction; return once it is committed. An owner's follow each other.
+
+        Raises:
+            StorageError: PostgreSQL refused; nothing was written.
+            Local2Error: `work` raised it; nothing was written.
+        """
+        written = asyncio.ensure_future(self._run(self._write, work, owner))
+        try:
+            return await asyncio.shield(written)
+        except asyncio.CancelledError:
+            # The work is done nevertheless: wait for it before the caller is cancelled.
+            await asyncio.wait({written})
+            raise
+
+    def version(self, tx: Transaction) -> Version:
+        """Return the transactions that are seen, and those that have all ended."""
+        row = tx.execute("version").fetchone()
+        return Version(row["number"], row["settled"], row["departures"])
+
+    def full_text(self, budgets: Budgets) -> FullText:  # noqa: ARG002 - it holds nothing
+        """Make a search by words for one tenant."""
+        return FullText()
+
+    def add_rows(self, tx: Transaction, new: Mapping[str, NewRecord]) -> dict[str, int]:
+        """Add records, by id, except those whose ids exist, in one statement."""
+        rows = []
+        for number, record in enumerate(new.values()):
+            features = record.features or features_of(record)
+            row = {
+                **columns_of(record, features),
+                **features._asdict(),
+                "number": number,
+                "place": place_word(tx.tenant, Place(record.scope, record.owner, record.kind)),
+                "tasks": tasks_of(record),
+            }
+            del row["features"]
+            for flag in ("timed", "wish", "pending"):
+                row[flag] = None if row[flag] is None else int(row[flag])
+            rows.append(row)
+        added = tx.execute("add_records", records=as_json(rows))
+        return {row["id"]: row["row"] for row in added}
+
+    async def scrub(self) -> None:
+        """Remove the former versions of rows, except from backups and the write-ahead log."""
+        await self._run(self._read, lambda c: c.raw.execute(f"VACUUM {SCRUBBED}"))
+
+    async def problems(self) -> list[str]:
+        """Return the reason why the ledger cannot be read; PostgreSQL itself checks its pages."""
+        await self._run(self._read, lambda c: c.raw.execute("SELECT count(*) FROM record"))
+        return []
+
+    async def _run(self, work: Callable[..., T], *values: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *values)
+
+    def _ensure(self) -> None:
+        self._read(ensure_schema)
+
+    def _close(self) -> None:
+        while self._idle:
+            self._idle.pop().raw.close()
+
+    def _take(self) -> PostgresConnection:
+        with suppress(IndexError):
+            return self._idle.pop()
+        return connect(self._url)
+
+    def _give_back(self, connection: PostgresConnection) -> None:
+        if connection.raw.closed:
+            return
+        self._idle.append(connection)
+
+    def _read(self, work: Work[T]) -> T:
+        connection = self._take()
+        try:
+            return work(connection)
+        except psycopg.Error as error:
+            raise as_storage_error(error) from error
+        finally:
+            self._give_back(connection)
+
+    def _write(self, work: Work[T], owner: Hashable) -> T:
+        connection = self._take()
+        try:
+            for attempt in range(ATTEMPTS):
+                try:
+                    return self._commit(connection, work, owner)
+                except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
+                    if attempt == ATTEMPTS - 1:
+                        raise
+            raise AssertionError  # the last attempt returns or raises
+        except psycopg.Error as error:
+            raise as_storage_error(error) from error
+        finally:
+            self._give_back(connection)
+
+    def _commit(self, connection: PostgresConnection, work: Work[T], owner: Hashable) -> T:
+        raw = connection.raw
+        raw.execute("BEGIN")
+        try:
+            if owner is not None:
+                connection.execute(STATEMENTS["lock_tenant"], {"tenant": owner})
+            result = work(connection)
+            raw.execute("COMMIT")
+        except BaseException:
+            if not raw.closed:
+                raw.execute("ROLLBACK")
+            raise
+        return result

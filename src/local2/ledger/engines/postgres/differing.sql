@@ -1,0 +1,147 @@
+-- Statements of the ledger's operations that PostgreSQL reads otherwise than SQLite, or would carry
+-- out badly; all others are translated (dialect.py).
+
+-- What others have committed since, whose transactions have all ended, and what left its place.
+-- name: version
+SELECT pg_current_snapshot()::text AS number,
+       pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS settled,
+       (SELECT count(*) FROM departure WHERE tenant = :tenant) AS departures;
+
+-- name: used
+SELECT coalesce(sum(records), 0)::bigint AS records, coalesce(sum(bytes), 0)::bigint AS bytes
+FROM usage WHERE tenant = :tenant;
+
+-- name: lock_tenant
+SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 0));
+
+-- name: annotate
+UPDATE record
+SET metadata = json_patch(json_remove(metadata, '$.recalled', '$.unanswered'), :metadata)
+WHERE tenant = :tenant AND id = :id;
+
+-- name: audit_of_replaced
+UPDATE audit SET detail = jsonb_set(detail::jsonb, '{superseded_by}', '""')::text
+WHERE tenant = :tenant AND record_id IN (
+      SELECT id FROM record
+      WHERE tenant = :tenant AND superseded_by IN (SELECT jsonb_array_elements_text(:ids::jsonb)))
+  AND json_extract(detail, '$.superseded_by') IN (SELECT jsonb_array_elements_text(:ids::jsonb));
+
+-- name: keep_sources
+UPDATE record
+SET metadata = jsonb_set(metadata::jsonb, '{extracted_from}', :messages::jsonb)::text
+WHERE tenant = :tenant AND id = :id;
+
+-- name: rate
+INSERT INTO feedback (tenant, owner, query_id, session_id, answer, score, comment, event_time)
+VALUES (:tenant, :owner, :query_id, :session_id, :answer, :score, :comment, :event_time)
+ON CONFLICT (tenant, about) DO UPDATE
+SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
+WHERE excluded.event_time >= feedback.event_time;
+
+-- name: import_feedback
+INSERT INTO feedback (tenant, owner, query_id, session_id, answer, score, comment, event_time)
+VALUES (:tenant, :owner, :query_id, :session_id, :answer, :score, :comment, :event_time)
+ON CONFLICT (tenant, about) DO UPDATE
+SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
+WHERE excluded.event_time > feedback.event_time;
+
+-- name: around
+SELECT here.row, near.row AS near, near.behind, near.stands
+FROM unnest(CAST(translate(:rows, '[]', '{}') AS bigint[])) AS wanted (value)
+JOIN record AS here ON here.row = wanted.value AND here.kind IN ('chat_message', 'tool_output')
+CROSS JOIN LATERAL (
+    (SELECT other.row, 1 AS behind, coalesce(other.stands_at, other.row) AS stands
+     FROM record AS other
+     WHERE other.tenant = :tenant AND other.owner = here.owner
+       AND other.session_id = here.session_id AND other.superseded_by IS NULL
+       AND other.kind IN ('chat_message', 'tool_output', 'transcript') AND other.kind <> 'transcript'
+       AND coalesce(other.stands_at, other.row) > coalesce(here.stands_at, here.row)
+     ORDER BY coalesce(other.stands_at, other.row) LIMIT :span)
+    UNION ALL
+    (SELECT other.row, 0 AS behind, coalesce(other.stands_at, other.row) AS stands
+     FROM record AS other
+     WHERE other.tenant = :tenant AND other.owner = here.owner
+       AND other.session_id = here.session_id AND other.superseded_by IS NULL
+       AND other.kind IN ('chat_message', 'tool_output', 'transcript') AND other.kind <> 'transcript'
+       AND coalesce(other.stands_at, other.row) < coalesce(here.stands_at, here.row)
+     ORDER BY coalesce(other.stands_at, other.row) DESC LIMIT :span)) AS near
+WHERE here.tenant = :tenant
+ORDER BY near.stands;
+
+-- name: important_facts
+SELECT record.* FROM jsonb_array_elements_text(:places::jsonb) AS wanted (place)
+CROSS JOIN LATERAL (
+     SELECT fact.row FROM record AS fact
+     WHERE fact.tenant = :tenant AND fact.place = wanted.place
+       AND (fact.importance >= :importance OR fact.durability = 'core')
+       AND fact.kind = 'fact' AND fact.superseded_by IS NULL
+       AND (fact.memory_type IS NULL
+            OR fact.memory_type IN (SELECT jsonb_array_elements_text(:types::jsonb)))
+       AND NOT EXISTS (
+           SELECT 1 FROM relation
+           JOIN record AS newer ON newer.tenant = :tenant AND newer.id = relation.source
+           WHERE relation.tenant = :tenant AND relation.target = fact.id
+             AND (relation.type = 'supersedes' OR relation.type = 'contradicts'
+                  AND newer.kind = 'chat_message' AND newer.role = 'user'
+                  AND newer.stated_by = fact.stated_by AND newer.superseded_by IS NULL))
+     ORDER BY fact.importance DESC, fact.row DESC LIMIT :limit) AS found
+JOIN record ON record.row = found.row AND record.tenant = :tenant
+ORDER BY record.importance DESC, record.row DESC LIMIT :limit;
+
+-- name: standing_facts
+SELECT record.* FROM jsonb_array_elements_text(:places::jsonb) AS wanted (place)
+CROSS JOIN LATERAL (
+     SELECT fact.row FROM record AS fact
+     WHERE fact.tenant = :tenant AND fact.place = wanted.place AND fact.importance < :importance
+       AND fact.folded_topic IS NOT NULL AND fact.kind = 'fact' AND fact.superseded_by IS NULL
+       AND fact.durability <> 'core'
+       AND (fact.memory_type IS NULL
+            OR fact.memory_type IN (SELECT jsonb_array_elements_text(:types::jsonb)))
+       AND NOT EXISTS (
+           SELECT 1 FROM relation
+           JOIN record AS newer ON newer.tenant = :tenant AND newer.id = relation.source
+           WHERE relation.tenant = :tenant AND relation.target = fact.id
+             AND (relation.type = 'supersedes' OR relation.type = 'contradicts'
+                  AND newer.kind = 'chat_message' AND newer.role = 'user'
+                  AND newer.stated_by = fact.stated_by AND newer.superseded_by IS NULL))
+     ORDER BY fact.importance DESC, fact.row DESC LIMIT :limit) AS found
+JOIN record ON record.row = found.row AND record.tenant = :tenant
+ORDER BY record.importance DESC, record.row DESC LIMIT :limit;
+
+-- A record with its features, words and tasks, in one statement. What is there already stays.
+-- name: add_records
+WITH new AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(:records::jsonb) AS new (
+        number bigint, place text, stems text, length bigint, density double precision, firsthand smallint,
+        timed smallint, wish smallint, tasks text[],
+        id text, kind text, scope text, owner text, topic text, folded_topic text, label text,
+        role text, source_ref text, memory_type text, durability text, importance double precision,
+        content text, metadata text, agent text, session_id text, query_id text, turn text,
+        stands_at double precision, alias text, pending smallint, source_class text,
+        stated_by text, summary text, keywords text, queries text, confidence double precision,
+        event_time text, score double precision, superseded_by text, retired_at text,
+        retired_why text, pairs text, stored_at text)
+), added AS (
+    INSERT INTO record (
+        tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type,
+        durability, importance, content, metadata, agent, session_id, query_id, turn, stands_at,
+        alias, pending, source_class, stated_by, summary, keywords, queries, confidence,
+        event_time, score, superseded_by, retired_at, retired_why, pairs, stored_at, place, words)
+    SELECT :tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type,
+           durability, importance, content, metadata, agent, session_id, query_id, turn, stands_at,
+           alias, pending, source_class, stated_by, summary, keywords, queries, confidence,
+           event_time, score, superseded_by, retired_at, retired_why, pairs, stored_at, place,
+           words_in(place, stems)
+    FROM new ORDER BY number
+    ON CONFLICT (tenant, id) DO NOTHING
+    RETURNING row, id
+), featured AS (
+    INSERT INTO feature (record, stems, length, density, firsthand, timed, wish)
+    SELECT added.row, new.stems, new.length, new.density, new.firsthand, new.timed, new.wish
+    FROM added JOIN new ON new.id = added.id
+), tasked AS (
+    INSERT INTO task (tenant, kind, record, place)
+    SELECT :tenant, wanted.kind, added.row, new.place
+    FROM added JOIN new ON new.id = added.id CROSS JOIN unnest(new.tasks) AS wanted (kind)
+)
+SELECT id, row FROM added;

@@ -1,0 +1,128 @@
+"""Full-text search by stems, with the stems and the counts of the searched places alone.
+
+Rows that have a rare word of the question are ranked by how rare their words are; rows that have
+common words only would rank last anyway.
+"""
+
+from collections.abc import Sequence
+
+from local2.language.words import stems, words
+from local2.ledger.engines import Row
+from local2.ledger.operations.candidates import (
+    PROBE,
+    WIDER_LIMIT,
+    WORD_CANDIDATES,
+    Filter,
+    Pool,
+    PoolMatches,
+    pooled,
+    ranked_by_counts,
+)
+from local2.ledger.operations.rows import Transaction, as_json
+from local2.ledger.search import Search, StemCounts
+
+SCORED = 2_000
+"""Maximum number of rows ranked for a question."""
+
+
+class TextIndex:
+    """The words of records, in an inverted index (`record_words`)."""
+
+    def rows_of_phrase(
+        self, tx: Transaction, phrase: str, places: Sequence[str], limit: int
+    ) -> list[int]:
+        wanted = stems(words(phrase))
+        if not wanted:
+            return []
+        asked = {"places": as_json(places), "stems": as_json(wanted), "limit": limit}
+        found = tx.execute("texts_with_all", **asked)
+        return [
+            row["row"]
+            for row in found
+            if any(_follow(wanted, row[name]) for name in ("content", "topic", "label"))
+        ]
+
+    def rows_of_word(self, tx: Transaction, word: str, place: str, limit: int) -> list[int]:
+        return [row for row, _ in self._facts(tx, [word], place, limit)]
+
+    def facts_like(
+        self, tx: Transaction, words: Sequence[str], place: str, limit: int
+    ) -> list[Row]:
+        found = self._facts(tx, words, place, SCORED)
+        wanted = stems(words)
+        numbers = {stem: float(sum(f" {stem}=" in text for _, text in found)) for stem in wanted}
+        counts = StemCounts(total=float(len(found)), by_stem=numbers)
+        best = ranked_by_counts(found, counts)[:limit]
+        rows = {row["row"]: row for row in tx.execute("records", rows=as_json(best))}
+        return [rows[row] for row in best]
+
+    def count_traces(self, tx: Transaction, words: Sequence[str], rows: str) -> int:  # noqa: ARG002 - an erased text has no words
+        return int(tx.execute("text_traces", rows=rows).fetchone()["found"])
+
+    def _facts(
+        self, tx: Transaction, words: Sequence[str], place: str, limit: int
+    ) -> list[tuple[int, str]]:
+        asked = {"places": as_json([place]), "stems": as_json(stems(words)), "limit": limit}
+        found = tx.execute("facts_with_any", **asked)
+        return [(row["row"], row["stems"]) for row in found]
+
+
+def _follow(wanted: list[str], text: str | None) -> bool:
+    """Return whether a text has these stems one after the other."""
+    found = stems(words(text or ""))
+    return any(
+        found[start : start + len(wanted)] == wanted
+        for start, stem in enumerate(found)
+        if stem == wanted[0]
+    )
+
+
+class FullText:
+    """Search by words; it holds nothing, since others write the ledger, too."""
+
+    def pool(self, tx: Transaction, search: Search, filter_: Filter, pool: Pool) -> PoolMatches:
+        """Return the candidates by words and topics, and how many records have each word."""
+        counts = self.counts(tx, search, filter_)
+        found = self._search(tx, search, filter_, counts)
+        best = pool.take_first(found[:WIDER_LIMIT], WORD_CANDIDATES)
+        return pooled(pool, search, best, counts)
+
+    def counts(self, tx: Transaction, search: Search, filter_: Filter) -> StemCounts:
+        """Return the numbers of records in the places, in total and with each of the stems."""
+        if not filter_.words:
+            return StemCounts(total=0.0, by_stem={})
+        asked = stems(search.terms)
+        found = tx.execute("count_words", places=filter_.places, stems=as_json(asked), probe=PROBE)
+        total = tx.execute("count_active", places=filter_.places).fetchone()["count"]
+        return StemCounts(
+            total=float(total), by_stem={row["stem"]: float(row["count"]) for row in found}
+        )
+
+    def _search(
+        self, tx: Transaction, search: Search, filter_: Filter, counts: StemCounts
+    ) -> list[int]:
+        """Return the rows with a rare word of the question, the best first."""
+        rare: list[str] = []
+        total = 0.0
+        for stem in sorted(counts.by_stem, key=counts.by_stem.__getitem__):
+            if total > 0 and total + counts.by_stem[stem] > SCORED:
+                break
+            total += counts.by_stem[stem]
+            rare.append(stem)
+        for phrase in search.phrases:
+            rare += stems(words(phrase))[:1]
+        if not rare:
+            return []
+        found = tx.execute(
+            "rows_with_any",
+            places=filter_.places,
+            stems=as_json(list(dict.fromkeys(rare))),
+            session_id=filter_.only_session if filter_.session_word else None,
+            excluded_session=filter_.excluded_session,
+            since=filter_.since,
+            until=filter_.until,
+            limit=SCORED,
+        )
+        rows = as_json([row for (row,) in found])
+        texts = [(row["row"], row["stems"]) for row in tx.execute("stems_at", rows=rows)]
+        return ranked_by_counts(texts, counts)

