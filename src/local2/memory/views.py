@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,15 +27,22 @@ _COLUMNS = frozenset(Record.__struct_fields__)
 
 def view(record: Record, caller: Caller, into: type[S], **other: Any) -> S:
     """What the caller is shown of a record: the fields of `into`, some of them given."""
-    columns, derived = _fields_of(into)
-    fields = {name: getattr(record, name) for name in columns}
-    fields |= {name: _DERIVED[name](record, caller) for name in derived}
+    columns, values_of, derived = _fields_of(into)
+    fields = dict(zip(columns, values_of(record), strict=True))
+    for name in derived:
+        fields[name] = _DERIVED[name](record, caller)
     return into(**(fields | other))
 
 
 @cache
-def _fields_of(into: type[msgspec.Struct]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of an answer's fields: those that are columns, and those that are not."""
+def _fields_of(
+    into: type[msgspec.Struct],
+) -> tuple[tuple[str, ...], Callable[[Record], tuple[Any, ...]], tuple[str, ...]]:
+    """The names of an answer's fields: those that are columns, and those that are not.
+
+    Between them: what takes the values of those columns from a record.
+    """
     names = into.__struct_fields__
     derived = tuple(name for name in names if name in _DERIVED)
-    return tuple(name for name in names if name in _COLUMNS and name not in _DERIVED), derived
+    columns = tuple(name for name in names if name in _COLUMNS and name not in _DERIVED)
+    return columns, attrgetter(*columns), derived

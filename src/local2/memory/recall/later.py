@@ -10,7 +10,8 @@ is compared together with its reply, or with what it replies to: "Sold it." says
 """
 
 import math
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -60,7 +61,7 @@ class LaterStatements:
         self._scores = scores
         self._relevant = relevant
         self._stems: dict[int, frozenset[str]] = {}
-        self._rarities = found.view.derive(_known_rarities)
+        self._rarities = found.view.derive(_Rarities)
 
     def later_than(self, rows: Sequence[int]) -> list[list[int]]:
         """Return for each row at most three rows of later statements about the same, best first."""
@@ -104,8 +105,6 @@ class LaterStatements:
         stems = self._stems_of(position)
         if partner < self._view.size:
             stems |= self._stems_of(partner)
-        rarities = self._rarities_of(stems)
-        rare = {stem for stem in stems if rarities[stem] >= needed[1]}
         found = []
         for candidate, how_close, relevance in zip(
             self._candidates[near].tolist(),
@@ -113,11 +112,10 @@ class LaterStatements:
             self._relevance[near].tolist(),
             strict=True,
         ):
-            others = self._stems_of(candidate)
-            if how_close < needed[0] and rare.isdisjoint(others):
+            rarities = [self._rarities[stem] for stem in stems & self._stems_of(candidate)]
+            if how_close < needed[0] and max(rarities, default=0.0) < needed[1]:
                 continue
-            overlap = sum(map(rarities.__getitem__, stems & others))
-            total = how_close + LATER_RELEVANCE * relevance + LATER_OVERLAP * overlap
+            total = how_close + LATER_RELEVANCE * relevance + LATER_OVERLAP * sum(rarities)
             if total >= MIN_LATER:
                 found.append((total, candidate))
         row = self._view.column["row"]
@@ -162,18 +160,6 @@ class LaterStatements:
             self._stems[position] = frozenset(self._view.stems(position))
         return self._stems[position]
 
-    def _rarities_of(self, stems: frozenset[str]) -> Mapping[str, float]:
-        """Return how rare each stem is, among others; 0 for those of a date or without meaning."""
-        known = self._rarities
-        for stem in stems:
-            if stem in known:
-                continue
-            rarity = 0.0
-            if may_be_name(stem):
-                rarity = math.log((self._view.size + 1) / (self._view.frequency(stem) + 0.5))
-            known[stem] = max(rarity, 0.0)
-        return known
-
     @cached_property
     def _relevance(self) -> Array:
         """The candidates' scores, relative to the best score of all."""
@@ -187,9 +173,19 @@ class LaterStatements:
         return best_positions(self._scores, relevant, LATER_CANDIDATES)
 
 
-def _known_rarities(_: View) -> dict[str, float]:
-    """The rarities of the stems that were looked up in a view so far."""
-    return {}
+class _Rarities(dict[str, float]):
+    """How rare each informative stem is, computed when first asked for; 0 for those of a date."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self._view = weakref.proxy(view)  # which keeps this from one question to the next
+
+    def __missing__(self, stem: str) -> float:
+        rarity = 0.0
+        if may_be_name(stem):
+            rarity = math.log((self._view.size + 1) / (self._view.frequency(stem) + 0.5))
+        self[stem] = max(rarity, 0.0)
+        return self[stem]
 
 
 def _statements(view: View, embedder: str) -> Flags:
