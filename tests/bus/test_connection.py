@@ -6,16 +6,19 @@ import signal
 import sysconfig
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextvars import ContextVar
 from importlib.metadata import PackageNotFoundError
 from itertools import count
 from pathlib import Path
 
 import pytest
 from nats.aio.client import Client
+from nats.aio.subscription import Subscription as NatsSubscription
 
 from factories import ConnectBus
 from local2.bus import server as server_module
 from local2.bus.connection import BusMessage, Connection, Handler, connect
+from local2.bus.receiving import MESSAGES_IN_A_ROW
 from local2.bus.server import EmbeddedServer, embedded_server, find_server
 from local2.bus.streams import ensure_streams, publish_durably
 from local2.errors import (
@@ -85,6 +88,81 @@ async def test_messages_are_handled_concurrently_up_to_the_limit(bus: Connection
     await eventually(lambda: busy.done == 10)
 
     assert busy.max_running == 3
+
+
+async def test_each_handler_runs_in_one_task_and_its_timeouts_cancel_nobody_else(
+    bus: Connection,
+) -> None:
+    busy, outcomes = Busy(), dict[bytes, str]()
+
+    async def handle(message: BusMessage) -> None:
+        task = asyncio.current_task()
+        try:
+            async with asyncio.timeout(0.01 if message.data == b"late" else None):
+                if message.data != b"at once":
+                    await busy.handle(message)
+            outcomes[message.data] = "done"
+        except TimeoutError:
+            outcomes[message.data] = "timed out"
+        assert asyncio.current_task() is task
+
+    await bus.subscribe("test.timeout", handle)
+    for data in (b"at once", b"late", b"waits", b"at once"):
+        await bus.publish("test.timeout", data)
+    await eventually(lambda: outcomes.get(b"late") == "timed out")
+    await bus.publish("test.timeout", b"after")
+    await eventually(lambda: busy.running == 3)  # the cancelled one has not counted itself out
+    busy.may_finish.set()
+    await eventually(lambda: len(outcomes) == 4)
+
+    assert outcomes == {
+        b"at once": "done",
+        b"late": "timed out",
+        b"waits": "done",
+        b"after": "done",
+    }
+
+
+async def test_a_handler_does_not_pass_its_context_on_to_others(bus: Connection) -> None:
+    name: ContextVar[bytes] = ContextVar("name", default=b"")
+    seen: list[tuple[bytes, bytes, bytes]] = []
+
+    async def handle(message: BusMessage) -> None:
+        before = name.get()
+        name.set(message.data)
+        await asyncio.sleep(0)
+        seen.append((message.data, before, name.get()))
+
+    await bus.subscribe("test.context", handle)
+    for data in (b"1", b"2", b"3"):
+        await bus.publish("test.context", data)
+
+    await eventually(lambda: len(seen) == 3)
+    assert sorted(seen) == [(data, b"", data) for data in (b"1", b"2", b"3")]
+
+
+async def test_messages_that_waited_for_a_slot_leave_turns_to_other_tasks(bus: Connection) -> None:
+    first, handled = asyncio.Event(), 0
+
+    async def handle(message: BusMessage) -> None:
+        nonlocal handled
+        if message.data == b"first":
+            await first.wait()
+        handled += 1
+
+    subscription = await bus.subscribe("test.turns", handle, limit=1)
+    for data in (b"first", *(b"then",) * 10 * MESSAGES_IN_A_ROW):
+        await bus.publish("test.turns", data)
+    source = subscription._source
+    assert isinstance(source, NatsSubscription)
+    await eventually(lambda: source.delivered > 10 * MESSAGES_IN_A_ROW)
+    first.set()
+
+    at_once, before = 0, handled
+    while handled <= 10 * MESSAGES_IN_A_ROW:
+        await asyncio.sleep(0)
+        at_once, before = max(at_once, handled - before), handled
+    assert at_once <= MESSAGES_IN_A_ROW
 
 
 async def test_a_queue_group_distributes_messages_among_its_members(

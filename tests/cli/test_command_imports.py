@@ -62,3 +62,15 @@ def test_recall_imports_the_bus_and_nothing_that_it_does_not_use(running: Served
 
         assert "nats" in modules
         assert modules & HEAVY == set()
+
+
+def test_a_stack_imports_neither_what_accounts_need_nor_what_its_worker_does() -> None:
+    printing = "import sys, local2.stack.app; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", printing], capture_output=True, text=True, check=True
+    )
+
+    unused = {"chromadb", "cryptography", "jwt", "ollama", "onnx", "onnxruntime", "opentelemetry"}
+    modules = set(done.stdout.split())
+    assert "local2.stack.app" in modules
+    assert modules & {*unused, "prometheus_client", "tokenizers"} == set()

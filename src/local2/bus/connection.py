@@ -167,7 +167,7 @@ class Connection:
         limit: int | None = CONCURRENT_MESSAGES,
         tenant: str | None = subjects.ANY_TENANT,
     ) -> Subscription:
-        """Call `handler` in a task for each message; members of a queue group share the messages.
+        """Call `handler` for each message; members of a queue group share the messages.
 
         At most `limit` messages are handled at a time; others wait in memory. With None, the
         handler itself must refuse an overload. `tenant`: the tenant whose messages the memory
@@ -190,8 +190,7 @@ class Connection:
         return subscription
 
     async def _attach(self, subscription: Subscription, subject: str, queue: str) -> None:
-        source = await self.client.subscribe(subject, queue=queue, cb=subscription.dispatch)
-        subscription.attach(source)
+        subscription.attach(await self.client.subscribe(subject, queue=queue))
 
     async def flush(self) -> None:
         """Wait until the server has received everything sent so far."""

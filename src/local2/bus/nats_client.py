@@ -37,7 +37,7 @@ traced, because the server closes the connection of a client that sends too much
 TOOL_REQUEST_PREFIX = "tool.request."
 MESSAGES_BEFORE_YIELD = 32
 """Messages received before other tasks get their turn: one read may contain a thousand small
-messages, and each becomes a task."""
+messages, and each is handled."""
 SERVER_SUBJECT_PREFIX = "$"
 """First character of subjects that nats-server itself answers, such as `$JS.API`."""
 RECONNECT_WAIT = 0.25

@@ -1,15 +1,22 @@
-"""Receive messages: handle each in a task, and fan out those meant for several participants.
+"""Receive messages: handle several at a time, and fan out those meant for several participants.
 
-nats-py runs callbacks one after another. A task for each message lets slow handlers overlap, and
-lets `stop` wait for those in progress. Handlers are wrapped for traces and metrics when they are
-registered, so messages cost nothing extra while both are off.
+nats-py runs callbacks one after another. Here, a task reads and handles one message after the other
+until a handler has to wait for something; from then on, this task belongs to that handler, and
+another one reads. So slow handlers overlap, `stop` can wait for them, and each handler runs in one
+task from its beginning to its end, as timeouts and cancellation require. Most requests are answered
+without waiting, and cost no task.
+
+Handlers are wrapped for traces and metrics when they are registered, so messages cost nothing extra
+while both are off.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
+from contextvars import copy_context
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from types import coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import nats.errors
 from nats.aio.client import Client
@@ -33,6 +40,10 @@ ANSWER = "Local2-Answer"
 knows. Received elsewhere than in an inbox, it is an answer that its requester has redirected."""
 STREAM_ACK_PREFIX = "$JS.ACK."
 """Beginning of the reply subject of a message that a stream delivers."""
+
+MESSAGES_IN_A_ROW = 32
+"""Messages that a subscription handles before other tasks get their turn: many may have waited for
+a slot."""
 
 log = get_logger()
 
@@ -58,10 +69,30 @@ def is_redirected(message: BusMessage | Msg) -> bool:
     return ANSWER in (message.headers or {}) and not is_inbox(message.subject)
 
 
-class Subscription:
-    """Runs a task for each message, at most `limit` at a time; None means no limit.
+@coroutine
+def noticing_wait(
+    work: Coroutine[Any, Any, None], notice: Callable[[], None]
+) -> Generator[Any, Any, None]:
+    """Await `work`, and call `notice` when it waits for the first time, if it does."""
+    try:
+        awaited = work.send(None)
+        notice()
+        while True:
+            try:
+                value = yield awaited
+            except BaseException as error:  # noqa: BLE001 - of the task, such as a cancellation
+                awaited = work.throw(error)
+            else:
+                awaited = work.send(value)
+    except StopIteration:
+        pass
 
-    `by_tenant`: whether received subjects contain the tenant that sent the message.
+
+class Subscription:
+    """Handles each message, at most `limit` at a time; None means no limit.
+
+    `by_tenant`: whether received subjects contain the tenant that sent the message. Handlers share
+    a context: one that reads a context variable must have set it.
     """
 
     def __init__(self, handler: Handler, limit: int | None, *, by_tenant: bool = False) -> None:
@@ -69,21 +100,62 @@ class Subscription:
         self._by_tenant = by_tenant
         self._slots = asyncio.Semaphore(limit) if limit else None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._context = copy_context()
         self._source: NatsSubscription | Fanout | None = None
 
     def attach(self, source: "NatsSubscription | Fanout") -> None:
+        """Receive from a source: a subscription without a callback, or a fanout that dispatches."""
         self._source = source
+        if not isinstance(source, Fanout):
+            self._begin_reading(source)
+
+    def _begin_reading(self, source: NatsSubscription) -> None:
+        # nats-py ends this task with the subscription or the connection.
+        source._wait_for_msgs_task = asyncio.create_task(  # type: ignore[assignment] # noqa: SLF001
+            self._read(source), context=self._context.copy()
+        )
+
+    async def _read(self, source: NatsSubscription) -> None:
+        """Handle messages until a handler waits; that one ends in this task, and another reads."""
+        queue, task = source._pending_queue, asyncio.current_task()  # noqa: SLF001
+
+        def let_another_read() -> None:
+            self._tasks.add(task)  # type: ignore[arg-type]
+            self._begin_reading(source)
+
+        handled = 0
+        try:
+            while source._wait_for_msgs_task is task:  # noqa: SLF001
+                handled += 1
+                if handled % MESSAGES_IN_A_ROW == 0:
+                    await asyncio.sleep(0)
+                message = await queue.get()
+                source._pending_size -= len(message.data)  # noqa: SLF001
+                try:
+                    accepted = await self._accept(message)
+                finally:
+                    queue.task_done()
+                if accepted:
+                    await noticing_wait(self._run(message), let_another_read)
+        finally:
+            self._tasks.discard(task)
 
     async def dispatch(self, message: Msg) -> None:
-        # Whoever consumes a stream has to acknowledge even this.
+        """Handle a message in a task of its own."""
+        if await self._accept(message):
+            task = asyncio.create_task(self._run(message))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, message: Msg) -> bool:
+        """Wait for a slot; return False for a message that is not handled."""
+        # Whoever consumes a stream has to acknowledge even a redirected answer.
         if is_redirected(message) and not message.reply.startswith(STREAM_ACK_PREFIX):
             log.warning("answer_ignored", subject=message.subject)
-            return
+            return False
         if self._slots is not None:
             await self._slots.acquire()
-        task = asyncio.create_task(self._run(message))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        return True
 
     async def stop(self, grace: float) -> None:
         """Stop receiving; cancel handlers that are not done after `grace` seconds."""

@@ -3,21 +3,18 @@
 The key determines the algorithm. A token's header is not trusted, because a public key must never
 be used as a secret. A tenant may have several keys, so that a key can be replaced while tokens of
 the old one are still in use.
+
+A stack without accounts verifies nothing: PyJWT and cryptography, a third of the time of its
+imports, are imported for the first verifier or signature.
 """
+
+# ruff: noqa: PLC0415
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
-import jwt
 import msgspec
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
 
 from local2.bounded_dict import BoundedDict
 from local2.errors import ForbiddenError
@@ -61,6 +58,9 @@ class Verifier:
     """Verifies the tokens of one tenant, which must be their audience."""
 
     def __init__(self, tenant: str, keys: Sequence[TokenKey]) -> None:
+        import jwt
+
+        self._jwt = jwt  # imported here, since importing it would hold up the first request
         self._tenant = tenant
         self._keys = keys
         self._persons_by_token = BoundedDict[str, Person](MAX_CACHED)
@@ -82,6 +82,7 @@ class Verifier:
         return person
 
     def _verify(self, token: str) -> Person:
+        jwt = self._jwt
         try:
             named = jwt.get_unverified_header(token).get("kid")
         except (jwt.InvalidTokenError, RecursionError):
@@ -126,6 +127,14 @@ def _refusal(why: str) -> ForbiddenError:
 
 def new_signing_key(id_: str) -> tuple[str, TokenKey]:
     """A private key in PEM, and the public key that verifies its signatures."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+    )
+
     private = Ed25519PrivateKey.generate()
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -143,6 +152,8 @@ def sign(  # noqa: PLR0913 - one keyword per claim
     agent: str | None = None,
 ) -> str:
     """A token for a person, signed with a private key in PEM."""
+    import jwt
+
     claims: dict[str, Any] = {"sub": user, "aud": tenant, "exp": utc_now() + valid_for}
     claims |= {key: value for key, value in (("role", role), ("agent", agent)) if value}
     return jwt.encode(claims, private, algorithm="EdDSA", headers={"kid": key_id})

@@ -37,18 +37,16 @@ def session_options() -> onnxruntime.SessionOptions:
 
 
 class Network:
-    """A network whose graph is made of equal layers, with its weights in memory, on one thread."""
+    """A network whose graph is made of equal layers, on one thread."""
 
     def __init__(
         self, graph: str, layer: str, layers: int, weights: Mapping[str, npt.NDArray[Any]]
     ) -> None:
         """`graph` has places for `layers` and `last`; `layer` for its number `i` and `next`."""
-        # The session reads these arrays in place, so they must live as long as the session.
-        self._weights = {
-            name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in weights.items()
-        }
+        # The session copies them: whoever holds these arrays longer has the weights twice.
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
         options = session_options()
-        options.add_external_initializers(list(self._weights), list(self._weights.values()))
+        options.add_external_initializers(list(weights), values)
         body = "".join(layer.format(i=i, next=i + 1) for i in range(layers))
         model = onnx.parser.parse_model(graph.format(layers=body, last=layers))
         for name, array in weights.items():
