@@ -218,7 +218,8 @@ async def tools(bus: Connection, memory: Memory) -> AsyncIterator[Memory]:
     """The memory, with its tools on the bus."""
     async with AsyncExitStack() as hosts:
         for tool in memory_tools(Memories(memory)):
-            await hosts.enter_async_context(ToolHost(bus, tool))
+            host = await hosts.enter_async_context(ToolHost(bus, tool))
+            hosts.push_async_callback(host.leave)  # draining would double the end of most tests
         yield memory
 
 

@@ -10,11 +10,10 @@ from msgspec.structs import replace
 
 from local2.client.queries import QueryClient
 from local2.protocol.envelope import decode
-from local2.protocol.payloads import Json
 from local2.settings import GeneratorSettings, Settings
 from local2.stack.app import open_stack
 from stacks import CALLER, in_step, settings_in
-from stand_ins.ollama_server import OllamaStandIn, Reply
+from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("worker_here")
@@ -43,8 +42,10 @@ def line(number: int) -> str:
     return TEAPOT if number == 3 else f"In turn {number} somebody says {'this and that, ' * 10}."
 
 
-async def turn_three_is_known(settings: Settings) -> None:
-    async with asking(settings) as client:
+async def test_turn_three_is_known_after_many_turns_answered_by_rules(tmp_path: Path) -> None:
+    """With a model, the story `long_conversation` has many turns."""
+    with_tools = SMALL + 2_500
+    async with asking(small(tmp_path, chat="rules", context_size=with_tools)) as client:
         for number in range(TURNS):
             turn = await client.ask(line(number), caller=CALLER)
             assert turn.error is None
@@ -52,31 +53,6 @@ async def turn_three_is_known(settings: Settings) -> None:
         answer = await client.ask(QUESTION, caller=CALLER)
 
     assert TEAPOT in answer.answer
-
-
-async def test_turn_three_is_known_after_many_turns_answered_by_rules(tmp_path: Path) -> None:
-    with_tools = SMALL + 2_500
-
-    await turn_three_is_known(small(tmp_path, chat="rules", context_size=with_tools))
-
-
-async def test_turn_three_is_known_after_many_turns_answered_by_a_model(
-    tmp_path: Path, ollama: OllamaStandIn
-) -> None:
-    def respond(messages: list[Json], tools: list[Json]) -> Reply:
-        last = messages[-1]
-        if last["role"] == "tool":
-            return Reply(content=last["content"])
-        trimmed = "Call recall" in messages[0]["content"]
-        if last["content"] == QUESTION and trimmed and tools:
-            return Reply(tool_calls=(("recall", {"query": "blue teapot"}),))
-        return Reply(content="Understood.")
-
-    ollama.responder = respond
-    ollama.context_tokens = 2 * SMALL + 4_000  # leaves room for the tools' schemas
-    generator = {"chat": "ollama", "ollama_url": ollama.url, "tools": ("recall",)}
-
-    await turn_three_is_known(small(tmp_path, **generator))
 
 
 async def test_a_conversation_continues_after_a_restart_of_the_stack(

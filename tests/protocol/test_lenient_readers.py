@@ -144,6 +144,7 @@ def test_what_local2_writes_is_read_as_it_was_written(name: str, data: st.DataOb
 
 @pytest.mark.parametrize("name", READERS)
 @given(fields=st.dictionaries(KEYS, ANYTHING), needed=st.booleans())
+@settings(max_examples=50)
 def test_anything_is_read_once_and_for_all_or_refused(
     name: str, fields: dict[str, Any], needed: bool
 ) -> None:

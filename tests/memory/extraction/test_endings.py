@@ -1,6 +1,7 @@
 """What people end or deny: which stated facts it ends, and what only sounds alike."""
 
 from datetime import UTC, datetime
+from functools import cache
 
 import pytest
 
@@ -11,14 +12,18 @@ from local2.memory.extraction.rules import extract
 FRIDAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
+@cache  # a hundred sentences are read for each of several hundred others
 def stated(content: str) -> list[Item]:
     message = Utterance(id="1", role="user", content=content, at=FRIDAY)
     return extract(Passage(messages=[message]))
 
 
+endings_in = cache(endings_of)
+
+
 def ended(before: str, later: str) -> list[str]:
     """Return the facts of one message that a later one ends."""
-    endings = endings_of(later)
+    endings = endings_in(later)
     return [
         item.content
         for item in stated(before)
