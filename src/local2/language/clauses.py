@@ -33,7 +33,7 @@ _MARKS = re.compile(
 )
 _STRAIGHT = str.maketrans("\u2019\u2018\u201c\u201d\u00a0", "''\"\" ")
 _INTRODUCES = re.compile(
-    r"\b(?:translat|summari|rewrite|rephrase|proofread|correct|example|quote|text|e-?mail|letter"
+    r"\b(?:translat|summari|rewrite|rephrase|proofread|correct(?!ion)|example|quote|text|e-?mail|letter"
     r"|following|below|message|prompt)\w*\b[^:]{0,80}:(?:\s|$)|\b(?:following|below)\b[^:]{0,40}$",
     re.IGNORECASE,
 )
@@ -124,7 +124,7 @@ _SUPPOSES = re.compile(
     r"|what if|let's say|as though|would've|could've|would have|could have|should have|kidding"
     r"|joking|doubt|unsure|not sure|almost|nearly|considering|thinking (?:of|about)|tempted|seems?"
     r"|feels? like|looks like|sounds like|so-called|theoretically|would|could"
-    r"|haven't(?! got)|hasn't|temporarily|(?:just|only) for)\b"
+    r"|haven't(?! got)|hasn't|temporarily|just for)\b"
     r"(?! (?:like|love|prefer) (?:you|to (?:learn|become|visit|travel|live|run|open|start)))",
     re.IGNORECASE,
 )

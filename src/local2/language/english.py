@@ -86,16 +86,16 @@ ATTRIBUTES = (
         r"(i|we)('ve| have) (been living|lived)( \w+){0,4} (in|near|on) (?P<v>\S.*)",
         r"<i_did>(moved|relocated)( back)? to (?P<v><name>.*)",
         r"i('ve| have)? moved from .{2,30}? to (?P<v><name>.*)",
-    ), "user.home", nouns="home, address, home address, city, town, residence, place of residence", ways="moved sold", searched="live address home"),
+    ), "user.home", nouns="home, address, home address, city, town, residence, place of residence", ways="moved sold", searched="live"),
     Attribute(("(<i_am>|i come )(originally )?from (?P<v><name>.*)",), "user.origin"),
-    Attribute((r"(<i_am>|i('ve| have) been )<v:diet>\b",), "user.diet", nouns="diet", ways="quit eating", searched="vegetarian vegan diet"),
+    Attribute((r"(<i_am>|i('ve| have) been )<v:diet>\b",), "user.diet", nouns="diet", ways="quit eating", searched="vegetarian vegan"),
     Attribute((r"<i_am>(?P<v>single|divorced|widowed|(now |happily )?(engaged|married)\b.*)",), "user.marital_status", ways="parted", searched=_PARTNERS),
     Attribute((r"i('m| am) (dating|seeing|together with) (?P<v><name>.*|an? \w+$)",), importance=0.8, ways="parted quit", searched=_PARTNERS),
     Attribute((
         r"<i_am>an? (?P<v>([\w-]+ ){0,3}?(<job>))(?= (at|in|for(?! an?\b)|from|with|on|who|and|of|now)\b|\W*$|,)",
         "i('ve been working| work|'m working) as an? (?P<v>.+)",
         r"<i_did>(was|got) promoted to (?P<v>\S.*)",
-    ), "user.job", nouns="job, profession, occupation, job title, work, position", ways="sacked quit", searched="work job", importance=0.7),
+    ), "user.job", nouns="job, profession, occupation, job title, work, position", ways="sacked quit", importance=0.7),
     Attribute((r"<i_am>the (?P<v>(?!only|one|same|first|best|type|kind|user|bone)[\w -]{2,40}?(?<!one) (of|for|at|in) \S.*)",), ways="quit", confidence=0.8),
     Attribute((
         r"(<i_do>|i'm |i am |i('ve| have) )(been )?work(ed|ing)? (for|at) (?P<v>(?!home|it\b)\S.*)",
@@ -116,7 +116,7 @@ ATTRIBUTES = (
     Attribute((r"i('m| am) (in|on|with|part of) (?P<v>(an?|the|our) ([\w-]+ ){0,4}(club|team|band|choir|association|group)\b.*)",), ways="quit"),
     Attribute(("<i_do>drive (?P<v>an? .+)",), "user.car", nouns="car", ways="sold"),
     Attribute((r"(i|we) owe (?P<v>(?!you\b|it\b)\S.*)",), nouns="debt, loan", ways="paid", searched="owe"),
-    Attribute((r"i('m| am)? ?subscribed? to (?P<v>\S.*)", r"(<i_have>an?|i('m| am) an?) (?P<v>([\w'-]+ ){0,3}?(member|membership|subscription)\b.*)", "i('m| am) with (?P<v><name> for .+)"), nouns="subscription, membership, magazine, newspaper, paper", ways="cancelled quit", searched="subscribe subscription membership"),
+    Attribute((r"i('m| am)? ?subscribed? to (?P<v>\S.*)", r"(<i_have>an?|i('m| am) an?) (?P<v>([\w'-]+ ){0,3}?(member|membership|subscription)\b.*)", "i('m| am) with (?P<v><name> for .+)"), nouns="subscription, membership, magazine, newspaper, paper", ways="cancelled quit", searched="subscribe"),
     # health
     Attribute((r"<i_am><really>allergic to (?P<v>.+)",), nouns="allergy", ways="healed", importance=0.9, durability="core"),
     Attribute((r"i('ve| have| suffer from|'m| am)( (been|had|got|an?|severe|type \d))* (?P<v>(<illness>)\b.*)", "<i_did>(was|been) diagnosed with (?P<v>.+)"), ways="healed born", importance=0.9, durability="core"),

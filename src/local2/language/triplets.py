@@ -20,41 +20,13 @@ NON_NAME = (
 )
 VERBS = {
     verb: in_third_person(verb)
-    for verb in [
-        "work",
-        "live",
-        "like",
-        "love",
-        "hate",
-        "prefer",
-        "enjoy",
-        "own",
-        "have",
-        "use",
-        "know",
-        "speak",
-        "play",
-        "study",
-        "teach",
-        "need",
-        "want",
-        "run",
-        "lead",
-        "manage",
-        "make",
-        "sell",
-        "build",
-        "write",
-        "drive",
-        "eat",
-        "drink",
-        "collect",
-        "report",
-        "belong",
-        "come",
-        "depend",
-        "contain",
-    ]
+    for verb in re.findall(
+        r"\w+",
+        """
+    work live like love hate prefer enjoy own have use know speak play study teach need want run
+    lead manage make sell build write drive eat drink collect report belong come depend contain
+    """,
+    )
 }
 """Verbs of plain statements in the present, in the first and the third person."""
 PAST = (
