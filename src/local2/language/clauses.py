@@ -57,6 +57,7 @@ _LEAD_IN = re.compile(
     r"|hi|hello|hey(?: there)?|by the way|btw|fyi|just so you know"
     r"|for (?:your|the) (?:info\w*|record)"
     r"|as (?:you know|i said|mentioned)|(?:please )?(?:remember|note|know)(?: that)?|of course"
+    r"|(?:it )?turn(?:s|ed) out(?: that)?|these days|nowadays"
     r"|good (?:morning|evening|afternoon)|sorry|correction|update|alright|right|great|thanks)\b"
     r"[\s,.:!-]*)+",
     re.IGNORECASE,

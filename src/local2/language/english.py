@@ -166,7 +166,7 @@ ATTRIBUTES = (
         r"we [a-z]+( \w+){0,3} (?P<v>(on \w+days?|(once|twice) an?)\b.*)",
         r"(i|we)('ve| have) been (?P<v>[a-z]+ing (?!it|this|that|on it|to\b).+\b(for|since)\b.+)",
         r"i used to (?!think|be able)(?P<v>\S.*)",
-        r"i <really>((get|wake) up|(?!(<adverb>|<did>|think|know|mean|guess|see|hope|want|need|get|feel|understand|agree|say|tell|ask|try|look|forget|remember|appreciate|believe|suppose|bet|wish|promise|am|are|was|do|don't|dont|have|can|can't|cannot|will|won't|must|should|would|could|might|may|run the|use the|like|love|show|give|hate|prefer|enjoy|plan|care|reckon|accept|decide|refuse|acknowledge|struggle|miss|expect|wanna|start|make|got)\b)[a-z]{2,}) (?P<v>(?!(\w+ing|it|this|that|these|those|you|your|him|her|them|what|how|why|if|there|here|so|too|up|out|best|ahead|with (it|this|that|you))\b)\S+( \S+){0,11})$",
+        r"i <really>((get|wake) up|(?!(<adverb>|<did>|think|know|mean|guess|see|hope|want|need|get|feel|understand|agree|say|tell|ask|try|look|forget|remember|appreciate|believe|suppose|bet|wish|promise|am|are|was|do(?! the)|don't|dont|have|can|can't|cannot|will|won't|must|should|would|could|might|may|run the|use the|like|love|show|give|hate|prefer|enjoy|plan|care|reckon|accept|decide|refuse|acknowledge|struggle|miss|expect|wanna|start|make|got)\b)[a-z]{2,}) (?P<v>(?!(\w+ing|it|this|that|these|those|you|your|him|her|them|what|how|why|if|there|here|so|too|up|out|best|ahead|with (it|this|that|you))\b)\S+( \S+){0,11})$",
     ), ways="quit cancelled healed moved sold", importance=0.5, confidence=0.8),
 )  # fmt: skip
 
@@ -285,7 +285,6 @@ WAYS = {
     "foreign": ("<ended> (isn't|is not|aren't|was never|is no longer) mine",),
     "eating": (
         "<i_did>(gone back|went back|started|begun) (to )?(eating|eat) (meat|fish|dairy|everything)",
-        "i eat (meat|fish) again",
     ),
     "forgotten": (
         "((so|please|you can|and|just) )*(forget|strike|scratch|ignore|delete|drop) (that|it|this|the)( bit| part| thing)? ((as|about|with) )?<own><ended>( (business|thing|stuff|bit|part))?",
@@ -379,7 +378,7 @@ LANGUAGE = Language(
     openings={"I": "i|we", "my": "my|our|the"},
     negative=r"\b(not|never|no|nobody|none|nothing|neither|nor|without|hardly|barely|rarely|cannot)\b|n't\b",
     over=r"\b(not|never|no longer|used to)\b|n't\b|\bany ?more\b",
-    unreal=r"\b(dream\w*|nightmare|game|novel|film|movie|story|character|song|joke|jokingly|for an? (day|week|month|while|bit|moment|minute|few)|for (lent|now|today|tonight|the (day|weekend|week|night|moment|evening))|temporarily|today|tonight|tomorrow|this (morning|afternoon|evening)|next \w+|at (the|this) moment|soon|will|going to(?! .+ after all)|until|late|early|\w+ minutes|at (\d|noon|midnight|one|two|three|four|five|six|seven|eight|nine|ten)\S*)\b",
+    unreal=r"\b(dream\w*|nightmare|game|novel|film|movie|story|character|song|joke|jokingly|for an? (day|week|month|while|bit|moment|minute|few)|for (lent|now|today|tonight|the (day|weekend|week|night|moment|evening))|temporarily|today|tonight|tomorrow|this (morning|afternoon|evening)|next \w+|at (the|this) moment|soon|will|('m|'re|am|are|is) going to(?! .+ after all)|until|late|early|\w+ minutes|at (\d|noon|midnight|one|two|three|four|five|six|seven|eight|nine|ten)\S*)\b",
     taken_back=r"^(?!.*\b(never|won't|not)\b.* again\b).*(?<!single )\bagain\b|\b(i'm|i am|are|came|come|moved|got) back\b|\b(temporarily|but only|except|until)\b",
     states=r"my (?P<thing>[a-z' -]+?) (is|are)( called| named)? (?P<its>.+)|(i|we)((?=')| )((really|also|just|now|still|currently|always|usually|often|generally|absolutely|particularly) )*(?P<verb>'?[a-z]+)( (?P<rest>.+))?",
     in_progress="((been|currently|now) )*(?P<verb>[a-z]+ing) (?P<rest>.+)",
