@@ -43,7 +43,6 @@ def test_names_of_possibly_different_entities_have_different_keys(one: str, othe
 @pytest.mark.parametrize(
     "statement",
     [
-        ("Bob", "is", "Robert Smith"),
         ("Bob", "is also known as", "Robert Smith"),
         ("Bob", "Is Also Known As", "Robert"),
         ("Bob", "a.k.a.", "Robert"),
@@ -53,7 +52,6 @@ def test_names_of_possibly_different_entities_have_different_keys(one: str, othe
         ("Robert Smith", "goes by", "Bob"),
         ("Bob", "is nicknamed", "Bear"),
         ("Constantinople", "is the same as", "Istanbul"),
-        ("Bea", "is", "Beatrix von der Heide"),
     ],
 )
 def test_a_statement_of_another_name_is_an_alias(statement: tuple[str, str, str]) -> None:
@@ -63,19 +61,10 @@ def test_a_statement_of_another_name_is_an_alias(statement: tuple[str, str, str]
 @pytest.mark.parametrize(
     "statement",
     [
-        ("Ada", "is", "Swedish"),
-        ("Ada", "is", "Robert"),
-        ("Ada", "is", "tall"),
         ("Ada", "is", "Project Manager"),
-        ("Ada", "is", "Vice President"),
-        ("Ada", "is", "South African"),
-        ("Ada", "is", "Roman Catholic"),
-        ("Release", "is", "Next Friday"),
-        ("Christmas", "is", "December 25"),
-        ("Ada", "is", "the boss of Bob Ray"),
-        ("Ada", "is", "a Big Fan"),
-        ("she", "is", "Ada Adler"),
-        ("the user", "is", "Ada Adler"),
+        ("Ada", "is", "Ada Adler"),
+        ("she", "is also known as", "Ada Adler"),
+        ("the user", "is also known as", "Ada Adler"),
         ("my boss", "is also known as", "Bear"),
         ("Ada", "is not", "Eve Ebner"),
         ("Ada", "was", "Eve Ebner"),

@@ -11,8 +11,8 @@ from recalling import recall
 from stored import linked_contents
 
 WORKS = ("Robert Smith", "works for", "Northwind")
-ALSO = ("Bob", "is", "Robert Smith")
-WORKS_TEXT, ALSO_TEXT = "Robert Smith works for Northwind.", "Bob is Robert Smith."
+ALSO = ("Bob", "is also known as", "Robert Smith")
+WORKS_TEXT, ALSO_TEXT = "Robert Smith works for Northwind.", "Bob is also known as Robert Smith."
 
 
 @pytest.fixture

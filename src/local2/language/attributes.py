@@ -33,7 +33,7 @@ class Attribute(NamedTuple):
     ways: str = ""
     """The ways in which it ends (`Language.ways`)."""
     searched: str = ""
-    """Words by which facts about it are found when an end names none of its values."""
+    """Words, beside its nouns, by which facts about it are found when an end names no value."""
     memory_type: MemoryType = "fact"
     importance: float = 0.6
     durability: Durability = "standard"

@@ -33,10 +33,8 @@ _MARKS = re.compile(
 )
 _STRAIGHT = str.maketrans("\u2019\u2018\u201c\u201d\u00a0", "''\"\" ")
 _INTRODUCES = re.compile(
-    r"\b(?:translat\w+|summari[sz]e|rewrite|rephrase|paraphrase|proofread|correct|edit|improve"
-    r"|review|analy[sz]e|classify|grammar|following|below|example|sample|quote|lyrics|transcript|text"
-    r"|sentence|paragraph|e-?mail|letter|essay|article|story|poem|dialogue|script|prompt|context"
-    r"|input|output|message|bio|resume|cv)\b[^:]{0,80}:(?:\s|$)|\b(?:following|below)\b[^:]{0,40}$",
+    r"\b(?:translat|summari|rewrite|rephrase|proofread|correct(?!ion)|example|quote|text|e-?mail|letter"
+    r"|following|below|message|prompt)\w*\b[^:]{0,80}:(?:\s|$)|\b(?:following|below)\b[^:]{0,40}$",
     re.IGNORECASE,
 )
 _LETTER = re.compile(r"^\s*(?:dear|subject:|to whom)\b", re.IGNORECASE)
@@ -59,6 +57,7 @@ _LEAD_IN = re.compile(
     r"|hi|hello|hey(?: there)?|by the way|btw|fyi|just so you know"
     r"|for (?:your|the) (?:info\w*|record)"
     r"|as (?:you know|i said|mentioned)|(?:please )?(?:remember|note|know)(?: that)?|of course"
+    r"|(?:it )?turn(?:s|ed) out(?: that)?|these days|nowadays"
     r"|good (?:morning|evening|afternoon)|sorry|correction|update|alright|right|great|thanks)\b"
     r"[\s,.:!-]*)+",
     re.IGNORECASE,
@@ -126,7 +125,7 @@ _SUPPOSES = re.compile(
     r"|what if|let's say|as though|would've|could've|would have|could have|should have|kidding"
     r"|joking|doubt|unsure|not sure|almost|nearly|considering|thinking (?:of|about)|tempted|seems?"
     r"|feels? like|looks like|sounds like|so-called|theoretically|would|could"
-    r"|haven't(?! got)|hasn't)\b"
+    r"|haven't(?! got)|hasn't|temporarily|just for)\b"
     r"(?! (?:like|love|prefer) (?:you|to (?:learn|become|visit|travel|live|run|open|start)))",
     re.IGNORECASE,
 )
@@ -136,10 +135,8 @@ _REPORTS = re.compile(
     re.IGNORECASE,
 )
 _ASKS_OF_YOU = re.compile(
-    r"(?:please\s+)?(?:i (?:want|need|would like|expect)|i'd like|i'm asking) (?:you|your|to ask)\b"
-    r"|(?:please )?(?:help|tell|show|give|write|make|create|generate|explain|find|list|describe"
-    r"|translate|summari[sz]e|rewrite|let's|let me|let us|go ahead|proceed|continue|start|stop|try"
-    r"|add|remove|change|update|fix|check|use|keep|put|include|provide|suggest|recommend)\b",
+    r"(?:please\s+)?(?:i (?:want|need|would like|expect)|i'd like) (?:you|your|to ask)\b"
+    r"|(?:please )?(?:help|tell|show|give|write|make|create|explain|let)\b",
     re.IGNORECASE,
 )
 _SECRET = re.compile(
@@ -157,7 +154,7 @@ _STANDING = re.compile(
 
 
 _POINTS_BACK = re.compile(
-    r"\b(?:it|this|that|them|those|these|ones?|here|there|so)\W*$", re.IGNORECASE
+    r"\b(?:it|this|that|them|those|these|ones?|here|there|so|instead)\W*$", re.IGNORECASE
 )
 
 
@@ -199,18 +196,6 @@ _UNCLEAR = re.compile(
     re.IGNORECASE,
 )
 """Words that are not understood without the conversation."""
-_ORDERS = re.compile(
-    r"(?:please |then |now |just )*(?:pinpoint|draft|compile|suspend|drop|consider|point|execute"
-    r"|integrate|initiate|transform|(?:re-?)?define|break|build|design|pick|choose|set|get|take|move"
-    r"|focus|ensure|apply|run|test|log|track|mark|lock|outline|prepare|schedule|book|send|share"
-    r"|return|replace|combine|compare|double-check|confirm|verify|identify|illustrate|discuss"
-    r"|conduct|analy[sz]e|assume|see|look|populate|deliver|present|format|convert|calculate|expand"
-    r"|refine|revise|review|shorten|extend|elaborate|swap|do|have|call|place|map|pull|push|hit"
-    r"|bring|cut|order|structure|vary|introduce|implement|reply|respond|answer|read|select"
-    r"|feel free|don't|such as|like|including|especially)\b",
-    re.IGNORECASE,
-)
-"""Words at the beginning of orders for the moment, and of mere additions."""
 
 
 class Salience:
@@ -230,7 +215,7 @@ class Salience:
         Pairs of characters do not count as words here, because any line in such a language has
         many.
         """
-        if _UNCLEAR.search(statement) or _ORDERS.match(statement):
+        if _UNCLEAR.search(statement):
             return False
         own = [word for word in informative_words(statement) if not RUN.match(word)]
         shared = self._taken_up.intersection(stems(own))

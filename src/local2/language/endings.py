@@ -82,13 +82,10 @@ def _ending(table: Table, ended: Ended) -> Ending:
     value = ended.value or ended.denied or ""
     named = _stems_of(table, value)
     kinds = (
-        attribute.searched
+        f"{attribute.searched} {attribute.nouns}".strip()
         for attribute in table.language.attributes
-        if attribute.searched
-        and (
-            (ended.value is None and ended.way in attribute.ways.split())
-            or not named.isdisjoint(_called(table, attribute))
-        )
+        if (ended.value is None and ended.denied is None and ended.way in attribute.ways.split())
+        or not named.isdisjoint(_called(table, attribute))
     )
     return Ending(table, ended, " ".join(filter(None, (value, *dict.fromkeys(kinds)))))
 

@@ -7,33 +7,28 @@ skipped: a missing fact can be stated again, but a wrong one is believed.
 import re
 from collections.abc import Iterator
 
+from local2.language.clauses import is_lasting, without_lead_in
+from local2.language.english import LANGUAGE
 from local2.language.sentences import PART_BREAK, split_lazily
+from local2.language.wording import in_third_person
 from local2.protocol.memories import Triplet
 
-NON_STATEMENT = (
-    r"\?$|\b(?:not|never|no|nobody|nothing|if|unless|may|might|could|would|should|maybe|perhaps"
-    r"|probably|think|thinks|guess|believe|hope|wish|wonder|whether|almost|nearly"
-    r"|hardly|barely|rarely|seldom|suppose|imagine|pretend|assume|assuming|claims?|claimed|told"
-    r"|says?|said)\b|n't\b"
-)
 NON_NAME = (
     r"(?:it|this|that|these|those|there|here|he|she|they|we|you|who|what|which|when|where|why|how"
     r"|everyone|everybody|someone|somebody|something|everything|one|let|let's|our|your|his|her"
     r"|their|its|him|them|us)\b"
 )
-LEAD_IN = (
-    r"^(?:(?:and|but|so|well|ok|okay|oh|also|actually|yes|hi|hello|hey|please|by the way|today"
-    r"|yesterday|now|then|(?:remember|note|know)(?: that)?|i know that)\b[\s,.:!]*)+"
-)
-VERBS = {  # first person: third person
-    "work": "works", "live": "lives", "like": "likes", "love": "loves", "hate": "hates",
-    "prefer": "prefers", "enjoy": "enjoys", "own": "owns", "have": "has", "use": "uses",
-    "know": "knows", "speak": "speaks", "play": "plays", "study": "studies", "teach": "teaches",
-    "need": "needs", "want": "wants", "run": "runs", "lead": "leads", "manage": "manages",
-    "make": "makes", "sell": "sells", "build": "builds", "write": "writes", "drive": "drives",
-    "eat": "eats", "drink": "drinks", "collect": "collects", "report": "reports",
-    "belong": "belongs", "come": "comes", "depend": "depends", "contain": "contains",
-}  # fmt: skip
+VERBS = {
+    verb: in_third_person(verb)
+    for verb in re.findall(
+        r"\w+",
+        """
+    work live like love hate prefer enjoy own have use know speak play study teach need want run
+    lead manage make sell build write drive eat drink collect report belong come depend contain
+    """,
+    )
+}
+"""Verbs of plain statements in the present, in the first and the third person."""
 PAST = (
     "worked|lived|liked|loved|hated|owned|had|used|knew|played|studied|taught|ran|led|managed|made"
     "|sold|built|wrote|drove|bought|founded|married|moved|joined|left|met|visited|won|lost"
@@ -88,10 +83,10 @@ ANY_CASE = re.IGNORECASE
 def extract_facts(text: str, speaker: str) -> Iterator[Triplet]:
     """Yield the facts that the text plainly states, in their order; `speaker` replaces "I"."""
     for sentence in _sentences(text.replace("\u2019", "'")):
-        statement = re.sub(LEAD_IN, "", sentence, count=1, flags=ANY_CASE)
+        statement = without_lead_in(sentence)
         if len(statement) > MAX_SENTENCE_CHARACTERS:
             continue
-        if not re.search(NON_STATEMENT, statement, ANY_CASE):
+        if is_lasting(statement) and not re.search(LANGUAGE.negative, statement, ANY_CASE):
             reworded = _in_third_person(statement, speaker)
             if not re.search(r"\bI\b", reworded):
                 yield from _facts(reworded)

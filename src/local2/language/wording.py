@@ -65,7 +65,7 @@ def standalone(statement: str, speaker: str | None) -> str:
     if speaker is None and not _PERSONS.search(clause):
         sentence = capital
     else:
-        reworded = None if _UNSAFE.search(clause) else _in_third_person(clause, who)
+        reworded = None if _UNSAFE.search(clause) else _clause_in_third_person(clause, who)
         if reworded is None or _NUMERAL.search(reworded):
             return quoted(statement, speaker)
         sentence = reworded
@@ -118,7 +118,7 @@ def shortened(sentence: str) -> str:
     return f"{text[:SUMMARY_CHARACTERS].rpartition(' ')[0]} …"
 
 
-def _in_third_person(clause: str, who: str) -> str | None:
+def _clause_in_third_person(clause: str, who: str) -> str | None:
     if _MY.match(clause):
         return f"{who}'s {_with_third_person(clause[2:].lstrip())}"
     found = _FIRST.fullmatch(clause)
@@ -141,11 +141,11 @@ def _predicate(short: str | None, rest: str) -> str | None:
     lower = verb.lower()
     if not lower.replace("'", "").isalpha():
         return None
-    verb = _verb_in_third_person(lower)
+    verb = in_third_person(lower)
     return " ".join(filter(None, (*before, verb, _with_third_person(after))))
 
 
-def _verb_in_third_person(verb: str) -> str:
+def in_third_person(verb: str) -> str:
     """Return the verb in the third person singular."""
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]

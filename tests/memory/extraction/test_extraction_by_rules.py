@@ -169,6 +169,8 @@ def test_a_fact_that_can_have_several_values_has_a_type_and_no_key(
         pytest.param("Remind me what we decided.", id="what is asked for again"),
         pytest.param("I have to see the code first.", id="what has to be done now"),
         pytest.param("I have to admit it is better today.", id="what nobody has to do"),
+        pytest.param("My shift was changed to Monday just for this week.", id="only for a time"),
+        pytest.param("I drink tea instead.", id="what points back"),
     ],
 )
 def test_passing_statements_and_those_about_others_are_left_out(content: str) -> None:
