@@ -147,6 +147,16 @@ async def facts__judge(ledger: Ledger, marker: str) -> object:
 
 
 @operation
+async def facts__edit(ledger: Ledger, marker: str) -> object:
+    await ledger.facts.store(fact(f"{marker} drinks wine.", 12, id="f12"))
+    (older,) = await by_id(ledger, "f12")
+    newer = fact(f"{marker} drinks water.", 13, id="f13")
+    actor = Actor(agent="cli", user=OWNER, run="edit1")
+    edited = await ledger.facts.edit(older, newer, f"A mistake of {marker}.", actor)
+    return edited, await ledger.records.chain("f12")
+
+
+@operation
 async def facts__withdraw(ledger: Ledger, marker: str) -> object:
     await ledger.facts.store(fact(f"{marker} drinks milk.", 11, id="f11"))
     facts = await by_id(ledger, "f11")

@@ -24,6 +24,8 @@ from local2.protocol.envelope import Sender
 from local2.protocol.memories import Durability, MemoryType, Scope, SourceKind
 from local2.protocol.memory_tools import (
     DEFAULT_LIMIT,
+    EDIT_MEMORY,
+    HIDE_MEMORIES,
     INGEST,
     LOAD_SESSION,
     NOTE,
@@ -33,9 +35,14 @@ from local2.protocol.memory_tools import (
     SAVE_MEMORY,
     SEARCH_MEMORY,
     TOP_MEMORIES,
+    UNDO,
+    EditedMemory,
+    EditMemory,
     FactScope,
     Forget,
     FoundMemories,
+    HiddenMemories,
+    HideMemories,
     Ingest,
     LoadSession,
     MakeNote,
@@ -45,6 +52,7 @@ from local2.protocol.memory_tools import (
     Receipt,
     RememberedFact,
     RememberFact,
+    RetiredFacts,
     RetireFact,
     SavedMemory,
     SaveMemory,
@@ -52,6 +60,8 @@ from local2.protocol.memory_tools import (
     SessionContent,
     SessionNotes,
     TopMemory,
+    Undo,
+    UndoReport,
 )
 from local2.protocol.payloads import Feedback, Json, ToolResult
 from local2.settings import Settings
@@ -191,13 +201,29 @@ class Memory:
             ),
         )
 
-    async def retire(self, ids: Sequence[str], reason: str) -> list[str]:
-        """Retire facts that no longer hold; return the ids of those that still stood.
+    async def retire(self, ids: Sequence[str], reason: str) -> RetiredFacts:
+        """Retire facts and saved notes that no longer hold; `retired` has those that still stood.
 
-        They stay in the history with the reason. Only facts that the user stated can be retired.
+        They stay in the history with the reason. Only what the user stated can be retired.
         """
-        answer = await self._calls.ask(RETIRE_FACT, RetireFact(ids=list(ids), reason=reason))
-        return answer.retired
+        return await self._calls.ask(RETIRE_FACT, RetireFact(ids=list(ids), reason=reason))
+
+    async def edit(
+        self,
+        id: str,  # noqa: A002 - its name everywhere
+        content: str,
+        reason: str,
+    ) -> EditedMemory:
+        """Write a fact or a saved note anew; the former version stays in the history."""
+        return await self._calls.ask(EDIT_MEMORY, EditMemory(id=id, content=content, reason=reason))
+
+    async def hide(self, ids: Sequence[str], reason: str) -> HiddenMemories:
+        """Never recall memories again, of any kind. They stay in the history."""
+        return await self._calls.ask(HIDE_MEMORIES, HideMemories(ids=list(ids), reason=reason))
+
+    async def undo(self, run: str) -> UndoReport:
+        """Undo the changes of a run of `edit`, `hide`, a retirement or a consolidation."""
+        return await self._calls.ask(UNDO, Undo(run=run))
 
     async def recall(  # noqa: PLR0913 - the parts of a search
         self,

@@ -14,7 +14,19 @@ CHANGES_PER_TRANSACTION = 100
 """Number of changes that are undone in one transaction."""
 MAX_REPORTED = 2_000
 """Maximum number of undone changes, and of others, that are reported. Also the size of a page."""
-UNDOABLE = frozenset({"archived", "merged", "contradicted", "superseded", "importance", "enriched"})
+UNDOABLE = frozenset(
+    {
+        "archived",
+        "merged",
+        "contradicted",
+        "superseded",
+        "edited",
+        "withdrawn",
+        "hidden",
+        "importance",
+        "enriched",
+    }
+)
 UNDONE = "undone"
 DENIED = "denied"
 """The action of entries about requests that a role was denied."""

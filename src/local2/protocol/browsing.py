@@ -20,9 +20,10 @@ from local2.protocol.memories import (
     StatedBy,
 )
 
-RecordState = Literal["active", "replaced", "retired", "anonymised"]
-"""Whether a record stands: `replaced` by another one, `retired` with nothing in its place, or
-`anonymised` some time after that. What was erased is not shown at all."""
+RecordState = Literal["active", "replaced", "retired", "hidden", "anonymised"]
+"""Whether a record stands: `replaced` by another one, `retired` with nothing in its place, `hidden`
+so that it is never recalled, or `anonymised` some time after it was retired. What was erased is not
+shown at all."""
 MAX_PAGE = 100
 """Maximum number of memories on a page."""
 CONTENT_CHARACTERS = 1_000

@@ -9,7 +9,7 @@ import msgspec
 from local2.ledger.records import stamp
 from local2.ledger.sqlite.extraction import has_sources, remove_sources
 from local2.ledger.sqlite.facts import RecentTopics
-from local2.ledger.sqlite.record_rows import Cause, add_to_audit, restore
+from local2.ledger.sqlite.record_rows import Cause, add_to_audit, restore, supersede
 from local2.ledger.sqlite.rows import Part, TenantRows, Transaction, as_json, reads, writes
 from local2.ledger.upkeep import Actor, AuditPage, AuditRow, Undone
 from local2.protocol.envelope import Caller, utc_now
@@ -109,8 +109,10 @@ class LedgerAudit(Part):
             problem = None if has_sources(tx, *added) else CHANGED
             if problem is None:
                 remove_sources(tx, *added)
+        elif change.action == "edited":
+            problem = self._restore_edited(tx, change, actor)
         else:
-            problem = self._restore_fact(tx, change)
+            problem = self._restore(tx, change)
         if problem is None:
             cause = Cause(
                 agent=actor.agent,
@@ -124,10 +126,24 @@ class LedgerAudit(Part):
             add_to_audit(tx, "undone", change.record_id, cause, detail)
         return problem
 
-    def _restore_fact(self, tx: Transaction, change: AuditRow) -> str | None:
-        """Make a retired fact active again, and index it."""
+    def _restore_edited(self, tx: Transaction, change: AuditRow, actor: Actor) -> str | None:
+        """Let the former version stand again instead of the one that its user wrote."""
+        cause = Cause(
+            agent=actor.agent,
+            user=actor.user,
+            superseded_by=change.record_id,
+            at=utc_now(),
+            why="edited",
+            reason="the edit is undone",
+        )
+        if not supersede(tx, change.detail["superseded_by"], cause):
+            return CHANGED
+        return self._restore(tx, change)
+
+    def _restore(self, tx: Transaction, change: AuditRow) -> str | None:
+        """Make a retired record active again, and index it."""
         retired = tx.execute(
-            "retired_fact",
+            "retired_record",
             id=change.record_id,
             superseded_by=change.detail.get("superseded_by"),
             why=change.action,
@@ -136,5 +152,5 @@ class LedgerAudit(Part):
         if retired is None:
             return CHANGED
         if not restore(tx, retired):
-            return "another fact has its topic"
+            return "another memory has its topic or its place"
         return None

@@ -4,7 +4,7 @@
 
 -- part: state
 CASE WHEN record.superseded_by IS NULL THEN 'active'
-         WHEN record.retired_why IN ('anonymised', 'erased') THEN record.retired_why
+         WHEN record.retired_why IN ('hidden', 'anonymised', 'erased') THEN record.retired_why
          WHEN record.superseded_by = '' THEN 'retired' ELSE 'replaced' END AS state
 
 -- part: wanted

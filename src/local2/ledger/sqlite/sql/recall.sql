@@ -54,7 +54,8 @@ FROM (SELECT value AS row FROM json_each(:rows)
 CROSS JOIN record ON record.row = wanted.row
 LEFT JOIN feature ON feature.record = record.row
 LEFT JOIN vector ON vector.record = record.row AND vector.embedder = :embedder
-WHERE +record.tenant = :tenant AND (record.superseded_by IS NULL OR record.retired_at > :as_of)
+WHERE +record.tenant = :tenant AND (record.superseded_by IS NULL OR record.retired_at > :as_of
+       AND record.retired_why IS NOT 'hidden')
   AND +record.place IN (SELECT value FROM json_each(:places))
   AND (record.scope != 'session' OR (
        (:only_session IS NULL OR record.session_id = :only_session)
@@ -131,7 +132,7 @@ LIMIT :limit;
 SELECT row FROM record INDEXED BY record_retired
 WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places)) AND retired_at > :as_of
   AND event_time >= ifnull(:since, '') AND event_time <= ifnull(:until, '9')
-  AND ifnull(retired_why, '') NOT IN ('anonymised', 'erased')
+  AND ifnull(retired_why, '') NOT IN ('anonymised', 'erased', 'hidden')
 ORDER BY retired_at LIMIT :limit;
 
 -- name: own_vectors
