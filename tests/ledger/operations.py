@@ -635,6 +635,16 @@ async def browsing__page(ledger: Ledger, marker: str) -> object:
 
 
 @operation
+async def browsing__counts(ledger: Ledger, _: str) -> object:
+    return [await ledger.browsing.counts(places) for places in (None, (FACTS,))]
+
+
+@operation
+async def browsing__sessions(ledger: Ledger, _: str) -> object:
+    return [await ledger.browsing.sessions(owners, 9) for owners in (None, (OWNER, "eve"))]
+
+
+@operation
 async def exports__count(ledger: Ledger, _: str) -> object:
     return [await ledger.exports.count(ExportFilter(places=places)) for places in (None, (FACTS,))]
 

@@ -21,6 +21,7 @@ COMMANDS = {
         "talk", "Call one tool: `local2 call save_topic topic=user.name content=Richard`."
     ),
     "list": Listed("listing", "Look through everything remembered, the newest first."),
+    "overview": Listed("listing", "Count what is remembered; list users, agents and sessions."),
     "recall": Listed("recall", "Search everything remembered."),
     "history": Listed(
         "recall", "Show every version of a fact, an answer or a message, newest first."

@@ -18,7 +18,8 @@ from local2.config_files import load_settings
 from local2.errors import InvalidArgumentsError
 from local2.home import asking_user, home_of
 from local2.logs import is_configured, logging_to
-from local2.protocol.browsing import Browse, BrowsedPage
+from local2.protocol import subjects
+from local2.protocol.browsing import Browse, BrowsedPage, Overview
 from local2.protocol.conversation import IngestReport
 from local2.protocol.envelope import Sender
 from local2.protocol.memories import Durability, MemoryType, Scope, SourceKind
@@ -63,7 +64,7 @@ from local2.protocol.memory_tools import (
     Undo,
     UndoReport,
 )
-from local2.protocol.payloads import Feedback, Json, ToolResult
+from local2.protocol.payloads import Empty, Feedback, Json, ToolResult
 from local2.settings import Settings
 
 
@@ -279,6 +280,14 @@ class Memory:
         """
         wanted = wanted or Browse()
         return await self._calls.request(wanted.subject, wanted, BrowsedPage)
+
+    async def overview(self, *, everybody: bool = False) -> Overview:
+        """Count memories by scope and kind, list users, agents and the sessions used last.
+
+        `everybody`: of all users, which needs the role admin on a stack with accounts.
+        """
+        subject = subjects.MEMORY_OVERVIEW_ALL if everybody else subjects.MEMORY_OVERVIEW
+        return await self._calls.request(subject, Empty(), Overview)
 
     async def save(self, content: str, metadata: Json | None = None) -> SavedMemory:
         """Store a note about something that happened or was learned."""
