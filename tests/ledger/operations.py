@@ -157,6 +157,13 @@ async def facts__edit(ledger: Ledger, marker: str) -> object:
 
 
 @operation
+async def facts__pin(ledger: Ledger, marker: str) -> object:
+    facts = await by_id(ledger, "f9")
+    reason = f"It matters to {marker}."
+    return await ledger.facts.pin(facts, reason, ACTOR, LATER, pinned=True)
+
+
+@operation
 async def facts__withdraw(ledger: Ledger, marker: str) -> object:
     await ledger.facts.store(fact(f"{marker} drinks milk.", 11, id="f11"))
     facts = await by_id(ledger, "f11")
@@ -366,7 +373,7 @@ async def sessions__important(ledger: Ledger, _: str) -> object:
         places=(("user", OWNER), ("tenant", "")), types=(), least=0.0, limit=9
     )
     standing = FactSelection(
-        places=(("user", OWNER), ("tenant", "")), types=(), least=1.0, limit=9, standing=True
+        places=(("user", OWNER), ("tenant", "")), types=(), least=1.0, limit=9, group="standing"
     )
     return await ledger.sessions.important([important, standing])
 

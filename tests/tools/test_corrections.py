@@ -133,6 +133,54 @@ async def test_retired_facts_stand_again_when_the_run_is_undone(bus: Connection)
     assert len(await recalled(bus)) == 2
 
 
+async def top(bus: Connection) -> list[str]:
+    return [one["content"] for one in (await call(bus, "top_memories", {}))["memories"]]
+
+
+async def test_a_pinned_fact_comes_first_whatever_its_importance_and_type(bus: Connection) -> None:
+    for number in range(30):
+        await remember(bus, f"Important matter {number}.", importance=1.0, durability="core")
+    fact = await remember(bus, importance=0.1, memory_type="event")
+    shared = await remember(bus, "The office is in Rome.", scope="tenant", importance=0.1)
+    assert GREEN not in await top(bus)
+
+    pinned = await call(bus, "pin_memories", ids(fact, shared))
+    again = await call(bus, "pin_memories", ids(fact, shared))
+
+    assert (pinned["changed"], again) == ([fact, shared], {"changed": [], "run": None})
+    shown = await top(bus)
+    assert shown[0] == GREEN
+    assert shown[-1] == "The office is in Rome."
+    assert len(set(shown)) == len(shown)
+    await call(bus, "undo", {"run": pinned["run"]})
+    assert GREEN not in await top(bus)
+
+
+async def test_a_newer_version_of_a_pinned_fact_is_pinned(bus: Connection) -> None:
+    fact = await remember(bus, topic="user.colour", importance=0.1)
+    await call(bus, "pin_memories", ids(fact))
+    await call(bus, "save_topic", {"topic": "user.colour", "content": "red"})
+    (first,) = (await call(bus, "top_memories", {}))["memories"]
+    edited = await call(bus, "edit_memory", edit(first["id"]))
+
+    (memory,) = (await call(bus, "top_memories", {}))["memories"]
+
+    assert (memory["id"], memory["pinned"]) == (edited["id"], True)
+    unpinned = await call(bus, "pin_memories", {**ids(edited["id"]), "unpin": True})
+    assert unpinned["changed"] == [edited["id"]]
+    (memory,) = (await call(bus, "top_memories", {}))["memories"]
+    assert "pinned" not in memory
+    actions = [one["action"] for one in (await call(bus, "audit", {}))["entries"]]
+    assert actions == ["unpinned", "edited", "superseded", "pinned"]
+
+
+async def test_consolidation_leaves_a_pinned_fact_alone(bus: Connection) -> None:
+    twins = [await remember(bus), await remember(bus, "richard's favourite colour is green")]
+    await call(bus, "pin_memories", ids(twins[0]))
+
+    assert (await call(bus, "consolidate", {}))["changes"] == []
+
+
 async def test_a_hidden_message_is_found_no_more_even_as_of_earlier_until_it_is_undone(
     bus: Connection,
 ) -> None:

@@ -36,8 +36,11 @@ COMMANDS = {
     ),
     "edit": Listed("changes", "Write a fact or a saved note anew. See also undo."),
     "retire": Listed("changes", "Retire facts and notes that no longer hold. See also undo."),
+    "pin": Listed("changes", "Show facts among the first, without a question. See also undo."),
     "hide": Listed("changes", "Never recall memories again. See also undo."),
-    "undo": Listed("changes", "Undo the changes of a run of consolidate, edit, retire or hide."),
+    "undo": Listed(
+        "changes", "Undo the changes of a run of consolidate, edit, retire, pin or hide."
+    ),
     "ingest": Listed(
         "ingest",
         "Store conversations word for word; again, only new and edited messages are stored.",

@@ -1,4 +1,4 @@
-"""`local2 consolidate`, `edit`, `retire`, `hide`, `undo`, `audit` and `forget`: change memories.
+"""`local2 consolidate`, `edit`, `retire`, `pin`, `hide`, `undo`, `audit`, `forget`: change memory.
 
 `consolidate` previews its changes with `--dry-run`, `forget` always, unless it is called with
 `--yes`. Forgotten memories are erased for good, which a receipt confirms.
@@ -29,6 +29,7 @@ from local2.protocol.memory_tools import (
     EDIT_MEMORY,
     FORGET,
     HIDE_MEMORIES,
+    PIN_MEMORIES,
     RETIRE_FACT,
     UNDO,
     Audit,
@@ -42,6 +43,8 @@ from local2.protocol.memory_tools import (
     HiddenMemories,
     HideMemories,
     NotDone,
+    PinMemories,
+    PinnedMemories,
     Receipt,
     RetiredFacts,
     RetireFact,
@@ -166,6 +169,19 @@ async def retire(settings: Settings, output: Output, *, args: RetireFact, caller
     output.data(retired)
     output.text(result.content)
     _show_undo(settings, output, retired.run, caller)
+
+
+@command()
+@tool_arguments(PinMemories)
+@click.argument("ids", nargs=-1, required=True, help="The ids of facts.")
+@reason_option
+@asked_by_caller()
+async def pin(settings: Settings, output: Output, *, args: PinMemories, caller: Sender) -> None:
+    result = await answer(settings, PIN_MEMORIES, args, caller)
+    pinned = data_of(result, PinnedMemories, output)
+    output.data(pinned)
+    output.text(result.content)
+    _show_undo(settings, output, pinned.run, caller)
 
 
 @command()

@@ -30,6 +30,7 @@ from local2.protocol.memory_tools import (
     INGEST,
     LOAD_SESSION,
     NOTE,
+    PIN_MEMORIES,
     RECALL,
     REMEMBER_FACT,
     RETIRE_FACT,
@@ -48,6 +49,8 @@ from local2.protocol.memory_tools import (
     LoadSession,
     MakeNote,
     NoArguments,
+    PinMemories,
+    PinnedMemories,
     Recall,
     RecalledItems,
     Receipt,
@@ -217,6 +220,11 @@ class Memory:
     ) -> EditedMemory:
         """Write a fact or a saved note anew; the former version stays in the history."""
         return await self._calls.ask(EDIT_MEMORY, EditMemory(id=id, content=content, reason=reason))
+
+    async def pin(self, ids: Sequence[str], reason: str, *, unpin: bool = False) -> PinnedMemories:
+        """Pin facts: they are among the first memories that are shown without a question."""
+        wanted = PinMemories(ids=list(ids), reason=reason, unpin=unpin)
+        return await self._calls.ask(PIN_MEMORIES, wanted)
 
     async def hide(self, ids: Sequence[str], reason: str) -> HiddenMemories:
         """Never recall memories again, of any kind. They stay in the history."""

@@ -23,6 +23,8 @@ UNDOABLE = frozenset(
         "edited",
         "withdrawn",
         "hidden",
+        "pinned",
+        "unpinned",
         "importance",
         "enriched",
     }
@@ -32,7 +34,7 @@ DENIED = "denied"
 """The action of entries about requests that a role was denied."""
 FORMER_STATE = {"importance": "before", UNDONE: "action"}
 """The field of a change's detail that has the former state, by action."""
-IN_PLACE = frozenset({"importance", "enriched"})
+IN_PLACE = frozenset({"importance", "enriched", "pinned", "unpinned"})
 """Actions that change an active record; all others retire it."""
 
 

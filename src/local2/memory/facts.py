@@ -40,7 +40,13 @@ from local2.memory.scopes import (
 )
 from local2.protocol.envelope import Caller, Clock, new_id
 from local2.protocol.memories import Kind, OwnerScope, RelationType, RetirementReason, Triplet
-from local2.protocol.memory_tools import MAX_RELATED, EditedMemory, HiddenMemories, RetiredFacts
+from local2.protocol.memory_tools import (
+    MAX_RELATED,
+    EditedMemory,
+    HiddenMemories,
+    PinnedMemories,
+    RetiredFacts,
+)
 
 RELATED_SECONDS = 0.05
 """Maximum seconds that a write's answer waits for related facts: usually one to three thousandths,
@@ -207,6 +213,17 @@ class Facts:
         """
         hidden, run = await self._withdraw(ids, reason, get_args(Kind), "hidden")
         return HiddenMemories(hidden=hidden, run=run)
+
+    async def pin(self, ids: Sequence[str], reason: str, *, pinned: bool = True) -> PinnedMemories:
+        """Pin facts, all or none, so that they are among the first that are shown unasked.
+
+        Raises what `retire` raises.
+        """
+        checked_text(reason, "reason")
+        facts = await self._replaceable(ids, "ids", self._statement(reason))
+        actor = self._actor_of_run()
+        changed = await self._ledger.facts.pin(facts, reason, actor, self._clock(), pinned=pinned)
+        return PinnedMemories(changed=changed, run=actor.run if changed else None)
 
     async def _withdraw(
         self, ids: Sequence[str], reason: str, kinds: Collection[Kind], why: RetirementReason

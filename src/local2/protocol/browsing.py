@@ -106,6 +106,7 @@ class BrowsedMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     durability: Durability
     importance: float
     score: float | None = None
+    pinned: bool | None = None
     superseded_by: str | None = None
     retired_at: datetime | None = None
     retired_why: RetirementReason | None = None

@@ -368,6 +368,45 @@ EDIT_MEMORY = MemoryTool(
 )
 
 
+class PinMemories(Arguments, frozen=True):
+    ids: Annotated[
+        list[Id], msgspec.Meta(min_length=1, max_length=MAX_SETTLED, description="Facts.")
+    ]
+    reason: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=MAX_REASON, description="Why, in a sentence.")
+    ]
+    unpin: Annotated[bool, msgspec.Meta(description="Take it back instead.")] = False
+
+
+class PinnedMemories(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids of the facts that the call pinned, or unpinned.
+
+    `undo` takes the `run`, which is None if nothing was changed.
+    """
+
+    changed: list[str]
+    run: str | None = None
+
+
+PIN_MEMORIES = MemoryTool(
+    name="pin_memories",
+    title="Pin facts",
+    description=(
+        "Pin facts by their ids, so that they are always among the first of their scope where "
+        "memories are shown without a question (top_memories, load_session, hooks): "
+        "pin_memories(ids=['…'], reason='It matters in every session.'). A newer version of a "
+        "pinned fact is pinned, too, and consolidation leaves pinned facts alone. Only what the "
+        "user stated can be pinned."
+    ),
+    annotations=WRITES,
+    args=PinMemories,
+    answer=PinnedMemories,
+    role="writer",
+    for_models=False,
+    operation="update_memory",
+)
+
+
 class HideMemories(Arguments, frozen=True):
     ids: Annotated[
         list[Id],
@@ -930,6 +969,7 @@ class TopMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: StatedBy
     source_class: SourceClass
     topic: str | None = None
+    pinned: bool | None = None
 
 
 class SessionContent(msgspec.Struct, frozen=True, kw_only=True):
@@ -1293,7 +1333,8 @@ UNDO = MemoryTool(
     title="Undo changes",
     description=(
         "Undo the changes that a run made to what the caller may see, a run of consolidate, "
-        "edit_memory, retire_fact or hide_memories: memories are as they were, importances return "
+        "edit_memory, retire_fact, pin_memories or hide_memories: memories are as they were, "
+        "importances return "
         "to their earlier values. What has changed since stays, and is listed."
     ),
     annotations=WRITES,
@@ -1443,6 +1484,7 @@ TOOLS: tuple[MemoryTool[Any, Any], ...] = (
     REMEMBER_FACT,
     RETIRE_FACT,
     EDIT_MEMORY,
+    PIN_MEMORIES,
     HIDE_MEMORIES,
     ADD_KNOWLEDGE,
     RECALL,

@@ -9,6 +9,7 @@ from local2.protocol.memory_tools import (
     HIDE_MEMORIES,
     MAX_REASON,
     MEMORY_HISTORY,
+    PIN_MEMORIES,
     RECALL_TOPIC,
     REMEMBER_FACT,
     RETIRE_FACT,
@@ -16,6 +17,7 @@ from local2.protocol.memory_tools import (
     EditMemory,
     HideMemories,
     MemoryHistory,
+    PinMemories,
     RecalledTopic,
     RecallTopic,
     RememberedFact,
@@ -108,6 +110,13 @@ async def retire_fact(memory: MemoryService, args: RetireFact) -> ToolOutput:
 async def edit_memory(memory: MemoryService, args: EditMemory) -> ToolOutput:
     edited = await memory.facts.edit(args.id, args.content, args.reason)
     return ToolOutput(content="Edited." if edited.was_new else "It has this text.", data=edited)
+
+
+@answers(PIN_MEMORIES)
+async def pin_memories(memory: MemoryService, args: PinMemories) -> ToolOutput:
+    done = await memory.facts.pin(args.ids, args.reason, pinned=not args.unpin)
+    what = "unpinned" if args.unpin else "pinned"
+    return ToolOutput(content=f"Facts {what}: {len(done.changed)}.", data=done)
 
 
 @answers(HIDE_MEMORIES)

@@ -21,6 +21,7 @@ MAX_READS = 20
 AFTER_ALL = 2**62
 """A row number higher than any other."""
 CHANGED = "it has changed since"
+PINS = frozenset({"pinned", "unpinned"})
 DENIED = "denied"
 """Audit action of a denied request; its row has the name of the request instead of a record id."""
 
@@ -109,6 +110,10 @@ class LedgerAudit(Part):
             problem = None if has_sources(tx, *added) else CHANGED
             if problem is None:
                 remove_sources(tx, *added)
+        elif change.action in PINS:
+            was_pinned = change.action == "unpinned"
+            changed = tx.execute("set_pinned", id=change.record_id, pinned=was_pinned or None)
+            problem = None if changed.rowcount else CHANGED
         elif change.action == "edited":
             problem = self._restore_edited(tx, change, actor)
         else:

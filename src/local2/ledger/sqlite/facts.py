@@ -19,7 +19,14 @@ from local2.ledger.records import (
     Written,
     sources_of,
 )
-from local2.ledger.sqlite.record_rows import Cause, add_records, relate, store_fact, supersede
+from local2.ledger.sqlite.record_rows import (
+    Cause,
+    add_records,
+    add_to_audit,
+    relate,
+    store_fact,
+    supersede,
+)
 from local2.ledger.sqlite.rows import Part, TenantRows, Transaction, as_json, record_of
 from local2.ledger.sqlite.tombstones import was_erased
 from local2.ledger.sqlite.working_sets import Budget
@@ -117,6 +124,7 @@ class LedgerFacts(Part):
             if not supersede(tx, older.id, cause):
                 return Written(id=newer.id, was_new=False)
             add_records(tx, [newer])
+            tx.execute("keep_pinned", newer=newer.id, older=older.id)
             for source in sources_of(newer):
                 relate(tx, newer.id, DERIVED_FROM, source)
             return Written(id=newer.id, was_new=True, replaced=(older.id,), topic=newer.topic)
@@ -125,6 +133,34 @@ class LedgerFacts(Part):
             return await self._rows.write(carry_out)
         finally:
             self._topics.forget(older)
+
+    async def pin(
+        self, facts: Collection[Record], reason: str, actor: Actor, at: datetime, *, pinned: bool
+    ) -> list[str]:
+        """Pin facts, or take that back; return the ids of those that this changed."""
+        cause = Cause(
+            agent=actor.agent,
+            user=actor.user,
+            run=actor.run,
+            superseded_by="",
+            at=at,
+            reason=reason,
+        )
+
+        def carry_out(tx: Transaction) -> list[str]:
+            changed = []
+            for fact in facts:
+                if tx.execute("set_pinned", id=fact.id, pinned=pinned or None).rowcount:
+                    action = "pinned" if pinned else "unpinned"
+                    add_to_audit(tx, action, fact.id, cause, {})
+                    changed.append(fact.id)
+            return changed
+
+        try:
+            return await self._rows.write(carry_out)
+        finally:
+            for fact in facts:
+                self._topics.forget(fact)
 
     async def withdraw(
         self,

@@ -163,6 +163,8 @@ def store_fact(
     for record_id in replaced:
         supersede(tx, record_id, Cause.of(record))
     add_records(tx, [record])
+    for record_id in replaced:
+        tx.execute("keep_pinned", newer=record.id, older=record_id)
     return Written(id=record.id, was_new=True, replaced=tuple(replaced), topic=record.topic)
 
 

@@ -254,6 +254,6 @@ SELECT record.row, record.id, record.kind, record.content, record.event_time, re
     record.query_id, record.turn, record.stands_at, record.alias, record.pending,
     record.source_class, record.stated_by, record.summary, record.keywords, record.queries,
     record.confidence, record.superseded_by, record.score, record.retired_at, record.retired_why,
-    record.stored_at
+    record.stored_at, record.pinned
 FROM json_each(:rows) AS wanted
 CROSS JOIN record ON +record.tenant = :tenant AND record.row = wanted.value;

@@ -4,7 +4,7 @@
 id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type, durability,
     importance, content, metadata, agent, session_id, query_id, turn, stands_at, alias, pending,
     source_class, stated_by, summary, keywords, queries, confidence, event_time, score,
-    superseded_by, retired_at, retired_why, pairs, stored_at
+    superseded_by, retired_at, retired_why, pairs, stored_at, pinned
 
 -- name: staging
 CREATE TEMP TABLE IF NOT EXISTS new_record ({staged});
@@ -15,7 +15,7 @@ VALUES (:id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :sourc
         :durability, :importance, :content, :metadata, :agent, :session_id, :query_id, :turn,
         :stands_at, :alias, :pending, :source_class, :stated_by, :summary, :keywords, :queries,
         :confidence, :event_time, :score, :superseded_by, :retired_at, :retired_why, :pairs,
-        :stored_at);
+        :stored_at, :pinned);
 
 -- Records of a place that are added together get one revision, so a reader sees all or none of them.
 -- name: insert_records
@@ -98,6 +98,17 @@ UPDATE record SET superseded_by = :superseded_by, retired_at = :retired_at, reti
                   retired_noted_at = :noted_at
 WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL
 RETURNING row;
+
+-- name: set_pinned
+UPDATE record SET pinned = :pinned
+WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL AND pinned IS NOT :pinned;
+
+-- A newer version of what is pinned is pinned, too.
+-- name: keep_pinned
+UPDATE record SET pinned = 1
+WHERE tenant = :tenant AND id = :newer AND EXISTS (
+    SELECT 1 FROM record AS older
+    WHERE older.tenant = :tenant AND older.id = :older AND older.pinned = 1);
 
 -- name: insert_audit
 INSERT INTO audit (tenant, action, record_id, agent, user, reason, run, detail, event_time)
