@@ -11,6 +11,7 @@ from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord, TripletFact
 from local2.ledger.sessions import ItemWriter, NewItem, Rating, SessionKey
 from local2.ledger.transfer import ExportCursor, ExportFilter, Importing
+from local2.ledger.upkeep import Actor
 from local2.protocol.maintenance import ExportPage, ImportReport
 from local2.protocol.memories import Triplet
 from local2.protocol.memory_tools import Note
@@ -60,6 +61,9 @@ async def fill(ledger: Ledger) -> None:
             )
         ]
     )
+    actor = Actor(agent="shell", user="richard")
+    pinned = list((await ledger.records.by_id(["f2"])).values())
+    await ledger.facts.pin(pinned, "It matters.", actor, DAY, pinned=True)
     await _converse(ledger)
     await _answer(ledger)
     chunk: dict[str, Any] = {

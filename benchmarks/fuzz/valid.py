@@ -32,6 +32,9 @@ ARGUMENTS: dict[str, Json] = {
         "importance": 0.7,
     },
     "retire_fact": {"ids": ["f1"], "reason": "It was moved to June."},
+    "edit_memory": {"id": "f1", "content": "The deadline is in June.", "reason": "A typing error."},
+    "pin_memories": {"ids": ["f1"], "reason": "It always matters.", "unpin": True},
+    "hide_memories": {"ids": ["f1"], "reason": "Not to be brought up."},
     "add_knowledge": {
         "facts": [{"subject": "Ada", "predicate": "is the boss of", "object": "Bob"}],
         "scope": "user",

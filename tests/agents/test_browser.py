@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from calling import RICHARD, call
+from calling import RICHARD, call, ingest
 from factories import ConnectBus
 from local2.bus.connection import Connection
 from local2.memory.tenant import Memories, Memory
@@ -57,6 +57,31 @@ async def test_a_caller_sees_what_is_his_own_and_for_everybody_the_newest_first(
     (metal, rome) = (await browse(client))["memories"]
     assert (metal["by"], metal.get("user"), metal["agent"]) == ("other", None, "browser")
     assert (rome["by"], rome["user"], rome["topic"]) == ("self", "richard", "user.city")
+
+
+async def test_an_overview_counts_what_the_caller_may_see(
+    bus: Connection, client: Connection
+) -> None:
+    await call(bus, "save_topic", {"topic": "user.city", "content": "Rome"})
+    await call(bus, "save_topic", {"topic": "user.city", "content": "Paris"})
+    await call(bus, "save_topic", {"topic": "user.city", "content": "Oslo"}, EVE)
+    await call(bus, "remember_fact", {"content": "Tea at five.", "scope": "agent"}, EVE)
+    await ingest(bus, {"role": "user", "content": "Which metal?"})
+
+    own = await browse(client, "memory.overview")
+    everything = await browse(client, "memory.overview.all")
+
+    counts = {(one["scope"], one["kind"]): (one["active"], one["past"]) for one in own["counts"]}
+    assert counts == {("session", "chat_message"): (1, 0), ("user", "fact"): (1, 1)}
+    assert [user["name"] for user in own["users"]] == ["richard"]
+    assert own["agents"] == []
+    (session,) = own["sessions"]
+    assert (session["session_id"], session["user"], session["messages"]) == ("s1", "richard", 1)
+    assert {user["name"]: user["active"] for user in everything["users"]} == {
+        "eve": 1,
+        "richard": 2,
+    }
+    assert [agent["name"] for agent in everything["agents"]] == ["browser"]
 
 
 async def test_pages_continue_where_the_one_before_ended(

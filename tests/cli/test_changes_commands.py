@@ -63,6 +63,36 @@ def test_consolidate_and_audit_say_if_there_is_nothing_to_do(running: Served, us
     assert "Nothing was changed." in empty.stdout
 
 
+def test_a_memory_is_edited_retired_and_hidden_by_its_id_and_each_is_undone(
+    running: Served, user: str
+) -> None:
+    folder = running.folder
+    remember(running, "Ada likes green tea.", user)
+
+    def listed(state: str = "active") -> list[str]:
+        page = answer(folder, "list", "--scope", "user", "--state", state, "--user", user)
+        return [memory["content"] for memory in page["memories"]]
+
+    def id_of_active() -> str:
+        (memory,) = answer(folder, "list", "--scope", "user", "--user", user)["memories"]
+        return str(memory["id"])
+
+    why = ("--reason", "A mistake.", "--user", user)
+    edited = answer(folder, "edit", id_of_active(), "Ada likes black tea.", *why)
+    assert (listed(), listed("replaced")) == (["Ada likes black tea."], ["Ada likes green tea."])
+    for command, state in (("retire", "retired"), ("hide", "hidden")):
+        id_ = id_of_active()
+        shown = local2(folder, command, id_, *why)
+        assert shown.returncode == 0, shown.stderr
+        assert (listed(), listed(state)) == ([], ["Ada likes black tea."])
+        run = answer(folder, "audit", id_, "--user", user)["entries"][0]["run"]
+        assert f"`local2 undo {run} --user {user}` undoes it." in " ".join(shown.stdout.split())
+        assert local2(folder, "undo", run, "--user", user).returncode == 0
+        assert listed() == ["Ada likes black tea."]
+    assert local2(folder, "undo", edited["run"], "--user", user).returncode == 0
+    assert listed() == ["Ada likes green tea."]
+
+
 def test_an_unknown_run_is_refused(running: Served, user: str) -> None:
     refused = local2(running.folder, "undo", "nonsense", "--user", user)
 

@@ -51,3 +51,15 @@ def test_an_empty_list_and_a_wrong_condition_are_reported(running: Served, user:
     assert "No memories." in empty.stdout
     assert refused.returncode == 1
     assert "since" in refused.stderr
+
+
+def test_an_overview_counts_memories_and_names_users(running: Served, user: str) -> None:
+    remember(running, "Ada likes green tea.", user)
+
+    own = answer(running.folder, "overview", "--user", user)
+    shown = local2(running.folder, "overview", "--everybody", "--user", user)
+
+    assert {"scope": "user", "kind": "fact", "active": 1, "past": 0} in [
+        {name: one[name] for name in ("scope", "kind", "active", "past")} for one in own["counts"]
+    ]
+    assert user[:20] in shown.stdout  # a long name is folded

@@ -147,6 +147,23 @@ async def facts__judge(ledger: Ledger, marker: str) -> object:
 
 
 @operation
+async def facts__edit(ledger: Ledger, marker: str) -> object:
+    await ledger.facts.store(fact(f"{marker} drinks wine.", 12, id="f12"))
+    (older,) = await by_id(ledger, "f12")
+    newer = fact(f"{marker} drinks water.", 13, id="f13")
+    actor = Actor(agent="cli", user=OWNER, run="edit1")
+    edited = await ledger.facts.edit(older, newer, f"A mistake of {marker}.", actor)
+    return edited, await ledger.records.chain("f12")
+
+
+@operation
+async def facts__pin(ledger: Ledger, marker: str) -> object:
+    facts = await by_id(ledger, "f9")
+    reason = f"It matters to {marker}."
+    return await ledger.facts.pin(facts, reason, ACTOR, LATER, pinned=True)
+
+
+@operation
 async def facts__withdraw(ledger: Ledger, marker: str) -> object:
     await ledger.facts.store(fact(f"{marker} drinks milk.", 11, id="f11"))
     facts = await by_id(ledger, "f11")
@@ -356,7 +373,7 @@ async def sessions__important(ledger: Ledger, _: str) -> object:
         places=(("user", OWNER), ("tenant", "")), types=(), least=0.0, limit=9
     )
     standing = FactSelection(
-        places=(("user", OWNER), ("tenant", "")), types=(), least=1.0, limit=9, standing=True
+        places=(("user", OWNER), ("tenant", "")), types=(), least=1.0, limit=9, group="standing"
     )
     return await ledger.sessions.important([important, standing])
 
@@ -622,6 +639,16 @@ async def browsing__page(ledger: Ledger, marker: str) -> object:
         BrowseFilter(states=every, terms=("osmium", marker)),
     ]
     return [await ledger.browsing.page(one, 99, None) for one in wanted]
+
+
+@operation
+async def browsing__counts(ledger: Ledger, _: str) -> object:
+    return [await ledger.browsing.counts(places) for places in (None, (FACTS,))]
+
+
+@operation
+async def browsing__sessions(ledger: Ledger, _: str) -> object:
+    return [await ledger.browsing.sessions(owners, 9) for owners in (None, (OWNER, "eve"))]
 
 
 @operation

@@ -247,6 +247,40 @@ class AnyHistory(RuleBasedStateMachine):
         for id_ in gone:
             expected.supersede(id_, written.id)
 
+    @rule(tenant=TENANTS, picked=PICKED, undone=st.booleans())
+    def edit(self, tenant: str, picked: int, undone: bool) -> None:
+        """Write a fact anew, and maybe take that back."""
+        expected, ledger = self._tenants[tenant], self._ledger(tenant)
+        facts = expected.facts()
+        if not facts:
+            return
+        id_ = [*facts][picked % len(facts)]
+        older = facts[id_]
+        number = next(self._numbers)
+        newer = fact(f"Likes osmium {number}.", id=f"f{number}", owner=older.owner,
+                     topic=older.topic)  # fmt: skip
+        actor = Actor(agent="cli", run=f"run{number}")
+
+        async def edit() -> Written:
+            found = await ledger.records.by_id([id_])
+            return await ledger.facts.edit(found[id_], newer, "Wrong.", actor)
+
+        async def undo() -> list[str | None]:
+            page = await ledger.audit.page(lambda _: True, 9, run=actor.run)
+            return [one.problem for one in await ledger.audit.undo(page.rows, actor)]
+
+        written = self._run(edit())
+        assert written.was_new == older.active
+        if not older.active:
+            return
+        expected.records[newer.id] = Expected(older.owner, newer.content, topic=older.topic)
+        expected.supersede(id_, newer.id)
+        if undone:
+            assert self._run(undo()) == [None]
+            expected.supersede(newer.id, id_)
+            older.superseded_by = None
+            older.indexed = False
+
     @rule(tenant=TENANTS, picked=PICKED)
     def withdraw(self, tenant: str, picked: int) -> None:
         expected, ledger = self._tenants[tenant], self._ledger(tenant)
@@ -298,7 +332,8 @@ class AnyHistory(RuleBasedStateMachine):
 
         async def store_vectors() -> list[str]:
             waiting = await to_index(ledger, 999)
-            await ledger.index.store_vectors(waiting, [angle(1)] * len(waiting), EMBEDDER)
+            new = sum(one.vector is None for one in waiting)  # what stands again has its vector
+            await ledger.index.store_vectors(waiting, [angle(1)] * new, EMBEDDER)
             return [one.id for one in waiting]
 
         waiting = [id_ for id_, one in expected.records.items() if one.active and not one.indexed]

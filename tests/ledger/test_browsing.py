@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 
 from ledgers import DAY, OWNER, fact, message, record
-from local2.ledger.browsing import BrowseFilter
+from local2.ledger.browsing import BrowseFilter, SessionUse
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import browsing
 from local2.ledger.search import Place
@@ -152,3 +152,32 @@ async def test_another_tenant_is_not_shown(stored: Ledger, other: Ledger) -> Non
     assert "theirs" not in await browse(stored, places=None)
     assert "theirs" not in await browse(stored, places=None, terms=("osmium",))
     assert await browse(other, places=None, terms=("osmium",)) == ["theirs"]
+
+
+async def test_places_are_counted_with_what_no_longer_stands(stored: Ledger) -> None:
+    counts = {count.place: count for count in await stored.browsing.counts(None)}
+    own = await stored.browsing.counts(PLACES)
+
+    facts = counts[Place("user", OWNER, "fact")]
+    assert (facts.active, facts.past, facts.last) == (2, 2, DAY + timedelta(minutes=9))
+    assert counts[Place("session", "eve", "chat_message")].active == 1
+    assert {count.place: count for count in own} == {
+        place: count for place, count in counts.items() if place in PLACES
+    }
+
+
+async def test_sessions_are_listed_by_their_last_use(ledger: Ledger) -> None:
+    for number, (session, owner) in enumerate(
+        [("a", OWNER), ("b", OWNER), ("a", OWNER), ("a", "eve"), (None, OWNER)]
+    ):
+        said = message("Osmium.", number, session_id=session, owner=owner)
+        await ledger.records.store([said])
+
+    def listed(uses: list[SessionUse]) -> list[tuple[str, str, int]]:
+        return [(use.owner, use.session_id, use.messages) for use in uses]
+
+    own = await ledger.browsing.sessions([OWNER], 9)
+    assert listed(own) == [(OWNER, "a", 2), (OWNER, "b", 1)]
+    assert (own[0].first, own[0].last) == (DAY, DAY + timedelta(minutes=2))
+    assert listed(await ledger.browsing.sessions(None, 9)) == [("eve", "a", 1), *listed(own)]
+    assert listed(await ledger.browsing.sessions([OWNER], 1)) == [(OWNER, "a", 2)]

@@ -86,6 +86,21 @@ async def test_a_fact_is_erased_with_the_last_message_it_was_extracted_from(ledg
     assert left.metadata[EXTRACTED_FROM] == [other.id]
 
 
+async def test_an_edited_fact_is_erased_with_the_last_message_it_was_extracted_from(
+    ledger: Ledger,
+) -> None:
+    said = message("I live in Bern.", 1, id="m1")
+    await ledger.records.store([said])
+    older = await extracted(ledger, "Lives in Bern.", said)
+    newer = fact("Lives in Berne.", 2, metadata=older.metadata)
+    stored = (await ledger.records.by_id([older.id]))[older.id]
+    await ledger.facts.edit(stored, newer, "Spelling.", Actor(agent="cli", user=OWNER))
+
+    await erase(ledger, Selection(owner=OWNER, session_id="s1"))
+
+    assert await remaining(ledger, older, newer) == []
+
+
 async def test_another_users_answer_derived_from_an_erased_fact_stays(ledger: Ledger) -> None:
     shared = fact("The deadline is in May.", scope="tenant", owner="", stated_by=OWNER)
     await ledger.facts.store(shared)

@@ -83,7 +83,13 @@ async def test_the_most_important_facts_are_first(ledger: Ledger) -> None:
 
 async def most_important(ledger: Ledger, limit: int = 9, *, standing: bool = False) -> list[str]:
     own: Places = (("user", OWNER),)
-    wanted = FactSelection(places=own, types=TYPES, least=0.5, limit=limit, standing=standing)
+    wanted = FactSelection(
+        places=own,
+        types=TYPES,
+        least=0.5,
+        limit=limit,
+        group="standing" if standing else "important",
+    )
     (found,) = await ledger.sessions.important([wanted])
     return [one.content for one in found]
 

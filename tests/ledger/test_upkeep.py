@@ -204,7 +204,7 @@ async def test_only_changes_without_later_ones_are_undone(ledger: Ledger) -> Non
 
     problems = await undo(ledger)
 
-    taken = "another fact has its topic"
+    taken = "another memory has its topic or its place"
     assert problems == [None, "it has changed since", None, taken]
     standing = await ledger.facts.topic("user", OWNER, "user.city")
     assert standing is not None

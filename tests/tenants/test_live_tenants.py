@@ -230,6 +230,8 @@ async def test_refused_messages_of_a_user_are_erased_with_the_user(
         ("memory.output.keep", {"key": "tout_" + "a" * 24, "offset": 0, "text": "x"}),
         ("memory.browse", {}),
         ("memory.browse.all", {}),
+        ("memory.overview", {}),
+        ("memory.overview.all", {}),
         ("memory.export", {}),
         ("memory.import", {"number": 1, "lines": []}),
         ("memory.reindex", {}),

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from calling import caller_named
+from ledgers import message
 from local2.errors import ForbiddenError, InvalidArgumentsError
 from local2.memory import facts as facts_module
 from local2.memory.tenant import Memories, Memory
@@ -248,10 +249,10 @@ async def test_all_facts_are_settled_or_none(memory: Memory, argument: str) -> N
 
 
 async def test_what_is_no_fact_cannot_be_settled(memory: Memory, argument: str) -> None:
-    note = await memory.of(RICHARD).intake.store_episode(GREEN, {})
+    (said,) = await memory.ledger.records.store([message(GREEN, owner="richard")])
 
     with pytest.raises(InvalidArgumentsError, match="there is no fact"):
-        await settle(memory, argument, note.id)
+        await settle(memory, argument, said.id)
 
 
 async def test_a_role_that_may_not_write_to_a_scope_settles_nothing_there(

@@ -29,7 +29,7 @@ from local2.errors import BadRequestError, Local2Error, TooLargeError
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
 from local2.protocol import subjects
-from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage
+from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
 from local2.protocol.envelope import Caller, Envelope, decode, encode, seal
 from local2.protocol.items import (
     DeleteItems,
@@ -54,7 +54,7 @@ from local2.protocol.maintenance import (
     MemoryStatus,
     Reindex,
 )
-from local2.protocol.payloads import OutputPart, ToolResult
+from local2.protocol.payloads import Empty, OutputPart, ToolResult
 from local2.protocol.portable import MAX_LINE_BYTES
 from local2.protocol.vectors import WorkerReady
 
@@ -258,6 +258,14 @@ async def browse_all(request: Request[BrowseAll]) -> BrowsedPage:
     return await request.memory.browsing.all(request.payload)
 
 
+async def overview(request: Request[Empty]) -> Overview:
+    return await request.memory.browsing.overview()
+
+
+async def overview_of_all(request: Request[Empty]) -> Overview:
+    return await request.memory.browsing.overview_of_all()
+
+
 async def read_status(request: Request[Raw]) -> MemoryStatus:
     return await _status_of(request)
 
@@ -369,6 +377,8 @@ SERVICES: Sequence[ServiceGroup] = (
         services=(
             Service(subjects.MEMORY_BROWSE, Browse, browse, "browse"),
             Service(subjects.MEMORY_BROWSE_ALL, BrowseAll, browse_all, "browse_all"),
+            Service(subjects.MEMORY_OVERVIEW, Empty, overview, "browse"),
+            Service(subjects.MEMORY_OVERVIEW_ALL, Empty, overview_of_all, "browse_all"),
         ),
     ),
     ServiceGroup(

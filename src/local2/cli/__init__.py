@@ -21,6 +21,7 @@ COMMANDS = {
         "talk", "Call one tool: `local2 call save_topic topic=user.name content=Richard`."
     ),
     "list": Listed("listing", "Look through everything remembered, the newest first."),
+    "overview": Listed("listing", "Count what is remembered; list users, agents and sessions."),
     "recall": Listed("recall", "Search everything remembered."),
     "history": Listed(
         "recall", "Show every version of a fact, an answer or a message, newest first."
@@ -33,7 +34,13 @@ COMMANDS = {
         "changes",
         "Archive stale facts, merge duplicates and replace contradicted facts. See also undo.",
     ),
-    "undo": Listed("changes", "Undo the changes of a run of consolidate."),
+    "edit": Listed("changes", "Write a fact or a saved note anew. See also undo."),
+    "retire": Listed("changes", "Retire facts and notes that no longer hold. See also undo."),
+    "pin": Listed("changes", "Show facts among the first, without a question. See also undo."),
+    "hide": Listed("changes", "Never recall memories again. See also undo."),
+    "undo": Listed(
+        "changes", "Undo the changes of a run of consolidate, edit, retire, pin or hide."
+    ),
     "ingest": Listed(
         "ingest",
         "Store conversations word for word; again, only new and edited messages are stored.",

@@ -1,4 +1,4 @@
-"""`local2 consolidate`, `undo`, `audit` and `forget`: change memories, and show the changes.
+"""`local2 consolidate`, `edit`, `retire`, `pin`, `hide`, `undo`, `audit`, `forget`: change memory.
 
 `consolidate` previews its changes with `--dry-run`, `forget` always, unless it is called with
 `--yes`. Forgotten memories are erased for good, which a receipt confirms.
@@ -26,16 +26,28 @@ from local2.protocol.envelope import Sender
 from local2.protocol.memory_tools import (
     AUDIT,
     CONSOLIDATE,
+    EDIT_MEMORY,
     FORGET,
+    HIDE_MEMORIES,
+    PIN_MEMORIES,
+    RETIRE_FACT,
     UNDO,
     Audit,
     AuditEntry,
     AuditTrail,
     Consolidate,
     ConsolidationReport,
+    EditedMemory,
+    EditMemory,
     Forget,
+    HiddenMemories,
+    HideMemories,
     NotDone,
+    PinMemories,
+    PinnedMemories,
     Receipt,
+    RetiredFacts,
+    RetireFact,
     Undo,
     UndoReport,
 )
@@ -94,10 +106,7 @@ async def consolidate(
         output.text(f"Left alone: {one.id} contradicts {one.contradicts}; {one.reason}.")
     _show_not_done(output, report.not_done)
     output.text(result.content)
-    if report.run and report.changes:
-        is_default = caller.user == asking_user(settings.bus, None)
-        user = "" if is_default else f" --user {quote(caller.user or '')}"
-        output.text(f"`local2 undo {report.run}{user}` undoes it.")
+    _show_undo(settings, output, report.run if report.changes else None, caller)
 
 
 async def _show_progress(bus: Connection, output: Output) -> None:
@@ -130,6 +139,71 @@ async def undo(settings: Settings, output: Output, *, args: Undo, caller: Sender
 def _show_not_done(output: Output, not_done: Sequence[NotDone]) -> None:
     for one in not_done:
         output.text(f"Not done: {one.id or 'a whole scope'}; {one.reason}.")
+
+
+reason_option = click.option("--reason", required=True, help="Why, in a sentence.")
+
+
+@command()
+@tool_arguments(EditMemory)
+@click.argument("id", help="The id of a fact or of a saved note.")
+@click.argument("content", help="The new text.")
+@reason_option
+@asked_by_caller()
+async def edit(settings: Settings, output: Output, *, args: EditMemory, caller: Sender) -> None:
+    result = await answer(settings, EDIT_MEMORY, args, caller)
+    edited = data_of(result, EditedMemory, output)
+    output.data(edited)
+    output.text(f"{result.content} Its id is {edited.id}.")
+    _show_undo(settings, output, edited.run, caller)
+
+
+@command()
+@tool_arguments(RetireFact)
+@click.argument("ids", nargs=-1, required=True, help="The ids of facts and saved notes.")
+@reason_option
+@asked_by_caller()
+async def retire(settings: Settings, output: Output, *, args: RetireFact, caller: Sender) -> None:
+    result = await answer(settings, RETIRE_FACT, args, caller)
+    retired = data_of(result, RetiredFacts, output)
+    output.data(retired)
+    output.text(result.content)
+    _show_undo(settings, output, retired.run, caller)
+
+
+@command()
+@tool_arguments(PinMemories)
+@click.argument("ids", nargs=-1, required=True, help="The ids of facts.")
+@reason_option
+@asked_by_caller()
+async def pin(settings: Settings, output: Output, *, args: PinMemories, caller: Sender) -> None:
+    result = await answer(settings, PIN_MEMORIES, args, caller)
+    pinned = data_of(result, PinnedMemories, output)
+    output.data(pinned)
+    output.text(result.content)
+    _show_undo(settings, output, pinned.run, caller)
+
+
+@command()
+@tool_arguments(HideMemories)
+@click.argument("ids", nargs=-1, required=True, help="The ids of memories of any kind.")
+@reason_option
+@asked_by_caller()
+async def hide(settings: Settings, output: Output, *, args: HideMemories, caller: Sender) -> None:
+    result = await answer(settings, HIDE_MEMORIES, args, caller)
+    hidden = data_of(result, HiddenMemories, output)
+    output.data(hidden)
+    output.text(result.content)
+    _show_undo(settings, output, hidden.run, caller)
+
+
+def _show_undo(settings: Settings, output: Output, run: str | None, caller: Sender) -> None:
+    """Say how to undo a run, if it changed anything."""
+    if run is None:
+        return
+    is_default = caller.user == asking_user(settings.bus, None)
+    user = "" if is_default else f" --user {quote(caller.user or '')}"
+    output.text(f"`local2 undo {run}{user}` undoes it.")
 
 
 @command()

@@ -1,4 +1,4 @@
-"""`local2 list`: look through everything remembered, the newest first."""
+"""`local2 list` and `overview`: look through everything remembered, the newest first."""
 
 from collections.abc import Sequence
 from typing import get_args
@@ -11,6 +11,7 @@ from local2.cli.commands import asked_by_caller, command
 from local2.cli.output import Output, printable, shown, uncut
 from local2.client.access import connected
 from local2.client.maintenance import browse
+from local2.client.maintenance import overview as ask_overview
 from local2.protocol.browsing import (
     MAX_PAGE,
     Browse,
@@ -147,3 +148,32 @@ def _table(memories: Sequence[BrowsedMemory], *, with_user: bool) -> Table:
         cells = shown_time(memory.event_time), "\n".join(what), f"{text}\n{memory.id}"
         table.add_row(*map(shown, cells))
     return table
+
+
+@command()
+@click.option("--everybody", is_flag=True, help="Of all users.")
+@asked_by_caller()
+async def overview(settings: Settings, output: Output, *, everybody: bool, caller: Sender) -> None:
+    async with connected(settings, name=NAME, user=caller.user) as bus:
+        found = await ask_overview(bus, caller, everybody=everybody)
+    output.data(found)
+    if output.json:
+        return
+    table = Table("Scope", "Kind", "Stand", "Former", "Newest")
+    for count in found.counts:
+        numbers = f"{count.active:,}", f"{count.past:,}"
+        table.add_row(count.scope, count.kind, *numbers, shown_time(count.last))
+    output.table(table)
+    for heading, owners in (("User", found.users), ("Agent", found.agents)):
+        if owners:
+            table = Table(uncut(heading), "Memories", "Newest")
+            for owner in owners:
+                cells = owner.name or "(no user)", f"{owner.active:,}", shown_time(owner.last)
+                table.add_row(*map(shown, cells))
+            output.table(table)
+    if found.sessions:
+        table = Table(uncut("Session used last"), "Messages", "From", "To")
+        for session in found.sessions:
+            times = shown_time(session.first), shown_time(session.last)
+            table.add_row(*map(shown, (session.session_id, f"{session.messages:,}", *times)))
+        output.table(table)

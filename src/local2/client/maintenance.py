@@ -5,7 +5,7 @@ import asyncio
 from local2.bus.connection import Connection
 from local2.client.access import ask, connected
 from local2.protocol import subjects
-from local2.protocol.browsing import Browse, BrowsedPage
+from local2.protocol.browsing import Browse, BrowsedPage, Overview
 from local2.protocol.envelope import Sender
 from local2.protocol.maintenance import (
     BackupRequest,
@@ -92,6 +92,17 @@ async def browse(bus: Connection, wanted: Browse, caller: Sender) -> BrowsedPage
         BusError: There is no reply.
     """
     return await ask(bus, wanted.subject, wanted, BrowsedPage, caller, timeout=PAGE_PATIENCE)
+
+
+async def overview(bus: Connection, caller: Sender, *, everybody: bool = False) -> Overview:
+    """Ask what the caller's memory consists of, or everybody's.
+
+    Raises:
+        ForbiddenError: The caller's role may not look through the memories of others.
+        BusError: There is no reply.
+    """
+    subject = subjects.MEMORY_OVERVIEW_ALL if everybody else subjects.MEMORY_OVERVIEW
+    return await ask(bus, subject, Empty(), Overview, caller, timeout=PAGE_PATIENCE)
 
 
 async def export_page(bus: Connection, wanted: ExportRequest, caller: Sender) -> ExportPage:

@@ -18,33 +18,45 @@ from local2.config_files import load_settings
 from local2.errors import InvalidArgumentsError
 from local2.home import asking_user, home_of
 from local2.logs import is_configured, logging_to
-from local2.protocol.browsing import Browse, BrowsedPage
+from local2.protocol import subjects
+from local2.protocol.browsing import Browse, BrowsedPage, Overview
 from local2.protocol.conversation import IngestReport
 from local2.protocol.envelope import Sender
 from local2.protocol.memories import Durability, MemoryType, Scope, SourceKind
 from local2.protocol.memory_tools import (
     DEFAULT_LIMIT,
+    EDIT_MEMORY,
+    HIDE_MEMORIES,
     INGEST,
     LOAD_SESSION,
     NOTE,
+    PIN_MEMORIES,
     RECALL,
     REMEMBER_FACT,
     RETIRE_FACT,
     SAVE_MEMORY,
     SEARCH_MEMORY,
     TOP_MEMORIES,
+    UNDO,
+    EditedMemory,
+    EditMemory,
     FactScope,
     Forget,
     FoundMemories,
+    HiddenMemories,
+    HideMemories,
     Ingest,
     LoadSession,
     MakeNote,
     NoArguments,
+    PinMemories,
+    PinnedMemories,
     Recall,
     RecalledItems,
     Receipt,
     RememberedFact,
     RememberFact,
+    RetiredFacts,
     RetireFact,
     SavedMemory,
     SaveMemory,
@@ -52,8 +64,10 @@ from local2.protocol.memory_tools import (
     SessionContent,
     SessionNotes,
     TopMemory,
+    Undo,
+    UndoReport,
 )
-from local2.protocol.payloads import Feedback, Json, ToolResult
+from local2.protocol.payloads import Empty, Feedback, Json, ToolResult
 from local2.settings import Settings
 
 
@@ -186,13 +200,34 @@ class Memory:
             ),
         )
 
-    async def retire(self, ids: Sequence[str], reason: str) -> list[str]:
-        """Retire facts that no longer hold; return the ids of those that still stood.
+    async def retire(self, ids: Sequence[str], reason: str) -> RetiredFacts:
+        """Retire facts and saved notes that no longer hold; `retired` has those that still stood.
 
-        They stay in the history with the reason. Only facts that the user stated can be retired.
+        They stay in the history with the reason. Only what the user stated can be retired.
         """
-        answer = await self._calls.ask(RETIRE_FACT, RetireFact(ids=list(ids), reason=reason))
-        return answer.retired
+        return await self._calls.ask(RETIRE_FACT, RetireFact(ids=list(ids), reason=reason))
+
+    async def edit(
+        self,
+        id: str,  # noqa: A002 - its name everywhere
+        content: str,
+        reason: str,
+    ) -> EditedMemory:
+        """Write a fact or a saved note anew; the former version stays in the history."""
+        return await self._calls.ask(EDIT_MEMORY, EditMemory(id=id, content=content, reason=reason))
+
+    async def pin(self, ids: Sequence[str], reason: str, *, unpin: bool = False) -> PinnedMemories:
+        """Pin facts: they are among the first memories that are shown without a question."""
+        wanted = PinMemories(ids=list(ids), reason=reason, unpin=unpin)
+        return await self._calls.ask(PIN_MEMORIES, wanted)
+
+    async def hide(self, ids: Sequence[str], reason: str) -> HiddenMemories:
+        """Never recall memories again, of any kind. They stay in the history."""
+        return await self._calls.ask(HIDE_MEMORIES, HideMemories(ids=list(ids), reason=reason))
+
+    async def undo(self, run: str) -> UndoReport:
+        """Undo the changes of a run of `edit`, `hide`, a retirement or a consolidation."""
+        return await self._calls.ask(UNDO, Undo(run=run))
 
     async def recall(  # noqa: PLR0913 - the parts of a search
         self,
@@ -248,6 +283,14 @@ class Memory:
         """
         wanted = wanted or Browse()
         return await self._calls.request(wanted.subject, wanted, BrowsedPage)
+
+    async def overview(self, *, everybody: bool = False) -> Overview:
+        """Count memories by scope and kind, list users, agents and the sessions used last.
+
+        `everybody`: of all users, which needs the role admin on a stack with accounts.
+        """
+        subject = subjects.MEMORY_OVERVIEW_ALL if everybody else subjects.MEMORY_OVERVIEW
+        return await self._calls.request(subject, Empty(), Overview)
 
     async def save(self, content: str, metadata: Json | None = None) -> SavedMemory:
         """Store a note about something that happened or was learned."""

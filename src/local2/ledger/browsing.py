@@ -76,3 +76,22 @@ class BrowsedRecords(msgspec.Struct, frozen=True, kw_only=True):
 
     records: list[BrowsedRecord]
     next: BrowseCursor | None
+
+
+class PlaceCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many records of a place stand, how many no longer do, and the time of the newest."""
+
+    place: Place
+    active: int
+    past: int
+    last: datetime
+
+
+class SessionUse(msgspec.Struct, frozen=True, kw_only=True):
+    """A session, how many messages it has, and the times of the first and the last."""
+
+    owner: str
+    session_id: str
+    messages: int
+    first: datetime
+    last: datetime

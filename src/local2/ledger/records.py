@@ -126,6 +126,7 @@ class Record(NewRecord, frozen=True, kw_only=True):
     retired_at: datetime | None = None
     retired_why: RetirementReason | None = None
     stored_at: datetime | None = None  # if its event_time was in the future then
+    pinned: bool | None = None  # among the first of what is shown unasked
 
     @property
     def newness(self) -> datetime:

@@ -6,7 +6,7 @@ results are the same.
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -58,15 +58,15 @@ class FactSelection(msgspec.Struct, frozen=True, kw_only=True):
     """A selection of important facts of these scopes, owners and types, `limit` at most.
 
     It includes facts without a type. A fact is selected if its importance is at least `least` or
-    its durability is `core`, and no other fact supersedes it. With `standing`, the remaining facts
-    that have a key are selected instead.
+    its durability is `core`, and no other fact supersedes it. `standing` are the remaining facts
+    that have a key; `pinned` are those that their user pinned, of all types.
     """
 
     places: tuple[tuple[OwnerScope, str], ...]
     types: tuple[MemoryType, ...]
     least: float
     limit: int
-    standing: bool = False
+    group: Literal["important", "standing", "pinned"] = "important"
 
 
 class StoredSession(msgspec.Struct, frozen=True, kw_only=True):

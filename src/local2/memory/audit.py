@@ -14,13 +14,27 @@ CHANGES_PER_TRANSACTION = 100
 """Number of changes that are undone in one transaction."""
 MAX_REPORTED = 2_000
 """Maximum number of undone changes, and of others, that are reported. Also the size of a page."""
-UNDOABLE = frozenset({"archived", "merged", "contradicted", "superseded", "importance", "enriched"})
+UNDOABLE = frozenset(
+    {
+        "archived",
+        "merged",
+        "contradicted",
+        "superseded",
+        "edited",
+        "withdrawn",
+        "hidden",
+        "pinned",
+        "unpinned",
+        "importance",
+        "enriched",
+    }
+)
 UNDONE = "undone"
 DENIED = "denied"
 """The action of entries about requests that a role was denied."""
 FORMER_STATE = {"importance": "before", UNDONE: "action"}
 """The field of a change's detail that has the former state, by action."""
-IN_PLACE = frozenset({"importance", "enriched"})
+IN_PLACE = frozenset({"importance", "enriched", "pinned", "unpinned"})
 """Actions that change an active record; all others retire it."""
 
 

@@ -5,20 +5,26 @@ from typing import get_args
 
 from local2.errors import InvalidArgumentsError
 from local2.language.words import terms, words
-from local2.ledger.browsing import BrowseCursor, BrowsedRecord, BrowseFilter
+from local2.ledger.browsing import BrowseCursor, BrowsedRecord, BrowseFilter, PlaceCount
 from local2.ledger.ledger import Ledger
 from local2.ledger.search import Place
 from local2.memory.scopes import visible_places
 from local2.memory.views import view
 from local2.protocol.browsing import (
     CONTENT_CHARACTERS,
+    MAX_OWNERS,
+    MAX_SESSIONS,
     Browse,
     BrowseAll,
     BrowsedMemory,
     BrowsedPage,
+    KindCount,
+    Overview,
+    OwnerCount,
+    SessionCount,
 )
 from local2.protocol.envelope import Caller
-from local2.protocol.memories import PERSONAL, Kind
+from local2.protocol.memories import PERSONAL, Kind, OwnerScope
 from local2.protocol.times import time_of
 
 
@@ -53,6 +59,49 @@ class Browsing:
             for kind in _kinds(request)
         ]
         return await self._page(request, places)
+
+    async def overview(self) -> Overview:
+        """Return what the caller's own memory and the tenant's consist of."""
+        places = visible_places(self._caller, get_args(Kind))
+        owners = {place.owner for place in places if place.scope == "session"}
+        return await self._overview(places, sorted(owners))
+
+    async def overview_of_all(self) -> Overview:
+        """Return what the memory of the whole tenant consists of."""
+        return await self._overview(None, None)
+
+    async def _overview(
+        self, places: Sequence[Place] | None, owners: Sequence[str] | None
+    ) -> Overview:
+        found = await self._ledger.browsing.counts(places)
+        sessions = await self._ledger.browsing.sessions(owners, MAX_SESSIONS)
+        of_kinds: dict[tuple[OwnerScope, Kind], list[PlaceCount]] = {}
+        for count in found:
+            of_kinds.setdefault((count.place.scope, count.place.kind), []).append(count)
+        return Overview(
+            counts=[
+                KindCount(
+                    scope=scope,
+                    kind=kind,
+                    active=sum(count.active for count in counts),
+                    past=sum(count.past for count in counts),
+                    last=max(count.last for count in counts),
+                )
+                for (scope, kind), counts in of_kinds.items()
+            ],
+            users=_owners([count for count in found if count.place.scope in PERSONAL]),
+            agents=_owners([count for count in found if count.place.scope == "agent"]),
+            sessions=[
+                SessionCount(
+                    session_id=session.session_id,
+                    user=session.owner or None,
+                    messages=session.messages,
+                    first=session.first,
+                    last=session.last,
+                )
+                for session in sessions
+            ],
+        )
 
     async def _page(self, request: Browse, places: Sequence[Place] | None) -> BrowsedPage:
         wanted = BrowseFilter(
@@ -89,6 +138,22 @@ class Browsing:
             recalls=browsed.recalls,
             recalled_at=browsed.recalled_at,
         )
+
+
+def _owners(counts: Sequence[PlaceCount]) -> list[OwnerCount]:
+    """Return the owners of these places, those with the newest records first."""
+    of_owners: dict[str, list[PlaceCount]] = {}
+    for count in counts:
+        of_owners.setdefault(count.place.owner, []).append(count)
+    owners = [
+        OwnerCount(
+            name=owner,
+            active=sum(count.active for count in counted),
+            last=max(count.last for count in counted),
+        )
+        for owner, counted in of_owners.items()
+    ]
+    return sorted(owners, key=lambda owner: owner.last, reverse=True)[:MAX_OWNERS]
 
 
 def _kinds(request: Browse) -> Sequence[Kind]:

@@ -75,16 +75,18 @@ class Changes:
             ]
         )
 
-    def facts_retired(
-        self, facts: Sequence[NewRecord] | Sequence[Record], why: RetirementReason
-    ) -> None:
-        """Announce facts that nothing replaces: their user ended, denied or withdrew them."""
+    def ended(self, records: Sequence[NewRecord] | Sequence[Record], why: RetirementReason) -> None:
+        """Announce records that nothing replaces: their user ended, denied or withdrew them."""
         self._announce_retired(
             [
                 MemoryChange(
-                    id=fact.id, kind="fact", topic=fact.topic, memory_type=fact.memory_type, why=why
+                    id=record.id,
+                    kind=record.kind,
+                    topic=record.topic,
+                    memory_type=record.memory_type,
+                    why=why,
                 )
-                for fact in facts
+                for record in records
             ]
         )
 
@@ -96,7 +98,7 @@ class Changes:
         """Announce retired facts that are active again."""
         if not changes:
             return
-        self._backlog.wake("index")
+        self._backlog.wake("index", "unindex")  # an edit's version gives way to the former one
         self._announce_each(
             subjects.MEMORY_RESTORED,
             [

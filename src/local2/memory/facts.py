@@ -5,8 +5,8 @@ caller may see and write.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, get_args
 
 import msgspec
 
@@ -16,6 +16,7 @@ from local2.language.names import states_alias
 from local2.language.statements import differ_in_value
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import (
+    EXTRACTED_FROM,
     TENANT_OWNED,
     Fact,
     NewRecord,
@@ -25,6 +26,7 @@ from local2.ledger.records import (
     checked_text,
     place_of_topic,
     principal_of,
+    sources_of,
 )
 from local2.ledger.upkeep import Actor, RelatedRecord, Relation
 from local2.memory.changes import Changes
@@ -37,14 +39,26 @@ from local2.memory.scopes import (
     owner_in,
 )
 from local2.protocol.envelope import Caller, Clock, new_id
-from local2.protocol.memories import OwnerScope, RelationType, Triplet
-from local2.protocol.memory_tools import MAX_RELATED
+from local2.protocol.memories import Kind, OwnerScope, RelationType, RetirementReason, Triplet
+from local2.protocol.memory_tools import (
+    MAX_RELATED,
+    EditedMemory,
+    HiddenMemories,
+    PinnedMemories,
+    RetiredFacts,
+)
 
 RELATED_SECONDS = 0.05
 """Maximum seconds that a write's answer waits for related facts: usually one to three thousandths,
 but other reads may come first."""
 MAX_COMPARED = 10
 """Maximum number of facts of one write for which related facts are looked for."""
+
+FACTS: tuple[Kind, ...] = ("fact",)
+SETTLED: tuple[Kind, ...] = ("fact", "note")
+"""The kinds that are stated one by one, and can be edited and retired."""
+WITH_REASON: frozenset[RetirementReason] = frozenset({"edited", "withdrawn", "hidden"})
+"""Why a record was retired by a caller, who gave a reason."""
 
 
 class Facts:
@@ -136,31 +150,95 @@ class Facts:
             return written
         return await self._write(record, again=True, replaces=older)
 
-    async def retire(self, ids: Sequence[str], reason: str) -> list[str]:
-        """Retire facts, all or none; return the ids of those that were still active.
+    async def edit(self, id_: str, content: str, reason: str) -> EditedMemory:
+        """Replace a fact or a note with a version of another text, which keeps its other columns.
+
+        If it has been replaced by a version of the same text already, nothing is written.
+
+        Raises:
+            InvalidArgumentsError: The text or the reason is blank, the caller may not replace the
+                memory, it no longer stands, or the text was erased on request.
+            ForbiddenError: The caller's role may not write to its scope.
+        """
+        checked_text(reason, "reason")
+        (older,) = await self._replaceable([id_], "id", self._statement(content), SETTLED)
+        if older.superseded_by is not None:
+            known = await self._ledger.records.by_id([older.superseded_by])
+            newer = known.get(older.superseded_by)
+            if older.retired_why == "edited" and newer is not None and newer.content == content:
+                return EditedMemory(id=newer.id, was_new=False)
+            raise _no_longer_stands()
+        if older.content == content:
+            return EditedMemory(id=older.id, was_new=False)
+        metadata = older.metadata  # of a fact, a triplet would no longer say the same
+        if older.kind == "fact":
+            metadata = {EXTRACTED_FROM: sources} if (sources := sources_of(older)) else {}
+        kept = ("kind", "topic", "label", "memory_type", "durability", "importance", "session_id")
+        record = self._record(
+            content,
+            older.scope,
+            older.owner,
+            **{name: getattr(older, name) for name in kept},
+            metadata=metadata,
+        )
+        actor = self._actor_of_run()
+        written = await self._ledger.facts.edit(older, record, reason, actor)
+        if written.erased:
+            raise InvalidArgumentsError(
+                "content: this text was erased on request.", remedy="Write it in other words."
+            )
+        if not written.was_new:
+            raise _no_longer_stands()
+        self._changes.written([written], [record])
+        return EditedMemory(id=record.id, was_new=True, run=actor.run)
+
+    async def retire(self, ids: Sequence[str], reason: str) -> RetiredFacts:
+        """Retire facts and notes, all or none; the answer has those that were still active.
 
         They stay in the history, with the reason. What an agent has of a fact for everybody is
         retired with it.
 
         Raises:
-            InvalidArgumentsError: The reason is blank, or one of the ids is not that of a fact that
-                the caller may replace.
-            ForbiddenError: The caller's role may not write to the scope of one of the facts.
+            InvalidArgumentsError: The reason is blank, or one of the ids is not that of a memory
+                that the caller may replace.
+            ForbiddenError: The caller's role may not write to the scope of one of them.
+        """
+        retired, run = await self._withdraw(ids, reason, SETTLED, "withdrawn")
+        return RetiredFacts(retired=retired, run=run)
+
+    async def hide(self, ids: Sequence[str], reason: str) -> HiddenMemories:
+        """Let memories of any kind never be recalled again, all or none.
+
+        Raises what `retire` raises.
+        """
+        hidden, run = await self._withdraw(ids, reason, get_args(Kind), "hidden")
+        return HiddenMemories(hidden=hidden, run=run)
+
+    async def pin(self, ids: Sequence[str], reason: str, *, pinned: bool = True) -> PinnedMemories:
+        """Pin facts, all or none, so that they are among the first that are shown unasked.
+
+        Raises what `retire` raises.
         """
         checked_text(reason, "reason")
+        facts = await self._replaceable(ids, "ids", self._statement(reason))
+        actor = self._actor_of_run()
+        changed = await self._ledger.facts.pin(facts, reason, actor, self._clock(), pinned=pinned)
+        return PinnedMemories(changed=changed, run=actor.run if changed else None)
 
-        def statement(fact: Record) -> NewRecord:
-            return self._record(reason, fact.scope, fact.owner)
-
-        facts = await self._replaceable(ids, "ids", statement)
-        actor = Actor(agent=self._caller.agent, user=self._caller.user or TENANT_OWNED)
-        retired = await self._ledger.facts.withdraw(facts, reason, actor, self._clock())
-        self._changes.facts_retired(retired, "withdrawn")
-        return [fact.id for fact in retired if fact.id in ids]
+    async def _withdraw(
+        self, ids: Sequence[str], reason: str, kinds: Collection[Kind], why: RetirementReason
+    ) -> tuple[list[str], str | None]:
+        """Return the ids of the records that were still active, and the run, if there are any."""
+        checked_text(reason, "reason")
+        records = await self._replaceable(ids, "ids", self._statement(reason), kinds)
+        actor = self._actor_of_run()
+        retired = await self._ledger.facts.withdraw(records, reason, actor, self._clock(), why=why)
+        self._changes.ended(retired, why)
+        return [one.id for one in retired if one.id in ids], actor.run if retired else None
 
     async def reasons(self, records: Sequence[Record]) -> dict[str, str]:
-        """What was said to `retire`, by the ids of the records that it retired."""
-        ids = [record.id for record in records if record.retired_why == "withdrawn"]
+        """What was said to `edit`, `retire` or `hide`, by the ids of these records."""
+        ids = [record.id for record in records if record.retired_why in WITH_REASON]
         return await self._ledger.facts.withdrawals(ids) if ids else {}
 
     async def related(self, ids: Sequence[str]) -> list[Record] | None:
@@ -184,25 +262,40 @@ class Facts:
         }
         return list(standing.values())[:MAX_RELATED]
 
+    def _statement(self, text: str) -> Callable[[Record], NewRecord]:
+        """Return what makes the caller's statement in the place of a record."""
+        return lambda record: self._record(text, record.scope, record.owner)
+
+    def _actor_of_run(self) -> Actor:
+        """Return the caller as the author of changes that are undone together."""
+        user = self._caller.user or TENANT_OWNED
+        return Actor(agent=self._caller.agent, user=user, run=new_id())
+
     async def _replaceable(
-        self, ids: Sequence[str], argument: str, statement: Callable[[Record], NewRecord]
+        self,
+        ids: Sequence[str],
+        argument: str,
+        statement: Callable[[Record], NewRecord],
+        kinds: Collection[Kind] = FACTS,
     ) -> list[Record]:
-        """The facts with these ids, if the caller's statement may retire each of them."""
+        """The records with these ids, if the caller's statement may retire each of them."""
         if not ids:
             return []
         known = await self._ledger.records.by_id(ids)
         facts = []
         for number, id_ in enumerate(ids):
+            named = f"{argument}[{number}]" if argument != "id" else argument
             fact = known.get(id_)
-            if fact is None or fact.kind != "fact" or not may_see(fact, self._caller):
+            if fact is None or fact.kind not in kinds or not may_see(fact, self._caller):
+                what = "memory" if len(kinds) > len(SETTLED) else " or ".join(kinds)
                 raise InvalidArgumentsError(
-                    f"{argument}[{number}]: there is no fact with this id that you may see.",
+                    f"{named}: there is no {what} with this id that you may see.",
                     remedy="Take the id from `related`, or from the result of a search.",
                 )
             check_may_write(fact.scope, self._caller)
             if not may_retire(statement(fact), fact):
                 raise InvalidArgumentsError(
-                    f"{argument}[{number}]: this fact was stated by another user, or by a stronger "
+                    f"{named}: this {fact.kind} was stated by another user, or by a stronger "
                     "source, so it stays.",
                     remedy="Leave it out, and tell the user that both stand.",
                 )
@@ -272,16 +365,18 @@ class Facts:
 
     def _record(self, content: str, scope: OwnerScope, owner: str, **columns: Any) -> NewRecord:
         check_may_write(scope, self._caller)
-        defaults: dict[str, Any] = {"event_time": self._clock()}
+        defaults: dict[str, Any] = {
+            "kind": "fact",
+            "event_time": self._clock(),
+            "session_id": self._caller.session_id,
+        }
         return NewRecord(
             id=new_id(),
-            kind="fact",
             content=checked_text(content, "content"),
             scope=scope,
             owner=owner,
             agent=self._caller.agent,
             stated_by=self._caller.user or TENANT_OWNED,
-            session_id=self._caller.session_id,
             **{**defaults, **columns},
         )
 
@@ -300,6 +395,13 @@ class Facts:
             for replaced in written.replaced:
                 self._changes.replaced(replaced, stored)
         return written
+
+
+def _no_longer_stands() -> InvalidArgumentsError:
+    return InvalidArgumentsError(
+        "id: this memory no longer stands.",
+        remedy="memory_history shows its newest version; edit that one.",
+    )
 
 
 class Relations:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain, groupby
+from typing import Literal
 
 import msgspec
 
@@ -37,6 +38,7 @@ from local2.quoting import TOP_MEMORIES_SECTION, fact_line, section
 from local2.settings import MemorySettings
 
 TYPES: tuple[MemoryType, ...] = ("fact", "instruction", "preference")
+GROUPS: tuple[Literal["pinned", "important", "standing"], ...] = ("pinned", "important", "standing")
 SHARED_DIVISOR = 2
 """The facts of an agent and of the tenant get at most half of the places."""
 ARGS_BYTES = 4_000
@@ -69,20 +71,23 @@ class TopSelection:
 
     @property
     def wanted(self) -> list[FactSelection]:
-        """The groups to read: important facts, then facts with a key; in both the user's first."""
+        """The groups to read: pinned facts, important ones, then those with a key.
+
+        In each, the user's own come first.
+        """
         places = own_places(self._caller)
         own = tuple(place for place in places if place[0] == "user")
         shared = tuple(place for place in places if place[0] != "user")
         return [
             FactSelection(
-                places=group,
+                places=places_of_group,
                 types=TYPES,
                 least=self._settings.preseed_importance,
                 limit=limit,
-                standing=standing,
+                group=group,
             )
-            for standing in (False, True)
-            for group, limit in ((own, self._count), (shared, self._shared_count))
+            for group in GROUPS
+            for places_of_group, limit in ((own, self._count), (shared, self._shared_count))
         ]
 
     def select(self, facts: Sequence[Sequence[Record]]) -> list[TopMemory]:
@@ -100,12 +105,18 @@ class TopSelection:
                 return True
             return newest[fold_topic(fact.topic), principal_of(fact)].content == fact.content
 
-        distinct = (
-            {(fact.topic, fact.content): fact for fact in group if stands(fact)} for group in facts
-        )
-        own, shared, standing, shared_standing = (list(group.values()) for group in distinct)
-        left = self._shared_count - len(shared)
-        found = [*own, *shared, *standing, *shared_standing[:left]][: self._count]
+        seen: set[str] = set()
+        distinct: list[list[Record]] = []
+        for group in facts:
+            by_text = {(fact.topic, fact.content): fact for fact in group if stands(fact)}
+            new = [fact for fact in by_text.values() if fact.id not in seen]
+            seen.update(fact.id for fact in new)
+            distinct.append(new)
+        pinned, shared_pinned, own, shared, standing, shared_standing = distinct
+        shared = shared[: self._shared_count - len(shared_pinned)]
+        left = self._shared_count - len(shared_pinned) - len(shared)
+        first = [*pinned, *shared_pinned, *own, *shared]
+        found = [*first, *standing, *shared_standing[:left]][: self._count]
         found.sort(key=lambda one: one.scope != "user")
         return [view(record, self._caller, TopMemory) for record in found]
 

@@ -20,9 +20,14 @@ from local2.protocol.memories import (
     StatedBy,
 )
 
-RecordState = Literal["active", "replaced", "retired", "anonymised"]
-"""Whether a record stands: `replaced` by another one, `retired` with nothing in its place, or
-`anonymised` some time after that. What was erased is not shown at all."""
+RecordState = Literal["active", "replaced", "retired", "hidden", "anonymised"]
+"""Whether a record stands: `replaced` by another one, `retired` with nothing in its place, `hidden`
+so that it is never recalled, or `anonymised` some time after it was retired. What was erased is not
+shown at all."""
+MAX_OWNERS = 1_000
+"""Maximum number of users, and of agents, in an overview."""
+MAX_SESSIONS = 50
+"""Maximum number of sessions in an overview."""
 MAX_PAGE = 100
 """Maximum number of memories on a page."""
 CONTENT_CHARACTERS = 1_000
@@ -101,6 +106,7 @@ class BrowsedMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     durability: Durability
     importance: float
     score: float | None = None
+    pinned: bool | None = None
     superseded_by: str | None = None
     retired_at: datetime | None = None
     retired_why: RetirementReason | None = None
@@ -113,3 +119,44 @@ class BrowsedPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     memories: list[BrowsedMemory]
     next: str | None = None
+
+
+class KindCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many memories of a scope and kind stand, how many no longer do, and the newest's time."""
+
+    scope: OwnerScope
+    kind: Kind
+    active: int
+    past: int
+    last: datetime
+
+
+class OwnerCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many memories of a user or an agent stand, and the time of the newest."""
+
+    name: str
+    active: int
+    last: datetime
+
+
+class SessionCount(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How many messages a session has, and the times of the first and the last."""
+
+    session_id: str
+    user: str | None = None
+    messages: int
+    first: datetime
+    last: datetime
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """What a memory consists of.
+
+    `users` and `agents` have memories of their own, those with the newest first; "" is what belongs
+    to no user. `sessions` are up to 50 of those that were used last.
+    """
+
+    counts: list[KindCount]
+    users: list[OwnerCount]
+    agents: list[OwnerCount]
+    sessions: list[SessionCount]

@@ -49,9 +49,21 @@ MemoryType = Literal[
 Durability = Literal["core", "standard", "ephemeral"]
 """How fast importance fades: `core` never, `standard` slowly, `ephemeral` soon."""
 RetirementReason = Literal[
-    "superseded", "contradicted", "merged", "archived", "withdrawn", "anonymised", "erased"
+    "superseded",
+    "edited",
+    "contradicted",
+    "merged",
+    "archived",
+    "withdrawn",
+    "hidden",
+    "anonymised",
+    "erased",
 ]
-"""Why a record no longer stands; `withdrawn`: its user had it retired, and nothing replaces it."""
+"""Why a record no longer stands.
+
+`edited`: its user wrote it anew. `withdrawn`: its user had it retired, and nothing replaces it.
+`hidden`: it holds, but its user wants it never recalled again.
+"""
 RelationType = Literal[
     "contradicts", "supports", "supersedes", "caused_by", "depends_on", "part_of", "implements"
 ]

@@ -128,8 +128,8 @@ Offset = Annotated[int, msgspec.Meta(ge=0, lt=2**53, description="The first char
 
 MAX_RELATED = 3
 """Maximum number of standing facts that the answer to a write shows."""
-MAX_SETTLED = 20
-"""Maximum number of facts that one call replaces or retires."""
+MAX_SETTLED = 100
+"""Maximum number of memories that one call replaces, retires or hides."""
 MAX_REASON = 500
 
 
@@ -301,9 +301,13 @@ class RetireFact(Arguments, frozen=True):
 
 
 class RetiredFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The ids of the facts that the call retired; those that were retired before are left out."""
+    """The ids of the facts that the call retired; those that were retired before are left out.
+
+    `undo` takes the `run`, which is None if nothing was retired.
+    """
 
     retired: list[str]
+    run: str | None = None
 
 
 RETIRE_FACT = MemoryTool(
@@ -313,13 +317,130 @@ RETIRE_FACT = MemoryTool(
         "Retire facts that no longer hold and that nothing replaces, by their ids, e.g. "
         "retire_fact(ids=['…'], reason='The project has ended.'). They are not found any more, but "
         "stay in the history with the reason. If a new fact replaces them, use remember_fact with "
-        "replaces instead. Only what the user stated can be retired."
+        "replaces instead. Only what the user stated can be retired, facts and saved notes."
     ),
     annotations=WRITES,
     args=RetireFact,
     answer=RetiredFacts,
     role="writer",
     offered_over_mcp=True,
+    operation="update_memory",
+)
+
+
+class EditMemory(Arguments, frozen=True):
+    id: Id
+    content: Annotated[
+        str,
+        msgspec.Meta(min_length=1, max_length=MAX_CONTENT, description="The new text, whole."),
+    ]
+    reason: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=MAX_REASON, description="Why, in a sentence.")
+    ]
+
+
+class EditedMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of the new version; `undo` takes the `run`.
+
+    `was_new` is False, and there is no run, if it already has this text.
+    """
+
+    id: str
+    was_new: bool
+    run: str | None = None
+
+
+EDIT_MEMORY = MemoryTool(
+    name="edit_memory",
+    title="Edit a memory",
+    description=(
+        "Write a fact or a saved note anew, by its id: edit_memory(id='…', content='…', "
+        "reason='A wrong name.'). The new version keeps its key, scope and importance; the former "
+        "one stays in the history, and `undo` brings it back. Only what the user stated can be "
+        "edited. Messages and documents are stored again instead, under their own ids."
+    ),
+    annotations=WRITES,
+    args=EditMemory,
+    answer=EditedMemory,
+    role="writer",
+    for_models=False,
+    operation="update_memory",
+)
+
+
+class PinMemories(Arguments, frozen=True):
+    ids: Annotated[
+        list[Id], msgspec.Meta(min_length=1, max_length=MAX_SETTLED, description="Facts.")
+    ]
+    reason: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=MAX_REASON, description="Why, in a sentence.")
+    ]
+    unpin: Annotated[bool, msgspec.Meta(description="Take it back instead.")] = False
+
+
+class PinnedMemories(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids of the facts that the call pinned, or unpinned.
+
+    `undo` takes the `run`, which is None if nothing was changed.
+    """
+
+    changed: list[str]
+    run: str | None = None
+
+
+PIN_MEMORIES = MemoryTool(
+    name="pin_memories",
+    title="Pin facts",
+    description=(
+        "Pin facts by their ids, so that they are always among the first of their scope where "
+        "memories are shown without a question (top_memories, load_session, hooks): "
+        "pin_memories(ids=['…'], reason='It matters in every session.'). A newer version of a "
+        "pinned fact is pinned, too, and consolidation leaves pinned facts alone. Only what the "
+        "user stated can be pinned."
+    ),
+    annotations=WRITES,
+    args=PinMemories,
+    answer=PinnedMemories,
+    role="writer",
+    for_models=False,
+    operation="update_memory",
+)
+
+
+class HideMemories(Arguments, frozen=True):
+    ids: Annotated[
+        list[Id],
+        msgspec.Meta(min_length=1, max_length=MAX_SETTLED, description="Memories of any kind."),
+    ]
+    reason: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=MAX_REASON, description="Why, in a sentence.")
+    ]
+
+
+class HiddenMemories(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids of the memories that the call hid; those that no longer stood are left out.
+
+    `undo` takes the `run`, which is None if nothing was hidden.
+    """
+
+    hidden: list[str]
+    run: str | None = None
+
+
+HIDE_MEMORIES = MemoryTool(
+    name="hide_memories",
+    title="Never recall memories again",
+    description=(
+        "Never recall memories again, of any kind, by their ids: hide_memories(ids=['…'], "
+        "reason='Not to be brought up.'). They are not found, and models are not shown them, but "
+        "they stay in the history; `undo` brings them back. Only what the user said or stated can "
+        "be hidden. To erase something for good use forget."
+    ),
+    annotations=WRITES,
+    args=HideMemories,
+    answer=HiddenMemories,
+    role="writer",
+    for_models=False,
     operation="update_memory",
 )
 
@@ -643,7 +764,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a memory; `superseded_by` is the id of the version that replaced it.
 
     `retired_at` and `retired_why`: when and why it was retired; None for the current version.
-    `reason`: what was said to `retire_fact`.
+    `reason`: what was said to `edit_memory`, `retire_fact` or `hide_memories`.
     `sources`: the messages that it was extracted from.
     """
 
@@ -848,6 +969,7 @@ class TopMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: StatedBy
     source_class: SourceClass
     topic: str | None = None
+    pinned: bool | None = None
 
 
 class SessionContent(msgspec.Struct, frozen=True, kw_only=True):
@@ -1208,11 +1330,12 @@ class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
 
 UNDO = MemoryTool(
     name="undo",
-    title="Undo a consolidation",
+    title="Undo changes",
     description=(
-        "Undo the changes that a run of `consolidate` made to what the caller may see: facts "
-        "become active again, importances return to their earlier values. What has changed since "
-        "stays, and is listed."
+        "Undo the changes that a run made to what the caller may see, a run of consolidate, "
+        "edit_memory, retire_fact, pin_memories or hide_memories: memories are as they were, "
+        "importances return "
+        "to their earlier values. What has changed since stays, and is listed."
     ),
     annotations=WRITES,
     args=Undo,
@@ -1230,7 +1353,7 @@ class Audit(Arguments, frozen=True):
     ] = None
     run: Annotated[
         Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None,
-        msgspec.Meta(description="Only entries of this consolidation run."),
+        msgspec.Meta(description="Only entries of this run."),
     ] = None
     limit: Annotated[
         int, msgspec.Meta(ge=1, le=1_000, description="Maximum number of entries to return.")
@@ -1360,6 +1483,9 @@ TOOLS: tuple[MemoryTool[Any, Any], ...] = (
     RECALL_TOPIC,
     REMEMBER_FACT,
     RETIRE_FACT,
+    EDIT_MEMORY,
+    PIN_MEMORIES,
+    HIDE_MEMORIES,
     ADD_KNOWLEDGE,
     RECALL,
     SAVE_MEMORY,

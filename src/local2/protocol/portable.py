@@ -17,7 +17,7 @@ from local2.protocol.memories import Durability, Kind, OwnerScope, RetirementRea
 from local2.protocol.msgspec_errors import is_undeclared
 from local2.protocol.payloads import Json
 
-FORMAT = 3
+FORMAT = 4
 """Version of the file format; it is raised with every field, type or kind that an older local2
 would refuse."""
 MESSAGE_LINE_BYTES = 500_000
@@ -109,6 +109,7 @@ class RecordLine(Line, frozen=True):
     retired_at: Moment | None = None
     retired_why: RetirementReason | None = None
     stored_at: Moment | None = None
+    pinned: bool | None = None
     vector: StoredVector | None = None
 
 

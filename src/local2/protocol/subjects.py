@@ -39,6 +39,8 @@ MEMORY_EXPORT = "memory.export"
 MEMORY_IMPORT = "memory.import"
 MEMORY_BROWSE = "memory.browse"
 MEMORY_BROWSE_ALL = "memory.browse.all"
+MEMORY_OVERVIEW = "memory.overview"
+MEMORY_OVERVIEW_ALL = "memory.overview.all"
 MEMORY_BACKUP = "memory.backup"
 MEMORY_OUTPUT_KEEP = "memory.output.keep"
 MEMORY_ITEMS_PUT = "memory.items.put"
@@ -71,6 +73,8 @@ REQUESTS = (
     MEMORY_IMPORT,
     MEMORY_BROWSE,
     MEMORY_BROWSE_ALL,
+    MEMORY_OVERVIEW,
+    MEMORY_OVERVIEW_ALL,
     MEMORY_DEAD_LETTER_REQUEST,
     MEMORY_OUTPUT_KEEP,
     MEMORY_ITEMS_PUT,

@@ -5,18 +5,23 @@ from local2.memory.service import MemoryService
 from local2.memory.views import view
 from local2.protocol.memories import NOTHING_FOUND
 from local2.protocol.memory_tools import (
+    EDIT_MEMORY,
+    HIDE_MEMORIES,
     MAX_REASON,
     MEMORY_HISTORY,
+    PIN_MEMORIES,
     RECALL_TOPIC,
     REMEMBER_FACT,
     RETIRE_FACT,
     SAVE_TOPIC,
+    EditMemory,
+    HideMemories,
     MemoryHistory,
+    PinMemories,
     RecalledTopic,
     RecallTopic,
     RememberedFact,
     RememberFact,
-    RetiredFacts,
     RetireFact,
     SavedTopic,
     SaveTopic,
@@ -95,12 +100,31 @@ async def remember_fact(memory: MemoryService, args: RememberFact) -> ToolOutput
 
 @answers(RETIRE_FACT)
 async def retire_fact(memory: MemoryService, args: RetireFact) -> ToolOutput:
-    retired = await memory.facts.retire(args.ids, args.reason)
-    before = len(set(args.ids)) - len(retired)
+    done = await memory.facts.retire(args.ids, args.reason)
+    before = len(set(args.ids)) - len(done.retired)
     already = f", {before} already retired" if before else ""
-    return ToolOutput(
-        content=f"Facts retired: {len(retired)}{already}.", data=RetiredFacts(retired=retired)
-    )
+    return ToolOutput(content=f"Facts retired: {len(done.retired)}{already}.", data=done)
+
+
+@answers(EDIT_MEMORY)
+async def edit_memory(memory: MemoryService, args: EditMemory) -> ToolOutput:
+    edited = await memory.facts.edit(args.id, args.content, args.reason)
+    return ToolOutput(content="Edited." if edited.was_new else "It has this text.", data=edited)
+
+
+@answers(PIN_MEMORIES)
+async def pin_memories(memory: MemoryService, args: PinMemories) -> ToolOutput:
+    done = await memory.facts.pin(args.ids, args.reason, pinned=not args.unpin)
+    what = "unpinned" if args.unpin else "pinned"
+    return ToolOutput(content=f"Facts {what}: {len(done.changed)}.", data=done)
+
+
+@answers(HIDE_MEMORIES)
+async def hide_memories(memory: MemoryService, args: HideMemories) -> ToolOutput:
+    done = await memory.facts.hide(args.ids, args.reason)
+    before = len(set(args.ids)) - len(done.hidden)
+    already = f", {before} did not stand" if before else ""
+    return ToolOutput(content=f"Memories hidden: {len(done.hidden)}{already}.", data=done)
 
 
 MAX_VERSIONS = 100

@@ -16,6 +16,8 @@ WHOLE = {
     "count_tasks": "status; from an index alone",
     "indexed_ids": "an index that is compared",
     "sample_indexed": "a start",
+    "count_active": "an overview; from an index alone",
+    "count_past": "an overview; from an index alone",
     "count_exported": "the beginning of an export",
     "count_rows": "a start",
     "count_shells": "a backup; from an index alone",

@@ -8,7 +8,7 @@ import msgspec
 
 from local2.ledger.operations.extraction import has_sources, remove_sources
 from local2.ledger.operations.facts import RecentTopics
-from local2.ledger.operations.record_rows import Cause, add_to_audit, restore
+from local2.ledger.operations.record_rows import Cause, add_to_audit, restore, supersede
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes
 from local2.ledger.records import stamp
 from local2.ledger.upkeep import Actor, AuditPage, AuditRow, Undone
@@ -21,6 +21,7 @@ MAX_READS = 20
 AFTER_ALL = 2**62
 """A row number higher than any other."""
 CHANGED = "it has changed since"
+PINS = frozenset({"pinned", "unpinned"})
 DENIED = "denied"
 """Audit action of a denied request; its row has the name of the request instead of a record id."""
 
@@ -109,8 +110,14 @@ class LedgerAudit(Part):
             problem = None if has_sources(tx, *added) else CHANGED
             if problem is None:
                 remove_sources(tx, *added)
+        elif change.action in PINS:
+            was_pinned = change.action == "unpinned"
+            changed = tx.execute("set_pinned", id=change.record_id, pinned=was_pinned or None)
+            problem = None if changed.rowcount else CHANGED
+        elif change.action == "edited":
+            problem = self._restore_edited(tx, change, actor)
         else:
-            problem = self._restore_fact(tx, change)
+            problem = self._restore(tx, change)
         if problem is None:
             cause = Cause(
                 agent=actor.agent,
@@ -124,10 +131,24 @@ class LedgerAudit(Part):
             add_to_audit(tx, "undone", change.record_id, cause, detail)
         return problem
 
-    def _restore_fact(self, tx: Transaction, change: AuditRow) -> str | None:
-        """Make a retired fact active again, and index it."""
+    def _restore_edited(self, tx: Transaction, change: AuditRow, actor: Actor) -> str | None:
+        """Let the former version stand again instead of the one that its user wrote."""
+        cause = Cause(
+            agent=actor.agent,
+            user=actor.user,
+            superseded_by=change.record_id,
+            at=utc_now(),
+            why="edited",
+            reason="the edit is undone",
+        )
+        if not supersede(tx, change.detail["superseded_by"], cause):
+            return CHANGED
+        return self._restore(tx, change)
+
+    def _restore(self, tx: Transaction, change: AuditRow) -> str | None:
+        """Make a retired record active again, and index it."""
         retired = tx.execute(
-            "retired_fact",
+            "retired_record",
             id=change.record_id,
             superseded_by=change.detail.get("superseded_by"),
             why=change.action,
@@ -136,5 +157,5 @@ class LedgerAudit(Part):
         if retired is None:
             return CHANGED
         if not restore(tx, retired):
-            return "another fact has its topic"
+            return "another memory has its topic or its place"
         return None

@@ -6,21 +6,33 @@ it; such a page may have fewer records than were asked for, and says where to co
 
 import heapq
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from local2.keys import fold_topic
-from local2.ledger.browsing import BrowseCursor, BrowsedRecord, BrowsedRecords, BrowseFilter
+from local2.ledger.browsing import (
+    BrowseCursor,
+    BrowsedRecord,
+    BrowsedRecords,
+    BrowseFilter,
+    PlaceCount,
+    SessionUse,
+)
 from local2.ledger.engines import Cursor
 from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of
-from local2.ledger.operations.working_sets import place_word
+from local2.ledger.operations.working_sets import place_of, place_word
 from local2.ledger.records import stamp
+from local2.ledger.search import Place
 from local2.protocol.browsing import RecordState
+from local2.protocol.memories import Kind
 
 MAX_READ = 3_000
 """Maximum number of records that one page reads."""
+MAX_MESSAGES_READ = 20_000
+"""Maximum number of messages that are read to list sessions."""
+MESSAGES: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript")
 ROWS_AT_ONCE = 250
 """Number of records with the words that are read by one statement."""
 LAST_ROW = 2**62
@@ -57,6 +69,71 @@ class Browsing(Part):
                 states[walk.row] = walk.state
             last = walk
         return BrowsedRecords(records=_records(tx, states), next=None)
+
+    @reads
+    def counts(self, tx: Transaction, places: Sequence[Place] | None) -> list[PlaceCount]:
+        """Count the records of these places, or of all of the tenant's; empty ones are left out."""
+        asked: dict[str, Any] = {}
+        suffix = ""
+        if places is not None:
+            suffix = "_of_places"
+            asked["places"] = as_json([place_word(tx.tenant, place) for place in places])
+        active = {row["place"]: row for row in tx.execute(f"count_active{suffix}", **asked)}
+        past = {row["place"]: row for row in tx.execute(f"count_past{suffix}", **asked)}
+        counts = []
+        for word in sorted(active.keys() | past.keys()):
+            found = [counted[word] for counted in (active, past) if word in counted]
+            counts.append(
+                PlaceCount(
+                    place=place_of(word),
+                    active=active[word]["records"] if word in active else 0,
+                    past=past[word]["records"] if word in past else 0,
+                    last=datetime.fromisoformat(max(row["last"] for row in found)),
+                )
+            )
+        return counts
+
+    @reads
+    def sessions(
+        self, tx: Transaction, owners: Sequence[str] | None, limit: int
+    ) -> list[SessionUse]:
+        """Return the sessions of these owners, or of all, that were used last, at most `limit`.
+
+        It reads a bounded number of messages: behind very long sessions, others are left out.
+        """
+        found: dict[tuple[str, str], SessionUse] = {}
+        for number, (owner, session_id) in enumerate(_newest_messages(tx, owners)):
+            if len(found) == limit or number == MAX_MESSAGES_READ:
+                break
+            if session_id is not None and (owner, session_id) not in found:
+                asked = {"owner": owner, "session_id": session_id}
+                use = tx.execute("session_use", **asked).fetchone()
+                found[owner, session_id] = SessionUse(
+                    **asked,
+                    messages=use["messages"],
+                    first=datetime.fromisoformat(use["first"]),
+                    last=datetime.fromisoformat(use["last"]),
+                )
+        return list(found.values())
+
+
+def _newest_messages(
+    tx: Transaction, owners: Sequence[str] | None
+) -> Iterator[tuple[str, str | None]]:
+    """Yield owner and session of messages, the newest first."""
+    if owners is None:
+        for row in tx.execute("sessions_of_tenant", before=LAST_TIME, limit=MAX_READ):
+            yield row["owner"], row["session_id"]
+        return
+
+    def messages(owner: str, kind: Kind) -> Iterator[tuple[str, int, str, str | None]]:
+        place = place_word(tx.tenant, Place("session", owner, kind))
+        for row in tx.execute("sessions_of_place", place=place):
+            yield row[0], row[1], owner, row[2]
+
+    walks = [messages(owner, kind) for owner in owners for kind in MESSAGES]
+    for _, _, owner, session_id in heapq.merge(*walks, reverse=True):
+        yield owner, session_id
 
 
 def _by_time(

@@ -11,13 +11,28 @@ from functools import partial
 import msgspec
 
 from local2.keys import fold_topic
-from local2.ledger.operations.record_rows import Cause, relate, store_fact, supersede
+from local2.ledger.operations.record_rows import (
+    Cause,
+    add_records,
+    add_to_audit,
+    relate,
+    store_fact,
+    supersede,
+)
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, record_of
+from local2.ledger.operations.tombstones import was_erased
 from local2.ledger.operations.working_sets import Budget
-from local2.ledger.records import TENANT_OWNED, NewRecord, Record, Written
+from local2.ledger.records import (
+    DERIVED_FROM,
+    TENANT_OWNED,
+    NewRecord,
+    Record,
+    Written,
+    sources_of,
+)
 from local2.ledger.upkeep import Actor
 from local2.protocol.envelope import utc_now
-from local2.protocol.memories import OwnerScope
+from local2.protocol.memories import OwnerScope, RetirementReason
 
 LARGEST_HELD = 4_096
 """Maximum length in characters of a fact that is held in memory."""
@@ -87,10 +102,76 @@ class LedgerFacts(Part):
             for older in replaces:
                 self._topics.forget(older)
 
+    async def edit(self, older: Record, newer: NewRecord, reason: str, actor: Actor) -> Written:
+        """Replace a record with a version that its user wrote; `undo` takes the actor's run.
+
+        The version is related to its sources: it is erased with the last of them. If the record is
+        no longer active, nothing is written.
+        """
+        cause = Cause(
+            agent=actor.agent,
+            user=actor.user,
+            run=actor.run,
+            superseded_by=newer.id,
+            at=newer.event_time,
+            why="edited",
+            reason=reason,
+        )
+
+        def carry_out(tx: Transaction) -> Written:
+            if was_erased(tx, newer):
+                return Written(id=newer.id, was_new=False, erased=True)
+            if not supersede(tx, older.id, cause):
+                return Written(id=newer.id, was_new=False)
+            add_records(tx, [newer])
+            tx.execute("keep_pinned", newer=newer.id, older=older.id)
+            for source in sources_of(newer):
+                relate(tx, newer.id, DERIVED_FROM, source)
+            return Written(id=newer.id, was_new=True, replaced=(older.id,), topic=newer.topic)
+
+        try:
+            return await self._rows.write(carry_out)
+        finally:
+            self._topics.forget(older)
+
+    async def pin(
+        self, facts: Collection[Record], reason: str, actor: Actor, at: datetime, *, pinned: bool
+    ) -> list[str]:
+        """Pin facts, or take that back; return the ids of those that this changed."""
+        cause = Cause(
+            agent=actor.agent,
+            user=actor.user,
+            run=actor.run,
+            superseded_by="",
+            at=at,
+            reason=reason,
+        )
+
+        def carry_out(tx: Transaction) -> list[str]:
+            changed = []
+            for fact in facts:
+                if tx.execute("set_pinned", id=fact.id, pinned=pinned or None).rowcount:
+                    action = "pinned" if pinned else "unpinned"
+                    add_to_audit(tx, action, fact.id, cause, {})
+                    changed.append(fact.id)
+            return changed
+
+        try:
+            return await self._rows.write(carry_out)
+        finally:
+            for fact in facts:
+                self._topics.forget(fact)
+
     async def withdraw(
-        self, facts: Collection[Record], reason: str, actor: Actor, at: datetime
+        self,
+        facts: Collection[Record],
+        reason: str,
+        actor: Actor,
+        at: datetime,
+        *,
+        why: RetirementReason = "withdrawn",
     ) -> list[Record]:
-        """Retire facts that nothing replaces, with their copies in other scopes.
+        """Retire records that nothing replaces, with the copies of facts in other scopes.
 
         Returns those that were still active, and the copies.
         """
@@ -100,7 +181,7 @@ class LedgerFacts(Part):
             run=actor.run,
             superseded_by="",
             at=at,
-            why="withdrawn",
+            why=why,
             reason=reason,
         )
 
@@ -121,7 +202,7 @@ class LedgerFacts(Part):
                 self._topics.forget(fact)
 
     async def withdrawals(self, ids: Collection[str]) -> dict[str, str]:
-        """Return why facts were withdrawn, by their ids."""
+        """Return why records were edited, withdrawn or hidden, by their ids."""
         rows = await self._rows.all("withdrawals", ids=as_json(list(ids)))
         return {row["record_id"]: row["reason"] for row in rows}
 

@@ -145,6 +145,8 @@ def store_fact(
     for record_id in replaced:
         supersede(tx, record_id, Cause.of(record))
     add_records(tx, [record])
+    for record_id in replaced:
+        tx.execute("keep_pinned", newer=record.id, older=record_id)
     return Written(id=record.id, was_new=True, replaced=tuple(replaced), topic=record.topic)
 
 
@@ -176,7 +178,13 @@ def supersede(tx: Transaction, record_id: str, cause: Cause) -> bool:
 
 
 def restore(tx: Transaction, retired: Row) -> bool:
-    """Make a retired fact active again; return False if another active fact has its topic."""
+    """Make a retired record active again; return False if another one stands in its place.
+
+    That is an active fact of its topic, or another version of a part of a document.
+    """
+    is_chunk = retired["kind"] == "document_chunk"
+    if is_chunk and tx.execute("active_chunk", source_ref=retired["source_ref"]).fetchone():
+        return False
     if retired["folded_topic"]:
         place = {"scope": retired["scope"], "owner": retired["owner"]}
         topic = retired["folded_topic"]

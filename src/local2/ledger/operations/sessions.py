@@ -85,7 +85,7 @@ class LedgerSessions(Part):
         for wanted in important:
             places = [place_word(tx.tenant, Place(*place, "fact")) for place in wanted.places]
             found = tx.execute(
-                "standing_facts" if wanted.standing else "important_facts",
+                f"{wanted.group}_facts",
                 places=as_json(places),
                 types=as_json(wanted.types),
                 importance=wanted.least,

@@ -22,6 +22,7 @@ from operator import itemgetter
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
+import msgspec
 import numpy as np
 
 from local2.bounded_dict import BoundedDict
@@ -106,6 +107,13 @@ def budgets_of(database: Database) -> Budgets:
 def place_word(tenant: str, place: Place) -> str:
     """Return the word for scope, owner and kind, as in the column `place`."""
     return "p" + _word(tenant, *place)
+
+
+def place_of(word: str) -> Place:
+    """Return the place that a word stands for."""
+    _, scope, owner, kind, _ = word.split("x")
+    names = (bytes.fromhex(part).decode() for part in (scope, owner, kind))
+    return msgspec.convert(tuple(names), Place)
 
 
 def session_word(tenant: str, search: Search) -> str | None:

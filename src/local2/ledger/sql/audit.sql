@@ -12,7 +12,7 @@ WHERE tenant = :tenant AND run = :run AND row < :before ORDER BY row DESC LIMIT 
 -- name: withdrawals
 SELECT record_id, reason FROM audit INDEXED BY audit_by_record
 WHERE tenant = :tenant AND record_id IN (SELECT value FROM json_each(:ids))
-  AND action = 'withdrawn' AND reason IS NOT NULL
+  AND action IN ('edited', 'withdrawn', 'hidden') AND reason IS NOT NULL
 ORDER BY row;
 
 -- name: audit_entries
@@ -25,9 +25,9 @@ LEFT JOIN record ON record.tenant = audit.tenant AND record.id = audit.record_id
 WHERE +audit.tenant = :tenant
 ORDER BY wanted.key;
 
--- name: retired_fact
-SELECT row, id, scope, owner, folded_topic FROM record
-WHERE tenant = :tenant AND id = :id AND kind = 'fact' AND superseded_by = :superseded_by
+-- name: retired_record
+SELECT row, id, kind, scope, owner, folded_topic, source_ref FROM record
+WHERE tenant = :tenant AND id = :id AND superseded_by = :superseded_by
   AND retired_why = :why AND retired_at = :retired_at;
 
 -- name: restore

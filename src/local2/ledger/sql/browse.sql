@@ -4,7 +4,7 @@
 
 -- part: state
 CASE WHEN record.superseded_by IS NULL THEN 'active'
-         WHEN record.retired_why IN ('anonymised', 'erased') THEN record.retired_why
+         WHEN record.retired_why IN ('hidden', 'anonymised', 'erased') THEN record.retired_why
          WHEN record.superseded_by = '' THEN 'retired' ELSE 'replaced' END AS state
 
 -- part: wanted
@@ -50,3 +50,45 @@ WHERE +record.tenant = :tenant;
 SELECT access.record AS row, access.times, access.last FROM json_each(:rows) AS asked
 CROSS JOIN access ON access.record = asked.value
 WHERE +access.tenant = :tenant;
+
+-- How many records each place has, and its newest: from indexes alone.
+-- name: count_active_of_places
+SELECT place, count(*) AS records, max(event_time) AS last FROM record INDEXED BY record_place
+WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places))
+  AND superseded_by IS NULL
+GROUP BY place;
+
+-- name: count_past_of_places
+SELECT place, count(*) AS records, max(event_time) AS last FROM record INDEXED BY record_past
+WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places))
+  AND superseded_by IS NOT NULL
+GROUP BY place;
+
+-- name: count_active
+SELECT place, count(*) AS records, max(event_time) AS last FROM record INDEXED BY record_place
+WHERE tenant = :tenant AND superseded_by IS NULL
+GROUP BY place;
+
+-- name: count_past
+SELECT place, count(*) AS records, max(event_time) AS last FROM record INDEXED BY record_past
+WHERE tenant = :tenant AND superseded_by IS NOT NULL
+GROUP BY place;
+
+-- The messages of a place from the newest on, with their sessions: from the index alone.
+-- name: sessions_of_place
+SELECT event_time, row, session_id FROM record INDEXED BY record_place
+WHERE tenant = :tenant AND place = :place AND superseded_by IS NULL
+ORDER BY event_time DESC, row DESC;
+
+-- name: sessions_of_tenant
+SELECT owner, CASE WHEN kind IN ('chat_message', 'tool_output', 'transcript')
+              AND superseded_by IS NULL THEN session_id END AS session_id
+FROM record INDEXED BY record_time
+WHERE tenant = :tenant AND event_time < :before
+ORDER BY event_time DESC, row DESC LIMIT :limit;
+
+-- name: session_use
+SELECT count(*) AS messages, min(event_time) AS first, max(event_time) AS last
+FROM record INDEXED BY record_standing
+WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
+  AND kind IN ('chat_message', 'tool_output', 'transcript') AND superseded_by IS NULL;

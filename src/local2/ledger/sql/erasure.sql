@@ -113,13 +113,13 @@ WHERE +tenant = :tenant AND row IN (SELECT value FROM json_each(:rows));
 -- name: to_anonymise
 SELECT row, id, kind FROM record INDEXED BY record_to_anonymise
 WHERE tenant = :tenant AND retired_at < :before AND retired_why NOT IN ('anonymised', 'erased')
-  AND ifnull(retired_noted_at, '') < :before
+  AND retired_why <> 'hidden' AND ifnull(retired_noted_at, '') < :before
 ORDER BY retired_at LIMIT :limit;
 
 -- name: count_to_anonymise
 SELECT count(*) AS due FROM record INDEXED BY record_to_anonymise
 WHERE tenant = :tenant AND retired_at < :before AND retired_why NOT IN ('anonymised', 'erased')
-  AND ifnull(retired_noted_at, '') < :before;
+  AND retired_why <> 'hidden' AND ifnull(retired_noted_at, '') < :before;
 
 -- name: drop_vectors
 DELETE FROM vector WHERE record IN (
@@ -165,7 +165,8 @@ WHERE tenant = :tenant AND record_id IN (
 
 -- Facts that others stated and that were merged into an erased one.
 -- name: merged_into
-SELECT row, id, scope, owner, folded_topic FROM record INDEXED BY record_replaced
+SELECT row, id, kind, scope, owner, folded_topic, source_ref
+FROM record INDEXED BY record_replaced
 WHERE tenant = :tenant AND superseded_by IN (SELECT value FROM json_each(:ids))
   AND retired_why = 'merged' AND id NOT IN (SELECT value FROM json_each(:ids));
 

@@ -33,7 +33,8 @@ FROM (SELECT value AS row FROM json_each(:rows)
 CROSS JOIN record ON record.row = wanted.row
 LEFT JOIN feature ON feature.record = record.row
 LEFT JOIN vector ON vector.record = record.row AND vector.embedder = :embedder
-WHERE +record.tenant = :tenant AND (record.superseded_by IS NULL OR record.retired_at > :as_of)
+WHERE +record.tenant = :tenant AND (record.superseded_by IS NULL OR record.retired_at > :as_of
+       AND record.retired_why IS NOT 'hidden')
   AND +record.place IN (SELECT value FROM json_each(:places))
   AND (record.scope != 'session' OR (
        (:only_session IS NULL OR record.session_id = :only_session)
@@ -107,7 +108,7 @@ LIMIT :limit;
 SELECT row FROM record INDEXED BY record_retired
 WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places)) AND retired_at > :as_of
   AND event_time >= ifnull(:since, '') AND event_time <= ifnull(:until, '9')
-  AND ifnull(retired_why, '') NOT IN ('anonymised', 'erased')
+  AND ifnull(retired_why, '') NOT IN ('anonymised', 'erased', 'hidden')
 ORDER BY retired_at LIMIT :limit;
 
 -- name: own_vectors
@@ -230,6 +231,6 @@ SELECT record.row, record.id, record.kind, record.content, record.event_time, re
     record.query_id, record.turn, record.stands_at, record.alias, record.pending,
     record.source_class, record.stated_by, record.summary, record.keywords, record.queries,
     record.confidence, record.superseded_by, record.score, record.retired_at, record.retired_why,
-    record.stored_at
+    record.stored_at, record.pinned
 FROM json_each(:rows) AS wanted
 CROSS JOIN record ON +record.tenant = :tenant AND record.row = wanted.value;

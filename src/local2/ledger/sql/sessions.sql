@@ -19,6 +19,14 @@ WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
   AND kind IN ('chat_message', 'tool_output', 'transcript') AND superseded_by IS NULL
 ORDER BY ifnull(stands_at, row) DESC LIMIT :limit;
 
+-- Whatever their types, and whatever their importance.
+-- name: pinned_facts
+SELECT record.* FROM json_each(:places) AS wanted
+CROSS JOIN record INDEXED BY record_pinned
+     ON record.tenant = :tenant AND record.place = wanted.value
+WHERE record.pinned = 1 AND record.kind = 'fact' AND record.superseded_by IS NULL
+ORDER BY record.importance DESC, record.row DESC LIMIT :limit;
+
 -- Core facts are important enough. Facts that another record supersedes are outdated, even if that
 -- one has ended since, and so are those that their user has denied in a message.
 -- name: important_facts

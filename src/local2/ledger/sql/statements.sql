@@ -58,6 +58,17 @@ UPDATE record SET superseded_by = :superseded_by, retired_at = :retired_at, reti
 WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL
 RETURNING row;
 
+-- name: set_pinned
+UPDATE record SET pinned = :pinned
+WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL AND pinned IS NOT :pinned;
+
+-- A newer version of what is pinned is pinned, too.
+-- name: keep_pinned
+UPDATE record SET pinned = 1
+WHERE tenant = :tenant AND id = :newer AND EXISTS (
+    SELECT 1 FROM record AS older
+    WHERE older.tenant = :tenant AND older.id = :older AND older.pinned = 1);
+
 -- name: insert_audit
 INSERT INTO audit (tenant, action, record_id, agent, "user", reason, run, detail, event_time)
 VALUES (:tenant, :action, :record_id, :agent, :user, :reason, :run, :detail, :event_time);

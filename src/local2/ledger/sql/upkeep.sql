@@ -15,6 +15,7 @@ WHERE tenant = :tenant AND place = :place AND kind = 'fact' AND superseded_by IS
 -- name: rows_of_facts
 SELECT row FROM record INDEXED BY record_facts
 WHERE tenant = :tenant AND place = :place AND kind = 'fact' AND superseded_by IS NULL AND row > :after
+  AND pinned IS NOT 1
 ORDER BY row LIMIT :limit;
 
 -- name: facts_at

@@ -198,7 +198,7 @@ class Extraction(Job):
                 ended=len(stored.ended),
             )
         self._changes.written(stored.written, facts)
-        self._changes.facts_retired(stored.ended, "contradicted")
+        self._changes.ended(stored.ended, "contradicted")
 
     async def _compare(
         self,

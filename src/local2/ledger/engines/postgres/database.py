@@ -106,7 +106,7 @@ class Database:
                 "tasks": tasks_of(record),
             }
             del row["features"]
-            for flag in ("timed", "wish", "pending"):
+            for flag in ("timed", "wish", "pending", "pinned"):
                 row[flag] = None if row[flag] is None else int(row[flag])
             rows.append(row)
         added = tx.execute("add_records", records=as_json(rows))

@@ -120,17 +120,17 @@ WITH new AS MATERIALIZED (
         stands_at double precision, alias text, pending smallint, source_class text,
         stated_by text, summary text, keywords text, queries text, confidence double precision,
         event_time text, score double precision, superseded_by text, retired_at text,
-        retired_why text, pairs text, stored_at text)
+        retired_why text, pairs text, stored_at text, pinned smallint)
 ), added AS (
     INSERT INTO record (
         tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type,
         durability, importance, content, metadata, agent, session_id, query_id, turn, stands_at,
         alias, pending, source_class, stated_by, summary, keywords, queries, confidence,
-        event_time, score, superseded_by, retired_at, retired_why, pairs, stored_at, place, words)
+        event_time, score, superseded_by, retired_at, retired_why, pairs, stored_at, pinned, place, words)
     SELECT :tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type,
            durability, importance, content, metadata, agent, session_id, query_id, turn, stands_at,
            alias, pending, source_class, stated_by, summary, keywords, queries, confidence,
-           event_time, score, superseded_by, retired_at, retired_why, pairs, stored_at, place,
+           event_time, score, superseded_by, retired_at, retired_why, pairs, stored_at, pinned, place,
            words_in(place, stems)
     FROM new ORDER BY number
     ON CONFLICT (tenant, id) DO NOTHING

@@ -45,6 +45,22 @@ class TextIndex:
     def rows_of_word(self, tx: Transaction, word: str, place: str, limit: int) -> list[int]:
         return [row for row, _ in self._facts(tx, [word], place, limit)]
 
+    def rows_of_words(
+        self,
+        tx: Transaction,
+        words: Sequence[str],
+        places: Sequence[str] | None,
+        *,
+        before: int,
+        limit: int,
+    ) -> list[int]:
+        asked = {"stems": as_json(stems(words)), "before_row": before, "limit": limit}
+        if places is None:
+            found = tx.execute("rows_with_all", **asked)
+        else:
+            found = tx.execute("active_rows_with_all", **asked, places=as_json(places))
+        return [row["row"] for row in found]
+
     def facts_like(
         self, tx: Transaction, words: Sequence[str], place: str, limit: int
     ) -> list[Row]:
@@ -93,7 +109,7 @@ class FullText:
             return StemCounts(total=0.0, by_stem={})
         asked = stems(search.terms)
         found = tx.execute("count_words", places=filter_.places, stems=as_json(asked), probe=PROBE)
-        total = tx.execute("count_active", places=filter_.places).fetchone()["count"]
+        total = tx.execute("count_in_places", places=filter_.places).fetchone()["count"]
         return StemCounts(
             total=float(total), by_stem={row["stem"]: float(row["count"]) for row in found}
         )

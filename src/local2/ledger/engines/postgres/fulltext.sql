@@ -31,7 +31,7 @@ SELECT stem.value AS stem, (
         LIMIT :probe) AS found) AS count
 FROM jsonb_array_elements_text(:stems::jsonb) AS stem (value);
 
--- name: count_active
+-- name: count_in_places
 SELECT count(*) AS count FROM record
 WHERE tenant = :tenant AND place IN (SELECT jsonb_array_elements_text(:places::jsonb))
   AND superseded_by IS NULL;
@@ -45,6 +45,22 @@ WHERE record.tenant = :tenant AND record.superseded_by IS NULL
                             FROM jsonb_array_elements_text(:stems::jsonb) AS stem)
   AND record.words && {searched_words}
 ORDER BY record.row LIMIT :limit;
+
+-- name: rows_with_all
+SELECT record.row FROM record
+WHERE record.tenant = :tenant AND record.row < :before_row
+  AND record.words @> ARRAY(SELECT word_in(record.place, stem)
+                            FROM jsonb_array_elements_text(:stems::jsonb) AS stem)
+ORDER BY record.row DESC LIMIT :limit;
+
+-- name: active_rows_with_all
+SELECT record.row FROM record
+WHERE record.tenant = :tenant AND record.row < :before_row AND record.superseded_by IS NULL
+  AND record.place IN (SELECT jsonb_array_elements_text(:places::jsonb))
+  AND record.words @> ARRAY(SELECT word_in(record.place, stem)
+                            FROM jsonb_array_elements_text(:stems::jsonb) AS stem)
+  AND record.words && {searched_words}
+ORDER BY record.row DESC LIMIT :limit;
 
 -- name: facts_with_any
 SELECT record.row, feature.stems FROM record

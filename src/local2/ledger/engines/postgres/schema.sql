@@ -78,6 +78,7 @@ CREATE TABLE record (
     retired_why   text,
     pairs         text,
     stored_at     text,
+    pinned        smallint,
     words         bigint[],                    -- `words_in`; NULL once the text is erased
     UNIQUE (tenant, id)
 );
@@ -88,8 +89,13 @@ CREATE UNIQUE INDEX record_chunk ON record (tenant, source_ref)
 CREATE INDEX record_session ON record (tenant, owner, session_id)
     WHERE kind IN ('chat_message', 'tool_output');
 CREATE INDEX record_replaced ON record (tenant, superseded_by) WHERE superseded_by IS NOT NULL;
-CREATE INDEX record_place ON record (tenant, place, event_time, scope, session_id)
+CREATE INDEX record_place ON record (tenant, place, event_time, row, scope, session_id)
     WHERE superseded_by IS NULL;
+CREATE INDEX record_past ON record (tenant, place, event_time, row)
+    WHERE superseded_by IS NOT NULL;
+CREATE INDEX record_time ON record (tenant, event_time, row);
+CREATE INDEX record_pinned ON record (tenant, place)
+    WHERE pinned = 1 AND kind = 'fact' AND superseded_by IS NULL;
 CREATE INDEX record_important ON record (tenant, place, importance, event_time)
     WHERE kind = 'fact' AND superseded_by IS NULL;
 CREATE INDEX record_by_query ON record (tenant, owner, query_id, session_id)

@@ -4,7 +4,7 @@
 id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type, durability,
     importance, content, metadata, agent, session_id, query_id, turn, stands_at, alias, pending,
     source_class, stated_by, summary, keywords, queries, confidence, event_time, score,
-    superseded_by, retired_at, retired_why, pairs, stored_at
+    superseded_by, retired_at, retired_why, pairs, stored_at, pinned
 
 -- name: staging
 CREATE TEMP TABLE IF NOT EXISTS new_record ({staged});
@@ -15,7 +15,7 @@ VALUES (:id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :sourc
         :durability, :importance, :content, :metadata, :agent, :session_id, :query_id, :turn,
         :stands_at, :alias, :pending, :source_class, :stated_by, :summary, :keywords, :queries,
         :confidence, :event_time, :score, :superseded_by, :retired_at, :retired_why, :pairs,
-        :stored_at);
+        :stored_at, :pinned);
 
 -- Records of a place that are added together get one revision, so a reader sees all or none of them.
 -- name: insert_records

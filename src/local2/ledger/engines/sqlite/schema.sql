@@ -1,4 +1,4 @@
--- number: 21
+-- number: 22
 -- The schema of a new ledger; every change raises its number. Numbers 1 to 18 were migrations.
 
 -- Every memory is a row of `record`: what it says, whose it is, who said it, and how it ages.
@@ -70,6 +70,9 @@ CREATE TABLE record (
     -- whole line of those for one word. Null for all others.
     pairs         TEXT,
 
+    -- 1: among the first of what is shown unasked.
+    pinned        INTEGER,
+
     -- When it was stored, if its event_time was in the future then: what is new is decided by the
     -- earlier of the two, because some clocks are wrong. ISO 8601, UTC.
     stored_at     TEXT,
@@ -121,6 +124,8 @@ CREATE INDEX record_stated ON record (tenant, stated_by)
     WHERE scope IN ('agent', 'tenant') AND stated_by IS NOT NULL;
 CREATE INDEX record_to_anonymise ON record (tenant, retired_at)
     WHERE retired_at IS NOT NULL AND retired_why NOT IN ('anonymised', 'erased');
+CREATE INDEX record_pinned ON record (tenant, place)
+    WHERE pinned = 1 AND kind = 'fact' AND superseded_by IS NULL;
 -- Standing facts of a place are known without reading the others, those that matter most first.
 CREATE INDEX record_keyed ON record (tenant, place, importance)
     WHERE folded_topic IS NOT NULL AND kind = 'fact' AND superseded_by IS NULL;
