@@ -10,7 +10,6 @@ gets other weights than a question about one: it wants the latest messages of an
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import chain
 from typing import get_args
 
 import msgspec
@@ -62,6 +61,8 @@ from local2.memory.scopes import Reach, Weights
 from local2.protocol.memories import OwnerScope
 
 DAY = 86_400.0
+READ_TOGETHER = 24
+"""Number of records whose shares are read in one step: as many as most recalls need."""
 
 
 class Shares(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -169,8 +170,9 @@ class Ranking:
     def best_first(self) -> Iterator[RankedRecord]:
         scores = self.total.scores
         later = LaterStatements(self._found, scores, self.relevant)
-        pages = sorted_pages(scores, np.flatnonzero(self.relevant), self.view.column)
-        return chain.from_iterable(self._records_at(page, scores, later) for page in pages)
+        for page in sorted_pages(scores, np.flatnonzero(self.relevant), self.view.column):
+            for begin in range(0, len(page), READ_TOGETHER):
+                yield from self._records_at(page[begin : begin + READ_TOGETHER], scores, later)
 
     def _records_at(
         self, positions: list[int], scores: Array, later: LaterStatements
