@@ -344,12 +344,10 @@ async def test_the_question_being_answered_is_neither_recalled_nor_repeated_in_t
     assert generation.tool_calls[0].content.splitlines()[0] == "No memories found."
     messages = ollama.bodies("/api/chat")[0]["messages"]
     assert [m["content"] for m in messages if m["role"] == "user"] == [QUESTION]
-    await eventually(lambda: _question_is_first(database))
+    await eventually(lambda: records(database))
+    assert (await records(database))[0]["content"] == QUESTION
 
 
-async def _question_is_first(database: Database) -> bool:
-    stored_records = await records(database)
-    return bool(stored_records) and stored_records[0]["content"] == QUESTION
 
 
 @pytest.mark.usefixtures("tools")
