@@ -1,17 +1,23 @@
 """`local2 serve` as users start it, and clients of it."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+import msgspec
 
+from commands import Served
+from local2.bus.connection import connect
+from local2.bus.tool_host import ToolHost
 from local2.settings import HOME_VARIABLE
+from note_tool import Notes
 
 
 class HttpServer(NamedTuple):
@@ -64,3 +70,19 @@ def problem(answer: httpx.Response) -> tuple[int, str, str]:
     assert found["status"] == answer.status_code
     assert found["type"] == f"urn:local2:{found['code']}"
     return answer.status_code, found["code"], found["detail"]
+
+
+@asynccontextmanager
+async def team_tool(stack: Served) -> AsyncIterator[Notes]:
+    """Another team's tool on the bus of the stack."""
+    notes = Notes()
+    tool = msgspec.structs.replace(notes.tool(), name="jot")
+    async with connect(stack.url, name="team") as bus, ToolHost(bus, tool):
+        yield notes
+
+
+async def post(
+    client: httpx.Client, path: str, *, key: str | None = None, **body: object
+) -> httpx.Response:
+    headers = {} if key is None else {"Idempotency-Key": key}
+    return await asyncio.to_thread(client.post, path, json=body, headers=headers)

@@ -1,21 +1,14 @@
 """What fails over HTTP is a problem with the code of the bus, a status, and a remedy."""
 
-import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import httpx
-import msgspec
 import pytest
 
 from commands import Served
-from http_servers import HttpServer, http_server, problem
-from local2.bus.connection import connect
-from local2.bus.tool_host import ToolHost
+from http_servers import HttpServer, http_server, post, problem, team_tool
 from local2.errors import CODES, OverloadedError, ToolFailedError
 from local2.web.answers import STATUS_BY_CODE
-from note_tool import Notes
 
 RECALL = "/v1/tools/recall"
 
@@ -105,19 +98,6 @@ def test_a_body_over_the_limit_is_not_read_to_its_end(server: HttpServer, framin
         except OSError:  # the server has answered and closed the connection
             pass
         assert connection.recv(12) == b"HTTP/1.1 413"
-
-
-@asynccontextmanager
-async def team_tool(stack: Served) -> AsyncIterator[Notes]:
-    """Another team's tool on the bus of the stack."""
-    notes = Notes()
-    tool = msgspec.structs.replace(notes.tool(), name="jot")
-    async with connect(stack.url, name="team") as bus, ToolHost(bus, tool):
-        yield notes
-
-
-async def post(client: httpx.Client, path: str, **body: object) -> httpx.Response:
-    return await asyncio.to_thread(client.post, path, json=body)
 
 
 async def test_a_tool_of_another_team_is_called_by_the_same_caller(

@@ -394,11 +394,11 @@ def _read_object(body: bytes) -> dict[str, Raw]:
     """
     if not body.strip():
         return {}
-    try:
-        with json_errors(EXAMPLE):
+    with json_errors(EXAMPLE):
+        try:
             return read_json(body, _objects.decode)
-    except msgspec.ValidationError as error:
-        raise BadRequestError("The body is not a JSON object.", remedy=EXAMPLE) from error
+        except msgspec.ValidationError as error:
+            raise BadRequestError("The body is not a JSON object.", remedy=EXAMPLE) from error
 
 
 def _problem_of(error: ErrorReply) -> Answer:
