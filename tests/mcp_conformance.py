@@ -15,7 +15,7 @@ from typing import Any
 import uvicorn
 
 from local2.bus.connection import BusMessage, Connection, connect
-from local2.mcp.http import HOST
+from local2.loopback import HOST
 from local2.mcp.server import serving
 from local2.protocol.envelope import decode, encode, seal
 from local2.protocol.payloads import Json, ToolProgress, ToolRequest

@@ -123,6 +123,7 @@ import local2.agents.vector_worker
 import local2.stack.app
 import local2.mcp.http
 import local2.mcp.stdio
+import local2.web.server
 import local2.vectors.minilm
 import numpy as np
 from local2.vectors.index import VectorIndex

@@ -20,6 +20,7 @@ from local2.settings import (
     HOME_VARIABLE,
     BusSettings,
     GeneratorSettings,
+    HttpSettings,
     LimitSettings,
     McpSettings,
     MemorySettings,
@@ -83,6 +84,7 @@ def load_settings(
         telemetry=_convert_section(sections, "telemetry", TelemetrySettings, home),
         limits=_convert_section(sections, "limits", LimitSettings, home),
         mcp=_convert_section(sections, "mcp", McpSettings, home),
+        http=_convert_section(sections, "http", HttpSettings, home),
     )
 
 

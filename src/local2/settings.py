@@ -179,6 +179,13 @@ class McpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     token: str | None = None
 
 
+class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    user: str | None = None
+    timeout: Seconds = 60.0
+    port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8643
+    token: str | None = None
+
+
 Count = Annotated[int, msgspec.Meta(ge=1)]
 NonNegativeInt = Annotated[int, msgspec.Meta(ge=0)]
 Rate = Annotated[float, msgspec.Meta(ge=0)]
@@ -226,3 +233,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     telemetry: TelemetrySettings = msgspec.field(default_factory=TelemetrySettings)
     limits: LimitSettings = msgspec.field(default_factory=LimitSettings)
     mcp: McpSettings = msgspec.field(default_factory=McpSettings)
+    http: HttpSettings = msgspec.field(default_factory=HttpSettings)

@@ -6,7 +6,7 @@ import pytest
 
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
-from local2.mcp import bridge
+from local2.client import stack_tools
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.memory_tools import READ_TOOL_OUTPUT
 from local2.settings import BusSettings, McpSettings, Settings
@@ -18,7 +18,7 @@ from serving import service_host
 @pytest.fixture(autouse=True)
 def patient_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists wait for the stack, however busy the machine is."""
-    monkeypatch.setattr(bridge, "LIST_SECONDS", 60.0)
+    monkeypatch.setattr(stack_tools, "LIST_SECONDS", 60.0)
 
 
 @pytest.fixture

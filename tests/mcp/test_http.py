@@ -21,11 +21,11 @@ from mcp.client.streamable_http import streamable_http_client
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-import local2.mcp.http
+import local2.loopback
 from commands import in_a_fork
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
-from local2.mcp.http import TimelyProtocol
+from local2.loopback import TimelyProtocol
 from mcp import Client
 from mcp_clients import ERAS, text_of
 from note_tool import Notes
@@ -227,7 +227,7 @@ async def test_a_request_that_never_arrives_is_closed_and_one_that_did_is_answer
             await closed.wait()
         await PlainTextResponse("done")(scope, receive, send)
 
-    monkeypatch.setattr(local2.mcp.http, "REQUEST_SECONDS", 0.05)
+    monkeypatch.setattr(local2.loopback, "REQUEST_SECONDS", 0.05)
     async with timely_server(answer) as port:
         slow, asks = await asyncio.open_connection("127.0.0.1", port)
         asks.write(b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")

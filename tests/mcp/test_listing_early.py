@@ -9,8 +9,8 @@ import pytest
 
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
+from local2.client import stack_tools
 from local2.client.tools import Toolbox
-from local2.mcp import bridge
 from local2.mcp.bridge import DEFAULT_TOOLS
 from local2.protocol.payloads import ToolSchema
 from local2.settings import Settings
@@ -46,13 +46,13 @@ async def test_a_stack_that_starts_slowly_does_not_delay_the_list_and_a_change_i
             notified.set()
 
     monkeypatch.setattr(Toolbox, "settle", settle_once_started)
-    monkeypatch.setattr(bridge, "LIST_SECONDS", 0.05)
+    monkeypatch.setattr(stack_tools, "LIST_SECONDS", 0.05)
     async with (
         ToolHost(bus, notes.tool()),
         client_of(settings, "legacy", message_handler=receive) as client,
     ):
         early = (await client.list_tools()).tools
-        monkeypatch.setattr(bridge, "LIST_SECONDS", 60.0)
+        monkeypatch.setattr(stack_tools, "LIST_SECONDS", 60.0)
         started.set()
         await notified.wait()
         late = (await client.list_tools()).tools

@@ -19,7 +19,6 @@ from local2.errors import BusError, IndexDamagedError, StorageError, VectorError
 from local2.ledger.records import Counts, TaskCounts, TaskKind
 from local2.memory.intake.waiting_turns import why_incomplete
 from local2.memory.tenant import Memories, Memory
-from local2.protocol import subjects
 from local2.protocol.envelope import encode, seal, utc_now
 from local2.protocol.maintenance import (
     ConsolidationStatus,
@@ -29,6 +28,7 @@ from local2.protocol.maintenance import (
     Readiness,
     TasksSetAside,
 )
+from local2.protocol.services import HEALTH, READY
 from local2.protocol.vectors import VectorStatus
 from local2.telemetry import GaugeReading
 
@@ -172,8 +172,8 @@ class HealthAgent(Participant):
         self._memories = memories
         self._serves = serves
         self._turns_problem = turns_problem
-        self.serve(subjects.MEMORY_READY, self._reply_ready)
-        self.serve(subjects.MEMORY_HEALTH, self._reply_health)
+        self.serve(READY.subject, self._reply_ready)
+        self.serve(HEALTH.subject, self._reply_health)
 
     async def readiness(self, tenant: str) -> Readiness:
         """Find out whether the memory's tools are served and its ledger is readable."""

@@ -1,8 +1,8 @@
 """The memory's services besides its tools: items, export, status, outputs, dead letters, backups.
 
 They are not tools, because a tool's result is published to everybody; a service answers only its
-caller. `SERVICES`, at the end, lists them all: a subject, the type of its payload, the function
-that answers, and who may ask. `ServiceHost` serves the services of one name on the bus.
+caller. `SERVICES`, at the end, lists the function that answers each declared service
+(`protocol/services.py`). `ServiceHost` serves the services of one name on the bus.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,6 +28,7 @@ from local2.bus.participant import Participant
 from local2.errors import BadRequestError, Local2Error, TooLargeError
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
+from local2.protocol import services as declared
 from local2.protocol import subjects
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
 from local2.protocol.envelope import Caller, Envelope, decode, encode, seal
@@ -56,6 +57,7 @@ from local2.protocol.maintenance import (
 )
 from local2.protocol.payloads import Empty, OutputPart, ToolResult
 from local2.protocol.portable import MAX_LINE_BYTES
+from local2.protocol.services import ServiceDeclaration
 from local2.protocol.vectors import WorkerReady
 
 P = TypeVar("P")
@@ -121,18 +123,23 @@ class Request(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
 class Service(msgspec.Struct, Generic[P, A], frozen=True):
     """Answers requests with `function`, if the caller's role permits the action."""
 
-    subject: str
-    payload: type[P]
+    declared: ServiceDeclaration[P, A]
     function: Callable[[Request[P]], Awaitable[A]]
-    action: str
+
+    @property
+    def subject(self) -> str:
+        return self.declared.subject
 
 
 class OperatorService(msgspec.Struct, Generic[P, A], frozen=True):
     """Answers the operator's requests with `function`; they concern the memories of all tenants."""
 
-    subject: str
-    payload: type[P]
+    declared: ServiceDeclaration[P, A]
     function: Callable[[P, ServiceParts], Awaitable[A]]
+
+    @property
+    def subject(self) -> str:
+        return self.declared.subject
 
 
 class Announcement(msgspec.Struct, Generic[P], frozen=True):
@@ -191,8 +198,8 @@ class ServiceHost(Participant):
                 admission = parts.admission
                 admitted.enter_context(admission.admitted(caller.principal, message.data))
                 await admitted.enter_async_context(admission.slot(caller.principal))
-            memory = await parts.memories.admit(caller, service.action)
-            payload = self._decode(message, service.payload).payload
+            memory = await parts.memories.admit(caller, service.declared.action)
+            payload = self._decode(message, service.declared.request).payload
             request = Request(payload=payload, memory=memory, parts=parts)
             return await service.function(request)
 
@@ -204,7 +211,9 @@ class ServiceHost(Participant):
         await self.acknowledge(message, result)
 
     async def _answer_operator(self, service: OperatorService[P, A], message: BusMessage) -> A:
-        return await service.function(self._decode(message, service.payload).payload, self._parts)
+        return await service.function(
+            self._decode(message, service.declared.request).payload, self._parts
+        )
 
     async def _receive(self, announcement: Announcement[P], message: BusMessage) -> None:
         announcement.function(decode(message.data, announcement.payload).payload, self._parts)
@@ -342,8 +351,8 @@ SERVICES: Sequence[ServiceGroup] = (
         type="status",
         slots=False,
         services=(
-            Service(subjects.MEMORY_STATUS, Raw, read_status, "status"),
-            Service(subjects.MEMORY_REINDEX, Reindex, start_reindex, "reindex"),
+            Service(declared.STATUS, read_status),
+            Service(declared.REINDEX, start_reindex),
             Announcement(subjects.VECTOR_READY, WorkerReady, compare_indexes),
         ),
     ),
@@ -351,24 +360,20 @@ SERVICES: Sequence[ServiceGroup] = (
         name="output_keeper",
         description="Keeps long tool outputs whole.",
         type="result",
-        services=(Service(subjects.MEMORY_OUTPUT_KEEP, OutputPart, store_output_part, "turn"),),
+        services=(Service(declared.KEEP_OUTPUT, store_output_part),),
     ),
     ServiceGroup(
         name=LETTER_KEEPER,
         description="Returns and drops dead letters.",
         slots=False,
-        services=(
-            Service(
-                subjects.MEMORY_DEAD_LETTER_REQUEST, LetterRequest, find_letter, "dead_letters"
-            ),
-        ),
+        services=(Service(declared.DEAD_LETTERS, find_letter),),
     ),
     ServiceGroup(
         name="porter",
         description="Exports memories, and imports them.",
         services=(
-            Service(subjects.MEMORY_EXPORT, ExportRequest, export_page, "export"),
-            Service(subjects.MEMORY_IMPORT, ImportRequest, import_lines, "import"),
+            Service(declared.EXPORT, export_page),
+            Service(declared.IMPORT, import_lines),
         ),
     ),
     ServiceGroup(
@@ -385,18 +390,18 @@ SERVICES: Sequence[ServiceGroup] = (
         name="item_keeper",
         description="Stores items of frameworks exactly.",
         services=(
-            Service(subjects.MEMORY_ITEMS_PUT, PutItems, put_items, "write_items"),
-            Service(subjects.MEMORY_ITEMS_DELETE, DeleteItems, delete_items, "write_items"),
-            Service(subjects.MEMORY_ITEMS_GET, GetItems, get_items, "read_items"),
-            Service(subjects.MEMORY_ITEMS_SEARCH, SearchItems, search_items, "read_items"),
-            Service(subjects.MEMORY_ITEMS_LIST, ListNamespaces, list_namespaces, "read_items"),
+            Service(declared.PUT_ITEMS, put_items),
+            Service(declared.DELETE_ITEMS, delete_items),
+            Service(declared.GET_ITEMS, get_items),
+            Service(declared.SEARCH_ITEMS, search_items),
+            Service(declared.LIST_NAMESPACES, list_namespaces),
         ),
     ),
     ServiceGroup(
         name="archivist",
         description="Makes backups of the whole memory.",
         type="status",
-        services=(OperatorService(subjects.MEMORY_BACKUP, BackupRequest, answer_backup),),
+        services=(OperatorService(declared.BACKUP, answer_backup),),
     ),
 )
 """All services, one line each, by their names on the bus."""

@@ -59,6 +59,7 @@ COMMANDS = {
         "mcp",
         "Serve the memory over MCP to the client that starts this command, on stdin and stdout.",
     ),
+    "serve": Listed("serve", "Serve the memory over HTTP on this machine, for any language."),
     "hook": Listed("hooks"),
     "stories": Listed(
         "stories",

@@ -166,10 +166,19 @@ class StackConnection:
         return False
 
 
+class _Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """What a service replies in place of its answer: an error, or a result with one."""
+
+    code: str = "internal"
+    message: str = ""
+    retry_after: float | None = None
+    error: ErrorReply | None = None
+
+
 async def ask(  # noqa: PLR0913 - the parts of a request
     bus: Connection,
     subject: str,
-    payload: msgspec.Struct,
+    payload: msgspec.Struct | msgspec.Raw,
     into: type[T],
     caller: Sender = CLIENT,
     *,
@@ -187,7 +196,8 @@ async def ask(  # noqa: PLR0913 - the parts of a request
     reply = await bus.request(subject, request, timeout=timeout, headers=bearer(caller.token))
     if ERROR_CODE not in (reply.headers or {}):
         return decode(reply.data, into).payload
-    problem = decode(reply.data, ErrorReply).payload
+    failure = decode(reply.data, _Failure).payload
+    problem = failure.error or failure
     error = error_from_code(problem.code, problem.message, problem.retry_after)
     is_for_caller = isinstance(error, RequestError | OverloadedError | UnavailableError)
     raise error if is_for_caller else BusError(problem.message)

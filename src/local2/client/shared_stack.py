@@ -26,7 +26,7 @@ import msgspec
 from local2.config_files import ENVIRONMENT_PREFIX, to_yaml
 from local2.errors import StackNotRunningError, UnwritableError
 from local2.home import CLIENTS_LOCK, make_private, running_url
-from local2.settings import BusSettings, McpSettings, Settings
+from local2.settings import BusSettings, HttpSettings, McpSettings, Settings
 
 POLL = 0.05
 """Seconds between attempts to share the lock while a stack stops, and between checks while one
@@ -202,11 +202,11 @@ def words_of_stack(data_dir: Path, linger: float) -> list[str]:
 def _environment(settings: Settings) -> dict[str, str]:
     """The environment that gives a stack these settings, whatever this process has set.
 
-    The client's token is left out. The stack must not import modules from its working folder
+    The client's tokens are left out. The stack must not import modules from its working folder
     (PYTHONSAFEPATH), nor wrap an error over several lines (COLUMNS).
     """
     bus = msgspec.structs.replace(settings.bus, token=None)
-    settings = msgspec.structs.replace(settings, bus=bus, mcp=McpSettings())
+    settings = msgspec.structs.replace(settings, bus=bus, mcp=McpSettings(), http=HttpSettings())
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)
     }

@@ -23,10 +23,11 @@ from mcp.shared.exceptions import MCPError
 
 from local2._version import __version__
 from local2.background import running_task
+from local2.client.stack_tools import StackTools
 from local2.errors import Local2Error, RequestError, quoted
 from local2.home import user_name
 from local2.mcp import opening
-from local2.mcp.bridge import Ask, Bridge, StackTools
+from local2.mcp.bridge import NAME, Ask, Bridge
 from local2.mcp.primitives import (
     PROMPTS,
     as_result,
@@ -234,7 +235,8 @@ async def serving(settings: Settings) -> AsyncIterator[MemoryServer]:
         ConfigError: The profile is wrong.
     """
     changes = ToolChanges()
-    async with StackTools(settings, user=user_of(settings.mcp), on_change=changes.notice) as link:
+    user = user_of(settings.mcp)
+    async with StackTools(settings, name=NAME, user=user, on_change=changes.notice) as link:
         server = MemoryServer(Bridge(link, settings.mcp), Callers(link, settings.mcp), changes)
         async with running_task(changes.run(), "tool_changes"):
             yield server

@@ -34,6 +34,7 @@ Limit = Annotated[int, msgspec.Meta(ge=0, le=MAX_LIMIT)]
 Offset = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 
 NOTHING = msgspec.Raw(b"null")
+"""No value. It is made by a factory below, since a JSON schema cannot state it as a default."""
 
 
 class ItemKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +50,7 @@ class ItemPut(ItemKey, frozen=True, kw_only=True, omit_defaults=True):
     `text`: the text that searches match. `keep`: do not change an existing item.
     """
 
-    value: msgspec.Raw = NOTHING
+    value: msgspec.Raw = msgspec.field(default_factory=lambda: NOTHING)
     data: bytes | None = None
     text: str | None = None
     keep: bool = False
@@ -64,7 +65,7 @@ class StoredItem(ItemKey, frozen=True, kw_only=True, omit_defaults=True):
 
     created_at: datetime
     updated_at: datetime
-    value: msgspec.Raw = NOTHING
+    value: msgspec.Raw = msgspec.field(default_factory=lambda: NOTHING)
     data: bytes | None = None
     score: float | None = None
 

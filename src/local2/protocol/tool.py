@@ -204,6 +204,8 @@ def _inlined(declared: Any, components: dict[str, Any], *, every_type: bool = Fa
         for key, value in declared.items()
         if key != "title" or isinstance(value, dict)  # an argument may be named "title"
     }
+    if not every_type and "default" in inlined and inlined["default"] is None:
+        del inlined["default"]  # null is not of the one type
     choices = inlined.get("enum")
     if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices):
         return {"type": "string", **inlined}  # some model servers require it

@@ -1,0 +1,171 @@
+"""The services of the memory besides its tools: the subject, request and answer of each.
+
+The stack serves them from here (`agents/` has the functions), and HTTP offers them.
+"""
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from local2.protocol import subjects
+from local2.protocol.items import (
+    DeleteItems,
+    GetItems,
+    ItemsChanged,
+    ItemsFound,
+    ItemsGot,
+    ListNamespaces,
+    NamespacesFound,
+    PutItems,
+    SearchItems,
+)
+from local2.protocol.maintenance import (
+    BackupRequest,
+    BackupStatus,
+    ExportPage,
+    ExportRequest,
+    Health,
+    ImportReport,
+    ImportRequest,
+    LetterFound,
+    LetterRequest,
+    MemoryStatus,
+    Readiness,
+    Reindex,
+)
+from local2.protocol.payloads import OutputPart, ToolResult
+
+P = TypeVar("P")
+A = TypeVar("A", bound=msgspec.Struct)
+
+
+class ServiceDeclaration(msgspec.Struct, Generic[P, A], frozen=True, kw_only=True):
+    """What is said of a service: the types of its request and its answer, and who may ask.
+
+    `request`: Raw if nothing of it is read. `action`: what the caller's role must permit; if it
+    is empty, everybody may ask. `for_operator`: it concerns the memories of all tenants.
+    """
+
+    subject: str
+    title: str
+    request: type[P]
+    answer: type[A]
+    action: str = ""
+    for_operator: bool = False
+
+
+STATUS = ServiceDeclaration(
+    subject=subjects.MEMORY_STATUS,
+    title="Compare the ledger and the vector index",
+    request=Raw,
+    answer=MemoryStatus,
+    action="status",
+)
+REINDEX = ServiceDeclaration(
+    subject=subjects.MEMORY_REINDEX,
+    title="Fill the vector index again, or with another embedder",
+    request=Reindex,
+    answer=MemoryStatus,
+    action="reindex",
+)
+KEEP_OUTPUT = ServiceDeclaration(
+    subject=subjects.MEMORY_OUTPUT_KEEP,
+    title="Store a part of a tool's long output",
+    request=OutputPart,
+    answer=ToolResult,
+    action="turn",
+)
+DEAD_LETTERS = ServiceDeclaration(
+    subject=subjects.MEMORY_DEAD_LETTER_REQUEST,
+    title="Read or drop a message that could not be stored",
+    request=LetterRequest,
+    answer=LetterFound,
+    action="dead_letters",
+)
+EXPORT = ServiceDeclaration(
+    subject=subjects.MEMORY_EXPORT,
+    title="Read a page of an export",
+    request=ExportRequest,
+    answer=ExportPage,
+    action="export",
+)
+IMPORT = ServiceDeclaration(
+    subject=subjects.MEMORY_IMPORT,
+    title="Store lines of an export",
+    request=ImportRequest,
+    answer=ImportReport,
+    action="import",
+)
+PUT_ITEMS = ServiceDeclaration(
+    subject=subjects.MEMORY_ITEMS_PUT,
+    title="Store items",
+    request=PutItems,
+    answer=ItemsChanged,
+    action="write_items",
+)
+DELETE_ITEMS = ServiceDeclaration(
+    subject=subjects.MEMORY_ITEMS_DELETE,
+    title="Delete items and namespaces",
+    request=DeleteItems,
+    answer=ItemsChanged,
+    action="write_items",
+)
+GET_ITEMS = ServiceDeclaration(
+    subject=subjects.MEMORY_ITEMS_GET,
+    title="Read items by their keys",
+    request=GetItems,
+    answer=ItemsGot,
+    action="read_items",
+)
+SEARCH_ITEMS = ServiceDeclaration(
+    subject=subjects.MEMORY_ITEMS_SEARCH,
+    title="Search items",
+    request=SearchItems,
+    answer=ItemsFound,
+    action="read_items",
+)
+LIST_NAMESPACES = ServiceDeclaration(
+    subject=subjects.MEMORY_ITEMS_LIST,
+    title="List the namespaces that hold items",
+    request=ListNamespaces,
+    answer=NamespacesFound,
+    action="read_items",
+)
+BACKUP = ServiceDeclaration(
+    subject=subjects.MEMORY_BACKUP,
+    title="Begin a backup, or read the progress of backups",
+    request=BackupRequest,
+    answer=BackupStatus,
+    for_operator=True,
+)
+READY = ServiceDeclaration(
+    subject=subjects.MEMORY_READY,
+    title="Ask whether tools are served",
+    request=Raw,
+    answer=Readiness,
+)
+HEALTH = ServiceDeclaration(
+    subject=subjects.MEMORY_HEALTH,
+    title="Ask whether something is broken or delayed",
+    request=Raw,
+    answer=Health,
+)
+
+SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = (
+    READY,
+    HEALTH,
+    STATUS,
+    REINDEX,
+    PUT_ITEMS,
+    GET_ITEMS,
+    SEARCH_ITEMS,
+    LIST_NAMESPACES,
+    DELETE_ITEMS,
+    EXPORT,
+    IMPORT,
+    KEEP_OUTPUT,
+    DEAD_LETTERS,
+    BACKUP,
+)
+"""All of them; a test compares them with what the stack serves."""

@@ -1,0 +1,83 @@
+"""Who calls: the token of a request, and the user, agent and session that it names."""
+
+import base64
+import binascii
+import hmac
+import time
+from urllib.parse import unquote
+
+import msgspec
+from starlette.datastructures import Headers
+
+from local2.protocol.envelope import Sender
+from local2.web.answers import UnauthorizedError
+
+AGENT = "http"
+"""The agent of requests that name none."""
+USER_HEADER, AGENT_HEADER, SESSION_HEADER = "Local2-User", "Local2-Agent", "Local2-Session"
+LEEWAY = 5.0
+"""Seconds by which clocks may differ."""
+
+
+class Claims(msgspec.Struct, frozen=True, kw_only=True):
+    """What is read of a person's token before the stack verifies it; `exp`: when it expires."""
+
+    exp: float
+
+
+class Gate:
+    """Lets requests in that carry a token.
+
+    `token`: the one that all clients send; None on a stack with accounts, where each request
+    carries its caller's own one, which the stack verifies. `token_is_in`: where to find it.
+    """
+
+    def __init__(self, *, token: str | None, token_is_in: str, user: str | None) -> None:
+        self.has_accounts = token is None
+        self._token = token
+        self._hint = f"Send `Authorization: Bearer TOKEN`, with {token_is_in}."
+        self._user = user
+
+    def caller_of(self, headers: Headers) -> Sender:
+        """Who sent a request with these headers.
+
+        Raises:
+            UnauthorizedError: It has no token, another one than expected, or one that has expired.
+        """
+        sent = headers.getlist("authorization")
+        scheme, _, presented = sent[0].partition(" ") if len(sent) == 1 else ("", "", "")
+        presented = presented.strip()
+        if scheme.lower() != "bearer" or not presented:
+            raise UnauthorizedError("The request has no token.", remedy=self._hint)
+        if self._token is None:
+            if expiry_of(presented) + LEEWAY < time.time():
+                raise UnauthorizedError("The token has expired.", remedy=self._hint)
+        elif not hmac.compare_digest(presented.encode(), self._token.encode()):
+            raise UnauthorizedError("The token is another one.", remedy=self._hint)
+        return Sender(
+            user=None if self.has_accounts else _named(headers, USER_HEADER) or self._user,
+            agent=_named(headers, AGENT_HEADER) or AGENT,
+            session_id=_named(headers, SESSION_HEADER),
+            token=presented if self.has_accounts else None,
+        )
+
+
+def expiry_of(token: str) -> float:
+    """When a person's token expires, in seconds since 1970; only the stack can say if it is valid.
+
+    Raises:
+        UnauthorizedError: It is not a JWT that expires.
+    """
+    try:
+        _, claims, _ = token.split(".")
+        padded = claims + "=" * (-len(claims) % 4)
+        return msgspec.json.decode(base64.urlsafe_b64decode(padded), type=Claims).exp
+    except (ValueError, binascii.Error, msgspec.DecodeError, RecursionError) as error:
+        raise UnauthorizedError(
+            "The token is not a JWT that expires.", remedy="`local2 tenants token` makes one."
+        ) from error
+
+
+def _named(headers: Headers, header: str) -> str | None:
+    """A name in a header, where characters outside of ASCII are percent-encoded."""
+    return unquote(headers.get(header, "")).strip() or None

@@ -1,0 +1,430 @@
+"""`local2 serve`: every tool and service of the memory over HTTP, on this machine.
+
+An operation has the arguments and the answer that it has on the bus; what is declared there is
+served here. The stack decides what a caller may do.
+"""
+
+import asyncio
+import hashlib
+import math
+from collections.abc import Awaitable, Callable, Coroutine
+from http import HTTPStatus
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Raw
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from local2 import loopback
+from local2.client import Connection
+from local2.client.access import ask
+from local2.client.calls import ERASURE_TIMEOUT
+from local2.client.stack_tools import ReachedStack, StackTools
+from local2.client.tools import ask_tool
+from local2.errors import (
+    BadRequestError,
+    BusError,
+    ForbiddenError,
+    InvalidArgumentsError,
+    Local2Error,
+    NoRespondersError,
+    OverloadedError,
+    RequestError,
+    TooLargeError,
+    UnknownToolError,
+    quoted,
+)
+from local2.home import user_name
+from local2.logs import get_logger
+from local2.protocol.envelope import Sender, json_errors
+from local2.protocol.json_text import read_json
+from local2.protocol.memory_tools import FORGET, MEMORY_HISTORY, TOOL_NAMES, Versions
+from local2.protocol.payloads import ErrorReply, ToolResult
+from local2.protocol.services import SERVICES, STATUS
+from local2.protocol.subjects import checked_tool_name
+from local2.settings import Settings
+from local2.web.answers import JSON, STATUS_BY_CODE, Answer, NotFoundError, UnauthorizedError
+from local2.web.callers import Gate, expiry_of
+from local2.web.events import EventStream
+from local2.web.openapi import (
+    DOCUMENT_PATH,
+    EVENTS_PATH,
+    MEMORIES_PATH,
+    SERVICES_PATH,
+    TOOLS_PATH,
+    document,
+)
+from local2.web.repeats import Repeats
+
+NAME = "http"
+TOKEN_FILE = "http-token"  # noqa: S105 - a file name
+WHERE_CONFIGURED = "LOCAL2_HTTP__TOKEN or config/http.yaml"
+OF_CALLER = "the caller's own token (`local2 tenants token`)"
+MAX_STREAMS = 100
+"""Maximum number of clients that listen to events."""
+EXAMPLE = 'Send a JSON object with the arguments, such as {"query": "…"}.'
+DECLARED_SERVICES = {service.subject: service for service in SERVICES}
+
+T = TypeVar("T")
+log = get_logger()
+_objects = msgspec.json.Decoder(dict[str, Raw])
+
+
+class ServerAddress(NamedTuple):
+    """The address of the server, and which token clients send."""
+
+    url: str
+    token: str
+
+
+async def serve(settings: Settings, on_ready: Callable[[ServerAddress], None]) -> None:
+    """Serve until interrupted; call `on_ready` once clients can connect.
+
+    Raises:
+        ConfigError: The port is taken.
+        UnwritableError: The token cannot be stored.
+    """
+    has_accounts = settings.bus.tenant is not None or settings.bus.credentials is not None
+    token, token_is_in = settings.http.token, f"the token in {WHERE_CONFIGURED}"
+    if has_accounts:
+        token, token_is_in = None, OF_CALLER
+    elif not token:
+        file = settings.memory.data_dir / TOKEN_FILE
+        token, token_is_in = loopback.load_or_create_token(file), f"the token in {file}"
+    user = None if has_accounts else user_name(settings.http.user)
+    with loopback.listen(settings.http.port) as listener:  # connections queue until they are served
+        url = loopback.url_of(listener)
+        async with StackTools(settings, name=NAME, user=user) as link:
+            gate = Gate(token=token, token_is_in=token_is_in, user=user)
+            app = HttpServer(link, gate, settings, url).app()
+            on_ready(ServerAddress(url, token_is_in))
+            await loopback.serve(listener, app, _refuse)
+
+
+class HttpServer:
+    """Answers requests, each as its own caller."""
+
+    def __init__(self, link: StackTools, gate: Gate, settings: Settings, url: str) -> None:
+        self._link = link
+        self._gate = gate
+        self._timeout = settings.http.timeout
+        self._max_bytes = settings.limits.request_bytes
+        self._url = url
+        self._repeats = Repeats()
+        self._streams = 0
+
+    def app(self) -> ASGIApp:
+        routes = [
+            _route("POST", f"{TOOLS_PATH}/{{tool}}", self._answered(self._call_tool)),
+            _route("POST", f"{SERVICES_PATH}/{{service}}", self._answered(self._ask_service)),
+            _route("GET", f"{MEMORIES_PATH}/{{id}}", self._answered(self._read_memory)),
+            _route("DELETE", f"{MEMORIES_PATH}/{{id}}", self._answered(self._erase_memory)),
+            _route("GET", EVENTS_PATH, self._answered(self._stream_events)),
+            _route("GET", DOCUMENT_PATH, self._answered(self._describe)),
+        ]
+        app = Starlette(routes=routes, exception_handlers={HTTPException: _refuse_path})
+        app.router.redirect_slashes = False
+        return _WithCaller(app, self._gate)
+
+    def _answered(
+        self, handle: Callable[[Request, Sender], Awaitable[Answer | EventStream]]
+    ) -> Callable[[Request], Awaitable[ASGIApp]]:
+        """Turn answers and errors into responses; a client that is gone ends its request."""
+
+        async def respond(request: Request) -> ASGIApp:
+            try:
+                answer = await handle(request, request.scope["caller"])
+            except Local2Error as error:
+                answer = Answer.to_error(error)
+            except HTTPException:  # `_refuse_path` answers it
+                raise
+            except ClientDisconnect:
+                answer = Answer(HTTPStatus.BAD_REQUEST, b"")  # nobody reads it
+            except Exception:
+                log.exception("request_failed")
+                answer = Answer.to_error(Local2Error("The server failed; its log says where."))
+            return answer.response() if isinstance(answer, Answer) else answer
+
+        return respond
+
+    async def _call_tool(self, request: Request, caller: Sender) -> Answer:
+        tool = checked_tool_name(request.path_params["tool"])
+        body = await self._body(request)
+        arguments = _read_object(body)
+        return await self._once(request, caller, body, lambda: self._tool(tool, arguments, caller))
+
+    async def _ask_service(self, request: Request, caller: Sender) -> Answer:
+        subject = request.path_params["service"]
+        if subject not in DECLARED_SERVICES:
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        body = await self._body(request)
+        payload = Raw(msgspec.json.encode(_read_object(body)))
+        return await self._once(
+            request, caller, body, lambda: self._service(subject, payload, caller)
+        )
+
+    async def _read_memory(self, request: Request, caller: Sender) -> Answer:
+        wanted = request.path_params["id"]
+        result = await self._result(MEMORY_HISTORY.name, {"topic_or_id": wanted}, caller)
+        if result.error is not None:
+            return _problem_of(result.error)
+        for version in msgspec.convert(result.data, Versions).versions:
+            if version.id == wanted:
+                return Answer.of(version)
+        raise NotFoundError("You have no memory with this id.")
+
+    async def _erase_memory(self, request: Request, caller: Sender) -> Answer:
+        return await self._once(
+            request, caller, b"", lambda: self._erase(request.path_params["id"], caller)
+        )
+
+    async def _erase(self, id_: str, caller: Sender) -> Answer:
+        result = await self._result(FORGET.name, {"id": id_}, caller)
+        if result.error is None:
+            return Answer.of(result.data)
+        if result.error.code == InvalidArgumentsError.code:  # the id is all that was given
+            return Answer.to_error(NotFoundError("You have no memory with this id."))
+        return _problem_of(result.error)
+
+    async def _stream_events(self, _: Request, caller: Sender) -> EventStream:
+        if self._streams >= MAX_STREAMS:
+            raise OverloadedError("Too many clients listen to events.", retry_after=30.0)
+        await self._verify(caller)
+        stack = await self._reached()
+        self._streams += 1
+        return EventStream(
+            stack.bus,
+            until=expiry_of(caller.token) if caller.token else math.inf,
+            only_changes=self._gate.has_accounts,
+            on_end=self._end_stream,
+        )
+
+    def _end_stream(self) -> None:
+        self._streams -= 1
+
+    async def _describe(self, _: Request, caller: Sender) -> Answer:
+        await self._verify(caller)
+        return Answer.of(document(await self._link.schemas(), self._url))
+
+    async def _tool(self, tool: str, arguments: dict[str, Raw], caller: Sender) -> Answer:
+        result = await self._result(tool, arguments, caller)
+        if result.error is not None:
+            return _problem_of(result.error)
+        if not result.ok:
+            return _problem_of(ErrorReply(code="tool_failed", message=result.content))
+        return Answer.of(
+            ToolAnswer(
+                content=result.content,
+                data=result.data,
+                tool_output_key=result.tool_output_key,
+                total_chars=result.total_chars,
+            )
+        )
+
+    async def _result(self, tool: str, arguments: dict[str, Any], caller: Sender) -> ToolResult:
+        """Call a tool; its own errors are in the result.
+
+        Raises:
+            UnknownToolError: Nobody on the bus has a tool of this name.
+            Local2Error: The tool could not be reached.
+        """
+        seconds = max(ERASURE_TIMEOUT, self._timeout) if tool == FORGET.name else self._timeout
+        try:
+            return await self._on_bus(
+                lambda bus: ask_tool(bus, tool, arguments, caller=caller, timeout=seconds)
+            )
+        except UnknownToolError as error:
+            known = {schema.name for schema in (await self._reached()).tools.schemas}
+            if tool not in known | TOOL_NAMES:
+                raise UnknownToolError(
+                    f"No tool {quoted(tool)} is on the bus.",
+                    remedy=f"`GET {DOCUMENT_PATH}` lists them.",
+                ) from error
+            raise BusError(
+                f"Nobody serves the tool {quoted(tool)} at the moment.",
+                remedy="Ask again in a few seconds.",
+            ) from error
+
+    async def _service(self, subject: str, payload: Raw, caller: Sender) -> Answer:
+        declared = DECLARED_SERVICES[subject]
+        if declared.for_operator and self._gate.has_accounts:
+            raise ForbiddenError(
+                f"{subject} concerns every tenant.",
+                remedy="Use the command on the stack's machine.",
+            )
+        if not declared.action:
+            await self._verify(caller)  # the stack answers it without a token
+        try:
+            answer = await self._on_bus(
+                lambda bus: ask(bus, subject, payload, Raw, caller, timeout=self._timeout)
+            )
+        except NoRespondersError as error:
+            raise BusError(
+                f"Nobody serves {subject} at the moment.", remedy="Ask again in a few seconds."
+            ) from error
+        return Answer(HTTPStatus.OK, bytes(answer))
+
+    async def _verify(self, caller: Sender) -> None:
+        """Let the stack verify the caller's token, where it would answer without one.
+
+        Raises:
+            ForbiddenError: It is not valid.
+        """
+        if caller.token is not None:
+            empty = Raw(b"{}")
+            await self._on_bus(
+                lambda bus: ask(bus, STATUS.subject, empty, Raw, caller, timeout=self._timeout)
+            )
+
+    async def _reached(self) -> ReachedStack:
+        """The stack. That it refuses this server is no fault of a request."""
+        try:
+            return await self._link.reached()
+        except RequestError as error:
+            raise BusError(f"The stack cannot be reached: {error}") from error
+
+    async def _on_bus(self, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+        await self._reached()
+        return await self._link.run(lambda stack: work(stack.bus))
+
+    async def _once(
+        self,
+        request: Request,
+        caller: Sender,
+        body: bytes,
+        work: Callable[[], Coroutine[Any, Any, Answer]],
+    ) -> Answer:
+        """Do the work once for each `Idempotency-Key`; without one, end it with its client."""
+
+        async def answer() -> Answer:
+            try:
+                return await work()
+            except Local2Error as error:
+                return Answer.to_error(error)
+
+        keys = request.headers.getlist("idempotency-key")
+        if not keys:
+            return await _while_connected(request, answer())
+        if len(keys) > 1:
+            raise BadRequestError("Idempotency-Key: expected one.", remedy="Send it once.")
+        identity = request.method, request.url.path, caller.agent, caller.session_id
+        asked = msgspec.json.encode(identity) + body
+        fingerprint = hashlib.blake2b(asked, digest_size=16).digest()
+        return await self._repeats.answer((caller.token, caller.user), keys[0], fingerprint, answer)
+
+    async def _body(self, request: Request) -> bytes:
+        """Read the body of a request.
+
+        Raises:
+            TooLargeError: It is larger than any message of the bus may be.
+            BadRequestError: It is not declared to be JSON.
+        """
+        parts, size = [], 0
+        async for part in request.stream():
+            size += len(part)
+            if size > self._max_bytes:
+                raise TooLargeError(
+                    f"The body has more than {self._max_bytes:,} bytes.", remedy="Send it in parts."
+                )
+            parts.append(part)
+        declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if size and declared != JSON:
+            raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        return b"".join(parts)
+
+
+class ToolAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The result of a tool that succeeded."""
+
+    content: str
+    data: Any = None
+    tool_output_key: str | None = None
+    total_chars: int | None = None
+
+
+class _WithCaller:
+    """Lets only callers with a token reach the app, before anything else is looked at."""
+
+    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+        self._app = app
+        self._gate = gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            scope["caller"] = self._gate.caller_of(Headers(scope=scope))
+        except UnauthorizedError as error:
+            await Answer.to_error(error).response()(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+async def _while_connected(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:
+    """Do the work of a request; end it if its client goes away."""
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+def _read_object(body: bytes) -> dict[str, Raw]:
+    """The fields of a JSON object; no body is an empty one.
+
+    Raises:
+        BadRequestError: It is not a JSON object.
+    """
+    if not body.strip():
+        return {}
+    with json_errors(EXAMPLE):
+        try:
+            return read_json(body, _objects.decode)
+        except msgspec.ValidationError as error:
+            raise BadRequestError("The body is not a JSON object.", remedy=EXAMPLE) from error
+
+
+def _problem_of(error: ErrorReply) -> Answer:
+    return Answer.to_problem(error, STATUS_BY_CODE[error.code])
+
+
+def _refuse(problem: str, status: HTTPStatus) -> ASGIApp:
+    code = ForbiddenError.code if status == HTTPStatus.FORBIDDEN else BadRequestError.code
+    return Answer.to_problem(ErrorReply(code=code, message=problem), status).response()
+
+
+async def _refuse_path(request: Request, error: Exception) -> Response:
+    """Answer what is no operation: an unknown path, another method, a body that is not JSON."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for these
+    status = HTTPStatus(error.status_code)
+    problem = f"{request.method} {quoted(request.url.path)}: {status.phrase.lower()}."
+    remedy = (
+        f"Send it with `Content-Type: {JSON}`."
+        if status == HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+        else f"`GET {DOCUMENT_PATH}` lists what is served."
+    )
+    message = ErrorReply(code=BadRequestError.code, message=f"{problem} {remedy}")
+    return Answer.to_problem(message, status, error.headers).response()
+
+
+def _route(method: str, path: str, endpoint: Callable[[Request], Awaitable[ASGIApp]]) -> Route:
+    route = Route(path, endpoint, methods=[method])
+    route.methods = {method}  # not HEAD: nobody would read an event
+    return route

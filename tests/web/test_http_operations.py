@@ -1,0 +1,101 @@
+"""Tools, services and memories over HTTP do what they do on the bus."""
+
+import httpx
+
+from http_servers import HttpServer, call, problem
+from local2.agents.services import SERVICES as SERVED
+from local2.agents.services import Announcement
+from local2.protocol.services import HEALTH, READY, SERVICES
+
+
+def test_a_tool_is_called_with_its_arguments(ada: httpx.Client) -> None:
+    saved = call(ada, "save_topic", topic="user.seat", content="By the window")
+    recalled = call(ada, "recall_topic", topic="user.seat")
+
+    assert saved["data"]["was_new"]
+    assert recalled["data"]["content"] == "By the window"
+    assert "By the window" in recalled["content"]
+
+
+def test_a_tool_without_arguments_needs_no_body(ada: httpx.Client) -> None:
+    assert ada.post("/v1/tools/top_memories").status_code == 200
+
+
+def test_each_user_has_memories_of_its_own(ada: httpx.Client, bob: httpx.Client) -> None:
+    call(ada, "save_topic", topic="user.city", content="Oslo")
+
+    assert call(bob, "recall_topic", topic="user.city")["data"]["found"] is False
+
+
+def test_names_in_headers_may_have_any_characters(server: HttpServer) -> None:
+    headers = {"Local2-User": "J%C3%BCrgen", "Local2-Agent": "desk", "Local2-Session": "s 1"}
+    with server.client(**headers) as client:
+        call(client, "note", content="Starts at nine.")
+        session = call(client, "load_session")["data"]
+
+    assert session["session_id"] == "s 1"
+    assert [(note["role"], note["content"]) for note in session["notes"]] == [
+        ("desk", "Starts at nine.")
+    ]
+
+
+def test_half_an_emoji_is_read(ada: httpx.Client) -> None:
+    body = rb'{"topic": "user.emoji", "content": "half \ud83d"}'
+    json = {"Content-Type": "application/json; charset=utf-8"}
+
+    assert ada.post("/v1/tools/save_topic", content=body, headers=json).status_code == 200
+    assert call(ada, "recall_topic", topic="user.emoji")["data"]["content"] == "half \ufffd"
+
+
+def test_a_service_is_asked_with_its_payload(ada: httpx.Client) -> None:
+    item = {"namespace": ["trips"], "key": "oslo", "value": {"seat": "window"}}
+    stored = ada.post("/v1/services/memory.items.put", json={"collection": "app", "items": [item]})
+    keys = {"collection": "app", "keys": [{"namespace": ["trips"], "key": "oslo"}]}
+    found = ada.post("/v1/services/memory.items.get", json=keys)
+
+    assert stored.json()["stored"] == 1
+    assert found.json()["items"][0]["value"] == {"seat": "window"}
+
+
+def test_services_that_need_no_payload_answer_without_one(ada: httpx.Client) -> None:
+    assert ada.post("/v1/services/memory.ready").json()["ready"] is True
+    assert ada.post("/v1/services/memory.status").json()["records"] >= 0
+
+
+def test_a_part_of_a_long_output_is_stored_and_a_wrong_one_refused(ada: httpx.Client) -> None:
+    part = {"key": "tout_" + "ab" * 12, "offset": 0, "text": "A report", "last": True}
+    stored = ada.post("/v1/services/memory.output.keep", json=part)
+    refused = ada.post("/v1/services/memory.output.keep", json={**part, "key": "tout_x"})
+
+    assert stored.json() == {"ok": True, "content": "Stored."}
+    assert (
+        call(ada, "read_tool_output", tool_output_key=part["key"])["data"]["content"] == "A report"
+    )
+    assert problem(refused)[:2] == (400, "bad_request")
+
+
+def test_a_memory_is_read_and_erased_by_its_id(ada: httpx.Client, bob: httpx.Client) -> None:
+    id_ = call(ada, "remember_fact", content="Ada collects stamps.", scope="user")["data"]["id"]
+    path = f"/v1/memories/{id_}"
+
+    assert ada.get(path).json()["content"] == "Ada collects stamps."
+    assert problem(bob.get(path))[0] == problem(bob.delete(path))[0] == 404
+    assert ada.delete(path).json()["erased"] == {"facts": 1}
+    assert problem(ada.get(path))[0] == problem(ada.delete(path))[0] == 404
+
+
+def test_a_topic_is_no_id(ada: httpx.Client) -> None:
+    call(ada, "save_topic", topic="user.pet", content="A cat")
+
+    assert problem(ada.get("/v1/memories/user.pet"))[0] == 404
+
+
+def test_every_service_of_the_stack_is_declared_and_served() -> None:
+    served = {
+        service.subject
+        for group in SERVED
+        for service in group.services
+        if not isinstance(service, Announcement)
+    }
+
+    assert {service.subject for service in SERVICES} == served | {READY.subject, HEALTH.subject}

@@ -1,0 +1,171 @@
+"""With accounts, the token of each request says who asks, and nobody reads what is another's."""
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+
+from commands import Served, served
+from http_servers import HttpServer, call, http_server, problem
+from tenant_agents import token_for, with_tenants
+
+
+class Tokens(NamedTuple):
+    ada: str
+    bob: str
+    reader: str
+    admin: str
+    foreign: str
+    """Of the user ada of another tenant."""
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder: Path = tmp_path_factory.mktemp("accounts")
+    with served(with_tenants(folder, "acme", "beta")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(stack: Served) -> Iterator[HttpServer]:
+    with http_server(stack.folder, "--tenant", "acme", LOCAL2_HTTP__TIMEOUT="5") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tokens(stack: Served) -> Tokens:
+    return Tokens(
+        ada=token_for(stack.folder, "acme", "ada"),
+        bob=token_for(stack.folder, "acme", "bob"),
+        reader=token_for(stack.folder, "acme", "rita", "--role", "reader"),
+        admin=token_for(stack.folder, "acme", "boss"),
+        foreign=token_for(stack.folder, "beta", "ada"),
+    )
+
+
+def test_each_token_has_the_memories_of_its_user(server: HttpServer, tokens: Tokens) -> None:
+    with server.client(tokens.ada) as ada:
+        call(ada, "save_topic", topic="user.code", content="ZANZIBAR")
+        mine = call(ada, "recall_topic", topic="user.code")["data"]["content"]
+    with server.client(tokens.bob, **{"Local2-User": "ada"}) as bob:
+        of_bob = call(bob, "recall_topic", topic="user.code")
+
+    assert mine == "ZANZIBAR"
+    assert of_bob["data"]["found"] is False
+
+
+def test_another_users_memory_is_neither_read_nor_erased_by_its_id(
+    server: HttpServer, tokens: Tokens
+) -> None:
+    with server.client(tokens.ada) as ada, server.client(tokens.bob) as bob:
+        saved = call(ada, "remember_fact", content="Ada skis.", scope="user")
+        path = f"/v1/memories/{saved['data']['id']}"
+        refused = [problem(bob.get(path)), problem(bob.delete(path))]
+        still = ada.get(path)
+
+    assert [status for status, _, _ in refused] == [404, 404]
+    assert still.json()["content"] == "Ada skis."
+
+
+def changed(token: str, **claims: object) -> str:
+    """The token with other claims, and the signature of the former ones."""
+    head, body, signature = token.split(".")
+    decoded = json.loads(base64.urlsafe_b64decode(body + "=="))
+    encoded = base64.urlsafe_b64encode(json.dumps({**decoded, **claims}).encode())
+    return f"{head}.{encoded.decode().rstrip('=')}.{signature}"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/tools/top_memories"),
+        ("POST", "/v1/services/memory.status"),
+        ("POST", "/v1/services/memory.ready"),
+        ("POST", "/v1/services/memory.health"),
+        ("GET", "/v1/memories/1"),
+        ("DELETE", "/v1/memories/1"),
+        ("GET", "/v1/events"),
+        ("GET", "/v1/openapi.json"),
+    ],
+)
+def test_no_path_serves_a_foreign_forged_or_expired_token(
+    server: HttpServer, tokens: Tokens, method: str, path: str
+) -> None:
+    statuses = []
+    for token in (
+        tokens.foreign,
+        changed(tokens.foreign, aud="acme"),
+        changed(tokens.bob, sub="ada"),
+        changed(tokens.ada, exp=1),
+        "not.a.token",
+        "secret",
+        "é",
+    ):
+        with server.client("x") as client:
+            headers = {b"Authorization": f"Bearer {token}".encode()}
+            statuses.append(problem(client.request(method, path, headers=headers))[0])
+
+    assert statuses == [403, 403, 403, 401, 401, 401, 401]
+
+
+def test_without_a_token_the_agent_of_the_server_does_not_act(server: HttpServer) -> None:
+    with httpx.Client(base_url=server.url, trust_env=False) as client:
+        answer = client.post("/v1/tools/top_memories")
+
+    assert problem(answer)[0] == 401
+    assert "own token" in answer.text
+
+
+def test_a_role_is_that_of_the_token(server: HttpServer, tokens: Tokens) -> None:
+    with server.client(tokens.reader) as reader:
+        assert reader.post("/v1/tools/recall", json={"query": "x"}).status_code == 200
+        for path, body in (
+            ("/v1/tools/save_topic", {"topic": "user.a", "content": "b"}),
+            ("/v1/services/memory.items.put", {"collection": "a", "items": []}),
+            ("/v1/services/memory.export", {}),
+            ("/v1/services/memory.dead_letters", {}),
+        ):
+            assert problem(reader.post(path, json=body))[:2] == (403, "forbidden")
+
+
+def test_what_concerns_all_tenants_is_not_served(
+    server: HttpServer, tokens: Tokens, stack: Served
+) -> None:
+    folder = stack.folder / "stolen"
+    with server.client(tokens.admin) as admin:
+        answer = admin.post("/v1/services/memory.backup", json={"folder": str(folder)})
+
+    assert problem(answer)[:2] == (403, "forbidden")
+    assert not folder.exists()
+
+
+def test_events_do_not_say_whom_or_which_topic_they_are_about(
+    server: HttpServer, tokens: Tokens
+) -> None:
+    with (
+        server.client(tokens.ada) as ada,
+        server.client(tokens.bob) as bob,
+        bob.stream("GET", "/v1/events") as stream,
+    ):
+        saved = call(ada, "save_topic", topic="user.secret_plan", content="Resign")
+        data = next(line for line in stream.iter_lines() if line.startswith("data: "))
+
+    event = json.loads(data.removeprefix("data: "))
+    assert event["payload"] == {"id": saved["data"]["id"], "kind": "fact"}
+    assert "ada" not in data
+
+
+def test_a_kept_answer_is_not_given_to_another_token(server: HttpServer, tokens: Tokens) -> None:
+    headers = {"Idempotency-Key": "same"}
+    with server.client(tokens.ada) as ada, server.client(tokens.bob) as bob:
+        call(ada, "save_topic", topic="user.safe", content="ZANZIBAR")
+        body = {"topic": "user.safe"}
+        mine = ada.post("/v1/tools/recall_topic", json=body, headers=headers)
+        theirs = bob.post("/v1/tools/recall_topic", json=body, headers=headers)
+
+    assert "ZANZIBAR" in mine.text
+    assert "ZANZIBAR" not in theirs.text
