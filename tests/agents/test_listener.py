@@ -348,8 +348,6 @@ async def test_the_question_being_answered_is_neither_recalled_nor_repeated_in_t
     assert (await records(database))[0]["content"] == QUESTION
 
 
-
-
 @pytest.mark.usefixtures("tools")
 async def test_the_generator_and_the_memory_give_a_query_the_same_id(
     bus: Connection, start: StartGenerator, database: Database
