@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -41,6 +42,9 @@ from stand_ins.ollama_server import OllamaStandIn
 from stand_ins.openai_server import OpenAIStandIn
 from stand_ins.rerank_server import RerankStandIn
 from workers import ForkedWorker, vector_worker, worker_in_this_process
+
+if TYPE_CHECKING:
+    from postgres_server import PostgresServer
 
 # Examples may be slow on a busy machine; fixtures are kept between examples.
 settings.register_profile(
@@ -158,6 +162,15 @@ def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     asyncio.run(create())
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres_databases() -> Iterator["PostgresServer"]:
+    """A PostgreSQL server, started for the first test that needs one."""
+    from postgres_server import postgres_server  # noqa: PLC0415 - few tests need its driver
+
+    with postgres_server() as server:
+        yield server
 
 
 @pytest.fixture

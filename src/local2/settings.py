@@ -63,6 +63,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     data_dir: Path = Path(".local2")
     chroma_path: Path = Path(".chroma")
     content_key_file: Path | None = None
+    ledger: Annotated[str, msgspec.Meta(pattern="^postgres(ql)?://")] | None = None
     collection: str = "local2.memory"
     embedder: EmbedderChoice = "auto"
     embedding_model: str = "nomic-embed-text"

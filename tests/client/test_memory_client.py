@@ -1,7 +1,7 @@
 """`local2.connect` lets Python programs store, find and erase memories over the bus."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 import local2
+from local2.settings import Settings
 from local2.stack.app import open_stack
 from local2.tenants import credentials, tokens
 from local2.tenants.credentials import OwnTokens
@@ -29,10 +30,22 @@ TALK = [
 ]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    """Run a stack for all tests of this module; each test has its own user."""
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def settings(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Settings]:
     settings = settings_in(tmp_path_factory.mktemp("stack"))
+    if request.param == "sqlite":
+        yield settings
+        return
+    with request.getfixturevalue("postgres_databases").new_database() as ledger:
+        memory = msgspec.structs.replace(settings.memory, ledger=ledger)
+        yield msgspec.structs.replace(settings, memory=memory)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def url(settings: Settings) -> AsyncIterator[str]:
+    """Run a stack for all tests of this module; each test has its own user."""
     async with stack_with_worker_here(settings, with_generator=False) as stack:
         yield stack.url
 

@@ -21,7 +21,7 @@ from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import working_sets
-from postgres_server import PostgresServer, postgres_server
+from postgres_server import PostgresServer
 
 KEY = ContentKey(bytes(range(32)))
 OfTenant = Callable[[str], Ledger]
@@ -81,12 +81,6 @@ LEDGERS = [
     pytest.param(encrypted, id="encrypted"),
     pytest.param(postgres, id="postgres"),
 ]
-
-
-@pytest.fixture(scope="session")
-def postgres_databases() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import nullcontext
-from pathlib import Path
 
 import msgspec
 
@@ -83,7 +82,7 @@ async def _ledgers(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResu
     memory = settings.memory
     if memory.data_dir.is_file():  # the check of the folder reports it
         return
-    whole: set[Path] = set()
+    whole: set[str] = set()
     try:
         with folder_lock(memory.data_dir) if ledger_files(memory.data_dir) else nullcontext():
             async with open_ledgers(memory, content_keys(settings)) as ledgers:
@@ -102,7 +101,7 @@ async def _ledgers(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResu
 
 
 async def _ledger(
-    memory: MemorySettings, ledgers: Ledgers, tenant: str, whole: set[Path] | None
+    memory: MemorySettings, ledgers: Ledgers, tenant: str, whole: set[str] | None
 ) -> AsyncIterator[CheckResult]:
     """Check a tenant's ledger.
 

@@ -2,15 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from local2.backup.files import MAIN, ledger_files
 from local2.content_key import ContentKey, KeyOf
-from local2.errors import DamagedError, LedgerKeyError, UnwritableError
+from local2.errors import (
+    ConfigError,
+    DamagedError,
+    LedgerKeyError,
+    UnwritableError,
+    extra_to_install,
+)
 from local2.home import make_private
+from local2.ledger.engines import Database
 from local2.ledger.engines.sqlite.connections import connect_encrypted, finds_any
-from local2.ledger.engines.sqlite.database import COUNTED, Database
+from local2.ledger.engines.sqlite.database import COUNTED
+from local2.ledger.engines.sqlite.database import Database as SqliteDatabase
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.engines.sqlite.soundness import Tally, has_content
 from local2.ledger.ledger import Ledger
@@ -98,7 +106,7 @@ class Ledgers:
             make_private(path.parent)
         except OSError as error:
             raise UnwritableError(path.parent, error) from error
-        async with Database.open(path, SCHEMA, counted=COUNTED, key=key) as database:
+        async with SqliteDatabase.open(path, SCHEMA, counted=COUNTED, key=key) as database:
             yield Ledger(database, tenant, self._quota)
 
     async def prepare(self, tenants: Iterable[str]) -> None:
@@ -110,28 +118,71 @@ class Ledgers:
             if await self._checked_key(tenant) is None:
                 await self._open_shared(tenant)
 
-    async def find(self, tenant: str) -> Path | None:
-        """Find a tenant's ledger; None if there is none yet.
+    async def find(self, tenant: str) -> str | None:
+        """Find a tenant's ledger: its file, or its database; None if there is none yet.
 
         Raises:
             DamagedError: It is missing although its count of commits exists.
             LedgerKeyError: Its key is missing, or it is not encrypted.
         """
-        path = ledger_path(self._settings, tenant, await self._checked_key(tenant))
-        return path if has_content(path) else None
+        key = await self._checked_key(tenant)
+        if self._settings.ledger is not None:
+            return self._settings.ledger
+        path = ledger_path(self._settings, tenant, key)
+        return str(path) if has_content(path) else None
 
     async def _checked_key(self, tenant: str) -> ContentKey | None:
         """Read the tenant's key, after checking that its ledger is not missing."""
         key = await asyncio.to_thread(self._key_of, tenant)
+        if self._settings.ledger is not None:
+            _refuse_what_postgres_lacks(self._settings, key)
+            return None
         await asyncio.to_thread(refuse_a_missing_ledger, self._settings, tenant, key)
         return key
 
     async def _open_shared(self, tenant: str) -> Database:
         if self._database is None:
-            self._database = await self._shared.enter_async_context(
-                Database.open(ledger_path(self._settings, tenant), SCHEMA, counted=COUNTED)
-            )
+            if self._settings.ledger is not None:
+                opening = _open_postgres(self._settings.ledger)
+            else:
+                path = ledger_path(self._settings, tenant)
+                opening = SqliteDatabase.open(path, SCHEMA, counted=COUNTED)
+            self._database = await self._shared.enter_async_context(opening)
         return self._database
+
+
+def _open_postgres(url: str) -> AbstractAsyncContextManager[Database]:
+    try:
+        from local2.ledger.engines.postgres.database import (  # noqa: PLC0415 - an extra
+            Database as PostgresDatabase,
+        )
+    except ImportError as error:
+        raise ConfigError(
+            "`ledger` in config/memory.yaml names a PostgreSQL database, and its driver is not "
+            "installed.",
+            remedy=extra_to_install("postgres"),
+        ) from error
+    return PostgresDatabase.open(url)
+
+
+def _refuse_what_postgres_lacks(settings: MemorySettings, key: ContentKey | None) -> None:
+    """Refuse settings that are about SQLite's files.
+
+    Raises:
+        ConfigError: The memory would not be encrypted, or there would be no backup.
+    """
+    if key is not None:
+        raise ConfigError(
+            "A content key encrypts SQLite's files, and `ledger` in config/memory.yaml names a "
+            "PostgreSQL database.",
+            remedy="Remove the key, and encrypt the disk of the database.",
+        )
+    if settings.backup_folder is not None:
+        raise ConfigError(
+            "`backup_folder` in config/memory.yaml is for SQLite's files, and `ledger` names a "
+            "PostgreSQL database.",
+            remedy="Set `backup_folder: null`, and make backups with PostgreSQL's own tools.",
+        )
 
 
 @asynccontextmanager

@@ -29,6 +29,8 @@ from local2.ledger.search import Place
 
 CONNECTIONS = 8
 """Maximum number of connections, each of which runs one job at a time."""
+EARLY_CONNECTIONS = 2
+"""Number of further connections that are opened at the start."""
 ATTEMPTS = 5
 """How often a write is tried that waits for another which waits for it."""
 SCRUBBED = "record, feature, vector, note, item, tool_output, audit, task, relation"
@@ -125,7 +127,9 @@ class Database:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *values)
 
     def _ensure(self) -> None:
+        """Create the tables, and open the connections that the first requests will need."""
         self._read(ensure_schema)
+        self._idle += [connect(self._url) for _ in range(EARLY_CONNECTIONS)]
 
     def _close(self) -> None:
         while self._idle:
