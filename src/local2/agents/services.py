@@ -380,10 +380,10 @@ SERVICES: Sequence[ServiceGroup] = (
         name="browser",
         description="Shows memories page by page.",
         services=(
-            Service(subjects.MEMORY_BROWSE, Browse, browse, "browse"),
-            Service(subjects.MEMORY_BROWSE_ALL, BrowseAll, browse_all, "browse_all"),
-            Service(subjects.MEMORY_OVERVIEW, Empty, overview, "browse"),
-            Service(subjects.MEMORY_OVERVIEW_ALL, Empty, overview_of_all, "browse_all"),
+            Service(declared.BROWSE, browse),
+            Service(declared.BROWSE_ALL, browse_all),
+            Service(declared.OVERVIEW, overview),
+            Service(declared.OVERVIEW_ALL, overview_of_all),
         ),
     ),
     ServiceGroup(

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from local2.protocol import subjects
+from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
 from local2.protocol.items import (
     DeleteItems,
     GetItems,
@@ -34,7 +35,7 @@ from local2.protocol.maintenance import (
     Readiness,
     Reindex,
 )
-from local2.protocol.payloads import OutputPart, ToolResult
+from local2.protocol.payloads import Empty, OutputPart, ToolResult
 
 P = TypeVar("P")
 A = TypeVar("A", bound=msgspec.Struct)
@@ -96,6 +97,34 @@ IMPORT = ServiceDeclaration(
     request=ImportRequest,
     answer=ImportReport,
     action="import",
+)
+BROWSE = ServiceDeclaration(
+    subject=subjects.MEMORY_BROWSE,
+    title="Read a page of the memories that the caller may see",
+    request=Browse,
+    answer=BrowsedPage,
+    action="browse",
+)
+BROWSE_ALL = ServiceDeclaration(
+    subject=subjects.MEMORY_BROWSE_ALL,
+    title="Read a page of all memories of the tenant",
+    request=BrowseAll,
+    answer=BrowsedPage,
+    action="browse_all",
+)
+OVERVIEW = ServiceDeclaration(
+    subject=subjects.MEMORY_OVERVIEW,
+    title="Count what the caller may see",
+    request=Empty,
+    answer=Overview,
+    action="browse",
+)
+OVERVIEW_ALL = ServiceDeclaration(
+    subject=subjects.MEMORY_OVERVIEW_ALL,
+    title="Count all memories of the tenant",
+    request=Empty,
+    answer=Overview,
+    action="browse_all",
 )
 PUT_ITEMS = ServiceDeclaration(
     subject=subjects.MEMORY_ITEMS_PUT,
@@ -164,6 +193,10 @@ SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = (
     DELETE_ITEMS,
     EXPORT,
     IMPORT,
+    BROWSE,
+    BROWSE_ALL,
+    OVERVIEW,
+    OVERVIEW_ALL,
     KEEP_OUTPUT,
     DEAD_LETTERS,
     BACKUP,
