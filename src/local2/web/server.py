@@ -30,6 +30,7 @@ from local2.client.tools import ask_tool
 from local2.errors import (
     BadRequestError,
     BusError,
+    ConfigError,
     ForbiddenError,
     InvalidArgumentsError,
     Local2Error,
@@ -87,10 +88,18 @@ async def serve(settings: Settings, on_ready: Callable[[ServerAddress], None]) -
     """Serve until interrupted; call `on_ready` once clients can connect.
 
     Raises:
-        ConfigError: The port is taken.
+        ConfigError: The port is taken, or a tenant is named without credentials of an agent.
         UnwritableError: The token cannot be stored.
     """
-    has_accounts = settings.bus.tenant is not None or settings.bus.credentials is not None
+    has_accounts = settings.bus.credentials is not None
+    if settings.bus.tenant is not None and not has_accounts:
+        tenant = settings.bus.tenant
+        raise ConfigError(
+            "With accounts, the server needs an agent of its own: as the commands' agent, every "
+            "token without a role would have all rights.",
+            remedy=f"Add one with `local2 tenants add {tenant} --agent http --role writer`, and "
+            "name its file in LOCAL2_BUS__CREDENTIALS.",
+        )
     token, token_is_in = settings.http.token, f"the token in {WHERE_CONFIGURED}"
     if has_accounts:
         token, token_is_in = None, OF_CALLER
