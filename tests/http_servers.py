@@ -38,10 +38,10 @@ class HttpServer(NamedTuple):
 
 
 @contextmanager
-def http_server(home: Path, *words: str, **environment: str) -> Iterator[HttpServer]:
-    """Run the command in a process of its own; `words` stand before it."""
+def http_server(home: Path, **environment: str) -> Iterator[HttpServer]:
+    """Run the command in a process of its own."""
     with subprocess.Popen(
-        [sys.executable, "-m", "local2", *words, "serve", "--port", "0", "--user", "ada"],
+        [sys.executable, "-m", "local2", "serve", "--port", "0", "--user", "ada"],
         cwd=home,
         stdout=subprocess.PIPE,
         text=True,

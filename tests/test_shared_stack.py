@@ -23,7 +23,7 @@ from local2.client.tools import call_tool
 from local2.config_files import load_settings
 from local2.errors import StackNotRunningError, UnwritableError
 from local2.home import RUNTIME_FILE, Runtime, is_alive, is_running, running_url
-from local2.settings import BusSettings, McpSettings, Settings
+from local2.settings import BusSettings, HttpSettings, McpSettings, Settings
 from stacks import CALLER, settings_in
 from waiting import eventually
 
@@ -262,6 +262,7 @@ def test_a_clients_token_does_not_reach_the_stack_that_it_starts(
         settings_in(tmp_path),
         bus=BusSettings(tenant="acme", token=secret),
         mcp=McpSettings(token=secret),
+        http=HttpSettings(token=secret),
     )
 
     assert secret not in str(shared_stack._environment(client_settings))

@@ -46,6 +46,21 @@ def test_an_erasure_is_repeated_with_its_receipt(ada: httpx.Client) -> None:
     assert [answer.json()["erased"] for answer in answers] == [{"facts": 1}] * 2
 
 
+async def test_what_was_erased_is_not_in_a_kept_answer(ada: httpx.Client) -> None:
+    saved = await post(ada, "/v1/tools/remember_fact", content="Ada owns a kayak.", scope="user")
+    path = f"/v1/memories/{saved.json()['data']['id']}"
+    topic = {"topic_or_id": saved.json()["data"]["id"]}
+    before = await post(ada, "/v1/tools/memory_history", key="kayak", **topic)
+    await asyncio.to_thread(ada.delete, path)
+
+    async def is_dropped() -> bool:
+        again = await post(ada, "/v1/tools/memory_history", key="kayak", **topic)
+        return "kayak" not in again.text
+
+    assert "kayak" in before.text
+    await eventually(is_dropped)
+
+
 async def test_requests_at_the_same_time_act_once(stack: Served, ada: httpx.Client) -> None:
     async with team_tool(stack) as notes:
         notes.may_finish.clear()

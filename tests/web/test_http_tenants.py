@@ -9,9 +9,9 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from commands import Served, served
+from commands import Served, local2, served
 from http_servers import HttpServer, call, http_server, problem
-from tenant_agents import token_for, with_tenants
+from tenant_agents import ACCOUNTS, token_for, with_tenants
 
 
 class Tokens(NamedTuple):
@@ -32,7 +32,16 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def server(stack: Served) -> Iterator[HttpServer]:
-    with http_server(stack.folder, "--tenant", "acme", LOCAL2_HTTP__TIMEOUT="5") as running:
+    added = local2(stack.folder, "tenants", "add", "acme", "--agent", "http", "--role", "writer")
+    assert added.returncode == 0, added.stderr
+    credentials = str(stack.folder / ACCOUNTS / "acme" / "http.nk")
+    named = {"LOCAL2_BUS__CREDENTIALS": credentials, "LOCAL2_HTTP__TIMEOUT": "5"}
+    with (
+        http_server(stack.folder, **named) as running,
+        running.client(token_for(stack.folder, "acme", "ada")) as client,
+    ):
+        while client.post("/v1/tools/top_memories").status_code != 200:
+            pass  # the bus refuses everybody for a moment while it reads its accounts again
         yield running
 
 
@@ -130,6 +139,27 @@ def test_a_role_is_that_of_the_token(server: HttpServer, tokens: Tokens) -> None
             ("/v1/services/memory.dead_letters", {}),
         ):
             assert problem(reader.post(path, json=body))[:2] == (403, "forbidden")
+
+
+def test_a_token_without_a_role_has_no_more_rights_than_the_agent_of_the_server(
+    server: HttpServer, tokens: Tokens
+) -> None:
+    with server.client(tokens.bob) as bob:
+        assert bob.post("/v1/tools/save_topic", json={"topic": "user.a", "content": "b"}).is_success
+        for path, body in (
+            ("/v1/services/memory.export", {}),
+            ("/v1/services/memory.reindex", {}),
+            ("/v1/tools/consolidate", {}),
+            ("/v1/tools/forget", {"everything": True}),
+        ):
+            assert problem(bob.post(path, json=body))[:2] == (403, "forbidden")
+
+
+def test_the_server_does_not_start_as_the_agent_of_the_commands(stack: Served) -> None:
+    done = local2(stack.folder, "--tenant", "acme", "serve", "--port", "0")
+
+    assert done.returncode == 1
+    assert "local2 tenants add acme --agent http --role writer" in " ".join(done.stderr.split())
 
 
 def test_what_concerns_all_tenants_is_not_served(

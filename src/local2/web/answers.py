@@ -18,6 +18,8 @@ from local2.errors import (
 from local2.protocol.payloads import ErrorReply
 
 JSON, PROBLEM = "application/json", "application/problem+json"
+PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+"""Headers of every answer: nobody between server and client keeps memories, or guesses a type."""
 STATUS_BY_CODE: Mapping[ErrorCode, HTTPStatus] = {
     "bad_request": HTTPStatus.BAD_REQUEST,
     "invalid_arguments": HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -99,6 +101,5 @@ class Answer(NamedTuple):
         return cls(status, msgspec.json.encode(problem), PROBLEM, sent)
 
     def response(self) -> Response:
-        return Response(
-            self.body, self.status, media_type=self.media_type, headers=dict(self.headers)
-        )
+        headers = {**self.headers, **PRIVATE}
+        return Response(self.body, self.status, headers, media_type=self.media_type)

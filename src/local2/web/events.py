@@ -11,9 +11,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from local2.background import running_task
 from local2.client import BusMessage, Connection
+from local2.errors import BusError
 from local2.protocol import subjects
 from local2.protocol.envelope import decode
 from local2.protocol.payloads import Json
+from local2.web.answers import Answer
 
 KEEP_ALIVE = 15.0
 """Seconds without an event after which a comment shows the client that the server is there."""
@@ -44,13 +46,17 @@ class EventStream:
         self._on_end = on_end
         self._waiting: asyncio.Queue[bytes | None] = asyncio.Queue()
 
-    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with AsyncExitStack() as resources:
             resources.callback(self._on_end)
-            for subject in subjects.EVENTS:
-                subscription = await self._bus.subscribe(subject, self._receive, limit=1)
-                resources.push_async_callback(subscription.leave, 0)
-            await self._bus.flush()
+            try:
+                for subject in subjects.EVENTS:
+                    subscription = await self._bus.subscribe(subject, self._receive, limit=1)
+                    resources.push_async_callback(subscription.leave, 0)
+                await self._bus.flush()
+            except BusError as error:
+                await Answer.to_error(error).response()(scope, receive, send)
+                return
             watching = (self._end_with_client(receive), self._end_with_bus())
             for number, watch in enumerate(watching):
                 await resources.enter_async_context(running_task(watch, f"events_{number}"))

@@ -32,6 +32,7 @@ class _Kept(msgspec.Struct, eq=False):
     fingerprint: bytes
     answering: asyncio.Task[Answer]
     until: float
+    is_receipt: bool
     size: int = 0
 
 
@@ -43,11 +44,18 @@ class Repeats:
         self._size = 0
 
     async def answer(
-        self, owner: Owner, key: str, fingerprint: bytes, work: Callable[[], Awaitable[Answer]]
+        self,
+        owner: Owner,
+        key: str,
+        fingerprint: bytes,
+        work: Callable[[], Awaitable[Answer]],
+        *,
+        is_receipt: bool = False,
     ) -> Answer:
         """Do the work for the first request with this key; repetitions get its answer.
 
-        An answer that a retry may change, such as `unavailable`, is not kept.
+        An answer that a retry may change, such as `unavailable`, is not kept. `is_receipt`: it is
+        the answer to an erasure, without content, and outlasts that.
 
         Raises:
             BadRequestError: The key is too long, or not printable.
@@ -72,7 +80,7 @@ class Repeats:
         async def run() -> Answer:
             return await work()
 
-        kept = _Kept(fingerprint, go_on(run()), time.monotonic() + KEEP_SECONDS)
+        kept = _Kept(fingerprint, go_on(run()), time.monotonic() + KEEP_SECONDS, is_receipt)
         self._kept[place] = kept
         kept.answering.add_done_callback(lambda done: self._keep(place, kept, done))
         return await asyncio.shield(kept.answering)
@@ -91,6 +99,13 @@ class Repeats:
         kept.size = len(done.result().body)
         self._size += kept.size
         self._drop_old()
+
+    def forget(self) -> None:
+        """Drop every answer that may show what was erased."""
+        for place, kept in list(self._kept.items()):
+            if kept.answering.done() and not kept.is_receipt:
+                self._size -= kept.size
+                del self._kept[place]
 
     def _drop_old(self) -> None:
         """Drop what is too old, and the oldest while there is no room; not what is under way."""

@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,14 +23,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from local2 import loopback
-from local2.client import Connection
+from local2.background import running_task
+from local2.client import BusMessage, Connection
 from local2.client.access import ask
 from local2.client.calls import ERASURE_TIMEOUT
-from local2.client.stack_tools import ReachedStack, StackTools
+from local2.client.stack_tools import RETRY_DELAY, ReachedStack, StackTools
 from local2.client.tools import ask_tool
 from local2.errors import (
     BadRequestError,
     BusError,
+    ConfigError,
     ForbiddenError,
     InvalidArgumentsError,
     Local2Error,
@@ -42,6 +45,7 @@ from local2.errors import (
 )
 from local2.home import user_name
 from local2.logs import get_logger
+from local2.protocol import subjects
 from local2.protocol.envelope import Sender, json_errors
 from local2.protocol.json_text import read_json
 from local2.protocol.memory_tools import FORGET, MEMORY_HISTORY, TOOL_NAMES, Versions
@@ -87,10 +91,18 @@ async def serve(settings: Settings, on_ready: Callable[[ServerAddress], None]) -
     """Serve until interrupted; call `on_ready` once clients can connect.
 
     Raises:
-        ConfigError: The port is taken.
+        ConfigError: The port is taken, or a tenant is named without credentials of an agent.
         UnwritableError: The token cannot be stored.
     """
-    has_accounts = settings.bus.tenant is not None or settings.bus.credentials is not None
+    has_accounts = settings.bus.credentials is not None
+    if settings.bus.tenant is not None and not has_accounts:
+        tenant = settings.bus.tenant
+        raise ConfigError(
+            "With accounts, the server needs an agent of its own: as the commands' agent, every "
+            "token without a role would have all rights.",
+            remedy=f"Add one with `local2 tenants add {tenant} --agent http --role writer`, and "
+            "name its file in LOCAL2_BUS__CREDENTIALS.",
+        )
     token, token_is_in = settings.http.token, f"the token in {WHERE_CONFIGURED}"
     if has_accounts:
         token, token_is_in = None, OF_CALLER
@@ -102,9 +114,10 @@ async def serve(settings: Settings, on_ready: Callable[[ServerAddress], None]) -
         url = loopback.url_of(listener)
         async with StackTools(settings, name=NAME, user=user) as link:
             gate = Gate(token=token, token_is_in=token_is_in, user=user)
-            app = HttpServer(link, gate, settings, url).app()
-            on_ready(ServerAddress(url, token_is_in))
-            await loopback.serve(listener, app, _refuse)
+            server = HttpServer(link, gate, settings, url)
+            async with running_task(server.follow_erasures(), "erasures"):
+                on_ready(ServerAddress(url, token_is_in))
+                await loopback.serve(listener, server.app(), _refuse)
 
 
 class HttpServer:
@@ -131,6 +144,23 @@ class HttpServer:
         app = Starlette(routes=routes, exception_handlers={HTTPException: _refuse_path})
         app.router.redirect_slashes = False
         return _WithCaller(app, self._gate)
+
+    async def follow_erasures(self) -> None:
+        """Drop kept answers whenever something is erased, as every participant of the bus does."""
+
+        async def forget(_: BusMessage) -> None:
+            self._repeats.forget()
+
+        while True:
+            with suppress(Local2Error):
+                bus = (await self._link.reached()).bus
+                subscription = await bus.subscribe(subjects.MEMORY_FORGOTTEN, forget)
+                try:
+                    await bus.lost.wait()
+                finally:
+                    await subscription.leave(0)
+                self._repeats.forget()  # what happened meanwhile is not known
+            await asyncio.sleep(RETRY_DELAY)
 
     def _answered(
         self, handle: Callable[[Request, Sender], Awaitable[Answer | EventStream]]
@@ -316,7 +346,10 @@ class HttpServer:
         identity = request.method, request.url.path, caller.agent, caller.session_id
         asked = msgspec.json.encode(identity) + body
         fingerprint = hashlib.blake2b(asked, digest_size=16).digest()
-        return await self._repeats.answer((caller.token, caller.user), keys[0], fingerprint, answer)
+        is_receipt = request.method == "DELETE" or request.path_params.get("tool") == FORGET.name
+        return await self._repeats.answer(
+            (caller.token, caller.user), keys[0], fingerprint, answer, is_receipt=is_receipt
+        )
 
     async def _body(self, request: Request) -> bytes:
         """Read the body of a request.
