@@ -14,6 +14,11 @@ FROM usage WHERE tenant = :tenant;
 -- name: lock_tenant
 SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 0));
 
+-- name: lock_parts
+SELECT pg_advisory_xact_lock_shared(hashtextextended(:tenant, 0));
+SELECT pg_advisory_xact_lock(hashtextextended(:tenant || ' ' || name, 1))
+FROM jsonb_array_elements_text(:names::jsonb) AS name;
+
 -- name: annotate
 UPDATE record
 SET metadata = json_patch(json_remove(metadata, '$.recalled', '$.unanswered'), :metadata)
