@@ -137,8 +137,9 @@ class Database:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *values)
 
     def _ensure(self) -> None:
-        """Create the tables, and open the connections that the first requests will need."""
+        """Create the tables, tidy up, and open connections for the first requests."""
         self._read(ensure_schema)
+        self._read(lambda c: c.raw.execute(STATEMENTS["add_up_usage"].encode()))
         self._idle += [connect(self._url) for _ in range(EARLY_CONNECTIONS)]
 
     def _close(self) -> None:
