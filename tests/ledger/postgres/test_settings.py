@@ -10,8 +10,11 @@ from ledgers import open_ledger, record
 from local2.content_key import ContentKey
 from local2.errors import ConfigError, StorageError
 from local2.ledger.engines.postgres.database import Database
+from local2.ledger.ledger import Ledger
 from local2.settings import MemorySettings
 from stacks import settings_in
+
+USAGE = b"SELECT tenant, records, bytes FROM usage ORDER BY tenant"
 
 
 @pytest.fixture
@@ -26,6 +29,18 @@ async def test_a_memory_outlives_its_stack_and_leaves_no_file(settings: MemorySe
     async with open_ledger(settings, "default") as ledger:
         assert list(await ledger.records.by_id(["r1"])) == ["r1"]
     assert not list(settings.data_dir.glob("*.sqlite3"))
+
+
+async def test_a_start_adds_up_what_a_tenant_uses(url: str) -> None:
+    async with Database.open(url) as database:
+        for name in ("default", "other"):
+            for number in range(3):
+                await Ledger(database, name).records.store([record(f"Gold {number}.")])
+
+    async with Database.open(url) as database:
+        found = await database.read(lambda c: c.raw.execute(USAGE).fetchall())
+
+    assert [tuple(row) for row in found] == [("default", 3, 21), ("other", 3, 21)]
 
 
 async def test_a_content_key_is_refused(settings: MemorySettings, tmp_path: Path) -> None:

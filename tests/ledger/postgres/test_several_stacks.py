@@ -8,13 +8,14 @@ from random import Random
 
 import pytest
 
-from ledgers import OWNER, fact, find, message, record, searching
+from ledgers import OWNER, fact, find, index, message, record, searching
 from local2.ledger.engines.postgres.connections import PostgresConnection, connect
 from local2.ledger.engines.postgres.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.record_rows import store_record
 from local2.ledger.operations.rows import TombstoneState, Transaction
 from local2.ledger.records import UNLIMITED
+from local2.ledger.sessions import SessionKey
 from local2.ledger.transfer import ErasureOptions, Selection
 from local2.protocol.envelope import utc_now
 
@@ -119,3 +120,64 @@ async def test_of_a_topic_stated_by_many_stacks_at_once_one_version_is_active(
     versions = await ledgers[0].facts.history("user", OWNER, "user.metal")
     assert {one.content for one in versions} == set(metals)
     assert sum(one.superseded_by is None for one in versions) == 1
+
+
+async def test_notes_of_several_stacks_follow_each_other(here: Database, there: Database) -> None:
+    ledgers, session = [Ledger(here, "default"), Ledger(there, "default")], SessionKey(OWNER, "s1")
+
+    await asyncio.gather(*(
+        ledgers[number % 2].notes.store(
+            session, "user", f"Note {number}.", utc_now(), merge=lambda _: None
+        )
+        for number in range(20)
+    ))  # fmt: skip
+
+    last = await ledgers[0].notes.store(session, "user", "Last.", utc_now(), merge=lambda _: None)
+    assert [note.position for note in last.notes] == [*range(1, 22)]
+
+
+async def test_a_write_waits_only_for_writes_about_the_same_owner(
+    here: Database, writers: list[PostgresConnection]
+) -> None:
+    ledger, other = Ledger(here, "default"), writers[0]
+    other.raw.execute("BEGIN")
+    other.execute(here.statements["lock_parts"], {"tenant": "default", "names": f'["{OWNER}"]'})
+
+    waiting = asyncio.create_task(ledger.facts.store(fact("Gold.", topic="user.metal")))
+    await ledger.facts.store(fact("Lead.", topic="user.metal", owner="eve"))
+    is_waiting = not waiting.done()
+    other.raw.execute("COMMIT")
+
+    assert is_waiting
+    assert (await waiting).was_new
+
+
+async def test_mixed_writes_of_three_stacks_all_succeed(url: str) -> None:
+    async with Database.open(url) as one, Database.open(url) as two, Database.open(url) as three:
+        ledgers = [Ledger(database, "default") for database in (one, two, three)]
+
+        async def write(number: int) -> None:
+            ledger, random = ledgers[number % 3], Random(number)  # noqa: S311
+            owner = random.choice(("eve", OWNER))
+            match random.randrange(5):
+                case 0:
+                    topic = random.choice(("user.metal", "user.city"))
+                    await ledger.facts.store(fact(f"Fact {number}.", topic=topic, owner=owner))
+                case 1:
+                    edited = f"Message {number}."
+                    await ledger.conversations.store([message(edited, id="m1", owner=owner)])
+                case 2:
+                    await index(ledger, dict.fromkeys([f"Fact {n}." for n in range(number)], 10))
+                case 3:
+                    await erase(ledger, Selection(owner=owner, session_id="s1"))
+                case _:
+                    tasks = await ledger.backlog.claim({"index": 3}, now=utc_now())
+                    await ledger.backlog.finish(tasks)
+
+        await asyncio.gather(*map(write, range(200)))
+
+        for owner in ("eve", OWNER):
+            for topic in ("user.metal", "user.city"):
+                versions = await ledgers[0].facts.history("user", owner, topic)
+                assert sum(version.superseded_by is None for version in versions) == 1
+        assert await ledgers[0].problems() == []

@@ -5,7 +5,7 @@ tables, the statements that only it can read, and the full-text index.
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:  # these are operations themselves
@@ -121,8 +121,12 @@ class Database(Protocol):
     async def read(self, work: Work[T], *, owner: Hashable = None) -> T:
         """Run `work` off the event loop; it must not write. Owners take turns."""
 
-    async def write(self, work: Work[T], *, owner: Hashable = None) -> T:
+    async def write(
+        self, work: Work[T], *, owner: Hashable = None, rests_on: Collection[str] | None = None
+    ) -> T:
         """Run `work` in a transaction; return once it is committed to disk. Owners take turns.
+
+        `rests_on` names what no other write of the owner may change meanwhile; None means all.
 
         Raises:
             StorageError: The database refused, e.g. the disk is full; nothing was written.

@@ -11,7 +11,7 @@ from datetime import datetime
 from heapq import merge
 from itertools import chain, islice, zip_longest
 
-from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes
+from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes_of
 from local2.ledger.operations.working_sets import owner_of
 from local2.ledger.records import LONGEST_RETRY_DELAY, Task, TaskCounts, TaskKind, stamp
 
@@ -106,7 +106,7 @@ class TaskQueue(Part):
         due = min((row["due"] for row in rows if row["due"]), default=None)
         return datetime.fromisoformat(due) if due else None
 
-    @writes
+    @writes_of(lambda _: [])
     def finish(self, tx: Transaction, tasks: Sequence[Task]) -> None:
         """Delete tasks whose effect is outside the ledger.
 
@@ -129,7 +129,7 @@ class TaskQueue(Part):
     async def _record_failure(
         self, task: Task, state: str, error: str, not_before: str | None
     ) -> None:
-        await self._rows.change(
+        await self._rows.resting_on(()).change(
             "fail_task",
             kind=task.kind,
             row=task.row,

@@ -34,7 +34,8 @@ class Conversations(Part):
         for start in range(0, len(records), RECORDS_PER_TRANSACTION):
             part = records[start : start + RECORDS_PER_TRANSACTION]
             are_known = [number in known for number in range(start, start + len(part))]
-            written += await self._rows.write(_store, part, are_known)
+            rows = self._rows.resting_on(record.owner for record in part)
+            written += await rows.write(_store, part, are_known)
         return written
 
     async def _known_versions(self, records: Sequence[NewRecord]) -> set[int]:

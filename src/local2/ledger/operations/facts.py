@@ -79,6 +79,7 @@ class LedgerFacts(Part):
         known fact replaces those of `replaces` that are still active.
         """
         owners = {record.owner, TENANT_OWNED if and_unnamed else record.owner}
+        touched = owners.union(older.owner for older in replaces)
 
         def carry_out(tx: Transaction) -> Written:
             written = store_fact(tx, record, owners=owners, again=again)
@@ -95,7 +96,7 @@ class LedgerFacts(Part):
             return msgspec.structs.replace(written, replaced=(*written.replaced, *replaced))
 
         try:
-            return await self._rows.write(carry_out)
+            return await self._rows.resting_on(touched).write(carry_out)
         finally:
             for owner in owners:
                 self._topics.forget_topic(record.scope, owner, record.topic)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from local2.ledger.engines import Row
 from local2.ledger.operations.backlog import PAGE
-from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes
+from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes_of
 from local2.ledger.records import Task, TaskKind
 from local2.ledger.upkeep import Waiting, indexed_text, labelled
 
@@ -36,7 +36,7 @@ class IndexedRecords(Part):
         found = await self._rows.all("sample_indexed", limit=limit, embedder=embedder)
         return [_waiting(row) for row in found]
 
-    @writes
+    @writes_of(lambda *_, **__: [])
     def store_vectors(
         self,
         tx: Transaction,

@@ -9,7 +9,7 @@ import msgspec
 
 from local2.ledger.engines import Row
 from local2.ledger.operations.record_rows import Cause, store_record, supersede
-from local2.ledger.operations.rows import Part, Transaction, as_json, reads, writes
+from local2.ledger.operations.rows import Part, Transaction, as_json, reads, writes_of
 from local2.ledger.records import NewRecord
 from local2.ledger.sessions import (
     FoundKey,
@@ -32,7 +32,7 @@ T = TypeVar("T")
 class LedgerItems(Part):
     """One tenant's items."""
 
-    @writes
+    @writes_of(lambda of, *_: [of.owner])
     def put(
         self, tx: Transaction, of: ItemCollection, items: Sequence[NewItem], by: ItemWriter
     ) -> ItemsWritten:
@@ -48,7 +48,7 @@ class LedgerItems(Part):
             writer.put(item)
         return writer.result
 
-    @writes
+    @writes_of(lambda of, *_: [of.owner])
     def delete(
         self,
         tx: Transaction,

@@ -23,7 +23,7 @@ class Records(Part):
         written: list[Written] = []
         for start in range(0, len(records), RECORDS_PER_TRANSACTION):
             part = records[start : start + RECORDS_PER_TRANSACTION]
-            written += await self._rows.write(store_records, part)
+            written += await self._rows.resting_on(()).write(store_records, part)
         return written
 
     async def at(self, rows: Sequence[int]) -> list[Record]:

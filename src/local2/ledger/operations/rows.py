@@ -6,7 +6,8 @@ its tenants, executes its statement itself, in `engines/`. Before a ledger is op
 `tests/ledger/sqlite/test_tenant_filter.py` lists these, and the statements that name no tenant.
 """
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from copy import copy
 from datetime import datetime
 from functools import lru_cache, partial, wraps
 from operator import itemgetter
@@ -108,7 +109,18 @@ class TenantRows:
         self._database = database
         self._quota = quota
         self._tombstones = TombstoneState()
+        self._rests_on: Collection[str] | None = None
         self.tenant = tenant
+
+    def resting_on(self, owners: Iterable[str]) -> "TenantRows":
+        """Return the rows for writes that rest on what there is of these owners only.
+
+        Several stacks may write a ledger: all other writes of the tenant wait for one that rests on
+        everything, as an erasure does.
+        """
+        rows = copy(self)
+        rows._rests_on = frozenset(owners)  # noqa: SLF001 - its own copy
+        return rows
 
     async def read(
         self, operation: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
@@ -123,7 +135,9 @@ class TenantRows:
     ) -> T:
         """Run an operation in one transaction, which is rolled back if it raises."""
         return await self._database.write(
-            lambda c: operation(self._transaction(c), *args, **kwargs), owner=self.tenant
+            lambda c: operation(self._transaction(c), *args, **kwargs),
+            owner=self.tenant,
+            rests_on=self._rests_on,
         )
 
     async def all(self, statement: str, **values: Any) -> list[Row]:
@@ -177,6 +191,30 @@ def writes(
         return await part._rows.write(partial(operation, part), *args, **kwargs)  # noqa: SLF001 - a method
 
     return write
+
+
+def writes_of(
+    owners: Callable[..., Iterable[str]],
+) -> Callable[
+    [Callable[Concatenate[S, Transaction, P], T]],
+    Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+]:
+    """Run a part's operation as one write that rests on what there is of some owners only.
+
+    `owners` returns them from what the operation is asked to do.
+    """
+
+    def declare(
+        operation: Callable[Concatenate[S, Transaction, P], T],
+    ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+        @wraps(operation)
+        async def write(part: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            rows = part._rows.resting_on(owners(*args, **kwargs))  # noqa: SLF001 - a method
+            return await rows.write(partial(operation, part), *args, **kwargs)
+
+        return write
+
+    return declare
 
 
 def record_of(row: Row) -> Record:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of, writes
+from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of, writes_of
 from local2.ledger.operations.working_sets import place_word
 from local2.ledger.records import Record, stamp
 from local2.ledger.search import Place
@@ -98,7 +98,7 @@ class LedgerSessions(Part):
 class Notes(Part):
     """One tenant's notes."""
 
-    @writes
+    @writes_of(lambda session, *_, **__: [session.owner])
     def store(  # noqa: PLR0913 - the columns of a note
         self,
         tx: Transaction,
@@ -151,7 +151,7 @@ def notes_in(tx: Transaction, session: SessionKey) -> list[Note]:
 class Outputs(Part):
     """One tenant's tool outputs; keys are unique per owner."""
 
-    @writes
+    @writes_of(lambda owner, _: [owner])
     def store(self, tx: Transaction, owner: str, part: OutputPart) -> bool:
         """Store the next part of an output, unless it is stored already.
 

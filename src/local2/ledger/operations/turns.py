@@ -16,7 +16,7 @@ import msgspec
 
 from local2.ledger.engines import Row
 from local2.ledger.operations.record_rows import Cause, relate, store_record, supersede
-from local2.ledger.operations.rows import Part, Transaction, as_json, writes
+from local2.ledger.operations.rows import Part, Transaction, as_json, writes_of
 from local2.ledger.operations.tombstones import erased_since, was_erased
 from local2.ledger.operations.unreported import (
     first_same_call,
@@ -61,7 +61,7 @@ class Turns(Part):
         rest = await self._write([*lead, *records[end:]], derived_from)
         return [*rest[:begin], *early, *rest[begin:]]
 
-    @writes
+    @writes_of(lambda rating: [rating.owner])
     def rate(self, tx: Transaction, rating: Rating) -> None:
         """Store a rating for the answer that was current when it was given; the last rating counts.
 
@@ -81,7 +81,7 @@ class Turns(Part):
         tx.execute("rate", **values, answer=answer)
         tx.execute("score_answer", answer=answer)
 
-    @writes
+    @writes_of(lambda records, _: [record.owner for record in records])
     def _write(
         self, tx: Transaction, records: Sequence[NewRecord], derived_from: Sequence[str]
     ) -> list[Written]:

@@ -11,7 +11,7 @@ import msgspec
 
 from local2.ledger.engines import Row
 from local2.ledger.operations.record_rows import store_record
-from local2.ledger.operations.rows import Part, Transaction, as_json, writes
+from local2.ledger.operations.rows import Part, Transaction, as_json, writes_of
 from local2.ledger.records import NewRecord, Written
 from local2.ledger.sessions import LONG_RESULT, is_same_call, is_same_result, with_args_in_id
 
@@ -22,7 +22,7 @@ MAX_COMPARED = 1_000
 class Unreported(Part):
     """Messages and tool results that no turn or conversation has reported yet."""
 
-    @writes
+    @writes_of(lambda record: [record.owner])
     def store(self, tx: Transaction, record: NewRecord) -> Written:
         """Add a received record, unless its turn has already reported it."""
         if record.kind == "tool_output" and record.query_id is not None:

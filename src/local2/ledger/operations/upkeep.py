@@ -38,7 +38,7 @@ class Upkeep(Part):
 
     async def add_access(self, accesses: Iterable[Access]) -> None:
         """Add to the recall counts of records."""
-        await self._rows.change_each(
+        await self._rows.resting_on(()).change_each(
             "add_access",
             ({"row": one.row, "times": one.times, "last": stamp(one.last)} for one in accesses),
         )

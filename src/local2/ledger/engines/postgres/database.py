@@ -5,7 +5,7 @@ database at the same time.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
@@ -29,10 +29,16 @@ from local2.ledger.search import Place
 
 CONNECTIONS = 8
 """Maximum number of connections, each of which runs one job at a time."""
+AGAIN = (
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.UniqueViolation,
+)
+"""Errors for what others have just written, which the next attempt sees."""
 EARLY_CONNECTIONS = 2
 """Number of further connections that are opened at the start."""
 ATTEMPTS = 5
-"""How often a write is tried that waits for another which waits for it."""
+"""How often a write is tried."""
 SCRUBBED = "record, feature, vector, note, item, tool_output, audit, task, relation"
 """The tables that have what somebody said, or about it."""
 
@@ -71,14 +77,18 @@ class Database:
         """Run `work`; it must not write."""
         return await self._run(self._read, work)
 
-    async def write(self, work: Work[T], *, owner: Hashable = None) -> T:
-        """Run `work` in a transaction; return once it is committed. An owner's follow each other.
+    async def write(
+        self, work: Work[T], *, owner: Hashable = None, rests_on: Collection[str] | None = None
+    ) -> T:
+        """Run `work` in a transaction; return once it is committed.
+
+        Writes of an owner follow each other if one of them rests on what the other does, or on all.
 
         Raises:
             StorageError: PostgreSQL refused; nothing was written.
             Local2Error: `work` raised it; nothing was written.
         """
-        written = asyncio.ensure_future(self._run(self._write, work, owner))
+        written = asyncio.ensure_future(self._run(self._write, work, owner, rests_on))
         try:
             return await asyncio.shield(written)
         except asyncio.CancelledError:
@@ -127,8 +137,9 @@ class Database:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *values)
 
     def _ensure(self) -> None:
-        """Create the tables, and open the connections that the first requests will need."""
+        """Create the tables, tidy up, and open connections for the first requests."""
         self._read(ensure_schema)
+        self._read(lambda c: c.raw.execute(STATEMENTS["add_up_usage"].encode()))
         self._idle += [connect(self._url) for _ in range(EARLY_CONNECTIONS)]
 
     def _close(self) -> None:
@@ -154,13 +165,13 @@ class Database:
         finally:
             self._give_back(connection)
 
-    def _write(self, work: Work[T], owner: Hashable) -> T:
+    def _write(self, work: Work[T], owner: Hashable, rests_on: Collection[str] | None) -> T:
         connection = self._take()
         try:
             for attempt in range(ATTEMPTS):
                 try:
-                    return self._commit(connection, work, owner)
-                except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
+                    return self._commit(connection, work, owner, rests_on)
+                except AGAIN:
                     if attempt == ATTEMPTS - 1:
                         raise
             raise AssertionError  # the last attempt returns or raises
@@ -169,12 +180,18 @@ class Database:
         finally:
             self._give_back(connection)
 
-    def _commit(self, connection: PostgresConnection, work: Work[T], owner: Hashable) -> T:
+    def _commit(
+        self,
+        connection: PostgresConnection,
+        work: Work[T],
+        owner: Hashable,
+        rests_on: Collection[str] | None,
+    ) -> T:
         raw = connection.raw
         raw.execute("BEGIN")
         try:
             if owner is not None:
-                connection.execute(STATEMENTS["lock_tenant"], {"tenant": owner})
+                _lock(connection, owner, rests_on)
             result = work(connection)
             raw.execute("COMMIT")
         except BaseException:
@@ -182,3 +199,14 @@ class Database:
                 raw.execute("ROLLBACK")
             raise
         return result
+
+
+def _lock(
+    connection: PostgresConnection, owner: Hashable, rests_on: Collection[str] | None
+) -> None:
+    """Wait for the writes that the transaction rests on, and keep them from beginning."""
+    if rests_on is None:
+        connection.execute(STATEMENTS["lock_tenant"], {"tenant": owner})
+    else:
+        names = as_json(sorted(set(rests_on)))  # in one order, so that none waits for each other
+        connection.execute(STATEMENTS["lock_parts"], {"tenant": owner, "names": names})

@@ -11,8 +11,19 @@ SELECT pg_current_snapshot()::text AS number,
 SELECT coalesce(sum(records), 0)::bigint AS records, coalesce(sum(bytes), 0)::bigint AS bytes
 FROM usage WHERE tenant = :tenant;
 
+-- Adds up what changes have added to the usage, of all tenants; see `usage` in schema.sql.
+-- name: add_up_usage
+WITH changes AS (DELETE FROM usage RETURNING tenant, records, bytes)
+INSERT INTO usage (tenant, records, bytes)
+SELECT tenant, sum(records), sum(bytes) FROM changes GROUP BY tenant;
+
 -- name: lock_tenant
 SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 0));
+
+-- name: lock_parts
+SELECT pg_advisory_xact_lock_shared(hashtextextended(:tenant, 0));
+SELECT pg_advisory_xact_lock(hashtextextended(:tenant || ' ' || name, 1))
+FROM jsonb_array_elements_text(:names::jsonb) AS name;
 
 -- name: annotate
 UPDATE record

@@ -6,7 +6,7 @@ a power cut.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Hashable, Mapping
+from collections.abc import AsyncIterator, Collection, Hashable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -100,7 +100,13 @@ class Database:
         """Run `work` on the reader's connection; it must not write. Owners take turns."""
         return await self._reader.submit(work, owner)
 
-    async def write(self, work: Work[T], *, owner: Hashable = None) -> T:
+    async def write(
+        self,
+        work: Work[T],
+        *,
+        owner: Hashable = None,
+        rests_on: Collection[str] | None = None,  # noqa: ARG002 - no other writes meanwhile
+    ) -> T:
         """Run `work` in a transaction; return once it is committed to disk. Owners take turns.
 
         Raises:
