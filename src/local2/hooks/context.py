@@ -80,6 +80,7 @@ class ContextReader:
             calls["recall"] = {
                 "query": query[:MAX_QUERY_CHARACTERS],
                 "top_k": SEARCHED_ITEMS,
+                "continues": True,
                 "enable_rerank": False,
             }
         results = self._ask(calls, within)

@@ -547,6 +547,13 @@ class Recall(Arguments, frozen=True):
             "0 leaves out none.",
         ),
     ] = 0.0
+    continues: Annotated[
+        bool,
+        msgspec.Meta(
+            description="The query is the user's latest message, which continues a conversation: "
+            "if it states something, the newest conversations come first. Not for a search."
+        ),
+    ] = False
     synthesize: Annotated[
         bool, msgspec.Meta(description="Also answer the query from what was found.")
     ] = False

@@ -53,6 +53,7 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
             until=time_of(args.until, "until", ends=True) if args.until else None,
             as_of=time_of(args.as_of, "as_of", ends=True) if args.as_of else None,
             min_relevance=args.min_relevance,
+            continues=args.continues,
             rerank=args.enable_rerank,
             with_later=True,
         )

@@ -79,6 +79,7 @@ def shares(*candidates: Candidate, **options: Any) -> dict[int, Shares]:
 def ranked(
     *candidates: Candidate,
     query_text: str = QUESTION,
+    continues: bool = False,
     feedback_weight: float = 0.1,
     weights: Weights = EQUAL_WEIGHTS,
     related: Mapping[int, list[int]] = MappingProxyType({}),
@@ -99,7 +100,7 @@ def ranked(
         "problem": None,
     }
     every = Matches(view=columns.whole(), **{**usual, **found})
-    query = analyse(query_text, NOW)
+    query = msgspec.structs.replace(analyse(query_text, NOW), continues=continues)
     reach = Reach(caller=caller_named("richard"), weights=weights, places=())
     draft = Draft(query, reach, NOW, feedback_weight, every)
 
@@ -262,13 +263,15 @@ def test_a_standing_wish_counts_in_sessions_with_an_assistant() -> None:
     assert [found[row].wish > 0 for row in (1, 2, 3, 4)] == [True, False, False, False]
 
 
-def test_a_query_that_states_something_favours_the_newest_sessions() -> None:
+def test_a_statement_that_continues_a_conversation_favours_the_newest_sessions() -> None:
     talk = [candidate(row, "Osmium.", session_id=f"s{row // 2}") for row in range(22)]
+    statement = "I bought osmium. It is here."
 
-    asking = shares(*talk, query_text="Osmium?")
-    stating = shares(*talk, query_text="I bought osmium. It is here.")
+    asking = shares(*talk, query_text="Osmium?", continues=True)
+    searching = shares(*talk, query_text=statement)
+    stating = shares(*talk, query_text=statement, continues=True)
 
-    assert {each.recent for each in asking.values()} == {0}
+    assert {each.recent for each in (*asking.values(), *searching.values())} == {0}
     recent = [stating[row].recent for row in (1, 19, 20)]
     assert recent == sorted(set(recent))
     assert stating[20].recent == stating[21].recent

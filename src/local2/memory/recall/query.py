@@ -52,9 +52,10 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     """A question in the form that the search channels use.
 
     `phrases`: quoted words and identifiers such as `foo-bar.py`, matched in addition to their
-    words. `stating`: from 0 to 1, how much the query states something, and so continues a
-    conversation instead of asking about one. `of_oneself`: the user asks about himself or herself,
-    and does not address the assistant. `about_past`: its verb is in the past, in English.
+    words. `stating`: from 0 to 1, how much the query states something. `continues`: the caller says
+    that it continues a conversation instead of asking about one. `of_oneself`: the user asks about
+    himself or herself, and does not address the assistant. `about_past`: its verb is in the past,
+    in English.
     """
 
     text: str
@@ -64,6 +65,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     window: Window | None
     asks_when: bool = False
     stating: float = 0.0
+    continues: bool = False
     of_oneself: bool = False
     about_past: bool = False
 

@@ -321,7 +321,7 @@ def _form_shares(view: View, query: Query) -> dict[str, Array]:
         "timed": asking * view.derive(_timed, query.asks_when),
         "density": asking * view.derive(_dense),
         "wish": asking * view.derive(_wishes),
-        "recent": query.stating * view.derive(_recent),
+        "recent": query.stating * query.continues * view.derive(_recent),
     }
 
 

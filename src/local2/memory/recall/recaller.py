@@ -136,6 +136,8 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     that were retired after it are found."""
     min_relevance: float = 0.0
     """Minimum score, as a fraction of the best item's score before reranking."""
+    continues: bool = False
+    """Whether the query is a message that continues a conversation, and not a search."""
     rerank: bool = True
     candidates: int | None = None
     """Number of results from which the reranker selects `top_k`. None: it sorts as many as it reads
@@ -212,6 +214,7 @@ class Recaller:
         # Days begin and end in the time zone of `as_of`, if it has one.
         local_now = request.as_of if request.as_of and request.as_of.tzinfo else now
         query = await self._analyse(checked_text(request.query, "query"), local_now)
+        query = msgspec.structs.replace(query, continues=request.continues)
         query = query.expanded(await self._retrieval.aliases(query.text, caller), ())
         search = _build_search(request, query, within, since, until)
         draft = partial(Draft, query, within, now, self._feedback_weight)
