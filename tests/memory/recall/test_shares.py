@@ -277,6 +277,28 @@ def test_a_statement_that_continues_a_conversation_favours_the_newest_sessions()
     assert stating[20].recent == stating[21].recent
 
 
+def test_a_statement_is_compared_in_meaning_as_a_question_is() -> None:
+    texts = [at_cosine(1, 0.9), at_cosine(2, 0.5)]
+
+    asking, stating = (
+        shares(*texts, query_text=query, question=VECTOR, embedder="e")
+        for query in ("Osmium?", "I bought osmium. It is here.")
+    )
+
+    assert {row: found.meaning for row, found in stating.items()} == {
+        row: found.meaning for row, found in asking.items()
+    }
+
+
+def test_a_conversation_with_the_words_counts_for_questions_only() -> None:
+    asking, stating = (
+        shares(candidate(1, "Osmium."), query_text=query)[1]
+        for query in ("Osmium?", "I bought osmium. It is here.")
+    )
+
+    assert asking.session > stating.session == 0
+
+
 def test_only_vectors_of_the_same_embedder_are_compared() -> None:
     found = ranked(
         candidate(1, embedder="e", vector=VECTOR),
