@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ from harness.scores import TURNS, tasks
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
-from local2.ledger.search import Chooser, Drafter, Search, VectorResult
+from local2.ledger.search import Choice, Chooser, Drafter, Search, VectorResult
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.recall import dialogue, items, likeness, precedence, ranking
 from local2.memory.recall.items import RecallItem
@@ -56,7 +57,7 @@ Judge = Callable[[Sequence[RecallItem]], float]
 
 
 class Signal(NamedTuple):
-    """What switches a signal off: numbers of the ranking with other values, or a stage left out."""
+    """What switches a signal off: numbers of the ranking with other values, or an idle stage."""
 
     numbers: Numbers = MappingProxyType({})
     stage: str | None = None
@@ -316,7 +317,8 @@ async def measure(
 def without(signal: str | None) -> Iterator[None]:
     """Switch a signal off, in every module of the ranking that uses its numbers."""
     numbers, stage = SIGNALS[signal] if signal else Signal()
-    stages = tuple(each for each in ranking.STAGES if each.__name__ != stage)
+    idle = partial(_add_nothing, signal or "")
+    stages = tuple(idle if each.__name__ == stage else each for each in ranking.STAGES)
     values = {**numbers, "STAGES": stages}
     changed: list[tuple[Any, str, object]] = []
     for module in MODULES:
@@ -328,6 +330,12 @@ def without(signal: str | None) -> Iterator[None]:
     finally:
         for module, name, value in changed:
             setattr(module, name, value)
+
+
+def _add_nothing(share: str, ranked: ranking.Ranking) -> Choice[None]:
+    """A stage in place of the one that adds this share."""
+    yield from ()
+    ranked.total.add(**{share: np.zeros(ranked.view.size)})
 
 
 class Embedded:

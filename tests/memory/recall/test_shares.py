@@ -254,13 +254,16 @@ def test_a_related_record_is_lifted_towards_the_best_that_leads_to_it() -> None:
 def test_a_standing_wish_counts_in_sessions_with_an_assistant() -> None:
     wish = "Always answer in grams."
     found = shares(
-        candidate(1, wish, session_id="a"),
+        candidate(1, wish, session_id="a", embedder="e", vector=VECTOR),
         candidate(2, "Gladly.", role="assistant", session_id="a"),
         candidate(3, "I always do.", session_id="a"),
-        candidate(4, wish, session_id="b"),
+        candidate(4, wish, session_id="b", embedder="e", vector=VECTOR),
+        candidate(5, wish, session_id="a"),
+        question=VECTOR,
+        embedder="e",
     )
 
-    assert [found[row].wish > 0 for row in (1, 2, 3, 4)] == [True, False, False, False]
+    assert [found[row].wish > 0 for row in range(1, 6)] == [True, False, False, False, False]
 
 
 def test_a_statement_that_continues_a_conversation_favours_the_newest_sessions() -> None:
@@ -275,6 +278,28 @@ def test_a_statement_that_continues_a_conversation_favours_the_newest_sessions()
     recent = [stating[row].recent for row in (1, 19, 20)]
     assert recent == sorted(set(recent))
     assert stating[20].recent == stating[21].recent
+
+
+def test_a_statement_is_compared_in_meaning_as_a_question_is() -> None:
+    texts = [at_cosine(1, 0.9), at_cosine(2, 0.5)]
+
+    asking, stating = (
+        shares(*texts, query_text=query, question=VECTOR, embedder="e")
+        for query in ("Osmium?", "I bought osmium. It is here.")
+    )
+
+    assert {row: found.meaning for row, found in stating.items()} == {
+        row: found.meaning for row, found in asking.items()
+    }
+
+
+def test_a_conversation_with_the_words_counts_for_questions_only() -> None:
+    asking, stating = (
+        shares(candidate(1, "Osmium."), query_text=query)[1]
+        for query in ("Osmium?", "I bought osmium. It is here.")
+    )
+
+    assert asking.session > stating.session == 0
 
 
 def test_only_vectors_of_the_same_embedder_are_compared() -> None:
@@ -381,7 +406,7 @@ def test_the_documented_components_equal_the_constants() -> None:
         ],
         "timed": [tuning.TIMED + tuning.TIMED_WHEN, tuning.TIMED, tuning.TIMED_WHEN],
         "density": [tuning.DENSITY],
-        "wish": [tuning.WISH],
+        "wish": [tuning.WISH, tuning.WISH_MEANING],
         "recent": [tuning.RECENT, tuning.RECENT_SESSIONS],
         "time": [tuning.TIME],
         "topic": [tuning.TOPIC],

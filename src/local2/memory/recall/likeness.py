@@ -68,7 +68,7 @@ class Wording:
         self.shares: dict[str, Array] = {
             "words": weight * self._bm25(worded, terms),
             "coverage": COVERAGE * self._coverage(terms),
-            "session": SESSION * self._session_coverage(terms),
+            "session": SESSION * (1 - query.stating) * self._session_coverage(terms),
         }
         self.own: Array = self.shares["words"] + self.shares["coverage"]
         self.covered = self._covered(terms, frozenset(stems(terms_of(query.text))))
@@ -135,8 +135,6 @@ class Likeness:
         self.cosine = found.cosines()
         self.compared = found.has_comparable_vector()
         self.meaning = np.minimum(MEANING * _deviations(self.cosine, self.compared), MAX_MEANING)
-        if query.stating:
-            self.meaning = query.stating * self.cosine + (1 - query.stating) * self.meaning
         self.own: Array = self.meaning + wording.own
         around = AROUND * (1 - AROUND_STATING * query.stating)
         self.around: Array = around * wording.length_damping * _around(found.view, self.own)

@@ -55,6 +55,7 @@ from local2.memory.recall.tuning import (
     TIMED_WHEN,
     TOPIC,
     WISH,
+    WISH_MEANING,
 )
 from local2.memory.recall.variants import UNMARKED, Mark, Variants, notes_of_turns
 from local2.memory.scopes import Reach, Weights
@@ -201,7 +202,9 @@ def _add_likeness(ranking: Ranking) -> Choice[None]:
     weak = like.weak_hits(hit | linked, ranking.min_score)
     ranking.relevant = hit | linked | weak
     around = like.around * ~weak  # neighbours of weak hits do not count
-    ranking.total.add(meaning=like.meaning, around=around, related=related)
+    near = np.minimum(like.meaning / WISH_MEANING, 1.0)
+    wish = (1.0 - ranking.query.stating) * ranking.view.derive(_wishes) * near
+    ranking.total.add(meaning=like.meaning, around=around, related=related, wish=wish)
 
 
 def _lower_echoes(ranking: Ranking) -> Choice[None]:
@@ -320,7 +323,6 @@ def _form_shares(view: View, query: Query) -> dict[str, Array]:
         "firsthand": asking * firsthand,
         "timed": asking * view.derive(_timed, query.asks_when),
         "density": asking * view.derive(_dense),
-        "wish": asking * view.derive(_wishes),
         "recent": query.stating * query.continues * view.derive(_recent),
     }
 

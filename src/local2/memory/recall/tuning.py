@@ -49,8 +49,9 @@ TIMED, TIMED_WHEN = 0.06, 0.12
 question asks when."""
 DENSITY = 0.35
 """Share of a text in which every word is informative."""
-WISH = 0.3
-"""Share of a standing wish addressed to an assistant, such as "always answer in grams"."""
+WISH, WISH_MEANING = 0.3, 0.4
+"""Share of a standing wish addressed to an assistant, such as "always answer in grams", and its
+share for meaning from which all of it counts."""
 RECENT, RECENT_SESSIONS = 0.4, 10
 """Share of the newest session where the query continues a conversation, and the number of sessions
 back at which it is halved."""
