@@ -124,7 +124,8 @@ async def test_every_participant_can_be_discovered(client: Connection) -> None:
         "output_keeper",
         "stream_keeper",
     }
-    memory_participants |= {"archivist", "porter", "health", "item_keeper", "letter_keeper"}
+    memory_participants |= {"archivist", "porter", "browser"}
+    memory_participants |= {"health", "item_keeper", "letter_keeper"}
     other_participants = {"vector_worker", "generator_agent"}
     expected = {tool.name for tool in TOOLS} | memory_participants | other_participants
     await eventually(lambda: len(names) >= len(expected))

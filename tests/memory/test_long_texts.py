@@ -7,8 +7,8 @@ import pytest
 from calling import caller_named
 from local2.language.features import features
 from local2.ledger import records
+from local2.ledger.engines.sqlite import database as sqlite_database
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.operations import record_rows
 from local2.ledger.records import LONG_TEXT, NewRecord
 from local2.memory.intake.turns import Turn
 from local2.memory.tenant import Memory
@@ -29,7 +29,7 @@ async def test_a_long_text_is_not_analysed_in_the_writer(
         read.append((threading.current_thread().name, len(record.content)))
         return features_of(record)
 
-    for module in (records, record_rows):
+    for module in (records, sqlite_database):
         monkeypatch.setattr(module, "features_of", record_thread)
     service = memory.of(RICHARD)
     await service.intake.store_turn(
