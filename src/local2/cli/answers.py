@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 import msgspec
 
-from local2.cli.output import FAILED, Output, columns, printable, styled
+from local2.cli.output import FAILED, Output, columns, one_line, printable, styled
 from local2.client import Connection
 from local2.client.access import await_while_connected, connected
 from local2.client.tools import call_tool
@@ -80,7 +80,7 @@ def fail(result: ToolResult, output: Output) -> NoReturn:
 def show_entry(output: Output, head: str, content: str) -> None:
     """Print one entry of a list: its head, of `styled` parts, and the beginning of its content."""
     lines = wrap(
-        " ".join(printable(content).split()),
+        one_line(content),
         max(columns(), MIN_COLUMNS),
         initial_indent=INDENT,
         subsequent_indent=INDENT,

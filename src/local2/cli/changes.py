@@ -7,6 +7,7 @@
 import asyncio
 from collections.abc import Sequence
 from shlex import quote
+from typing import TypeVar
 
 import click
 import msgspec
@@ -16,7 +17,7 @@ from rich.table import Table
 from local2.background import running_task
 from local2.cli.answers import INDENT, NAME, answer, answer_on, data_of, shown_time
 from local2.cli.commands import asked_by_caller, command, tool_arguments, yes_option
-from local2.cli.output import FAILED, Output, printable, run_async, shown, uncut
+from local2.cli.output import FAILED, Output, beginning, run_async, shown, uncut
 from local2.client import Connection
 from local2.client.access import connected
 from local2.client.maintenance import memory_status
@@ -32,6 +33,7 @@ from local2.protocol.memory_tools import (
     PIN_MEMORIES,
     RETIRE_FACT,
     UNDO,
+    Arguments,
     Audit,
     AuditEntry,
     AuditTrail,
@@ -42,6 +44,7 @@ from local2.protocol.memory_tools import (
     Forget,
     HiddenMemories,
     HideMemories,
+    MemoryTool,
     NotDone,
     PinMemories,
     PinnedMemories,
@@ -54,6 +57,8 @@ from local2.protocol.memory_tools import (
 from local2.protocol.payloads import ToolResult
 from local2.settings import Settings
 
+A = TypeVar("A", bound=Arguments)
+Corrected = TypeVar("Corrected", RetiredFacts, PinnedMemories, HiddenMemories)
 PATIENCE = 600.0
 """Seconds that a consolidation may take; 50,000 facts take about 60."""
 POLL = 0.2
@@ -90,9 +95,7 @@ async def consolidate(
     if report.changes:
         table = Table("What", "Scope", uncut("Memory"), uncut("Why"))
         for change in report.changes:
-            content = " ".join(printable(change.content).split())
-            if len(content) > CONTENT_CHARACTERS:
-                content = f"{content[:CONTENT_CHARACTERS]}…"
+            content = beginning(change.content, CONTENT_CHARACTERS)
             about = [change.id, change.topic or change.memory_type or "", content]
             why = change.reason
             if change.superseded_by:
@@ -164,11 +167,7 @@ async def edit(settings: Settings, output: Output, *, args: EditMemory, caller: 
 @reason_option
 @asked_by_caller()
 async def retire(settings: Settings, output: Output, *, args: RetireFact, caller: Sender) -> None:
-    result = await answer(settings, RETIRE_FACT, args, caller)
-    retired = data_of(result, RetiredFacts, output)
-    output.data(retired)
-    output.text(result.content)
-    _show_undo(settings, output, retired.run, caller)
+    await _correct(settings, output, RETIRE_FACT, args, caller)
 
 
 @command()
@@ -177,11 +176,7 @@ async def retire(settings: Settings, output: Output, *, args: RetireFact, caller
 @reason_option
 @asked_by_caller()
 async def pin(settings: Settings, output: Output, *, args: PinMemories, caller: Sender) -> None:
-    result = await answer(settings, PIN_MEMORIES, args, caller)
-    pinned = data_of(result, PinnedMemories, output)
-    output.data(pinned)
-    output.text(result.content)
-    _show_undo(settings, output, pinned.run, caller)
+    await _correct(settings, output, PIN_MEMORIES, args, caller)
 
 
 @command()
@@ -190,11 +185,18 @@ async def pin(settings: Settings, output: Output, *, args: PinMemories, caller: 
 @reason_option
 @asked_by_caller()
 async def hide(settings: Settings, output: Output, *, args: HideMemories, caller: Sender) -> None:
-    result = await answer(settings, HIDE_MEMORIES, args, caller)
-    hidden = data_of(result, HiddenMemories, output)
-    output.data(hidden)
+    await _correct(settings, output, HIDE_MEMORIES, args, caller)
+
+
+async def _correct(
+    settings: Settings, output: Output, tool: MemoryTool[A, Corrected], args: A, caller: Sender
+) -> None:
+    """Call a tool that corrects memories; say what it did, and how to undo it."""
+    result = await answer(settings, tool, args, caller)
+    done = data_of(result, tool.answer, output)
+    output.data(done)
     output.text(result.content)
-    _show_undo(settings, output, hidden.run, caller)
+    _show_undo(settings, output, done.run, caller)
 
 
 def _show_undo(settings: Settings, output: Output, run: str | None, caller: Sender) -> None:

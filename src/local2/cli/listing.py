@@ -8,7 +8,7 @@ from rich.table import Table
 
 from local2.cli.answers import NAME, shown_time
 from local2.cli.commands import asked_by_caller, command
-from local2.cli.output import Output, printable, shown, uncut
+from local2.cli.output import Output, beginning, shown, uncut
 from local2.client.access import connected
 from local2.client.maintenance import browse
 from local2.client.maintenance import overview as ask_overview
@@ -140,9 +140,7 @@ def _table(memories: Sequence[BrowsedMemory], *, with_user: bool) -> Table:
             what.append(memory.state)
         if with_user and memory.user:
             what.append(memory.user)
-        content = " ".join(printable(memory.content).split())
-        if len(content) > CONTENT_CHARACTERS:
-            content = f"{content[:CONTENT_CHARACTERS]}…"
+        content = beginning(memory.content, CONTENT_CHARACTERS)
         label = memory.topic or memory.label
         text = f"{label}: {content}" if label else content
         cells = shown_time(memory.event_time), "\n".join(what), f"{text}\n{memory.id}"

@@ -107,6 +107,17 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
 
 
+def one_line(text: str) -> str:
+    """Make a text printable, on one line."""
+    return " ".join(printable(text).split())
+
+
+def beginning(text: str, characters: int) -> str:
+    """The beginning of a text, on one line."""
+    line = one_line(text)
+    return line if len(line) <= characters else f"{line[:characters]}…"
+
+
 def styled(text: str, **style: Any) -> str:
     """Make a text printable, and give it click's style, which only a terminal gets."""
     return click.style(printable(text), **style)

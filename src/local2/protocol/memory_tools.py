@@ -574,7 +574,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The components of a score: their sum (`shares`), divided by 2.5, times the scope's weight."""
+    """The components of a score: their sum (`shares`) times the weight of the scope.
+
+    With s for that product, the score is s² / (s² + 1.2²).
+    """
 
     shares: dict[str, float]
     weight: float

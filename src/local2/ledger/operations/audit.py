@@ -119,14 +119,7 @@ class LedgerAudit(Part):
         else:
             problem = self._restore(tx, change)
         if problem is None:
-            cause = Cause(
-                agent=actor.agent,
-                user=actor.user,
-                superseded_by="",
-                at=utc_now(),
-                reason=f"{change.action} is undone",
-                run=actor.run,
-            )
+            cause = Cause.by(actor, at=utc_now(), reason=f"{change.action} is undone")
             detail = {"action": change.action, "row": change.row}
             add_to_audit(tx, "undone", change.record_id, cause, detail)
         return problem

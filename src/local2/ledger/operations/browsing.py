@@ -128,7 +128,7 @@ def _newest_messages(
 
     def messages(owner: str, kind: Kind) -> Iterator[tuple[str, int, str, str | None]]:
         place = place_word(tx.tenant, Place("session", owner, kind))
-        for row in tx.execute("sessions_of_place", place=place):
+        for row in tx.execute("sessions_of_place", place=place, limit=MAX_MESSAGES_READ):
             yield row[0], row[1], owner, row[2]
 
     walks = [messages(owner, kind) for owner in owners for kind in MESSAGES]
@@ -143,7 +143,8 @@ def _by_time(
     before, before_row = _until(wanted), LAST_ROW
     if after is not None:
         before, before_row = min((before, before_row), (after.event_time, after.row))
-    asked = {**_asked(wanted), "before": before, "before_row": before_row}
+    # A page reads no more than that, from whichever place.
+    asked = {**_asked(wanted), "before": before, "before_row": before_row, "limit": MAX_READ + 1}
     cursors: list[Cursor] = []
     if wanted.places is None:
         cursors.append(tx.execute("browse_tenant", **asked))

@@ -280,7 +280,8 @@ class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
 def pooled(pool: Pool, search: Search, words: Sequence[int], counts: StemCounts) -> PoolMatches:
     """Return the matches of a search by words, whose visible rows are in the pool already."""
     topics, retired = pool.rows_of_topics(search.topics), pool.retired_rows()
-    active = [pool.candidates[row] for row in words if row not in set(retired)]
+    former = set(retired)
+    active = [pool.candidates[row] for row in words if row not in former]
     best = ranked_by_counts([(one.row, one.features().stems) for one in active], counts)
     pool.add([*best, *topics, *retired])
     columns = Columns(only=frozenset(stems(search.terms)))

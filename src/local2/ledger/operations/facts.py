@@ -109,14 +109,8 @@ class LedgerFacts(Part):
         The version is related to its sources: it is erased with the last of them. If the record is
         no longer active, nothing is written.
         """
-        cause = Cause(
-            agent=actor.agent,
-            user=actor.user,
-            run=actor.run,
-            superseded_by=newer.id,
-            at=newer.event_time,
-            why="edited",
-            reason=reason,
+        cause = Cause.by(
+            actor, at=newer.event_time, reason=reason, superseded_by=newer.id, why="edited"
         )
 
         def carry_out(tx: Transaction) -> Written:
@@ -139,14 +133,7 @@ class LedgerFacts(Part):
         self, facts: Collection[Record], reason: str, actor: Actor, at: datetime, *, pinned: bool
     ) -> list[str]:
         """Pin facts, or take that back; return the ids of those that this changed."""
-        cause = Cause(
-            agent=actor.agent,
-            user=actor.user,
-            run=actor.run,
-            superseded_by="",
-            at=at,
-            reason=reason,
-        )
+        cause = Cause.by(actor, at=at, reason=reason)
 
         def carry_out(tx: Transaction) -> list[str]:
             changed = []
@@ -176,15 +163,7 @@ class LedgerFacts(Part):
 
         Returns those that were still active, and the copies.
         """
-        cause = Cause(
-            agent=actor.agent,
-            user=actor.user,
-            run=actor.run,
-            superseded_by="",
-            at=at,
-            why=why,
-            reason=reason,
-        )
+        cause = Cause.by(actor, at=at, reason=reason, why=why)
 
         def carry_out(tx: Transaction) -> list[Record]:
             return [

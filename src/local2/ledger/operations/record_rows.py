@@ -24,6 +24,7 @@ from local2.ledger.records import (
     source_class_of,
     stamp,
 )
+from local2.ledger.upkeep import Actor
 from local2.protocol.envelope import utc_now
 from local2.protocol.memories import RetirementReason
 from local2.protocol.payloads import Json
@@ -79,6 +80,27 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
             at=newer.event_time,
             user=principal_of(newer),
             reason="a newer version was stored",
+        )
+
+    @classmethod
+    def by(
+        cls,
+        actor: Actor,
+        *,
+        at: datetime,
+        reason: str | None,
+        superseded_by: str = "",
+        why: RetirementReason = "superseded",
+    ) -> "Cause":
+        """The cause of a change that an actor makes, in the actor's run."""
+        return cls(
+            agent=actor.agent,
+            superseded_by=superseded_by,
+            at=at,
+            user=actor.user,
+            why=why,
+            reason=reason,
+            run=actor.run,
         )
 
 

@@ -24,7 +24,6 @@ COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"featu
 P = ParamSpec("P")
 S = TypeVar("S", bound="Part")
 T = TypeVar("T")
-_STRINGS = msgspec.json.Decoder(tuple[str, ...])
 Parameters = dict[str, Any]
 
 

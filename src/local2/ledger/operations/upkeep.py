@@ -110,10 +110,8 @@ class Upkeep(Part):
                 self._topics.forget_topic(change.fact.scope, change.fact.owner, change.fact.topic)
 
     def _carry_out(self, tx: Transaction, change: Change, actor: Actor, at: datetime) -> bool:
-        cause = Cause(
-            agent=actor.agent,
-            user=actor.user,
-            run=actor.run,
+        cause = Cause.by(
+            actor,
             superseded_by=change.superseded_by,
             at=at,
             why="archived" if change.action == "importance" else change.action,

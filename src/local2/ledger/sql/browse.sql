@@ -22,21 +22,21 @@ SELECT record.event_time, record.row, 'active' AS state, {wanted}
 FROM record INDEXED BY record_place
 WHERE record.tenant = :tenant AND record.place = :place AND record.superseded_by IS NULL
   AND record.event_time >= :since AND (record.event_time, record.row) < (:before, :before_row)
-ORDER BY record.event_time DESC, record.row DESC;
+ORDER BY record.event_time DESC, record.row DESC LIMIT :limit;
 
 -- name: browse_past
 SELECT record.event_time, record.row, {state}, {wanted}
 FROM record INDEXED BY record_past
 WHERE record.tenant = :tenant AND record.place = :place AND record.superseded_by IS NOT NULL
   AND record.event_time >= :since AND (record.event_time, record.row) < (:before, :before_row)
-ORDER BY record.event_time DESC, record.row DESC;
+ORDER BY record.event_time DESC, record.row DESC LIMIT :limit;
 
 -- name: browse_tenant
 SELECT record.event_time, record.row, {state}, {wanted}
 FROM record INDEXED BY record_time
 WHERE record.tenant = :tenant
   AND record.event_time >= :since AND (record.event_time, record.row) < (:before, :before_row)
-ORDER BY record.event_time DESC, record.row DESC;
+ORDER BY record.event_time DESC, record.row DESC LIMIT :limit;
 
 -- name: browse_rows
 SELECT record.event_time, record.row, {state}, {wanted},
@@ -78,7 +78,7 @@ GROUP BY place;
 -- name: sessions_of_place
 SELECT event_time, row, session_id FROM record INDEXED BY record_place
 WHERE tenant = :tenant AND place = :place AND superseded_by IS NULL
-ORDER BY event_time DESC, row DESC;
+ORDER BY event_time DESC, row DESC LIMIT :limit;
 
 -- name: sessions_of_tenant
 SELECT owner, CASE WHEN kind IN ('chat_message', 'tool_output', 'transcript')

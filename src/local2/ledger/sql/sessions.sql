@@ -27,6 +27,16 @@ CROSS JOIN record INDEXED BY record_pinned
 WHERE record.pinned = 1 AND record.kind = 'fact' AND record.superseded_by IS NULL
 ORDER BY record.importance DESC, record.row DESC LIMIT :limit;
 
+-- No other memory is stated to replace it, nor has its user said otherwise since.
+-- part: not_outdated
+NOT EXISTS (
+           SELECT 1 FROM relation INDEXED BY relation_target
+           CROSS JOIN record AS newer ON newer.tenant = :tenant AND newer.id = relation.source
+           WHERE relation.tenant = :tenant AND relation.target = fact.id
+             AND (+relation.type = 'supersedes' OR +relation.type = 'contradicts'
+                  AND newer.kind = 'chat_message' AND newer.role = 'user'
+                  AND newer.stated_by = fact.stated_by AND newer.superseded_by IS NULL))
+
 -- Core facts are important enough. Facts that another record supersedes are outdated, even if that
 -- one has ended since, and so are those that their user has denied in a message.
 -- name: important_facts
@@ -42,13 +52,7 @@ CROSS JOIN record ON record.row IN (
            AND durability = 'core' AND kind = 'fact' AND superseded_by IS NULL
          ORDER BY importance DESC, row DESC) AS fact
      WHERE (memory_type IS NULL OR memory_type IN (SELECT value FROM json_each(:types)))
-       AND NOT EXISTS (
-           SELECT 1 FROM relation INDEXED BY relation_target
-           CROSS JOIN record AS newer ON newer.tenant = :tenant AND newer.id = relation.source
-           WHERE relation.tenant = :tenant AND relation.target = fact.id
-             AND (+relation.type = 'supersedes' OR +relation.type = 'contradicts'
-                  AND newer.kind = 'chat_message' AND newer.role = 'user'
-                  AND newer.stated_by = fact.stated_by AND newer.superseded_by IS NULL))
+       AND {not_outdated}
      LIMIT :limit)
 WHERE +record.tenant = :tenant
 ORDER BY record.importance DESC, record.row DESC LIMIT :limit;
@@ -62,13 +66,7 @@ CROSS JOIN record ON record.row IN (
        AND folded_topic IS NOT NULL AND kind = 'fact' AND superseded_by IS NULL
        AND durability <> 'core'
        AND (memory_type IS NULL OR memory_type IN (SELECT value FROM json_each(:types)))
-       AND NOT EXISTS (
-           SELECT 1 FROM relation INDEXED BY relation_target
-           CROSS JOIN record AS newer ON newer.tenant = :tenant AND newer.id = relation.source
-           WHERE relation.tenant = :tenant AND relation.target = fact.id
-             AND (+relation.type = 'supersedes' OR +relation.type = 'contradicts'
-                  AND newer.kind = 'chat_message' AND newer.role = 'user'
-                  AND newer.stated_by = fact.stated_by AND newer.superseded_by IS NULL))
+       AND {not_outdated}
      ORDER BY importance DESC, row DESC LIMIT :limit)
 WHERE +record.tenant = :tenant
 ORDER BY record.importance DESC, record.row DESC LIMIT :limit;

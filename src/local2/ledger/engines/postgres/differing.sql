@@ -79,6 +79,16 @@ CROSS JOIN LATERAL (
 WHERE here.tenant = :tenant
 ORDER BY near.stands;
 
+-- No other memory is stated to replace it, nor has its user said otherwise since.
+-- part: not_outdated
+NOT EXISTS (
+           SELECT 1 FROM relation
+           JOIN record AS newer ON newer.tenant = :tenant AND newer.id = relation.source
+           WHERE relation.tenant = :tenant AND relation.target = fact.id
+             AND (relation.type = 'supersedes' OR relation.type = 'contradicts'
+                  AND newer.kind = 'chat_message' AND newer.role = 'user'
+                  AND newer.stated_by = fact.stated_by AND newer.superseded_by IS NULL))
+
 -- name: important_facts
 SELECT record.* FROM jsonb_array_elements_text(:places::jsonb) AS wanted (place)
 CROSS JOIN LATERAL (
@@ -88,13 +98,7 @@ CROSS JOIN LATERAL (
        AND fact.kind = 'fact' AND fact.superseded_by IS NULL
        AND (fact.memory_type IS NULL
             OR fact.memory_type IN (SELECT jsonb_array_elements_text(:types::jsonb)))
-       AND NOT EXISTS (
-           SELECT 1 FROM relation
-           JOIN record AS newer ON newer.tenant = :tenant AND newer.id = relation.source
-           WHERE relation.tenant = :tenant AND relation.target = fact.id
-             AND (relation.type = 'supersedes' OR relation.type = 'contradicts'
-                  AND newer.kind = 'chat_message' AND newer.role = 'user'
-                  AND newer.stated_by = fact.stated_by AND newer.superseded_by IS NULL))
+       AND {not_outdated}
      ORDER BY fact.importance DESC, fact.row DESC LIMIT :limit) AS found
 JOIN record ON record.row = found.row AND record.tenant = :tenant
 ORDER BY record.importance DESC, record.row DESC LIMIT :limit;
@@ -108,13 +112,7 @@ CROSS JOIN LATERAL (
        AND fact.durability <> 'core'
        AND (fact.memory_type IS NULL
             OR fact.memory_type IN (SELECT jsonb_array_elements_text(:types::jsonb)))
-       AND NOT EXISTS (
-           SELECT 1 FROM relation
-           JOIN record AS newer ON newer.tenant = :tenant AND newer.id = relation.source
-           WHERE relation.tenant = :tenant AND relation.target = fact.id
-             AND (relation.type = 'supersedes' OR relation.type = 'contradicts'
-                  AND newer.kind = 'chat_message' AND newer.role = 'user'
-                  AND newer.stated_by = fact.stated_by AND newer.superseded_by IS NULL))
+       AND {not_outdated}
      ORDER BY fact.importance DESC, fact.row DESC LIMIT :limit) AS found
 JOIN record ON record.row = found.row AND record.tenant = :tenant
 ORDER BY record.importance DESC, record.row DESC LIMIT :limit;
