@@ -96,7 +96,8 @@ class Turns(Part):
         written = [self._store_record(tx, record, known) for record in records]
         answer = written[0]
         if records[0].kind in EPISODIC and answer.was_new and not answer.superseded_by:
-            self._give_ratings(tx, records[0], answer)
+            if records[0].query_id is not None:  # ratings name it
+                self._give_ratings(tx, records[0], answer)
             for record, one in zip(records, written, strict=True):
                 self._annotate(tx, record, one, derived_from)
         return written
