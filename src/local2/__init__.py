@@ -47,10 +47,12 @@ if TYPE_CHECKING:
     from local2.protocol.browsing import Browse, BrowseAll, BrowsedMemory, BrowsedPage
     from local2.protocol.conversation import IngestReport
     from local2.protocol.envelope import Caller
+    from local2.protocol.explaining import Explain, Explained, ExplainedMemory
     from local2.protocol.memory_tools import (
         FoundMemories,
         Hit,
         Note,
+        Recall,
         RecalledItem,
         RecalledItems,
         Receipt,
@@ -80,6 +82,9 @@ __all__ = [
     "DamagedError",
     "DeadlineError",
     "EmbedderMismatchError",
+    "Explain",
+    "Explained",
+    "ExplainedMemory",
     "FolderLockedError",
     "ForbiddenError",
     "FoundMemories",
@@ -97,6 +102,7 @@ __all__ = [
     "Note",
     "OverloadedError",
     "QuotaError",
+    "Recall",
     "RecalledItem",
     "RecalledItems",
     "Receipt",
@@ -134,12 +140,14 @@ _LAZY = {
     "local2.memory.service": ("MemoryService",),
     "local2.memory.tenant": ("Memories",),
     "local2.protocol.browsing": ("Browse", "BrowseAll", "BrowsedMemory", "BrowsedPage"),
+    "local2.protocol.explaining": ("Explain", "Explained", "ExplainedMemory"),
     "local2.protocol.conversation": ("IngestReport",),
     "local2.protocol.envelope": ("Caller",),
     "local2.protocol.memory_tools": (
         "FoundMemories",
         "Hit",
         "Note",
+        "Recall",
         "RecalledItem",
         "RecalledItems",
         "Receipt",

@@ -32,6 +32,7 @@ from local2.protocol import services as declared
 from local2.protocol import subjects
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
 from local2.protocol.envelope import Caller, Envelope, decode, encode, seal
+from local2.protocol.explaining import Explain, Explained
 from local2.protocol.items import (
     DeleteItems,
     GetItems,
@@ -275,6 +276,10 @@ async def overview_of_all(request: Request[Empty]) -> Overview:
     return await request.memory.browsing.overview_of_all()
 
 
+async def explain(request: Request[Explain]) -> Explained:
+    return await request.memory.explaining.explain(request.payload)
+
+
 async def read_status(request: Request[Raw]) -> MemoryStatus:
     return await _status_of(request)
 
@@ -378,12 +383,13 @@ SERVICES: Sequence[ServiceGroup] = (
     ),
     ServiceGroup(
         name="browser",
-        description="Shows memories page by page.",
+        description="Shows memories page by page, and explains what is recalled.",
         services=(
             Service(declared.BROWSE, browse),
             Service(declared.BROWSE_ALL, browse_all),
             Service(declared.OVERVIEW, overview),
             Service(declared.OVERVIEW_ALL, overview_of_all),
+            Service(declared.EXPLAIN, explain),
         ),
     ),
     ServiceGroup(

@@ -18,6 +18,7 @@ from local2.memory.backlog import Backlog
 from local2.memory.browsing import Browsing
 from local2.memory.changes import Changes
 from local2.memory.erasure import Erasure, Outside
+from local2.memory.explaining import Explaining
 from local2.memory.facts import Facts, Relations
 from local2.memory.hits import SearchResult, search_result
 from local2.memory.intake.documents import Documents
@@ -117,6 +118,10 @@ class MemoryService:
     @cached_property
     def browsing(self) -> Browsing:
         return Browsing(self._shared.ledger, self.caller)
+
+    @cached_property
+    def explaining(self) -> Explaining:
+        return Explaining(self._shared.ledger, self._shared.recaller, self.caller)
 
     @cached_property
     def audit(self) -> Audit:

@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from local2.protocol import subjects
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
+from local2.protocol.explaining import Explain, Explained
 from local2.protocol.items import (
     DeleteItems,
     GetItems,
@@ -126,6 +127,13 @@ OVERVIEW_ALL = ServiceDeclaration(
     answer=Overview,
     action="browse_all",
 )
+EXPLAIN = ServiceDeclaration(
+    subject=subjects.MEMORY_EXPLAIN,
+    title="Explain why a question finds some memories, and not another one",
+    request=Explain,
+    answer=Explained,
+    action="explain",
+)
 PUT_ITEMS = ServiceDeclaration(
     subject=subjects.MEMORY_ITEMS_PUT,
     title="Store items",
@@ -197,6 +205,7 @@ SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = (
     BROWSE_ALL,
     OVERVIEW,
     OVERVIEW_ALL,
+    EXPLAIN,
     KEEP_OUTPUT,
     DEAD_LETTERS,
     BACKUP,
