@@ -47,10 +47,12 @@ if TYPE_CHECKING:
     from local2.protocol.browsing import Browse, BrowseAll, BrowsedMemory, BrowsedPage
     from local2.protocol.conversation import IngestReport
     from local2.protocol.envelope import Caller
+    from local2.protocol.explaining import Explain, Explained, ExplainedMemory
     from local2.protocol.memory_tools import (
         FoundMemories,
         Hit,
         Note,
+        Recall,
         RecalledItem,
         RecalledItems,
         Receipt,
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
         Version,
     )
     from local2.protocol.payloads import ToolResult
+    from local2.protocol.showings import FindShowings, ShowingFound, ShowingsPage, ShownMemory
     from local2.stack.app import open_memory
 
 __all__ = [
@@ -80,6 +83,10 @@ __all__ = [
     "DamagedError",
     "DeadlineError",
     "EmbedderMismatchError",
+    "Explain",
+    "Explained",
+    "ExplainedMemory",
+    "FindShowings",
     "FolderLockedError",
     "ForbiddenError",
     "FoundMemories",
@@ -97,6 +104,7 @@ __all__ = [
     "Note",
     "OverloadedError",
     "QuotaError",
+    "Recall",
     "RecalledItem",
     "RecalledItems",
     "Receipt",
@@ -108,6 +116,9 @@ __all__ = [
     "SessionContent",
     "SessionMessage",
     "SessionNotes",
+    "ShowingFound",
+    "ShowingsPage",
+    "ShownMemory",
     "StackNotRunningError",
     "StorageError",
     "TooLargeError",
@@ -134,12 +145,14 @@ _LAZY = {
     "local2.memory.service": ("MemoryService",),
     "local2.memory.tenant": ("Memories",),
     "local2.protocol.browsing": ("Browse", "BrowseAll", "BrowsedMemory", "BrowsedPage"),
+    "local2.protocol.explaining": ("Explain", "Explained", "ExplainedMemory"),
     "local2.protocol.conversation": ("IngestReport",),
     "local2.protocol.envelope": ("Caller",),
     "local2.protocol.memory_tools": (
         "FoundMemories",
         "Hit",
         "Note",
+        "Recall",
         "RecalledItem",
         "RecalledItems",
         "Receipt",
@@ -153,6 +166,12 @@ _LAZY = {
         "Version",
     ),
     "local2.protocol.payloads": ("ToolResult",),
+    "local2.protocol.showings": (
+        "FindShowings",
+        "ShowingFound",
+        "ShowingsPage",
+        "ShownMemory",
+    ),
 }
 _MODULES = {name: module for module, names in _LAZY.items() for name in names}
 

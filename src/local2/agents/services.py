@@ -32,6 +32,7 @@ from local2.protocol import services as declared
 from local2.protocol import subjects
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
 from local2.protocol.envelope import Caller, Envelope, decode, encode, seal
+from local2.protocol.explaining import Explain, Explained
 from local2.protocol.items import (
     DeleteItems,
     GetItems,
@@ -58,6 +59,7 @@ from local2.protocol.maintenance import (
 from local2.protocol.payloads import Empty, OutputPart, ToolResult
 from local2.protocol.portable import MAX_LINE_BYTES
 from local2.protocol.services import ServiceDeclaration
+from local2.protocol.showings import FindShowings, ShowingsPage
 from local2.protocol.vectors import WorkerReady
 
 P = TypeVar("P")
@@ -275,6 +277,14 @@ async def overview_of_all(request: Request[Empty]) -> Overview:
     return await request.memory.browsing.overview_of_all()
 
 
+async def explain(request: Request[Explain]) -> Explained:
+    return await request.memory.explaining.explain(request.payload)
+
+
+async def find_showings(request: Request[FindShowings]) -> ShowingsPage:
+    return await request.memory.showings.find(request.payload)
+
+
 async def read_status(request: Request[Raw]) -> MemoryStatus:
     return await _status_of(request)
 
@@ -378,12 +388,14 @@ SERVICES: Sequence[ServiceGroup] = (
     ),
     ServiceGroup(
         name="browser",
-        description="Shows memories page by page.",
+        description="Shows memories page by page, and explains what is recalled.",
         services=(
             Service(declared.BROWSE, browse),
             Service(declared.BROWSE_ALL, browse_all),
             Service(declared.OVERVIEW, overview),
             Service(declared.OVERVIEW_ALL, overview_of_all),
+            Service(declared.EXPLAIN, explain),
+            Service(declared.SHOWN, find_showings),
         ),
     ),
     ServiceGroup(

@@ -23,6 +23,9 @@ COMMANDS = {
     "list": Listed("listing", "Look through everything remembered, the newest first."),
     "overview": Listed("listing", "Count what is remembered; list users, agents and sessions."),
     "recall": Listed("recall", "Search everything remembered."),
+    "explain": Listed(
+        "explain", "Show why a question finds some memories, and not another one, by its id."
+    ),
     "history": Listed(
         "recall", "Show every version of a fact, an answer or a message, newest first."
     ),

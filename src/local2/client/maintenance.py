@@ -7,6 +7,7 @@ from local2.client.access import ask, connected
 from local2.protocol import subjects
 from local2.protocol.browsing import Browse, BrowsedPage, Overview
 from local2.protocol.envelope import Sender
+from local2.protocol.explaining import Explain, Explained
 from local2.protocol.maintenance import (
     BackupRequest,
     BackupStatus,
@@ -103,6 +104,16 @@ async def overview(bus: Connection, caller: Sender, *, everybody: bool = False) 
     """
     subject = subjects.MEMORY_OVERVIEW_ALL if everybody else subjects.MEMORY_OVERVIEW
     return await ask(bus, subject, Empty(), Overview, caller, timeout=PAGE_PATIENCE)
+
+
+async def explain(bus: Connection, asked: Explain, caller: Sender) -> Explained:
+    """Ask why a question finds some memories, and not another one.
+
+    Raises:
+        InvalidArgumentsError: The question is not valid.
+        BusError: There is no reply.
+    """
+    return await ask(bus, subjects.MEMORY_EXPLAIN, asked, Explained, caller, timeout=PAGE_PATIENCE)
 
 
 async def export_page(bus: Connection, wanted: ExportRequest, caller: Sender) -> ExportPage:

@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from local2.protocol import subjects
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
+from local2.protocol.explaining import Explain, Explained
 from local2.protocol.items import (
     DeleteItems,
     GetItems,
@@ -36,6 +37,7 @@ from local2.protocol.maintenance import (
     Reindex,
 )
 from local2.protocol.payloads import Empty, OutputPart, ToolResult
+from local2.protocol.showings import FindShowings, ShowingsPage
 
 P = TypeVar("P")
 A = TypeVar("A", bound=msgspec.Struct)
@@ -126,6 +128,20 @@ OVERVIEW_ALL = ServiceDeclaration(
     answer=Overview,
     action="browse_all",
 )
+EXPLAIN = ServiceDeclaration(
+    subject=subjects.MEMORY_EXPLAIN,
+    title="Explain why a question finds some memories, and not another one",
+    request=Explain,
+    answer=Explained,
+    action="explain",
+)
+SHOWN = ServiceDeclaration(
+    subject=subjects.MEMORY_SHOWN,
+    title="Read which memories were shown, by recalls and before answers",
+    request=FindShowings,
+    answer=ShowingsPage,
+    action="explain",
+)
 PUT_ITEMS = ServiceDeclaration(
     subject=subjects.MEMORY_ITEMS_PUT,
     title="Store items",
@@ -197,6 +213,8 @@ SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = (
     BROWSE_ALL,
     OVERVIEW,
     OVERVIEW_ALL,
+    EXPLAIN,
+    SHOWN,
     KEEP_OUTPUT,
     DEAD_LETTERS,
     BACKUP,

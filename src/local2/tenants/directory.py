@@ -32,6 +32,7 @@ TENANTS_FILE = "tenants.yaml"
 
 SERVICES: dict[str, Role] = {
     "browse": "reader",
+    "explain": "reader",
     "read_items": "reader",
     "status": "reader",
     FORGET_OWN: "writer",

@@ -216,6 +216,11 @@ class Searches:
         row = await self._rows.one("has_waiting", **asked)
         return bool(row and row["waiting"])
 
+    async def may_find(self, search: Search, row: int) -> bool:
+        """Return whether a record fulfils the conditions of a search."""
+        filter_ = Filter.of(self._rows.tenant, search)
+        return await self._rows.read(lambda tx: bool(Pool(tx, filter_).take_first([row], 1)))
+
     async def find(
         self, search: Search, ask_vectors: AskVectors, draft: Drafter[D], choose: Chooser[D, T]
     ) -> T:
