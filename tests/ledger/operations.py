@@ -444,9 +444,19 @@ async def backlog__set_aside(ledger: Ledger, marker: str) -> object:
 
 
 @operation
+async def backlog__failed(ledger: Ledger, _: str) -> object:
+    return await ledger.backlog.failed("judge", 9)
+
+
+@operation
+async def backlog__discard(ledger: Ledger, _: str) -> object:
+    return await ledger.backlog.discard("judge", ids=["f1", "unknown"])
+
+
+@operation
 async def backlog__try_again(ledger: Ledger, _: str) -> object:
-    await ledger.backlog.try_again("judge")
-    return await ledger.backlog.counts(), await tasks(ledger, judge=9)
+    tried = await ledger.backlog.try_again("judge")
+    return tried, await ledger.backlog.counts(), await tasks(ledger, judge=9)
 
 
 @operation
@@ -689,6 +699,11 @@ async def browsing__counts(ledger: Ledger, _: str) -> object:
 
 
 @operation
+async def browsing__growth(ledger: Ledger, _: str) -> object:
+    return [await ledger.browsing.growth(places, DAY) for places in (None, (FACTS,))]
+
+
+@operation
 async def browsing__sessions(ledger: Ledger, _: str) -> object:
     return [await ledger.browsing.sessions(owners, 9) for owners in (None, (OWNER, "eve"))]
 
@@ -783,6 +798,11 @@ async def erasures__scrub(ledger: Ledger, _: str) -> object:
 @operation
 async def erasures__count_to_anonymise(ledger: Ledger, _: str) -> object:
     return await ledger.erasures.count_to_anonymise(LATER + timedelta(days=999))
+
+
+@operation
+async def erasures__to_anonymise(ledger: Ledger, _: str) -> object:
+    return await ledger.erasures.to_anonymise(LATER, 99)
 
 
 @operation

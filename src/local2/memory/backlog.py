@@ -12,12 +12,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from typing import get_args
 
+import msgspec
 import structlog
 
 from local2.background import Backoff
 from local2.errors import (
     BusError,
+    InvalidArgumentsError,
     Local2Error,
     ModelError,
     ModelRefusedError,
@@ -25,10 +28,12 @@ from local2.errors import (
     StorageError,
     VectorError,
     VectorFaultError,
+    quoted,
 )
 from local2.ledger.operations.backlog import TaskQueue
 from local2.ledger.records import LONGEST_RETRY_DELAY, Task, TaskKind
 from local2.protocol.envelope import Clock, utc_now
+from local2.protocol.maintenance import TaskCount, TaskFailure, TaskReport, TaskRequest
 
 ATTEMPTS = 4
 """Number of failures after which a task is set aside. The last one is about two minutes after the
@@ -38,6 +43,11 @@ FIRST_RETRY = timedelta(seconds=1)
 GATHERING, LONGEST_GATHERING = 0.1, 1.0
 """Seconds that the tasks of a large write wait for more: after the last one, and at most. A busy
 embedder slows down the writes that are not acknowledged yet."""
+DISCARDED: tuple[TaskKind, ...] = ("extract", "judge")
+"""Kinds of tasks that may be discarded; without one of another kind, the index would differ from
+the ledger."""
+MAX_LISTED = 100
+"""Maximum number of failed tasks of a kind that are listed."""
 FIRST_PAUSE = 0.1
 """Seconds of a job's first pause; doubled while what it needs remains out of reach."""
 
@@ -282,6 +292,45 @@ class Backlog:
         for kind in kinds:
             if (runner := self._runners.get(kind)) is not None:
                 runner.wake(many=many)
+
+    async def report(self, request: TaskRequest) -> TaskReport:
+        """Report the tasks, after trying those that were set aside again, or discarding them.
+
+        Raises:
+            InvalidArgumentsError: There is no such kind, or its tasks may not be discarded.
+        """
+        kinds: tuple[TaskKind, ...] = get_args(TaskKind)
+        if request.kind is not None:
+            kinds = tuple(kind for kind in kinds if kind == request.kind)
+            if not kinds:
+                raise InvalidArgumentsError(
+                    f"kind: there are no tasks of kind {quoted(request.kind)}.",
+                    remedy=f"One of: {', '.join(get_args(TaskKind))}.",
+                )
+        changed = 0
+        if request.action == "retry":
+            changed = await self._queue.try_again(*kinds, ids=request.ids)
+            self.wake(*kinds)
+        elif request.action == "discard":
+            discarded = [kind for kind in kinds if kind in DISCARDED]
+            if not discarded:
+                raise InvalidArgumentsError(
+                    f"Tasks of kind {request.kind} cannot be discarded: the index would differ "
+                    "from the ledger.",
+                    remedy="Try them again, or erase or hide the record.",
+                )
+            changed = await self._queue.discard(*discarded, ids=request.ids)
+        counts = [
+            TaskCount(kind=counted.kind, waiting=counted.waiting, aside=counted.aside)
+            for counted in await self._queue.counts()
+            if counted.kind in kinds
+        ]
+        failed = [
+            TaskFailure(**msgspec.structs.asdict(task))
+            for kind in kinds
+            for task in await self._queue.failed(kind, MAX_LISTED)
+        ]
+        return TaskReport(counts=counts, failed=failed, changed=changed)
 
     async def run(self) -> None:
         """Run all jobs concurrently until cancelled."""

@@ -43,7 +43,14 @@ MEMORY_OVERVIEW = "memory.overview"
 MEMORY_OVERVIEW_ALL = "memory.overview.all"
 MEMORY_EXPLAIN = "memory.explain"
 MEMORY_SHOWN = "memory.shown"
+MEMORY_GROWTH = "memory.growth"
+MEMORY_GROWTH_ALL = "memory.growth.all"
+MEMORY_TASKS = "memory.tasks"
+MEMORY_RETENTION = "memory.retention"
+MEMORY_FINDINGS = "memory.findings"
 MEMORY_BACKUP = "memory.backup"
+MEMORY_BACKUP_LIST = "memory.backup.list"
+MEMORY_BACKUP_VERIFY = "memory.backup.verify"
 MEMORY_OUTPUT_KEEP = "memory.output.keep"
 MEMORY_ITEMS_PUT = "memory.items.put"
 MEMORY_ITEMS_GET = "memory.items.get"
@@ -79,7 +86,12 @@ REQUESTS = (
     MEMORY_OVERVIEW_ALL,
     MEMORY_EXPLAIN,
     MEMORY_SHOWN,
+    MEMORY_GROWTH,
+    MEMORY_GROWTH_ALL,
     MEMORY_DEAD_LETTER_REQUEST,
+    MEMORY_TASKS,
+    MEMORY_RETENTION,
+    MEMORY_FINDINGS,
     MEMORY_OUTPUT_KEEP,
     MEMORY_ITEMS_PUT,
     MEMORY_ITEMS_GET,

@@ -135,8 +135,9 @@ async def open_stack(
         async def wait_for_turns() -> int:
             return await turns_stored(bus, *(memory.tenant for memory in memories))
 
-        readable = partial(with_keys, data_dir, content_keys(settings))
-        backups = Backups(settings.memory, readable, wait_for_turns, utc_now)
+        key_of = content_keys(settings)
+        readable = partial(with_keys, data_dir, key_of)
+        backups = Backups(settings.memory, readable, wait_for_turns, utc_now, key_of)
         serving = Serving(
             joined.lease, partial(_make_participants, parts, memories, monitor, backups)
         )

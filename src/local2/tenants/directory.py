@@ -43,6 +43,8 @@ SERVICES: dict[str, Role] = {
     "import": "admin",
     "reindex": "admin",
     "dead_letters": "admin",
+    "tasks": "admin",
+    "retention": "admin",
 }
 """The least role that may use each service, and what else is not a tool's name, by default."""
 

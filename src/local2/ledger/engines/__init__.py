@@ -121,6 +121,9 @@ class Database(Protocol):
     async def read(self, work: Work[T], *, owner: Hashable = None) -> T:
         """Run `work` off the event loop; it must not write. Owners take turns."""
 
+    async def read_apart(self, work: Work[T]) -> T:
+        """Run `work` that takes long and does not write; no other read waits for it."""
+
     async def write(
         self, work: Work[T], *, owner: Hashable = None, rests_on: Collection[str] | None = None
     ) -> T:

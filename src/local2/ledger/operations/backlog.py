@@ -13,7 +13,14 @@ from itertools import chain, islice, zip_longest
 
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes_of
 from local2.ledger.operations.working_sets import owner_of
-from local2.ledger.records import LONGEST_RETRY_DELAY, Task, TaskCounts, TaskKind, stamp
+from local2.ledger.records import (
+    LONGEST_RETRY_DELAY,
+    FailedTask,
+    Task,
+    TaskCounts,
+    TaskKind,
+    stamp,
+)
 
 MAX_PLACES = 16
 """Maximum number of places that one claim takes tasks from; the next claim continues after them."""
@@ -138,11 +145,46 @@ class TaskQueue(Part):
             not_before=not_before,
         )
 
-    async def try_again(self, *kinds: TaskKind) -> None:
-        """Give every task that was set aside one more attempt."""
+    async def try_again(self, *kinds: TaskKind, ids: Sequence[str] | None = None) -> int:
+        """Give tasks that were set aside one more attempt: all, or those of the records `ids`."""
+        return await self._change_those_aside("try_again", kinds, ids)
+
+    async def discard(self, *kinds: TaskKind, ids: Sequence[str] | None = None) -> int:
+        """Delete tasks that were set aside: all, or those of the records `ids`."""
+        return await self._change_those_aside("discard_tasks", kinds, ids)
+
+    async def _change_those_aside(
+        self, statement: str, kinds: Sequence[TaskKind], ids: Sequence[str] | None
+    ) -> int:
+        rows = None
+        if ids is not None:
+            found = await self._rows.all("rows_with_ids", ids=as_json(ids))
+            rows = as_json([row["row"] for row in found])
+        total = 0
         for kind in kinds:
-            while await self._rows.change("try_again", kind=kind, limit=PAGE) == PAGE:
-                pass
+            while changed := await self._rows.change(statement, kind=kind, rows=rows, limit=PAGE):
+                total += changed
+        return total
+
+    @reads
+    def failed(self, tx: Transaction, kind: TaskKind, limit: int) -> list[FailedTask]:
+        """Return tasks of a kind that failed, at most `limit`; first those that were set aside."""
+        found: list[FailedTask] = []
+        for state in ("aside", "later"):
+            rows = tx.execute("failed_tasks", kind=kind, state=state, limit=limit - len(found))
+            for row in rows:
+                due = row["not_before"]
+                found.append(
+                    FailedTask(
+                        kind=row["kind"],
+                        id=row["id"],
+                        record_kind=row["record_kind"],
+                        attempts=row["attempts"],
+                        due=datetime.fromisoformat(due) if due else None,
+                        error=row["error"],
+                    )
+                )
+        return found
 
     @reads
     def counts(self, tx: Transaction) -> list[TaskCounts]:

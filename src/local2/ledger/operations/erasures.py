@@ -12,7 +12,15 @@ from datetime import datetime
 from local2.ledger.engines import Database, Row
 from local2.ledger.operations.extraction import remove_sources
 from local2.ledger.operations.record_rows import Cause, add_to_audit, restore
-from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes
+from local2.ledger.operations.rows import (
+    Part,
+    TenantRows,
+    Transaction,
+    as_json,
+    reads,
+    record_of,
+    writes,
+)
 from local2.ledger.operations.showings import drop_showings
 from local2.ledger.operations.tombstones import (
     add_tombstone_of,
@@ -22,7 +30,7 @@ from local2.ledger.operations.tombstones import (
     lift_tombstones_of,
     selected_rows,
 )
-from local2.ledger.records import ACTIVE_RECORD_TASKS, NewRecord, stamp
+from local2.ledger.records import ACTIVE_RECORD_TASKS, NewRecord, Record, stamp
 from local2.ledger.transfer import (
     SAMPLES,
     Anonymised,
@@ -129,6 +137,13 @@ class Erasures(Part):
         for id_ in ids:
             add_to_audit(tx, "anonymised", id_, cause, {})
         return [Anonymised(row["id"], row["kind"]) for row in found]
+
+    @reads
+    def to_anonymise(self, tx: Transaction, before: datetime, limit: int) -> list[Record]:
+        """Return records that were retired before a time, those that were retired first first."""
+        asked = {"before": stamp(before), "limit": limit}
+        rows = [row["row"] for row in tx.execute("to_anonymise", **asked)]
+        return [record_of(row) for row in tx.execute("records", rows=as_json(rows))]
 
     async def count_to_anonymise(self, before: datetime) -> int:
         """Return how many records were retired before a time, and are not anonymised yet."""

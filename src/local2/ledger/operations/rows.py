@@ -129,6 +129,14 @@ class TenantRows:
             lambda c: operation(self._transaction(c), *args, **kwargs), owner=self.tenant
         )
 
+    async def read_apart(
+        self, operation: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run an operation that takes long and does not write; no other read waits for it."""
+        return await self._database.read_apart(
+            lambda c: operation(self._transaction(c), *args, **kwargs)
+        )
+
     async def write(
         self, operation: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
@@ -162,7 +170,10 @@ class TenantRows:
 
 
 class Part:
-    """A part of one tenant's ledger. Its operations are declared with `reads` and `writes`."""
+    """A part of one tenant's ledger.
+
+    Its operations are declared with `reads`, `reads_apart`, `writes` and `writes_of`.
+    """
 
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
@@ -176,6 +187,18 @@ def reads(
     @wraps(operation)
     async def read(part: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await part._rows.read(partial(operation, part), *args, **kwargs)  # noqa: SLF001 - a method
+
+    return read
+
+
+def reads_apart(
+    operation: Callable[Concatenate[S, Transaction, P], T],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Run a part's operation as a read that takes long, and that no other read waits for."""
+
+    @wraps(operation)
+    async def read(part: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await part._rows.read_apart(partial(operation, part), *args, **kwargs)  # noqa: SLF001 - a method
 
     return read
 

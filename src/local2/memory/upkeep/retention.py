@@ -16,6 +16,7 @@ from local2.ledger.ledger import Ledger
 from local2.memory.changes import Announce
 from local2.protocol import subjects
 from local2.protocol.envelope import Clock
+from local2.protocol.maintenance import DueRecord, RetentionReport
 from local2.protocol.payloads import MemoryChange
 from local2.settings import MemorySettings
 
@@ -23,6 +24,10 @@ AGENT = "retention"
 """The agent in the audit trail."""
 RECORDS_PER_TRANSACTION = 200
 """Number of records per transaction; saves of all tenants wait for it."""
+MAX_LISTED = 100
+"""Maximum number of due records that are listed."""
+LISTED_CHARACTERS = 200
+"""Maximum characters of a listed record's content."""
 RUN_SECONDS = 3600.0
 """Seconds between two runs. Retention is counted in days, so hourly is often enough."""
 
@@ -93,6 +98,28 @@ class Retention:
         if self._settings.anonymise == "off":
             return 0
         return await self._ledger.erasures.count_to_anonymise(self._due_before())
+
+    async def report(self) -> RetentionReport:
+        """Report which records are due, or would be if retention were on."""
+        before = self._due_before()
+        records = await self._ledger.erasures.to_anonymise(before, MAX_LISTED)
+        return RetentionReport(
+            anonymise=self._settings.anonymise,
+            after_days=self._settings.anonymise_after_days,
+            due=await self._ledger.erasures.count_to_anonymise(before),
+            records=[
+                DueRecord(
+                    id=record.id,
+                    kind=record.kind,
+                    scope=record.scope,
+                    content=record.content[:LISTED_CHARACTERS],
+                    topic=record.topic,
+                    retired_at=record.retired_at,
+                    retired_why=record.retired_why,
+                )
+                for record in records
+            ],
+        )
 
     def _due_before(self) -> datetime:
         return self._clock() - timedelta(days=self._settings.anonymise_after_days)

@@ -77,6 +77,10 @@ class Database:
         """Run `work`; it must not write."""
         return await self._run(self._read, work)
 
+    async def read_apart(self, work: Work[T]) -> T:
+        """Run `work`; each job has a connection of its own anyway."""
+        return await self._run(self._read, work)
+
     async def write(
         self, work: Work[T], *, owner: Hashable = None, rests_on: Collection[str] | None = None
     ) -> T:

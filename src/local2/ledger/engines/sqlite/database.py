@@ -7,7 +7,7 @@ a power cut.
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Hashable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -21,6 +21,7 @@ from local2.ledger.engines.sqlite.connections import (
     SqlConnection,
     connect,
     damages_of,
+    open_to_read,
     truncate,
 )
 from local2.ledger.engines.sqlite.fulltext import FullText, TextIndex
@@ -99,6 +100,10 @@ class Database:
     async def read(self, work: Work[T], *, owner: Hashable = None) -> T:
         """Run `work` on the reader's connection; it must not write. Owners take turns."""
         return await self._reader.submit(work, owner)
+
+    async def read_apart(self, work: Work[T]) -> T:
+        """Run long `work` on a connection of its own, so that no other read waits for it."""
+        return await asyncio.to_thread(_read_apart, self._path, self._key, work)
 
     async def write(
         self,
@@ -192,6 +197,14 @@ class Database:
             if missing := count["last"] - count["there"]:
                 found.append(f"{missing} of {count['last']} records are missing.")
         return found
+
+
+def _read_apart(path: Path, key: ContentKey | None, work: Work[T]) -> T:
+    with closing(open_to_read(path, key)) as connection:
+        try:
+            return work(connection)
+        except (connection.Error, UnicodeDecodeError) as error:
+            raise as_storage_error(error, path) from error
 
 
 def _merge(pages: int, connection: SqlConnection) -> bool:
