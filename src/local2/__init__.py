@@ -40,7 +40,7 @@ from local2.errors import (
 
 if TYPE_CHECKING:
     from local2.client.calls import Topic, Topics
-    from local2.client.memory import Memory, connect
+    from local2.client.memory import Memory, SyncMemory, connect
     from local2.memory.hits import SearchResult
     from local2.memory.service import MemoryService
     from local2.memory.tenant import Memories
@@ -110,6 +110,7 @@ __all__ = [
     "SessionNotes",
     "StackNotRunningError",
     "StorageError",
+    "SyncMemory",
     "TooLargeError",
     "ToolFailedError",
     "ToolResult",
@@ -127,7 +128,7 @@ __all__ = [
 ]
 
 _LAZY = {
-    "local2.client.memory": ("Memory", "connect"),
+    "local2.client.memory": ("Memory", "SyncMemory", "connect"),
     "local2.client.calls": ("Topic", "Topics"),
     "local2.stack.app": ("open_memory",),
     "local2.memory.hits": ("SearchResult",),
