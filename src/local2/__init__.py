@@ -40,7 +40,7 @@ from local2.errors import (
 
 if TYPE_CHECKING:
     from local2.client.calls import Topic, Topics
-    from local2.client.memory import Memory, connect
+    from local2.client.memory import Memory, SyncMemory, connect
     from local2.memory.hits import SearchResult
     from local2.memory.service import MemoryService
     from local2.memory.tenant import Memories
@@ -121,6 +121,7 @@ __all__ = [
     "ShownMemory",
     "StackNotRunningError",
     "StorageError",
+    "SyncMemory",
     "TooLargeError",
     "ToolFailedError",
     "ToolResult",
@@ -138,7 +139,7 @@ __all__ = [
 ]
 
 _LAZY = {
-    "local2.client.memory": ("Memory", "connect"),
+    "local2.client.memory": ("Memory", "SyncMemory", "connect"),
     "local2.client.calls": ("Topic", "Topics"),
     "local2.stack.app": ("open_memory",),
     "local2.memory.hits": ("SearchResult",),

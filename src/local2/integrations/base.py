@@ -15,12 +15,13 @@ import json
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 import structlog
 
+from local2.client.blocking import wait_in
 from local2.client.items import Items
 from local2.client.memory import Memory, connect
 from local2.errors import ForbiddenError
@@ -106,22 +107,6 @@ def background_memory(
         return LazyResource(lambda: connect(**{"agent": agent, **options}))
     shared = memory.of(**options)
     return LazyResource(lambda: nullcontext(shared), memory.loop)
-
-
-def wait_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    """Do work in a loop while this thread waits.
-
-    Raises:
-        asyncio.InvalidStateError: The loop runs in this thread, which would wait for ever.
-    """
-    with suppress(RuntimeError):
-        if asyncio.get_running_loop() is loop:
-            work.close()
-            raise asyncio.InvalidStateError(
-                "This was called synchronously in the event loop of its memory. Await the method "
-                "whose name begins with `a` instead, for example graph.ainvoke instead of invoke."
-            )
-    return asyncio.run_coroutine_threadsafe(work, loop).result()
 
 
 def _adapter_loop() -> asyncio.AbstractEventLoop:
