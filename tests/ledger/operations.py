@@ -15,7 +15,7 @@ from ledgers import DAY, EMBEDDER, ITEMS, OWNER, angle, fact, find, item, messag
 from local2.ledger.browsing import BrowseFilter
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord, Record, Task, TripletFact
-from local2.ledger.search import Place
+from local2.ledger.search import Place, Search
 from local2.ledger.sessions import (
     FactSelection,
     ItemSelection,

@@ -22,6 +22,7 @@ from local2.ledger.operations.showings import Showings
 from local2.ledger.operations.turns import Turns
 from local2.ledger.operations.unreported import Unreported
 from local2.ledger.operations.upkeep import Upkeep
+from local2.ledger.operations.vectors import KeptVectors
 from local2.ledger.operations.working_sets import budgets_of
 from local2.ledger.records import UNLIMITED, Counts, Quota
 
@@ -50,6 +51,8 @@ class Ledger:
         self.showings = Showings(rows)
         self.outputs = Outputs(rows)
         self.index = IndexedRecords(rows)
+        self.vectors = KeptVectors(rows) if database.searches_vectors else None
+        """None where the vector worker keeps and searches vectors."""
         self.backlog = TaskQueue(rows)
         self.upkeep = Upkeep(rows, topics)
         self.audit = LedgerAudit(rows, topics)
@@ -64,6 +67,10 @@ class Ledger:
     async def counts(self) -> Counts:
         """Return the numbers of all records, of indexed ones and of those waiting for it."""
         return await self.records.counts()
+
+    async def index_vectors(self, embedder: str) -> None:
+        """Build what the database needs to search large places by this embedder's vectors."""
+        await self._database.index_vectors(self.tenant, embedder)
 
     async def problems(self) -> list[str]:
         """Return the problems of the whole ledger, of all tenants; an empty list if it is sound."""

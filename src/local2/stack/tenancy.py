@@ -159,6 +159,10 @@ class Tenancy:
 
     async def _start_work(self, memory: Memory) -> None:
         async with AsyncExitStack() as resources:
+            if memory.ledger_vectors is not None:
+                await in_background(
+                    resources, large_places=memory.ledger_vectors.index_large_places()
+                )
             await in_background(
                 resources,
                 turns=catch_up(self._parts.joined.bus, memory.tenant),
