@@ -18,6 +18,7 @@ from local2.errors import (
 )
 from local2.examination.models import embedding_server
 from local2.home import folder_lock
+from local2.ledger.ledger import Ledger
 from local2.ledger.records import Counts, TaskCounts
 from local2.protocol.envelope import DEFAULT_TENANT, utc_now
 from local2.protocol.maintenance import (
@@ -125,8 +126,7 @@ async def _ledger(
                     yield CheckResult(WHOLE_LEDGER, "broken", detail, remedy=RESTORE)
                 else:
                     yield CheckResult(WHOLE_LEDGER, "ok", "every page, record and word is intact")
-            collection = collection_name(memory.collection, tenant, "serving")
-            vectors = count_vectors(memory.chroma_path, collection)
+            vectors = await _count_vectors(memory, ledger)
             detail = f"{vectors} vectors of {counts.indexed} indexed records"
             if vectors == counts.indexed:
                 yield CheckResult("index", "ok", detail)
@@ -135,6 +135,14 @@ async def _ledger(
                 yield CheckResult("index", "note", detail, remedy=remedy)
     except StorageError as error:
         yield CheckResult.broken("ledger", error)
+
+
+async def _count_vectors(memory: MemorySettings, ledger: Ledger) -> int:
+    if ledger.vectors is None:
+        collection = collection_name(memory.collection, ledger.tenant, "serving")
+        return count_vectors(memory.chroma_path, collection)
+    serving = (await ledger.vectors.embedders()).serving
+    return 0 if serving is None else await ledger.vectors.count(serving)
 
 
 def index(status: MemoryStatus, memory: MemorySettings) -> CheckResult:

@@ -21,6 +21,7 @@ from local2.ledger.operations.sessions import LedgerSessions, Notes, Outputs
 from local2.ledger.operations.turns import Turns
 from local2.ledger.operations.unreported import Unreported
 from local2.ledger.operations.upkeep import Upkeep
+from local2.ledger.operations.vectors import KeptVectors
 from local2.ledger.operations.working_sets import budgets_of
 from local2.ledger.records import UNLIMITED, Counts, Quota
 
@@ -48,6 +49,8 @@ class Ledger:
         self.notes = Notes(rows)
         self.outputs = Outputs(rows)
         self.index = IndexedRecords(rows)
+        self.vectors = KeptVectors(rows) if database.searches_vectors else None
+        """None where the vector worker keeps and searches vectors."""
         self.backlog = TaskQueue(rows)
         self.upkeep = Upkeep(rows, topics)
         self.audit = LedgerAudit(rows, topics)
@@ -62,6 +65,10 @@ class Ledger:
     async def counts(self) -> Counts:
         """Return the numbers of all records, of indexed ones and of those waiting for it."""
         return await self.records.counts()
+
+    async def index_vectors(self, embedder: str) -> None:
+        """Build what the database needs to search large places by this embedder's vectors."""
+        await self._database.index_vectors(self.tenant, embedder)
 
     async def problems(self) -> list[str]:
         """Return the problems of the whole ledger, of all tenants; an empty list if it is sound."""

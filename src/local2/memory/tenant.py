@@ -19,6 +19,7 @@ from local2.memory.extraction.items import Extractor
 from local2.memory.indexing import Indexer
 from local2.memory.intake.echoes import Announced, EchoFinder, KnownTools
 from local2.memory.intake.waiting_turns import WaitingTurns
+from local2.memory.ledger_vectors import LedgerVectors
 from local2.memory.recall.model import Synthesis
 from local2.memory.recall.recaller import Closeness, Recaller, RecallModels, Retrieval
 from local2.memory.scopes import Weights
@@ -70,6 +71,10 @@ class Memory:
         wait. `searches` are slots for searches that all tenants share.
         """
         self.models = models = models or Models()
+        self.ledger_vectors: LedgerVectors | None = None
+        """None where the vector worker keeps the vectors."""
+        if ledger.vectors is not None:
+            vectors = self.ledger_vectors = LedgerVectors(ledger, ledger.vectors, vectors)
         self.tenant = ledger.tenant
         self.ledger = ledger
         self.backlog = Backlog(ledger.backlog)

@@ -172,6 +172,10 @@ class Tenancy:
             if not self._parts.is_shared:
                 catching_up = catch_up(self._parts.joined.bus, memory.tenant)
                 await in_background(resources, turns=catching_up)
+            if memory.ledger_vectors is not None:
+                await in_background(
+                    resources, large_places=memory.ledger_vectors.index_large_places()
+                )
             await in_background(
                 resources,
                 backlog=memory.backlog.run(),

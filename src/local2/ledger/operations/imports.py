@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from local2.ledger.engines import NewVector
 from local2.ledger.import_rules import BETWEEN_RECORDS, broken_rule
 from local2.ledger.operations.record_rows import (
     Cause,
@@ -200,8 +201,8 @@ class _Page:
             add_to_audit(self._tx, "superseded", record.id, self._cause(other.id), detail)
         if line.vector is not None and self._has_right_size(line.vector):
             row = self._first_row("record_state", id=record.id)["row"]
-            vector = {"embedder": line.vector.embedder, "data": line.vector.data}
-            self._tx.execute("keep_vector", row=row, id=record.id, **vector)
+            new = NewVector(row, record.id, line.vector.embedder, line.vector.data)
+            self._tx.keep_vectors([new])
         return True
 
     def _has_right_size(self, vector: StoredVector) -> bool:

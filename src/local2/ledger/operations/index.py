@@ -6,7 +6,7 @@ Each read or write is limited to a thousand rows, so that others do not wait lon
 import json
 from collections.abc import Sequence
 
-from local2.ledger.engines import Row
+from local2.ledger.engines import NewVector, Row
 from local2.ledger.operations.backlog import PAGE
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes_of
 from local2.ledger.records import Task, TaskKind
@@ -55,11 +55,12 @@ class IndexedRecords(Part):
         """
         embedded = [record for record in records if record.vector is None]
 
-        new_vectors = [
-            {"row": record.row, "id": record.id, "embedder": embedder, "data": data}
-            for record, data in zip(embedded, vectors, strict=True)
-        ]
-        tx.execute_each("keep_vector", new_vectors)
+        tx.keep_vectors(
+            [
+                NewVector(record.row, record.id, embedder, data)
+                for record, data in zip(embedded, vectors, strict=True)
+            ]
+        )
         if kind == "index":
             serving = as_json([name for name in (embedder, self.next) if name])
             outdated = ({"row": record.row, "embedders": serving} for record in embedded)

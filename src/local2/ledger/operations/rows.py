@@ -6,7 +6,7 @@ its tenants, executes its statement itself, in `engines/`. Before a ledger is op
 `tests/ledger/sqlite/test_tenant_filter.py` lists these, and the statements that name no tenant.
 """
 
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from functools import lru_cache, partial, wraps
@@ -16,7 +16,15 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from local2.errors import QuotaError
-from local2.ledger.engines import Connection, Cursor, Database, Row, TextIndex, Version
+from local2.ledger.engines import (
+    Connection,
+    Cursor,
+    Database,
+    NewVector,
+    Row,
+    TextIndex,
+    Version,
+)
 from local2.ledger.records import UNLIMITED, NewRecord, Quota, Record, stamp
 from local2.protocol.payloads import Json
 
@@ -75,6 +83,10 @@ class Transaction:
     def add_rows(self, new: Mapping[str, NewRecord]) -> dict[str, int]:
         """Add records except those whose ids exist; return the new rows by their ids."""
         return self._database.add_rows(self, new)
+
+    def keep_vectors(self, vectors: Sequence[NewVector]) -> None:
+        """Store the vectors of records that are still there, in place of former ones."""
+        self._database.keep_vectors(self, vectors)
 
     def execute(self, statement: str, **values: Any) -> Cursor:
         """Execute a named statement."""

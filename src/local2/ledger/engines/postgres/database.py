@@ -9,10 +9,11 @@ up, so that nothing is done twice.
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,18 +21,21 @@ import psycopg
 
 from local2.background import Backoff
 from local2.errors import StorageError
-from local2.ledger.engines import Version, Work
+from local2.ledger.engines import NewVector, Version, Work
 from local2.ledger.engines.postgres.connections import (
     PostgresConnection,
     as_storage_error,
     connect,
+    escaped,
     is_away,
 )
 from local2.ledger.engines.postgres.dialect import STATEMENTS
 from local2.ledger.engines.postgres.fulltext import FullText, TextIndex
+from local2.ledger.engines.postgres.neighbours import index_large_places
 from local2.ledger.engines.postgres.schema import ensure_schema
 from local2.ledger.operations.record_rows import columns_of, tasks_of
 from local2.ledger.operations.rows import Transaction, as_json
+from local2.ledger.operations.vectors import as_halves
 from local2.ledger.operations.working_sets import Budgets, place_word
 from local2.ledger.records import NewRecord, TaskKind, features_of, stamp
 from local2.ledger.search import Place
@@ -77,6 +81,7 @@ class Database:
     statements = STATEMENTS
     text = TextIndex()
     is_shared = True
+    searches_vectors = True
 
     def __init__(self, url: str, threads: ThreadPoolExecutor) -> None:
         self.stack = new_id()
@@ -177,6 +182,26 @@ class Database:
             rows.append(row)
         added = tx.execute("add_records", records=as_json(rows))
         return {row["id"]: row["row"] for row in added}
+
+    def keep_vectors(self, tx: Transaction, vectors: Sequence[NewVector]) -> None:
+        """Store the vectors of records that are still there, in one statement."""
+        if not vectors:
+            return
+        tx.execute(
+            "keep_vectors",
+            rows=[vector.row for vector in vectors],
+            ids=[escaped(vector.id) for vector in vectors],
+            embedders=[vector.embedder for vector in vectors],
+            data=[vector.data for vector in vectors],
+            halves=[as_halves(vector.data) for vector in vectors],
+        )
+
+    async def index_vectors(self, tenant: str, embedder: str) -> None:
+        """Build an index of neighbours for each large place, and drop those of other embedders.
+
+        Others go on reading and writing meanwhile.
+        """
+        await self._run(self._read, partial(index_large_places, tenant, embedder))
 
     async def scrub(self) -> None:
         """Remove the former versions of rows, except from backups and the write-ahead log."""

@@ -60,6 +60,7 @@ def _elements(name: str, alias: str | None) -> str:
 
 _ORDERS = {
     "records": "wanted.key",
+    "visible": "wanted.key",
     "topic_rows": "wanted.key, record.row",
     "items_of_records": "wanted.key",
     "told_in_turn": "row",

@@ -1,4 +1,4 @@
--- number: 2
+-- number: 3
 -- The schema of a new ledger in PostgreSQL; every change raises its number. What a table or a column
 -- means is said in the schema of SQLite: here stands what is different.
 
@@ -169,14 +169,37 @@ CREATE TABLE access (
     weighed bigint NOT NULL DEFAULT 0
 );
 
+-- `half` is what searches read: `data` in numbers of 16 bits, beside where the record stands.
 CREATE TABLE vector (
-    row      bigint GENERATED ALWAYS AS IDENTITY,
-    record   bigint NOT NULL REFERENCES record (row) ON DELETE CASCADE,
-    embedder text   NOT NULL,
-    data     bytea  NOT NULL,
+    row      bigint  GENERATED ALWAYS AS IDENTITY,
+    record   bigint  NOT NULL REFERENCES record (row) ON DELETE CASCADE,
+    embedder text    NOT NULL,
+    data     bytea   NOT NULL,
+    tenant   text    NOT NULL,
+    place    text    NOT NULL,
+    half     pgvector.halfvec NOT NULL,
     PRIMARY KEY (record, embedder)
 );
 ALTER TABLE vector ALTER COLUMN data SET STORAGE EXTERNAL;
+ALTER TABLE vector ALTER COLUMN half SET STORAGE MAIN;
+CREATE INDEX vector_place ON vector (tenant, place, embedder);
+
+-- Places with an index of neighbours, which are not compared vector by vector.
+CREATE TABLE large_place (
+    tenant     text   NOT NULL,
+    place      text   NOT NULL,
+    embedder   text   NOT NULL,
+    dimensions bigint NOT NULL,
+    PRIMARY KEY (tenant, place, embedder)
+);
+
+-- Whose vectors searches compare (`serving`), and whose are being made to replace them (`next`).
+CREATE TABLE embedder (
+    tenant text NOT NULL,
+    slot   text NOT NULL,
+    name   text NOT NULL,
+    PRIMARY KEY (tenant, slot)
+);
 CREATE FUNCTION vector_revised() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE record SET revision = this_transaction() WHERE row = NEW.record;

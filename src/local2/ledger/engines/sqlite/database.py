@@ -6,7 +6,7 @@ a power cut.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Hashable, Mapping
+from collections.abc import AsyncIterator, Collection, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from local2.content_key import ContentKey
 from local2.errors import StorageError
-from local2.ledger.engines import Version
+from local2.ledger.engines import NewVector, Version
 from local2.ledger.engines.sqlite.connections import (
     BUSY_PATIENCE,
     OPEN_PATIENCE,
@@ -49,6 +49,7 @@ class Database:
     statements = STATEMENTS
     text = TextIndex()
     is_shared = False
+    searches_vectors = False
 
     def __init__(self, path: Path, key: ContentKey | None, reader: Lane, writer: Lane) -> None:
         self._path = path
@@ -166,6 +167,13 @@ class Database:
         for kind, rows_of_kind in tasks.items():
             tx.execute("add_tasks", kind=kind, rows=as_json(rows_of_kind))
         return rows
+
+    def keep_vectors(self, tx: Transaction, vectors: Sequence[NewVector]) -> None:
+        """Store the vectors of records that are still there, in place of former ones."""
+        tx.execute_each("keep_vector", (vector._asdict() for vector in vectors))
+
+    async def index_vectors(self, tenant: str, embedder: str) -> None:
+        """Do nothing: the vector worker searches them."""
 
     async def scrub(self) -> None:
         """Remove deleted content from the files, including the full-text index.
