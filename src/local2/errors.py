@@ -34,6 +34,7 @@ Local2Error
 │           └── PromptTooLargeError              longer than the model's context
 ├── OverloadedError           overloaded         more requests at once than are admitted
 ├── ToolFailedError           tool_failed        another team's tool reports a failure
+├── TaskTakenError            internal           another stack does the task (`memory/backlog.py`)
 └── ConversationError         a conversation's messages, or the file they were saved in
 """
 
@@ -201,6 +202,10 @@ class OverloadedError(Local2Error):
 
 class ToolFailedError(Local2Error):
     code: ClassVar[ErrorCode] = "tool_failed"
+
+
+class TaskTakenError(Local2Error):
+    """Another stack has taken over a task, since this one seemed dead: its effect is not stored."""
 
 
 class StorageError(UnavailableError):

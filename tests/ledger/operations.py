@@ -420,6 +420,18 @@ async def backlog__claim(ledger: Ledger, _: str) -> object:
 
 
 @operation
+async def backlog__give_back(ledger: Ledger, _: str) -> object:
+    await ledger.backlog.give_back(await tasks(ledger, judge=2))
+    return await tasks(ledger, judge=9)
+
+
+@operation
+async def backlog__claimed_work(ledger: Ledger, _: str) -> object:
+    async with ledger.backlog.claimed_work("consolidation") as may_do:
+        return may_do
+
+
+@operation
 async def backlog__counts(ledger: Ledger, _: str) -> object:
     return await ledger.backlog.counts()
 

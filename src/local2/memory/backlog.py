@@ -3,7 +3,8 @@
 The tasks are in the ledger, written in the transaction of their records. Each job has a loop, which
 claims its tasks in batches and handles failures. If something that the job needs is out of reach,
 the job pauses and no task counts a failure. A task that fails on its own is retried later, alone,
-and finally set aside, so that the others go on.
+and finally set aside, so that the others go on. If several stacks share the ledger, each claims
+what no other does (`ledger/operations/backlog.py`).
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from local2.errors import (
     ModelRefusedError,
     OverloadedError,
     StorageError,
+    TaskTakenError,
     VectorError,
     VectorFaultError,
     quoted,
@@ -231,8 +233,12 @@ class Runner:
         except Exception as error:
             if is_out_of_reach(error):
                 self._interrupted.update(tasks)
+                await self._queue.give_back(tasks)
                 raise
             if len(tasks) == 1:
+                if isinstance(error, TaskTakenError):
+                    log.info("task_taken", kind=tasks[0].kind, id=tasks[0].id)
+                    return
                 # It failed on its own: it is postponed, or set aside after the last attempt.
                 task = tasks[0]
                 known = error if isinstance(error, Local2Error) else None

@@ -1,8 +1,8 @@
 """Log what callers are shown: the results of the memory's tools, and how often each record.
 
 The results are logged with the records that they show, so that they are recognised when somebody
-reports them. This log is bounded and lives in this process only: nothing is known about answers
-from before `since`.
+reports them. This log is bounded and lives in memory only: nothing is known about answers from
+before `since`. Stacks that share a ledger tell each other what they answer, without its text.
 
 The recalls of each record are counted, so that consolidation knows which are used, and each recall
 is logged with its results where that is asked for (`recall_log_days`). Both are collected in memory
@@ -12,7 +12,7 @@ never acknowledged.
 
 import asyncio
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 import msgspec
@@ -54,21 +54,44 @@ RECALLS_PER_TRANSACTION = 50
 log = structlog.get_logger()
 
 
+class ShownAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A result of the memory's tools: its digest, and the ids of the records that it shows."""
+
+    owner: str
+    session_id: str
+    digest: bytes
+    ids: tuple[str, ...]
+
+
 class AnswerLog:
     """Remembers the results of the memory's tools, and the ids of the records that they showed."""
 
     def __init__(self, since: datetime) -> None:
         self.since = since
+        self.tell_others: Callable[[ShownAnswer], None] | None = None
+        """Tells the other stacks that share the ledger."""
         self._results = BoundedDict[bytes, tuple[str, ...]](MAX_RESULTS)
         self._sessions = BoundedDict[tuple[str, str], dict[str, None]](MAX_SESSIONS)
 
     def add(self, caller: Caller, tool: str, content: str, ids: Iterable[str]) -> None:
         """Log that a tool is about to answer `content`, which shows these records."""
-        owner, shown = caller.user or TENANT_OWNED, tuple(ids)
-        self._results[_digest(owner, tool, content)] = shown
-        if shown:
-            key = owner, caller.session_id or NO_SESSION
-            latest = dict.fromkeys((*self._sessions.get(key, ()), *shown[:MAX_SHOWN]))
+        owner = caller.user or TENANT_OWNED
+        answer = ShownAnswer(
+            owner=owner,
+            session_id=caller.session_id or NO_SESSION,
+            digest=_digest(owner, tool, content),
+            ids=tuple(ids),
+        )
+        self.note(answer)
+        if self.tell_others is not None:
+            self.tell_others(answer)
+
+    def note(self, answer: ShownAnswer) -> None:
+        """Log an answer of this stack or of another one."""
+        self._results[answer.digest] = answer.ids
+        if answer.ids:
+            key = answer.owner, answer.session_id
+            latest = dict.fromkeys((*self._sessions.get(key, ()), *answer.ids[:MAX_SHOWN]))
             self._sessions[key] = dict.fromkeys(list(latest)[-MAX_SHOWN:])
 
     def shown_in(self, owner: str, tool: str, content: str) -> tuple[str, ...] | None:

@@ -10,6 +10,7 @@ import msgspec
 from local2.admission import FairSlots
 from local2.errors import ForbiddenError, InvalidArgumentsError
 from local2.ledger.ledger import Ledger
+from local2.ledger.records import TaskKind
 from local2.llm.models import StructuredModel
 from local2.memory.backlog import Backlog
 from local2.memory.changes import Announce, Changes
@@ -23,7 +24,7 @@ from local2.memory.recall.model import Synthesis
 from local2.memory.recall.recaller import Closeness, Recaller, RecallModels, Retrieval
 from local2.memory.scopes import Weights
 from local2.memory.service import MemoryService, Shared
-from local2.memory.shown import AccessLog, AnswerLog
+from local2.memory.shown import AccessLog, AnswerLog, ShownAnswer
 from local2.memory.upkeep.consolidation import Consolidation
 from local2.memory.upkeep.extraction import Extraction
 from local2.memory.upkeep.reembedding import Reembedding
@@ -180,6 +181,21 @@ class Memories:
         """The context in which a turn of this tenant is stored."""
         memory = self._by_tenant.get(tenant)
         return memory.turns.storing() if memory else nullcontext()
+
+    def turn_published(self, tenant: str) -> None:
+        """Note that a turn of this tenant was published, which another stack may store."""
+        if (memory := self._by_tenant.get(tenant)) is not None:
+            memory.turns.may_wait()
+
+    def wake(self, tenant: str, kind: TaskKind) -> None:
+        """Wake the job that does tasks of this kind: some of the tenant's wait."""
+        if (memory := self._by_tenant.get(tenant)) is not None:
+            memory.backlog.wake(kind)
+
+    def note_answer(self, tenant: str, answer: ShownAnswer) -> None:
+        """Note what another stack has answered."""
+        if (memory := self._by_tenant.get(tenant)) is not None:
+            memory.answer_log.note(answer)
 
     def remove(self, tenant: str) -> None:
         """Stop serving a tenant."""

@@ -71,6 +71,11 @@ class Transaction:
         """The words of the records."""
         return self._database.text
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other stacks write the ledger, too."""
+        return self._database.is_shared
+
     def version(self) -> Version:
         """Return what this read sees of the changes."""
         return self._database.version(self)
@@ -122,6 +127,7 @@ class TenantRows:
         self._tombstones = TombstoneState()
         self._rests_on: Collection[str] | None = None
         self.tenant = tenant
+        self.is_shared = database.is_shared
 
     def resting_on(self, owners: Iterable[str]) -> "TenantRows":
         """Return the rows for writes that rest on what there is of these owners only.

@@ -1,4 +1,4 @@
--- number: 2
+-- number: 3
 -- The schema of a new ledger in PostgreSQL; every change raises its number. What a table or a column
 -- means is said in the schema of SQLite: here stands what is different.
 
@@ -337,10 +337,31 @@ CREATE TABLE task (
     not_before text,
     error      text,
     id         text,
+    claimed_by text,                           -- the stack that does it, see `is_free`
     PRIMARY KEY (tenant, kind, record)
 );
 CREATE INDEX task_turn ON task (tenant, kind, state, place, record);
 CREATE INDEX task_due ON task (tenant, kind, not_before) WHERE state = 'later';
+
+-- The stacks that work on this ledger. Each says every few seconds that it lives.
+CREATE TABLE stack (
+    id       text PRIMARY KEY,
+    name     text NOT NULL,
+    began_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    seen_at  timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+-- Whether a stack may do what one has claimed: nobody else has, or that one is dead.
+CREATE FUNCTION is_free(claimed_by text, by text) RETURNS boolean STABLE LANGUAGE sql AS $$
+    SELECT $1 IS NULL OR $1 IS NOT DISTINCT FROM $2 OR NOT EXISTS (
+        SELECT 1 FROM stack
+        WHERE stack.id = $1 AND seen_at > clock_timestamp() - interval '10 seconds') $$;
+-- Work that one stack at a time does for a tenant, such as its consolidation.
+CREATE TABLE work (
+    tenant     text NOT NULL,
+    name       text NOT NULL,
+    claimed_by text NOT NULL,
+    PRIMARY KEY (tenant, name)
+);
 
 CREATE TABLE tombstone (
     tenant    text NOT NULL,
