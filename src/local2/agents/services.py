@@ -395,11 +395,12 @@ async def report_retention(request: Request[Empty]) -> RetentionReport:
 async def find_problems(request: Request[Empty]) -> Findings:
     parts = request.parts
     settings = parts.memories.of_tenant(request.tenant).settings
-    found = [*findings_of(await _status_of(request), settings)]
+    status = await _status_of(request)
+    found = [*findings_of(status, settings)]
     found.append(await asyncio.to_thread(check_disk, settings))
     if not parts.bus.by_tenant:  # they are of all tenants
         found.append(check_backups(await parts.backups.status()))
-    return Findings(findings=found)
+    return Findings(status=status, findings=found)
 
 
 async def answer_backup(ask: BackupRequest, parts: ServiceParts) -> BackupStatus:

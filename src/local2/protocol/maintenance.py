@@ -301,12 +301,6 @@ class RetentionReport(msgspec.Struct, frozen=True, kw_only=True):
     records: list[DueRecord]
 
 
-class Findings(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to `memory.findings`: what works, what does not, and what to do."""
-
-    findings: list[CheckResult]
-
-
 class ModelUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A part of the memory's work, and what does it: a model's name, `rules`, or `none` for nobody.
 
@@ -376,6 +370,13 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     next: NextIndex | None = None
     to_anonymise: int = 0
     models: ModelStatus | None = None
+
+
+class Findings(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to `memory.findings`: the status, and what of it works and what does not."""
+
+    status: MemoryStatus
+    findings: list[CheckResult]
 
 
 class ExportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
