@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         Version,
     )
     from local2.protocol.payloads import ToolResult
+    from local2.protocol.showings import FindShowings, ShowingFound, ShowingsPage, ShownMemory
     from local2.stack.app import open_memory
 
 __all__ = [
@@ -85,6 +86,7 @@ __all__ = [
     "Explain",
     "Explained",
     "ExplainedMemory",
+    "FindShowings",
     "FolderLockedError",
     "ForbiddenError",
     "FoundMemories",
@@ -114,6 +116,9 @@ __all__ = [
     "SessionContent",
     "SessionMessage",
     "SessionNotes",
+    "ShowingFound",
+    "ShowingsPage",
+    "ShownMemory",
     "StackNotRunningError",
     "StorageError",
     "TooLargeError",
@@ -161,6 +166,12 @@ _LAZY = {
         "Version",
     ),
     "local2.protocol.payloads": ("ToolResult",),
+    "local2.protocol.showings": (
+        "FindShowings",
+        "ShowingFound",
+        "ShowingsPage",
+        "ShownMemory",
+    ),
 }
 _MODULES = {name: module for module, names in _LAZY.items() for name in names}
 

@@ -131,6 +131,7 @@ class MemoryAgent(Participant):
             session_id=turn.session_id,
             query_id=turn.query_id,
             metadata=storable_metadata(turn.metadata),
+            shown=turn.shown,
         )
         memory = await self._memory_of(message, envelope)
         with memory_operation("upsert_memory", memory.caller.tenant):

@@ -59,6 +59,7 @@ from local2.protocol.maintenance import (
 from local2.protocol.payloads import Empty, OutputPart, ToolResult
 from local2.protocol.portable import MAX_LINE_BYTES
 from local2.protocol.services import ServiceDeclaration
+from local2.protocol.showings import FindShowings, ShowingsPage
 from local2.protocol.vectors import WorkerReady
 
 P = TypeVar("P")
@@ -280,6 +281,10 @@ async def explain(request: Request[Explain]) -> Explained:
     return await request.memory.explaining.explain(request.payload)
 
 
+async def find_showings(request: Request[FindShowings]) -> ShowingsPage:
+    return await request.memory.showings.find(request.payload)
+
+
 async def read_status(request: Request[Raw]) -> MemoryStatus:
     return await _status_of(request)
 
@@ -390,6 +395,7 @@ SERVICES: Sequence[ServiceGroup] = (
             Service(declared.OVERVIEW, overview),
             Service(declared.OVERVIEW_ALL, overview_of_all),
             Service(declared.EXPLAIN, explain),
+            Service(declared.SHOWN, find_showings),
         ),
     ),
     ServiceGroup(

@@ -69,6 +69,7 @@ from local2.protocol.memory_tools import (
     UndoReport,
 )
 from local2.protocol.payloads import Empty, Feedback, Json, ToolResult
+from local2.protocol.showings import FindShowings, ShowingsPage
 from local2.settings import Settings
 
 
@@ -278,6 +279,14 @@ class Memory:
         `asked.id` names a memory whose place is explained, or why it is not in the answer.
         """
         return await self._calls.request(subjects.MEMORY_EXPLAIN, asked, Explained)
+
+    async def shown(self, wanted: FindShowings) -> ShowingsPage:
+        """Read which memories were shown in a session, for a query, or when one memory was.
+
+        What was shown before each answer is kept with its turn; recalls are only if the setting
+        `recall_log_days` says so.
+        """
+        return await self._calls.request(subjects.MEMORY_SHOWN, wanted, ShowingsPage)
 
     async def browse(self, wanted: Browse | None = None) -> BrowsedPage:
         """Look through memories, the newest first: one's own and those for everybody.

@@ -50,11 +50,15 @@ FOREWORD = (
 
 
 class Section(NamedTuple):
-    """A part of a context. `newest_last`: if not all lines fit, the first are left out."""
+    """A part of a context. `newest_last`: if not all lines fit, the first are left out.
+
+    `ids`: of the memories that the lines quote, one for each.
+    """
 
     name: str
     lines: Sequence[str]
     newest_last: bool = False
+    ids: Sequence[str] = ()
 
 
 class ContextReader:
@@ -83,13 +87,14 @@ class ContextReader:
                 "continues": True,
                 "enable_rerank": False,
             }
-        results = self._ask(calls, within)
+        results = self._ask(calls, None if query is None else session.query_id, within)
         session.reminded = session.reminded or "top_memories" in results
         sections = []
         if "top_memories" in results:
             top = msgspec.convert(results["top_memories"].data, TopMemories).memories
             facts = [fact_line(m.content, m.topic, m.by, m.source_class) for m in top]
-            sections.append(Section(TOP_MEMORIES_SECTION, facts))
+            ids = [memory.id for memory in top]
+            sections.append(Section(TOP_MEMORIES_SECTION, facts, ids=ids))
         if "load_session" in results:
             notes = msgspec.convert(results["load_session"].data, SessionContent).notes
             lines = [note_line(note.role, note.content, merged=note.merges > 0) for note in notes]
@@ -97,9 +102,13 @@ class ContextReader:
         if "recall" in results:
             found = msgspec.convert(results["recall"].data, RecalledItems).items
             sections.append(recalled_section(found, self._session_id, session))
-        return join_context(sections)
+        context = join_context(sections)
+        session.shown = [*session.shown, *_shown_in(context or "", sections)]
+        return context
 
-    def _ask(self, calls: Mapping[str, Json], within: float) -> dict[str, ToolResult]:
+    def _ask(
+        self, calls: Mapping[str, Json], query_id: str | None, within: float
+    ) -> dict[str, ToolResult]:
         """Call tools; return the results that arrive in time, by tool. Failures are only logged."""
         settings = self._situation.settings
         url = running_url(settings)
@@ -113,6 +122,7 @@ class ContextReader:
                 source=self._agent,
                 user=self._situation.user,
                 session_id=self._session_id,
+                query_id=query_id,
                 deadline_utc=utc_now() + timedelta(seconds=within),
             )
             requests.append(WireRequest(tool_request(tool), encode(request)))
@@ -146,12 +156,13 @@ def recalled_section(found: Sequence[RecalledItem], session_id: str, session: Se
         if not is_outdated and (session.compacted or not is_talk_of_session):
             items.append(item)
     threshold = MIN_RELEVANCE * max((item.score for item in items), default=0.0)
+    near = [item for item in items if item.score >= threshold][:MAX_RECALLED]
     lines = []
-    for item in [item for item in items if item.score >= threshold][:MAX_RECALLED]:
+    for item in near:
         fact = fact_line(item.content, item.topic, item.by, item.source_class)
         dated = f"{fact} [{item.event_time.date().isoformat()}]"
         lines.append(with_later(dated, [(later.event_time, later.content) for later in item.later]))
-    return Section("recalled", lines)
+    return Section("recalled", lines, ids=[item.id for item in near])
 
 
 def join_context(sections: Sequence[Section]) -> str | None:
@@ -171,6 +182,16 @@ def join_context(sections: Sequence[Section]) -> str | None:
         fitting[part.name] = section(part.name, lines)
         room -= _size(lines)
     return section(NAME, [FOREWORD, *(fitting[part.name] for part in filled)])
+
+
+def _shown_in(context: str, sections: Sequence[Section]) -> list[str]:
+    """The ids of the memories whose lines are in the context, which may lack some."""
+    return [
+        id_
+        for part in sections
+        for line, id_ in zip(part.lines, part.ids, strict=False)
+        if line in context
+    ]
 
 
 def _size(lines: Sequence[str]) -> int:

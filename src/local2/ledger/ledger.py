@@ -18,6 +18,7 @@ from local2.ledger.operations.relations import Knowledge, LedgerRelations
 from local2.ledger.operations.rows import TenantRows
 from local2.ledger.operations.searches import Searches
 from local2.ledger.operations.sessions import LedgerSessions, Notes, Outputs
+from local2.ledger.operations.showings import Showings
 from local2.ledger.operations.turns import Turns
 from local2.ledger.operations.unreported import Unreported
 from local2.ledger.operations.upkeep import Upkeep
@@ -46,6 +47,7 @@ class Ledger:
         self.items = LedgerItems(rows)
         self.sessions = LedgerSessions(rows)
         self.notes = Notes(rows)
+        self.showings = Showings(rows)
         self.outputs = Outputs(rows)
         self.index = IndexedRecords(rows)
         self.backlog = TaskQueue(rows)

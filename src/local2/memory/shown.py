@@ -4,9 +4,10 @@ The results are logged with the records that they show, so that they are recogni
 reports them. This log is bounded and lives in this process only: nothing is known about answers
 from before `since`.
 
-The recalls of each record are counted, so that consolidation knows which are used. Counts are
-collected in memory and written in batches, outside of any request. A kill loses the counts of the
-last seconds, which were never acknowledged.
+The recalls of each record are counted, so that consolidation knows which are used, and each recall
+is logged with its results where that is asked for (`recall_log_days`). Both are collected in memory
+and written in batches, outside of any request. A kill loses those of the last seconds, which were
+never acknowledged.
 """
 
 import asyncio
@@ -19,8 +20,10 @@ import structlog
 
 from local2.bounded_dict import BoundedDict
 from local2.errors import StorageError
+from local2.ledger.operations.showings import Showings
 from local2.ledger.operations.upkeep import Upkeep
 from local2.ledger.records import TENANT_OWNED
+from local2.ledger.sessions import Showing
 from local2.ledger.upkeep import Access
 from local2.protocol.envelope import Caller, Clock
 
@@ -40,8 +43,12 @@ WRITE_SECONDS = 5.0
 MAX_RECORDS = 10_000
 """Maximum number of records with a count in memory; others are not counted until these are
 written."""
+MAX_RECALLS = 2_000
+"""Maximum number of recalls in memory; others are not logged until these are written."""
 RECORDS_PER_TRANSACTION = 500
 """Number of records per transaction."""
+RECALLS_PER_TRANSACTION = 50
+"""Number of logged recalls per transaction; each has up to 20 records."""
 
 
 log = structlog.get_logger()
@@ -80,11 +87,13 @@ def _digest(owner: str, tool: str, content: str) -> bytes:
 
 
 class AccessLog:
-    """Counts the recalls of one tenant's records."""
+    """Counts the recalls of one tenant's records, and logs recalls where that is asked for."""
 
-    def __init__(self, upkeep: Upkeep, clock: Clock) -> None:
+    def __init__(self, upkeep: Upkeep, showings: Showings, clock: Clock) -> None:
         self._upkeep = upkeep
+        self._showings = showings
         self._clock = clock
+        self._recalls: list[Showing] = []
         self._counts: dict[int, int] = {}
         self._some = asyncio.Event()
 
@@ -95,8 +104,14 @@ class AccessLog:
                 self._counts[row] = self._counts.get(row, 0) + 1
                 self._some.set()
 
+    def log(self, recall: Showing) -> None:
+        """Log a recall with its results."""
+        if len(self._recalls) < MAX_RECALLS:
+            self._recalls.append(recall)
+            self._some.set()
+
     async def run(self) -> None:
-        """Write the counts every few seconds until cancelled, and once more at the end."""
+        """Write counts and recalls every few seconds until cancelled, and once more at the end."""
         try:
             while True:
                 await self._some.wait()
@@ -106,9 +121,16 @@ class AccessLog:
             await self.write()
 
     async def write(self) -> None:
-        """Write the counts. Counts that the ledger refuses are lost, and logged."""
+        """Write the counts and recalls. Those that the ledger refuses are lost, and logged."""
         counts, self._counts, now = self._counts, {}, self._clock()
+        recalls, self._recalls = self._recalls, []
         self._some.clear()
+        for start in range(0, len(recalls), RECALLS_PER_TRANSACTION):
+            batch = recalls[start : start + RECALLS_PER_TRANSACTION]
+            try:
+                await self._showings.add(batch)
+            except StorageError as error:
+                log.warning("recalls_not_logged", recalls=len(batch), reason=error.logged)
         rows = list(counts)
         for start in range(0, len(rows), RECORDS_PER_TRANSACTION):
             part = rows[start : start + RECORDS_PER_TRANSACTION]

@@ -84,7 +84,7 @@ class Memory:
         self.tools = KnownTools(own_tools, self.answer_log, announced)
         self.echoes = EchoFinder(ledger, self.answer_log, self.tools)
         self.changes = Changes(self.backlog, announce)
-        self.accesses = AccessLog(ledger.upkeep, self._now)
+        self.accesses = AccessLog(ledger.upkeep, ledger.showings, self._now)
         self.consolidation = Consolidation(
             self.ledger,
             self.changes,

@@ -37,6 +37,7 @@ from local2.protocol.maintenance import (
     Reindex,
 )
 from local2.protocol.payloads import Empty, OutputPart, ToolResult
+from local2.protocol.showings import FindShowings, ShowingsPage
 
 P = TypeVar("P")
 A = TypeVar("A", bound=msgspec.Struct)
@@ -134,6 +135,13 @@ EXPLAIN = ServiceDeclaration(
     answer=Explained,
     action="explain",
 )
+SHOWN = ServiceDeclaration(
+    subject=subjects.MEMORY_SHOWN,
+    title="Read which memories were shown, by recalls and before answers",
+    request=FindShowings,
+    answer=ShowingsPage,
+    action="explain",
+)
 PUT_ITEMS = ServiceDeclaration(
     subject=subjects.MEMORY_ITEMS_PUT,
     title="Store items",
@@ -206,6 +214,7 @@ SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = (
     OVERVIEW,
     OVERVIEW_ALL,
     EXPLAIN,
+    SHOWN,
     KEEP_OUTPUT,
     DEAD_LETTERS,
     BACKUP,

@@ -13,6 +13,7 @@ from local2.ledger.engines import Database, Row
 from local2.ledger.operations.extraction import remove_sources
 from local2.ledger.operations.record_rows import Cause, add_to_audit, restore
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes
+from local2.ledger.operations.showings import drop_showings
 from local2.ledger.operations.tombstones import (
     add_tombstone_of,
     add_tombstones,
@@ -146,6 +147,7 @@ def _erase(
     _remove_from_sources(tx, ids)
     _clear(tx, rows, ids)
     erased = {"ids": as_json(ids)}
+    tx.execute("drop_shown_records", **erased)
     tx.execute("drop_items_found_by", **erased)
     merged = tx.execute("merged_into", **erased).fetchall()
     for statement in ("audit_of_replaced", "replaced_by_nothing", "drop_audit"):
@@ -156,6 +158,8 @@ def _erase(
     tx.execute("drop_outputs", owner=owner, keys=as_json(keys))
     asked = as_json([row["query_id"] for row in found if row["query_id"]])
     tx.execute("drop_waiting_ratings", owner=owner, query_ids=asked)
+    shown = tx.execute("showings_of_erased", **erased, owner=owner, query_ids=asked)
+    drop_showings(tx, shown.fetchall())
     tx.execute("erase_records", rows=numbers, at=stamp(how.at))
     _restore_merged(tx, merged, how)
     unindexed = tuple(Unindexed(row["row"], row["id"]) for row in found if row["indexed"])
@@ -209,6 +213,7 @@ def _finish_erasure(
         asked = {"owner": owner, "session_id": selection.session_id}
         tx.execute("drop_notes", **asked)
         tx.execute("drop_ratings_of", **asked)
+        drop_showings(tx, tx.execute("showings_of_owner", **asked).fetchall())
     if selection.whole_owner:
         tx.execute("drop_outputs_of", owner=owner)
     cause = Cause(agent=None, superseded_by="", at=how.at, why="erased")

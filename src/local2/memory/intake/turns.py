@@ -1,6 +1,6 @@
 """Make records of a turn: its episode, its messages and its tool results, under stable ids."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
@@ -15,7 +15,10 @@ from local2.protocol.payloads import Json, ToolCallRecord
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """A question with its answer, or with None if the answer is not worth remembering."""
+    """A question with its answer, or with None if the answer is not worth remembering.
+
+    `shown`: the ids of the memories that its agent was shown unasked.
+    """
 
     query: str
     answer: str | None
@@ -24,6 +27,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     query_id: str | None = None
     metadata: Json = {}
+    shown: Sequence[str] = ()
 
     def messages(self, turn_id: str, skip_reason: SkipReason) -> list[ConversationMessage]:
         """The messages of the turn, without calls of the memory's own tools."""

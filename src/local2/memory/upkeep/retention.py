@@ -1,7 +1,8 @@
-"""Anonymise records that were retired long ago: delete content, identity and vector.
+"""Anonymise records that were retired long ago, and delete logged recalls that are too old.
 
-The row and its references stay. By default, only the number of due records is logged. Each batch is
-one transaction, so a kill leaves no record half done, and the next run continues.
+Anonymised records lose content, identity and vector; the row and its references stay. By default,
+only the number of due records is logged. Each batch is one transaction, so a kill leaves no record
+half done, and the next run continues.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ log = structlog.get_logger()
 
 
 class Retention:
-    """Anonymises one tenant's retired records."""
+    """Anonymises one tenant's retired records, and deletes its old logs of recalls."""
 
     def __init__(
         self,
@@ -45,15 +46,26 @@ class Retention:
         self._reported = 0
 
     async def run(self) -> None:
-        """Anonymise due records every hour until cancelled."""
+        """Anonymise and delete what is due every hour until cancelled."""
         while True:
             try:
+                await self.drop_recalls()
                 await self.run_once()
             except StorageError as error:
                 log.warning("retention_delayed", reason=error.logged)
             except Exception:
                 log.exception("retention_failed")
             await asyncio.sleep(RUN_SECONDS)
+
+    async def drop_recalls(self) -> int:
+        """Delete logged recalls older than `recall_log_days`; return how many."""
+        before = self._clock() - timedelta(days=self._settings.recall_log_days)
+        done = 0
+        while dropped := await self._ledger.showings.drop_logged(
+            before=before, limit=RECORDS_PER_TRANSACTION
+        ):
+            done += dropped
+        return done
 
     async def run_once(self) -> int:
         """Anonymise due records and return their number; unless switched on, only log it."""

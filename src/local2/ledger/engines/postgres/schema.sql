@@ -1,4 +1,4 @@
--- number: 1
+-- number: 2
 -- The schema of a new ledger in PostgreSQL; every change raises its number. What a table or a column
 -- means is said in the schema of SQLite: here stands what is different.
 
@@ -258,6 +258,31 @@ CREATE TABLE note (
 );
 CREATE UNIQUE INDEX note_active ON note (tenant, owner, session_id, position) WHERE merged = 0;
 CREATE INDEX note_of_session ON note (tenant, owner, session_id, event_time);
+
+CREATE TABLE showing (
+    row        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant     text NOT NULL,
+    owner      text NOT NULL,
+    agent      text,
+    session_id text,
+    query_id   text,
+    question   text,
+    answer     text,
+    shown_at   text NOT NULL
+);
+CREATE INDEX showing_session ON showing (tenant, owner, session_id, row);
+CREATE INDEX showing_query ON showing (tenant, owner, query_id, row) WHERE query_id IS NOT NULL;
+CREATE UNIQUE INDEX showing_answer ON showing (tenant, answer) WHERE answer IS NOT NULL;
+CREATE INDEX showing_logged ON showing (tenant, shown_at) WHERE question IS NOT NULL;
+CREATE TABLE shown (
+    tenant   text   NOT NULL,
+    showing  bigint NOT NULL,
+    position bigint NOT NULL,
+    record   text   NOT NULL,
+    score    double precision,
+    PRIMARY KEY (tenant, showing, position)
+);
+CREATE INDEX shown_record ON shown (tenant, record, showing);
 
 CREATE TABLE item (
     row        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
