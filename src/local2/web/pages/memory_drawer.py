@@ -26,7 +26,7 @@ from local2.protocol.memory_tools import (
     Version,
     Versions,
 )
-from local2.web.pages.frame import ask_reason, confirmed, notify, tag, text, when
+from local2.web.pages.frame import ask_reason, confirmed, dialog, notify, tag, text, when
 from local2.web.pages.viewer import Viewer
 
 MAX_COMPARED = 20_000
@@ -73,23 +73,24 @@ async def open_memory(
             for source in (shown.sources[:MAX_SOURCES] if shown else ())
         )
     )
-    with ui.dialog(value=True).props("position=right full-height") as dialog:
-        dialog.on("hide", dialog.delete)
+    with dialog("Memory").props("position=right full-height") as drawer:
+        drawer.on("hide", drawer.delete)
         with ui.card().classes("drawer"):
             with ui.element("header").classes("drawer-head"):
                 text("h2", "Memory")
-                close = ui.button(icon="o_close", on_click=dialog.close)
+                close = ui.button(icon="o_close", on_click=drawer.close)
                 close.props('flat round dense aria-label="Close"')
             if shown is None:
                 text("p", "There is no memory with this id, or it belongs to somebody else.")
-                return
-            text("p", shown.content).classes("whole-text memory-text")
-            _show_facts(shown, known)
-            if known is not None:
-                _Actions(seen_by, known, shown.content, dialog, on_change).show()
-            _show_sources(shown, sources)
-            _show_versions(history)
-            _show_relations(related.relations)
+            else:
+                text("p", shown.content).classes("whole-text memory-text")
+                _show_facts(shown, known)
+                if known is not None:
+                    _Actions(seen_by, known, shown.content, drawer, on_change).show()
+                _show_sources(shown, sources)
+                _show_versions(history)
+                _show_relations(related.relations)
+    drawer.open()
 
 
 def _show_facts(shown: Version, known: BrowsedMemory | None) -> None:
@@ -240,20 +241,20 @@ class _Actions:
                 forget.props("outline color=negative")
 
     async def _edit(self) -> None:
-        with ui.dialog() as dialog, ui.card().classes("dialog wide"):
+        with dialog("Edit") as form, ui.card().classes("dialog wide"):
             text("h2", "Edit")
             content = ui.textarea("Text", value=self._content).props("outlined autogrow")
             reason = ui.input("Why", value="A correction.").props("outlined dense")
 
             def save() -> None:
                 if (content.value or "").strip() and (reason.value or "").strip():
-                    dialog.submit((content.value, reason.value))
+                    form.submit((content.value, reason.value))
 
             with ui.row().classes("dialog-actions"):
-                ui.button("Cancel", on_click=dialog.close).props("flat")
+                ui.button("Cancel", on_click=form.close).props("flat")
                 ui.button("Save", on_click=save)
-        written = await dialog
-        dialog.delete()
+        written = await form
+        form.delete()
         if written is not None:
             edited = await self._memory.edit(self._known.id, *written)
             await self._done("Edited." if edited.was_new else "It has this text.", edited.run)
