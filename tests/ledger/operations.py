@@ -15,7 +15,7 @@ from ledgers import DAY, EMBEDDER, ITEMS, OWNER, angle, fact, find, item, messag
 from local2.ledger.browsing import BrowseFilter
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord, Record, Task, TripletFact
-from local2.ledger.search import Place, Search
+from local2.ledger.search import Place
 from local2.ledger.sessions import (
     FactSelection,
     ItemSelection,
@@ -573,8 +573,8 @@ async def searches__find(ledger: Ledger, _: str) -> object:
 
 @operation
 async def searches__may_find(ledger: Ledger, _: str) -> object:
-    search = Search(text="osmium", places=(FACTS,))
-    return [await ledger.searches.may_find(search, row) for row in range(1, 200)]
+    search = searching("osmium")
+    return sum([await ledger.searches.may_find(search, row) for row in range(1, 200)])
 
 
 @operation
