@@ -23,8 +23,9 @@ With accounts, `local2 --tenant NAME COMMAND …` asks as that tenant. To ask fo
 for the user who is logged in, or for any other one that `--user` names; `--user ""` asks without a
 user.
 
-More about some of them: [hooks](hooks.md), [mcp](mcp.md), [stories](stories.md), [export and
-import](export.md), [backup, restore, reindex, doctor and tenants](operations.md).
+More about some of them: [hooks](hooks.md), [mcp](mcp.md), [stories](stories.md),
+[export](export.md), [import](import.md), [backup, restore, reindex, doctor and
+tenants](operations.md).
 """
 
 

@@ -27,7 +27,7 @@ from fuzz.valid import (
 from local2.bus.connection import BusMessage
 from local2.bus.identity import Claimed, is_genuine
 from local2.cli.import_ import LineChecker
-from local2.cli.ingest import batches, sessions_in
+from local2.cli.ingest import sessions_in
 from local2.config_files import load_settings
 from local2.errors import InvalidArgumentsError, Local2Error
 from local2.ledger.records import NewRecord, with_features
@@ -52,6 +52,7 @@ from local2.protocol.payloads import ClearSession, Empty, OutputPart, ToolReques
 from local2.protocol.portable import stored_line
 from local2.protocol.times import in_utc
 from local2.protocol.tool import Tool, ToolOutput
+from local2.sources.batches import batches
 from local2.stories.script import load_story
 
 CURSOR = ["record", 7, 0]

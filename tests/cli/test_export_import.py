@@ -164,7 +164,7 @@ def test_a_line_that_never_ends_is_refused_without_being_read_whole(tmp_path: Pa
         sparse.truncate(20 * MAX_LINE_BYTES)
     tracemalloc.start()
     try:
-        failed = local2(tmp_path, "import", str(file))
+        failed = local2(tmp_path, "import", str(file), "--as", "local2")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -183,7 +183,7 @@ def test_a_truncated_file_or_one_of_a_newer_local2_is_refused(
         ("\n".join(good_lines[:-1]), "cut short"),
         ("\n".join([*good_lines[:5], good_lines[-1]]), "says that there are"),
         ("\n".join([json.dumps(header), *good_lines[1:]]), "Update local2."),
-        ("", "cut short"),
+        ("", "nothing that is known"),
     ):
         (tmp_path / "bad.jsonl").write_text(text)
         failed = local2(other_stack.folder, "import", str(tmp_path / "bad.jsonl"))

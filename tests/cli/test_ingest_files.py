@@ -14,11 +14,12 @@ import pytest
 
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.server import embedded_server
-from local2.cli.ingest import BATCH_MESSAGES, MAX_MESSAGE_BYTES, IngestedFile, sessions_in
+from local2.cli.ingest import IngestedFile, sessions_in
 from local2.errors import BadRequestError
 from local2.protocol.conversation import IngestReport, SkippedMessage
 from local2.protocol.envelope import encode, seal
 from local2.protocol.payloads import ToolResult
+from local2.sources.batches import BATCH_MESSAGES, MAX_MESSAGE_BYTES
 
 LOST = "The connection to the stack was lost."
 AGAIN = "Ingest the file again: nothing is stored twice."

@@ -54,7 +54,11 @@ COMMANDS = {
         "Store documents for everybody. A document replaces the earlier one of the same source.",
     ),
     "export": Listed("export", "Write all memories to a file, as a backup or to move them."),
-    "import": Listed("import_", "Import an export. Importing it again changes nothing."),
+    "import": Listed(
+        "import_",
+        "Import an export of local2, ChatGPT, Claude, mem0 or Hindsight, or documents; again, only "
+        "what is new is stored.",
+    ),
     "forget": Listed(
         "changes",
         "Erase for good what a user said or stated, everywhere; print a receipt.",

@@ -1,8 +1,9 @@
-"""`local2 import`: store the lines of an export file in the memory of the running stack.
+"""`local2 import`: store what people bring: exports of local2 or of other programs, or documents.
 
-A file is read twice, so that all of it is checked before any of it is sent. Standard input is
-checked as it arrives. Lines are stored page by page, each page whole or not at all. Importing a
-file again completes an import that was interrupted.
+An export of local2 is read twice, so that all of it is checked before any of it is sent. Standard
+input is checked as it arrives. Lines are stored page by page, each page whole or not at all.
+Anything else is read by `sources/`. Importing something again completes an import that was
+interrupted.
 """
 
 import sys
@@ -18,6 +19,7 @@ import msgspec
 from local2.cli.answers import NAME, Outcome, name_of, progress, report
 from local2.cli.commands import PATH, asked_by_caller, command
 from local2.cli.export import describe_counts
+from local2.cli.import_source import import_source
 from local2.cli.output import Output, run_async
 from local2.client.access import connected
 from local2.client.maintenance import import_lines
@@ -34,6 +36,7 @@ from local2.protocol.portable import (
     any_line,
 )
 from local2.settings import Settings
+from local2.sources.opening import FORMATS, Format, opened
 
 STANDARD_INPUT = Path("-")
 SHOWN_CONFLICTS = 20
@@ -135,11 +138,38 @@ class LineChecker:
 
 
 @command("import")
-@click.argument("file", type=PATH, help="A file from `local2 export`; - is stdin.")
+@click.argument(
+    "file",
+    type=PATH,
+    help="An export of local2, ChatGPT, Claude, mem0 or Hindsight, JSON lines of messages, or a "
+    "folder of documents; - is an export of local2 on stdin.",
+)
+@click.option("--as", "format_", type=click.Choice(FORMATS), help="What it is. Default: it shows.")
+@click.option("--mine", is_flag=True, help="Facts belong to --user, whomever a mem0 export names.")
 @click.option("--dry-run", is_flag=True, help="Store nothing; only say what would be stored.")
 @asked_by_caller()
-def import_(
-    settings: Settings, output: Output, *, file: Path, dry_run: bool, caller: Sender
+def import_(  # noqa: PLR0913 - one parameter an option
+    settings: Settings,
+    output: Output,
+    *,
+    file: Path,
+    format_: Format | None,
+    mine: bool,
+    dry_run: bool,
+    caller: Sender,
+) -> None:
+    if file == STANDARD_INPUT or format_ == "local2":
+        _import_export(settings, output, file, dry_run=dry_run, caller=caller)
+        return
+    with opened(file, format_) as source:
+        if source.format == "local2":
+            _import_export(settings, output, file, dry_run=dry_run, caller=caller)
+        else:
+            import_source(settings, output, file, source, caller, mine=mine, dry_run=dry_run)
+
+
+def _import_export(
+    settings: Settings, output: Output, file: Path, *, dry_run: bool, caller: Sender
 ) -> None:
     imported = ImportOutcome(dry_run=dry_run)
     error = None

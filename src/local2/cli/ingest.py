@@ -31,18 +31,11 @@ from local2.protocol.envelope import Sender
 from local2.protocol.json_text import read_json
 from local2.protocol.lenient.messages import Id, messages_of
 from local2.protocol.memory_tools import INGEST
-from local2.protocol.payloads import Json, split_into_parts
+from local2.protocol.payloads import Json
 from local2.settings import Settings
+from local2.sources.batches import MAX_MESSAGE_BYTES, batches, size_of
 
 STANDARD_INPUT = Path("-")
-BATCH_BYTES = 500_000
-"""Maximum bytes of the messages in one request; the bus carries 1 MB, including the envelope."""
-MAX_MESSAGE_BYTES = 900_000
-"""Maximum bytes of one message as JSON, so that a request with only this message fits into the
-bus's 1 MB."""
-BATCH_MESSAGES = 1_000
-"""Maximum messages in one request. They are written in one transaction, for which other saves
-wait."""
 INTERRUPTION = "It was interrupted."
 AGAIN = "Ingest the file again: nothing is stored twice."
 _line: msgspec.json.Decoder[Json] = msgspec.json.Decoder(Json)
@@ -173,7 +166,7 @@ def _read_line(text: bytes, number: int) -> tuple[str | None, list[ConversationM
             {"session_id": line.pop("session_id", None)}, SessionField
         ).session_id
         messages = messages_of(line)
-        if any(_size(message) > MAX_MESSAGE_BYTES for message in messages):
+        if any(size_of(message) > MAX_MESSAGE_BYTES for message in messages):
             raise InvalidArgumentsError(f"it has more than {MAX_MESSAGE_BYTES:,} bytes")  # noqa: TRY301
     except (
         msgspec.DecodeError,
@@ -188,21 +181,6 @@ def _read_line(text: bytes, number: int) -> tuple[str | None, list[ConversationM
             remedy=f"Nothing of this file was sent.{example}",
         ) from error
     return None if named is None else str(named), messages
-
-
-def _checked_size(message: ConversationMessage) -> ConversationMessage:
-    if _size(message) > MAX_MESSAGE_BYTES:
-        raise InvalidArgumentsError(f"it has more than {MAX_MESSAGE_BYTES:,} bytes")
-    return message
-
-
-def _size(message: ConversationMessage) -> int:
-    return len(msgspec.json.encode(message))
-
-
-def batches(messages: Sequence[ConversationMessage]) -> Iterator[list[ConversationMessage]]:
-    """Split the messages, in order, into batches as large as the limits allow."""
-    return split_into_parts(messages, _size, max_bytes=BATCH_BYTES, max_items=BATCH_MESSAGES)
 
 
 async def _send_all(

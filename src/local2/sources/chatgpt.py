@@ -1,0 +1,197 @@
+"""ChatGPT's export: `conversations.json`, or `conversations-000.json` and so on since 2026.
+
+A conversation is a tree of messages: an edited question and an answer that was asked for again are
+branches. `current_node` is the end of the branch that was last shown, and only that one is read.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from local2.protocol.conversation import ConversationMessage, is_blank
+from local2.protocol.envelope import content_id
+from local2.protocol.lenient.values import moment_of
+from local2.protocol.payloads import Json, ToolCallRecord
+from local2.sources.items import Conversation, LeftOuts
+from local2.sources.objects import FoundObject, converted
+
+INSTRUCTIONS = frozenset({"user_editable_context", "model_editable_context"})
+REASONING = frozenset({"thoughts", "reasoning_recap"})
+TO_EVERYBODY = frozenset({None, "", "all"})
+"""The recipient of a message that is no call of a tool."""
+
+
+class Author(msgspec.Struct, frozen=True):
+    role: str = ""
+    name: str | None = None
+
+
+class Content(msgspec.Struct, frozen=True):
+    """The content of a message. Its text is in `parts`, or for tools in `text` or `result`."""
+
+    content_type: str | None = None
+    parts: list[Any] | None = None
+    text: str | None = None
+    result: str | None = None
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    is_visually_hidden_from_conversation: bool | None = None
+
+
+class Message(msgspec.Struct, frozen=True):
+    author: Author = Author()
+    content: Content | None = None
+    id: str | None = None
+    create_time: float | None = None
+    weight: float | None = None
+    recipient: str | None = None
+    metadata: Metadata | None = None
+
+    @property
+    def is_hidden(self) -> bool:
+        hidden = self.metadata is not None and self.metadata.is_visually_hidden_from_conversation
+        return bool(hidden) or self.weight == 0
+
+
+class Node(msgspec.Struct, frozen=True):
+    message: Json | None = None
+    parent: str | None = None
+
+
+class Chat(msgspec.Struct, frozen=True):
+    """A conversation of the export; older ones have only `id`, newer ones `conversation_id`."""
+
+    mapping: dict[str, Node]
+    current_node: str | None = None
+    conversation_id: str | None = None
+    id: str | None = None
+    title: str | None = None
+    create_time: float | None = None
+
+
+def items(objects: Iterable[FoundObject], left_out: LeftOuts) -> Iterator[Conversation]:
+    """Read the conversations of an export."""
+    for found in objects:
+        chat = converted(found, Chat, left_out)
+        if chat is None:
+            continue
+        id_ = chat.conversation_id or chat.id or content_id(chat.title, chat.create_time)
+        name = f"{chat.title or 'untitled'} ({id_})"
+        branch = _current_branch(chat)
+        others = len(chat.mapping) - len(branch)
+        if others:
+            left_out.add(name, "messages of branches that were edited or asked for again", others)
+        messages = list(_messages(chat, branch, name, left_out))
+        if not messages:
+            left_out.add(name, "conversations without messages")
+            continue
+        messages[0] = msgspec.structs.replace(messages[0], fields=_title_fields(chat))
+        yield Conversation(id=f"chatgpt-{id_}", messages=messages)
+
+
+def _title_fields(chat: Chat) -> Json:
+    return {"title": chat.title} if chat.title else {}
+
+
+def _current_branch(chat: Chat) -> list[str]:
+    """The ids of the nodes from the root to the current one, or else to the newest one."""
+    at = chat.current_node
+    if at not in chat.mapping:
+        at = max(chat.mapping, key=lambda id_: _time_of(chat.mapping[id_]), default=None)
+    branch: list[str] = []
+    seen: set[str] = set()
+    while at is not None and at in chat.mapping and at not in seen:
+        seen.add(at)
+        branch.append(at)
+        at = chat.mapping[at].parent
+    branch.reverse()
+    return branch
+
+
+def _time_of(node: Node) -> float:
+    time = (node.message or {}).get("create_time")
+    return float(time) if isinstance(time, int | float) else 0.0
+
+
+def _messages(
+    chat: Chat, branch: list[str], name: str, left_out: LeftOuts
+) -> Iterator[ConversationMessage]:
+    """Yield the messages of a branch. One without a time has that of the message before it."""
+    at = moment_of(chat.create_time)
+    open_call: str | None = None
+    for node_id in branch:
+        node = chat.mapping[node_id]
+        if node.message is None:
+            continue
+        named = f"{name}: message {node_id}"
+        message = converted(FoundObject(named, node.message), Message, left_out)
+        if message is None or message.content is None:
+            continue
+        at = moment_of(message.create_time) or at
+        if (reason := _reason_to_leave_out(message)) is not None:
+            left_out.add(named, reason)
+            continue
+        text = _text_of(message.content, named, left_out)
+        if is_blank(text):
+            left_out.add(named, "messages without text")
+            continue
+        if message.author.role == "tool":
+            yield _told(message, node_id, at, text, open_call)
+            continue
+        is_call = message.author.role == "assistant" and message.recipient not in TO_EVERYBODY
+        open_call = node_id if is_call else None
+        yield _called(message, node_id, at, text) if is_call else _said(message, node_id, at, text)
+
+
+def _reason_to_leave_out(message: Message) -> str | None:
+    kind = message.content.content_type if message.content else None
+    if kind in INSTRUCTIONS:
+        return "custom instructions, which ChatGPT repeats in each conversation"
+    if kind in REASONING:
+        return "what the model thought before it answered"
+    if message.is_hidden:
+        return "messages that ChatGPT does not show"
+    return None
+
+
+def _text_of(content: Content, name: str, left_out: LeftOuts) -> str:
+    """Read the text of a message; parts that are not text are left out."""
+    texts = [text for text in (content.text, content.result) if text]
+    for part in content.parts or ():
+        text = part.get("text") if isinstance(part, dict) else part
+        if isinstance(text, str):
+            texts.append(text)
+        else:
+            left_out.add(name, "images, sound and files")
+    return "\n".join(texts)
+
+
+def _said(message: Message, id_: str, at: datetime | None, text: str) -> ConversationMessage:
+    return ConversationMessage(
+        role=message.author.role or "user", id=message.id or id_, timestamp=at, content=text
+    )
+
+
+def _called(message: Message, id_: str, at: datetime | None, text: str) -> ConversationMessage:
+    """A call of a tool, which is a message to it."""
+    call = ToolCallRecord(id=id_, name=message.recipient or "tool", args={"input": text})
+    return ConversationMessage(
+        role="assistant", id=message.id or id_, timestamp=at, tool_calls=[call]
+    )
+
+
+def _told(
+    message: Message, id_: str, at: datetime | None, text: str, open_call: str | None
+) -> ConversationMessage:
+    """What a tool answered."""
+    return ConversationMessage(
+        role="tool",
+        id=message.id or id_,
+        name=message.author.name,
+        timestamp=at,
+        content=text,
+        tool_call_id=open_call,
+    )

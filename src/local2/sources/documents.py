@@ -1,0 +1,148 @@
+"""Documents: Markdown and text as they are; HTML, PDF and DOCX converted to Markdown.
+
+Converting runs in a process of its own, with a limit of memory and time for each file, because a
+small file can be made so that it needs any amount of both. It opens no address and no other file.
+"""
+
+import io
+import multiprocessing
+import zipfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from importlib.util import find_spec
+from typing import Final, Self
+
+from local2.errors import BadRequestError, Local2Error, TooLargeError, extra_to_install
+from local2.protocol.memories import MAX_DOCUMENT, MAX_TITLE, check_size
+from local2.sources.files import DOCX_PART, SourceFile, check_archive, reading
+from local2.sources.items import Document, LeftOuts
+
+PLAIN: Final = frozenset({".md", ".markdown", ".txt", ".text"})
+CONVERTED: Final = frozenset({".html", ".htm", ".pdf", ".docx"})
+MAX_CONVERTED = 50_000_000
+"""Maximum bytes of a file that is converted."""
+CONVERTING_BYTES = 2_000_000_000
+"""Memory that converting may use."""
+CONVERTING_SECONDS = 60
+"""Processor time that converting a file may take."""
+
+
+def items(files: Iterable[SourceFile], left_out: LeftOuts) -> Iterator[Document]:
+    """Read the documents among the files."""
+    with Converter() as converter:
+        for file in files:
+            try:
+                if file.suffix in PLAIN:
+                    content = text_of(file)
+                elif file.suffix in CONVERTED:
+                    content = converter.markdown_of(file)
+                else:
+                    left_out.add(file.name, f"files of another kind ({file.suffix or 'no ending'})")
+                    continue
+            except Local2Error as error:
+                left_out.add(f"{file.name}: {error}", "documents that could not be read")
+                continue
+            yield Document(source=file.place, title=file.stem[:MAX_TITLE], content=content)
+
+
+def text_of(file: SourceFile) -> str:
+    """Read a text in UTF-8.
+
+    Raises:
+        BadRequestError: It cannot be read, or is not text.
+        TooLargeError: It is larger than a document may be.
+    """
+    with reading("It"), file.open() as opened:
+        data = opened.read(MAX_DOCUMENT + 1)
+    if len(data) > MAX_DOCUMENT:
+        raise TooLargeError(f"It has more than {MAX_DOCUMENT:,} bytes.", remedy="Split it.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadRequestError("It is not UTF-8 text.") from error
+    return checked(text)
+
+
+def checked(text: str) -> str:
+    """Check that a text can be stored as a document.
+
+    Raises:
+        BadRequestError: It is empty, or not text.
+        TooLargeError: It is larger than a document may be.
+    """
+    if "\x00" in text:
+        raise BadRequestError("It is not UTF-8 text.")
+    if not text.strip():
+        raise BadRequestError("It is empty.")
+    check_size(text)
+    return text
+
+
+class Converter:
+    """Converts documents to Markdown in another process, which starts with the first of them."""
+
+    def __init__(self) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def markdown_of(self, file: SourceFile) -> str:
+        """Convert a document.
+
+        Raises:
+            BadRequestError: It is damaged, has no text, or needs too much to be converted.
+            TooLargeError: It, or its text, is too large.
+        """
+        if find_spec("markitdown") is None:
+            raise BadRequestError(
+                f"A {file.suffix} file has to be converted.", remedy=extra_to_install("documents")
+            )
+        with reading("It"), file.open() as opened:
+            data = opened.read(MAX_CONVERTED + 1)
+        if len(data) > MAX_CONVERTED:
+            raise TooLargeError(f"It has more than {MAX_CONVERTED:,} bytes.", remedy="Split it.")
+        if file.suffix == ".docx":
+            with reading("It"), zipfile.ZipFile(io.BytesIO(data)) as archive:
+                check_archive(archive, len(data), "It")
+                if DOCX_PART not in archive.namelist():
+                    raise BadRequestError("It is no Word document.")
+        if self._pool is None:
+            # A process of its own, not a fork: this one has threads.
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(1, context, initializer=_limit_memory)
+        try:
+            text = self._pool.submit(_converted, data, file.suffix).result()
+        except BrokenProcessPool as error:
+            self._pool = None
+            raise BadRequestError("Converting it needs too much time or memory.") from error
+        if text is None:
+            raise BadRequestError("It is damaged, or needs too much memory.")
+        return checked(text)
+
+
+def _limit_memory() -> None:
+    import resource  # noqa: PLC0415 - it does not exist for Windows
+
+    resource.setrlimit(resource.RLIMIT_AS, (CONVERTING_BYTES, CONVERTING_BYTES))
+
+
+def _converted(data: bytes, suffix: str) -> str | None:
+    """Convert a document, in the process for it; None if that fails."""
+    import resource  # noqa: PLC0415
+
+    from markitdown import MarkItDown, StreamInfo  # noqa: PLC0415 - it is slow to import
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = int(used.ru_utime + used.ru_stime) + CONVERTING_SECONDS
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
+    stream_info = StreamInfo(extension=suffix)
+    try:
+        return MarkItDown().convert_stream(io.BytesIO(data), stream_info=stream_info).markdown
+    except Exception:  # noqa: BLE001 - its libraries raise anything for a damaged file
+        return None

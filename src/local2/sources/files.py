@@ -1,0 +1,193 @@
+"""The files of a source: of a folder, of a zip archive, or a single one.
+
+Nothing is ever unpacked to disk, and names inside an archive are only names, so no name leads
+anywhere. What an archive claims about its sizes is checked before any of it is read.
+"""
+
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, cast
+
+import msgspec
+
+from local2.errors import BadRequestError, InvalidArgumentsError, TooLargeError
+from local2.sources.items import LeftOuts
+
+MAX_FILES = 200_000
+MAX_FILE_BYTES = 16_000_000_000
+"""Maximum bytes of a file in an archive, unpacked."""
+MAX_RATIO = 200
+"""How many times their packed size files may have. JSON is packed to a tenth, a zip bomb to less
+than a five-hundredth."""
+SMALL = 10_000_000
+"""Unpacked bytes below which no ratio is checked."""
+ENCRYPTED = 0x1
+DOCX_PART = "word/document.xml"
+READ_ERRORS = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+"""What reading a file of an archive raises if it is damaged, or locked with a password."""
+
+
+class SourceFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of a source.
+
+    `name`: its path in the source. `place`: where it is, which identifies a document. `open`:
+    opens it for reading.
+    """
+
+    name: str
+    place: str
+    size: int
+    open: Callable[[], BinaryIO]
+
+    @property
+    def suffix(self) -> str:
+        return PurePosixPath(self.name).suffix.lower()
+
+    @property
+    def stem(self) -> str:
+        return PurePosixPath(self.name).stem
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Turn the errors of reading a file into one that names it."""
+    try:
+        yield
+    except READ_ERRORS as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise BadRequestError(f"{name} cannot be read: {why}.") from error
+
+
+@contextmanager
+def files_of(path: Path, left_out: LeftOuts) -> Iterator[list[SourceFile]]:
+    """List the files of a folder or an archive by name; a single file is its own list.
+
+    Raises:
+        InvalidArgumentsError: There is no such file or folder.
+        BadRequestError: The archive is damaged.
+        TooLargeError: The archive is a zip bomb, or has too many files.
+    """
+    if not path.exists():
+        raise InvalidArgumentsError(f"{_text(path)} does not exist.")
+    if path.is_dir():
+        yield list(_files_in_folder(path, left_out))
+    elif _is_archive(path):
+        with reading(_text(path)), zipfile.ZipFile(path) as archive:
+            check_archive(archive, path.stat().st_size, _text(path))
+            yield list(_files_in_archive(archive, path, left_out))
+    else:
+        yield [_file(path, _text(path.name))]
+
+
+def _text(path: Path | str) -> str:
+    """A path as text that can be printed and sent, whatever its bytes."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def _file(path: Path, name: str) -> SourceFile:
+    return SourceFile(
+        name=name,
+        place=_text(path.resolve()),
+        size=path.stat().st_size,
+        open=lambda: path.open("rb"),
+    )
+
+
+def _files_in_folder(folder: Path, left_out: LeftOuts) -> Iterator[SourceFile]:
+    """Yield the files; links are not followed, since they may lead out of the folder."""
+    count = 0
+    for parent, folders, names in os.walk(folder):
+        for name in [name for name in folders if name.startswith(".")]:
+            left_out.add(_text((Path(parent) / name).relative_to(folder)), "hidden files")
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(parent) / name
+            shown = _text(path.relative_to(folder).as_posix())
+            mode = path.lstat().st_mode
+            if name.startswith("."):
+                left_out.add(shown, "hidden files")
+            elif stat.S_ISLNK(mode):
+                left_out.add(shown, "links")
+            elif not stat.S_ISREG(mode):
+                left_out.add(shown, "no files, but pipes or devices")
+            else:
+                count += 1
+                _check_count(count, _text(folder))
+                yield _file(path, shown)
+
+
+def _is_archive(path: Path) -> bool:
+    """Whether it is a zip archive; a DOCX file is one, too, but counts as a document."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with reading(_text(path)), zipfile.ZipFile(path) as archive:
+        return DOCX_PART not in archive.namelist()
+
+
+def check_archive(archive: zipfile.ZipFile, size: int, name: str) -> None:
+    """Check what the archive of `size` bytes says about its files.
+
+    Raises:
+        TooLargeError: Unpacked it would be far larger, or it has too many files.
+    """
+    infos = archive.infolist()
+    _check_count(len(infos), name)
+    unpacked = sum(info.file_size for info in infos)
+    if unpacked > max(SMALL, MAX_RATIO * size):
+        raise TooLargeError(
+            f"{name} would be {unpacked:,} bytes unpacked, more than {MAX_RATIO} times its size.",
+            remedy="It looks like a zip bomb. Unpack it yourself if you trust it, and import the "
+            "folder.",
+        )
+
+
+def _check_count(count: int, name: str) -> None:
+    if count > MAX_FILES:
+        raise TooLargeError(
+            f"{name} has more than {MAX_FILES:,} files.", remedy="Import its parts one by one."
+        )
+
+
+def _files_in_archive(
+    archive: zipfile.ZipFile, path: Path, left_out: LeftOuts
+) -> Iterator[SourceFile]:
+    for info in sorted(archive.infolist(), key=lambda info: info.filename):
+        name = info.filename
+        if info.is_dir():
+            continue
+        if (reason := _reason_to_leave_out(info)) is not None:
+            left_out.add(repr(name)[1:-1], reason)
+            continue
+        yield SourceFile(
+            name=name,
+            place=f"{_text(path.name)}/{name}",
+            size=info.file_size,
+            open=partial(_open_in, archive, info),
+        )
+
+
+def _open_in(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> BinaryIO:
+    return cast("BinaryIO", archive.open(info))
+
+
+def _reason_to_leave_out(info: zipfile.ZipInfo) -> str | None:  # noqa: PLR0911 - one a reason
+    parts = PurePosixPath(info.filename.replace("\\", "/")).parts
+    if not parts or ".." in parts or parts[0] == "/" or ":" in parts[0] or "\0" in info.filename:
+        return "paths that lead out of the archive"
+    if stat.S_ISLNK(info.external_attr >> 16):
+        return "links"
+    if info.flag_bits & ENCRYPTED:
+        return "locked with a password"
+    if parts[0] == "__MACOSX" or parts[-1].startswith("."):
+        return "hidden files"
+    if info.file_size > MAX_FILE_BYTES:
+        return f"larger than {MAX_FILE_BYTES:,} bytes"
+    if info.file_size > max(SMALL, MAX_RATIO * info.compress_size):
+        return f"more than {MAX_RATIO} times as large unpacked, like a zip bomb"
+    return None
