@@ -69,7 +69,7 @@ class Reader:
             if violation["impact"] in SERIOUS
             for node in violation["nodes"]
         ]
-        assert serious == []
+        assert not serious, "\n".join(serious)
 
     def check_width(self) -> None:
         """Fail if the page has to be scrolled sideways."""
@@ -107,6 +107,6 @@ def reader_of(
     try:
         reader = Reader(context.new_page(), url)
         yield reader
-        assert reader.problems == []
+        assert not reader.problems, "\n".join(reader.problems)
     finally:
         context.close()

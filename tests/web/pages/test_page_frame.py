@@ -1,16 +1,22 @@
 """What all pages share: signing in, navigation, keys, light and dark, and a stack that is gone."""
 
 import re
+import socket
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from playwright.sync_api import Browser, expect
 
 from browsers import NARROW, WIDE, Reader, Theme, reader_of
-from http_servers import HttpServer
+from commands import served
+from http_servers import HttpServer, call, http_server
+from local2.settings import BusSettings
 from local2.web.pages.frame import said
 from local2.web.pages.site import PAGES
+from stacks import settings_in
 
 NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
 
@@ -87,3 +93,29 @@ def test_a_link_works_once(browser: Browser, pages: HttpServer, signed_in: Path)
 )
 def test_times_are_said_as_people_say_them(ago: timedelta, expected: str) -> None:
     assert said(NOW - ago, NOW) == expected
+
+
+def test_a_page_waits_for_a_stack_that_is_gone_and_goes_on(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = msgspec.structs.replace(settings_in(tmp_path), bus=BusSettings(port=port))
+    url = f"nats://127.0.0.1:{port}"
+    with ExitStack() as resources:
+        first = resources.enter_context(ExitStack())
+        first.enter_context(served(settings))
+        server = resources.enter_context(http_server(tmp_path, "web", LOCAL2_BUS__URL=url))
+        context = resources.enter_context(browser.new_context())
+        reader = Reader(context.new_page(), server.url)
+        reader.page.goto(str(server.page))
+        banner = reader.page.get_by_text("The memory is not running.")
+        expect(reader.page.locator(".empty")).to_contain_text("Nothing is remembered yet")
+        expect(banner).to_be_hidden()
+        first.close()
+        expect(banner).to_be_visible()
+        with served(settings), server.client() as ada:
+            call(ada, "remember_fact", content="The stack is back.", scope="user")
+            expect(banner).to_be_hidden()
+            expect(reader.page.locator("[data-row]")).to_contain_text("The stack is back.")
+        assert reader.problems == []

@@ -127,7 +127,7 @@ def _show_navigation(shown: Page, pages: Sequence[Page], viewer: Viewer) -> None
 
 
 def _show_keys(pages: Sequence[Page]) -> None:
-    with ui.dialog() as dialog, ui.card().classes("dialog"):
+    with dialog("Keys") as keys_dialog, ui.card().classes("dialog"):
         text("h2", "Keys")
         with ui.element("dl").classes("keys"):
             for keys, does in (*SHORTCUTS, *((f"g {page.key}", page.title) for page in pages)):
@@ -135,7 +135,7 @@ def _show_keys(pages: Sequence[Page]) -> None:
                     for key in keys.split():
                         text("kbd", key)
                 text("dd", does)
-    ui.on("keys", dialog.open)
+    ui.on("keys", keys_dialog.open)
 
 
 def _lost_banner() -> Element:
@@ -194,6 +194,13 @@ def empty(icon: str, title: str, hint: str) -> Element:
         if hint:
             text("p", hint).classes("quiet")
     return element
+
+
+def dialog(name: str) -> ui.dialog:
+    """A dialog with a name, which screen readers say when it opens."""
+    made = ui.dialog()
+    made.props["aria-label"] = name
+    return made
 
 
 def when(moment: datetime) -> TextElement:
@@ -274,22 +281,22 @@ def _show_notice(
 
 async def confirmed(title: str, explanation: str, action: str, *, destroys: bool = False) -> bool:
     """Ask before something is done; whatever is not the action's button means no."""
-    with ui.dialog() as dialog, ui.card().classes("dialog").props("role=alertdialog"):
+    with dialog(title) as question, ui.card().classes("dialog").props("role=alertdialog"):
         text("h2", title)
         text("p", explanation)
         with ui.row().classes("dialog-actions"):
-            ui.button("Cancel", on_click=dialog.close).props("flat")
+            ui.button("Cancel", on_click=question.close).props("flat")
             colour = "negative" if destroys else "primary"
-            ui.button(action, on_click=lambda: dialog.submit(result=True), color=colour)
+            ui.button(action, on_click=lambda: question.submit(result=True), color=colour)
     try:
-        return bool(await dialog)
+        return bool(await question)
     finally:
-        dialog.delete()
+        question.delete()
 
 
 async def ask_reason(title: str, explanation: str, action: str) -> str | None:
     """Ask why something is done, which stays in its history; None: it shall not be done."""
-    with ui.dialog() as dialog, ui.card().classes("dialog"):
+    with dialog(title) as question, ui.card().classes("dialog"):
         text("h2", title)
         text("p", explanation)
         reason = ui.input("Why", value=DEFAULT_REASON).props(
@@ -298,14 +305,14 @@ async def ask_reason(title: str, explanation: str, action: str) -> str | None:
 
         def submit() -> None:
             if given := (reason.value or "").strip():
-                dialog.submit(given)
+                question.submit(given)
 
         reason.on("keydown.enter", submit)
         with ui.row().classes("dialog-actions"):
-            ui.button("Cancel", on_click=dialog.close).props("flat")
+            ui.button("Cancel", on_click=question.close).props("flat")
             ui.button(action, on_click=submit)
     try:
-        given: str | None = await dialog
+        given: str | None = await question
     finally:
-        dialog.delete()
+        question.delete()
     return given
