@@ -1,37 +1,23 @@
 """`local2 tasks` lists what failed, tries it again and discards it; `growth`, `retention` count."""
 
-import sqlite3
-from contextlib import closing
-
 from commands import Served, answer, local2
-
-
-def set_aside(running: Served, content: str, user: str) -> str:
-    """Store a fact whose task `judge` was refused; return its id."""
-    remembered = answer(
-        running.folder, "call", "remember_fact", f"content={content}", "scope=user", "--user", user
-    )
-    id_ = str(remembered["data"]["id"])
-    ledger = running.folder / ".local2" / "ledger.sqlite3"
-    with closing(sqlite3.connect(ledger)) as connection, connection:
-        connection.execute(
-            "INSERT INTO task (tenant, kind, record, place, state, attempts, error)"
-            " SELECT tenant, 'judge', row, place, 'aside', 4, 'It was refused.'"
-            " FROM record WHERE id = ?",
-            (id_,),
-        )
-    return id_
+from failing import fail_to_judge
 
 
 def test_failed_tasks_are_listed_tried_again_and_discarded(running: Served, user: str) -> None:
-    ids = {set_aside(running, f"Ada likes tea {number}.", user) for number in range(3)}
-    words = ("tasks", "list", "--kind", "judge")
+    ids = set()
+    for number in range(3):
+        words = (f"content=Ada likes tea {number}.", "scope=user", "--user", user)
+        remembered = answer(running.folder, "call", "remember_fact", *words)
+        ids.add(str(remembered["data"]["id"]))
+        fail_to_judge(running, remembered["data"]["id"])
+    listing = ("tasks", "list", "--kind", "judge")
 
-    listed = answer(running.folder, *words)
-    shown = local2(running.folder, *words).stdout
+    listed = answer(running.folder, *listing)
+    shown = local2(running.folder, *listing).stdout
     first, *others = sorted(ids)
     tried = local2(running.folder, "tasks", "retry", first)
-    left = answer(running.folder, *words)
+    left = answer(running.folder, *listing)
     discarded = answer(running.folder, "tasks", "discard", *others)
     refused = local2(running.folder, "tasks", "discard")
 
