@@ -202,3 +202,22 @@ def test_hostile_texts_are_text_everywhere(reader: Reader, ada: httpx.Client) ->
     assert rows(reader).count() >= 3
     reader.open(f"/memories?words={HOSTILE}".replace("#", ""))
     assert reader.page.locator("img[src=x], svg[onload]").count() == 0
+
+
+def test_many_memories_are_changed_and_brought_back_at_once(
+    reader: Reader, ada: httpx.Client
+) -> None:
+    word = unique("finch")
+    contents = [f"The {word} number {number} sings." for number in range(3)]
+    for content in contents:
+        stored(ada, content)
+    search(reader, word)
+    for number in range(2):
+        rows(reader).nth(number).get_by_role("checkbox").check()
+    expect(reader.page.locator(".chosen")).to_contain_text("2 chosen")
+    press(reader, "Retire")
+    reader.page.locator(".dialog").get_by_role("button", name="Retire").click()
+    expect(rows(reader)).to_have_count(1)
+    press(reader, "Undo")
+    expect(rows(reader)).to_have_count(3)
+    assert state_of(ada, word) == [(content, "active") for content in contents]

@@ -42,6 +42,16 @@ Verify = Callable[[Sender], Awaitable[None]]
 TEMPLATE = (Path(__file__).parent / "assets" / "sign_in.html").read_text(encoding="utf-8")
 
 
+def new_key() -> str:
+    """Make the key of a link."""
+    return secrets.token_urlsafe(32)
+
+
+def link_with(url: str, key: str) -> str:
+    """The link with a key to the server at this address."""
+    return f"{url}{SIGN_IN_PATH}?{urlencode({'key': key})}"
+
+
 class SignIn:
     """Links and cookies of one server.
 
@@ -65,9 +75,9 @@ class SignIn:
         """Make a link that signs in once; with accounts, the address where a token is asked for."""
         if self._has_accounts:
             return f"{self._url}/"
-        key = key or secrets.token_urlsafe(32)
+        key = key or new_key()
         self._links[key] = time.monotonic() + LINK_SECONDS
-        return f"{self._url}{SIGN_IN_PATH}?{urlencode({'key': key})}"
+        return link_with(self._url, key)
 
     def is_own_request(self, scope: Scope) -> bool:
         """Whether a request names this server, and does not come from another page or program."""
