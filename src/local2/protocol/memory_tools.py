@@ -20,6 +20,7 @@ from local2.protocol.lenient.messages import MessageJson
 from local2.protocol.memories import (
     MAX_TITLE,
     Durability,
+    Kind,
     MemoryType,
     OwnerScope,
     RelationType,
@@ -1221,6 +1222,7 @@ class RelatedMemory(msgspec.Struct, frozen=True, kw_only=True):
     event_time: datetime
     active: bool
     source_class: SourceClass
+    kind: Kind | None = None
 
 
 class RelatedMemories(msgspec.Struct, frozen=True, kw_only=True):

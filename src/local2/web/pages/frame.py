@@ -239,7 +239,8 @@ def exact(moment: datetime) -> str:
 def set_address(**parameters: str | None) -> None:
     """Write what a page shows into its address, so that it can be bookmarked, sent and reloaded."""
     query = urlencode({name: value for name, value in parameters.items() if value})
-    ui.navigate.history.replace(f"?{query}" if query else ".")
+    path = ui.context.client.request.url.path
+    ui.navigate.history.replace(f"{path}?{query}" if query else path)
 
 
 def notify(message: str, *, undo: Callable[[], Awaitable[None]] | None = None) -> None:
