@@ -82,7 +82,7 @@ def files_of(path: Path, left_out: LeftOuts) -> Iterator[list[SourceFile]]:
             check_archive(archive, path.stat().st_size, _text(path))
             yield list(_files_in_archive(archive, path, left_out))
     else:
-        yield [_file(path, _text(path.name))]
+        yield [file_at(path, _text(path.name))]
 
 
 def _text(path: Path | str) -> str:
@@ -90,12 +90,11 @@ def _text(path: Path | str) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-def _file(path: Path, name: str) -> SourceFile:
+def file_at(path: Path, name: str) -> SourceFile:
+    """The file at a path; whether there is one shows when it is opened."""
+    size = path.stat().st_size if path.exists() else 0
     return SourceFile(
-        name=name,
-        place=_text(path.resolve()),
-        size=path.stat().st_size,
-        open=lambda: path.open("rb"),
+        name=name, place=_text(path.resolve()), size=size, open=lambda: path.open("rb")
     )
 
 
@@ -103,10 +102,12 @@ def _files_in_folder(folder: Path, left_out: LeftOuts) -> Iterator[SourceFile]:
     """Yield the files; links are not followed, since they may lead out of the folder."""
     count = 0
     for parent, folders, names in os.walk(folder):
-        for name in [name for name in folders if name.startswith(".")]:
+        links = [name for name in folders if (Path(parent) / name).is_symlink()]
+        hidden = [name for name in folders if name.startswith(".") and name not in links]
+        for name in hidden:
             left_out.add(_text((Path(parent) / name).relative_to(folder)), "hidden files")
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
+        folders[:] = sorted(set(folders) - {*links, *hidden})
+        for name in sorted([*names, *links]):
             path = Path(parent) / name
             shown = _text(path.relative_to(folder).as_posix())
             mode = path.lstat().st_mode
@@ -119,7 +120,7 @@ def _files_in_folder(folder: Path, left_out: LeftOuts) -> Iterator[SourceFile]:
             else:
                 count += 1
                 _check_count(count, _text(folder))
-                yield _file(path, shown)
+                yield file_at(path, shown)
 
 
 def _is_archive(path: Path) -> bool:
