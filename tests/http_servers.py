@@ -21,10 +21,11 @@ from note_tool import Notes
 
 
 class HttpServer(NamedTuple):
-    """A running `local2 serve`."""
+    """A running `local2 serve`, or `local2 web` with the link that opens its page."""
 
     url: str
     token_is_in: str
+    page: str | None = None
 
     def client(self, token: str | None = None, **headers: str) -> httpx.Client:
         """A client that sends a token, by default the server's own."""
@@ -38,19 +39,22 @@ class HttpServer(NamedTuple):
 
 
 @contextmanager
-def http_server(home: Path, **environment: str) -> Iterator[HttpServer]:
-    """Run the command in a process of its own."""
+def http_server(home: Path, command: str = "serve", /, **environment: str) -> Iterator[HttpServer]:
+    """Run the command, or `web`, in a process of its own."""
+    variables = {**os.environ, HOME_VARIABLE: str(home), **environment}
+    variables.pop("PYTEST_CURRENT_TEST", None)  # NiceGUI behaves differently in tests of its own
     with subprocess.Popen(
-        [sys.executable, "-m", "local2", "serve", "--port", "0", "--user", "ada"],
+        [sys.executable, "-m", "local2", command, "--port", "0", "--user", "ada"],
         cwd=home,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, HOME_VARIABLE: str(home), **environment},
+        env=variables,
     ) as server:
         assert server.stdout is not None
         try:
+            page = server.stdout.readline().split()[-1] if command == "web" else None
             document, where = server.stdout.readline(), server.stdout.readline()
-            yield HttpServer(document.split()[-1].partition("/v1/")[0], where.split()[-1])
+            yield HttpServer(document.split()[-1].partition("/v1/")[0], where.split()[-1], page)
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(30)

@@ -107,7 +107,7 @@ def test_the_image_is_built_from_only_what_the_wheel_needs() -> None:
 
 
 def test_uv_installs_what_the_tests_need_only_where_the_group_is_named() -> None:
-    assert PYPROJECT["tool"]["uv"]["default-groups"] == ["embedder"]
+    assert PYPROJECT["tool"]["uv"]["default-groups"] == ["embedder", "web"]
 
 
 def test_every_extra_is_tested() -> None:
@@ -124,6 +124,7 @@ import local2.stack.app
 import local2.mcp.http
 import local2.mcp.stdio
 import local2.web.server
+import local2.web.pages.site
 import local2.vectors.minilm
 import numpy as np
 from local2.vectors.index import VectorIndex

@@ -53,12 +53,17 @@ def url_of(listener: socket.socket) -> str:
     return f"http://{HOST}:{listener.getsockname()[1]}"
 
 
-async def serve(listener: socket.socket, app: ASGIApp, refuse: Refuse) -> None:
-    """Serve the app to this machine until interrupted."""
+async def serve(
+    listener: socket.socket, app: ASGIApp, refuse: Refuse, *, with_sockets: bool = False
+) -> None:
+    """Serve the app to this machine until interrupted.
+
+    `with_sockets`: also websockets, whose hosts and origins the app itself must check.
+    """
     config = uvicorn.Config(
         _ForThisMachine(app, refuse),
         http=TimelyProtocol,
-        ws="none",
+        ws="websockets-sansio" if with_sockets else "none",
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=CLOSE_SECONDS,

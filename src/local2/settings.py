@@ -185,6 +185,7 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     timeout: Seconds = 60.0
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8643
     token: str | None = None
+    web: bool = False
 
 
 Count = Annotated[int, msgspec.Meta(ge=1)]

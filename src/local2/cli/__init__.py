@@ -64,6 +64,7 @@ COMMANDS = {
         "Serve the memory over MCP to the client that starts this command, on stdin and stdout.",
     ),
     "serve": Listed("serve", "Serve the memory over HTTP on this machine, for any language."),
+    "web": Listed("serve", "Serve the page for people, and HTTP, on this machine."),
     "hook": Listed("hooks"),
     "stories": Listed(
         "stories",

@@ -1,28 +1,49 @@
-"""`local2 serve`: the memory over HTTP."""
+"""`local2 serve`: the memory over HTTP; `local2 web`: also the page for people."""
 
 from typing import Any
 
 import click
 import msgspec
 
-from local2.cli.commands import command
+from local2.cli.commands import CommandFunction, command
 from local2.cli.output import Output
 from local2.settings import Settings
 from local2.web.server import ServerAddress
 from local2.web.server import serve as serve_http
 
 
+def _server_options(function: CommandFunction) -> CommandFunction:
+    function = click.option(
+        "--user", help="The user of requests that name none. Default: who is logged in."
+    )(function)
+    return click.option(
+        "--port", type=click.IntRange(min=0, max=65_535), help="The port; 0 means any free port."
+    )(function)
+
+
 @command(json=False)
-@click.option(
-    "--port", type=click.IntRange(min=0, max=65_535), help="The port; 0 means any free port."
-)
-@click.option("--user", help="The user of requests that name none. Default: who is logged in.")
+@_server_options
 async def serve(settings: Settings, output: Output, **named: Any) -> None:
+    await _serve(settings, output, named, with_pages=False)
+
+
+@command(json=False)
+@_server_options
+async def web(settings: Settings, output: Output, **named: Any) -> None:
+    await _serve(settings, output, named, with_pages=True)
+
+
+async def _serve(
+    settings: Settings, output: Output, named: dict[str, Any], *, with_pages: bool
+) -> None:
     given = {name: value for name, value in named.items() if value is not None}
     chosen = msgspec.structs.replace(settings.http, **given)
 
     def print_address(address: ServerAddress) -> None:
+        if address.page is not None:
+            output.text(f"Page: {address.page}", as_it_is=True)
         text = f"HTTP: {address.url}/v1/openapi.json\nAuthorization: Bearer, with {address.token}"
         output.text(text, as_it_is=True)
 
-    await serve_http(msgspec.structs.replace(settings, http=chosen), print_address)
+    settings = msgspec.structs.replace(settings, http=chosen)
+    await serve_http(settings, print_address, with_pages=with_pages)

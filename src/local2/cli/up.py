@@ -12,6 +12,7 @@ import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 
 import click
 from rich.markup import escape
@@ -19,7 +20,7 @@ from rich.markup import escape
 from local2.cli.commands import command
 from local2.cli.output import Output, run_async, shown
 from local2.client.shared_stack import StackUsage
-from local2.errors import FolderLockedError
+from local2.errors import ConfigError, FolderLockedError
 from local2.examination.installation import check_minilm, check_reranker_files
 from local2.home import asking_user, exposed_memories, is_running, other_homes
 from local2.logs import logging_to
@@ -35,6 +36,9 @@ CHAT_NEEDS_TENANT = (
     "The stack has accounts, so chat as a tenant: `local2 --tenant NAME chat` in another terminal. "
     "[dim]Ctrl-C stops the stack.[/]"
 )
+PAGE_NEEDS_AGENT = (
+    "The page is not started: on a stack with accounts, it needs an agent of its own."
+)
 
 
 @command(json=False)
@@ -44,7 +48,7 @@ CHAT_NEEDS_TENANT = (
     type=click.FloatRange(min=0),
     help="Run without a chat; stop after this long without clients.",
 )
-def up(settings: Settings, _: Output, *, while_used: float | None) -> None:
+def up(settings: Settings, output: Output, *, while_used: float | None) -> None:
     if while_used is not None:
         with logging_to():
             run_async(_while_used(settings, while_used))
@@ -53,7 +57,7 @@ def up(settings: Settings, _: Output, *, while_used: float | None) -> None:
             run_async(_interactive(settings))
     else:
         with logging_to():
-            run_async(_service(settings))
+            run_async(_service(settings, output))
 
 
 def _favour_event_loop() -> None:
@@ -81,6 +85,7 @@ async def _with_chat(settings: Settings) -> None:
             stack = await resources.enter_async_context(open_stack(settings, log_folder=logs))
             gc.freeze()
         _greet(output, settings, stack)
+        await _start_page(resources, output, settings, stack, log_folder=logs)
         try:
             # Imported here because a service needs no line editor.
             from local2.cli.talk import chatting, converse  # noqa: PLC0415
@@ -128,11 +133,38 @@ def _greet(output: Output, settings: Settings, stack: Stack) -> None:
     print_line("[dim]In another terminal: `local2 tools`, `local2 doctor`.[/]")
 
 
-async def _service(settings: Settings) -> None:
+async def _start_page(
+    resources: AsyncExitStack,
+    output: Output,
+    settings: Settings,
+    stack: Stack,
+    *,
+    log_folder: Path | None = None,
+) -> None:
+    """Start the page if the settings say so, and print its link, or why there is none."""
+    if not settings.http.web:
+        return
+    if stack.bus.by_tenant:
+        output.error(ConfigError(PAGE_NEEDS_AGENT, remedy="See docs/web.md."))
+        return
+    from local2.cli.page import page_beside  # noqa: PLC0415 - other stacks need no HTTP
+
+    try:
+        page = page_beside(settings, log_folder=log_folder)
+        link = await resources.enter_async_context(page)
+    except ConfigError as error:
+        output.error(error)
+    else:
+        output.text(f"Page: {link}", as_it_is=True)
+
+
+async def _service(settings: Settings, output: Output) -> None:
     _favour_event_loop()
     stop = _stop_event()
-    async with open_stack(settings):
+    async with AsyncExitStack() as resources:
+        stack = await resources.enter_async_context(open_stack(settings))
         gc.freeze()
+        await _start_page(resources, output, settings, stack)
         await stop.wait()
 
 

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple, Self, TypeVar
 from local2.background import stop
 from local2.bus.connection import Connection
 from local2.client.access import StackConnection, await_while_connected
+from local2.client.calls import Calls
 from local2.client.tools import Toolbox
 from local2.errors import BusError, Local2Error, StackNotRunningError
 from local2.logs import get_logger
+from local2.protocol.envelope import Sender
 from local2.protocol.memory_tools import TOOLS
 from local2.protocol.payloads import ToolSchema
 from local2.settings import Settings
@@ -64,6 +66,15 @@ class StackTools:
     async def __aexit__(self, *_: object) -> None:
         self._closing.set()  # nats-py may lose a cancellation while it sends
         await stop(self._connecting)
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the stack is connected now."""
+        return self._reached.done() and self._reached.exception() is None
+
+    def calls(self, caller: Sender, timeout: float) -> Calls:
+        """The calls of a caller over this connection, each limited to `timeout` seconds."""
+        return Calls(self._stack, caller, timeout)
 
     async def reached(self) -> ReachedStack:
         """Wait until the stack is reached.

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import msgspec
 from starlette.datastructures import Headers
 
-from local2.protocol.envelope import Sender
+from local2.protocol.envelope import Role, Sender
 from local2.web.answers import UnauthorizedError
 
 AGENT = "http"
@@ -20,9 +20,15 @@ LEEWAY = 5.0
 
 
 class Claims(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read of a person's token before the stack verifies it; `exp`: when it expires."""
+    """What is read of a person's token before the stack verifies it.
+
+    `exp`: when it expires, in seconds since 1970. `sub`: the person. `role`: the role that it is
+    limited to.
+    """
 
     exp: float
+    sub: str = ""
+    role: Role | None = None
 
 
 class Gate:
@@ -50,7 +56,7 @@ class Gate:
         if scheme.lower() != "bearer" or not presented:
             raise UnauthorizedError("The request has no token.", remedy=self._hint)
         if self._token is None:
-            if expiry_of(presented) + LEEWAY < time.time():
+            if claims_of(presented).exp + LEEWAY < time.time():
                 raise UnauthorizedError("The token has expired.", remedy=self._hint)
         elif not hmac.compare_digest(presented.encode(), self._token.encode()):
             raise UnauthorizedError("The token is another one.", remedy=self._hint)
@@ -62,8 +68,8 @@ class Gate:
         )
 
 
-def expiry_of(token: str) -> float:
-    """When a person's token expires, in seconds since 1970; only the stack can say if it is valid.
+def claims_of(token: str) -> Claims:
+    """What a person's token claims; only the stack can say if it is valid.
 
     Raises:
         UnauthorizedError: It is not a JWT that expires.
@@ -71,7 +77,7 @@ def expiry_of(token: str) -> float:
     try:
         _, claims, _ = token.split(".")
         padded = claims + "=" * (-len(claims) % 4)
-        return msgspec.json.decode(base64.urlsafe_b64decode(padded), type=Claims).exp
+        return msgspec.json.decode(base64.urlsafe_b64decode(padded), type=Claims)
     except (ValueError, binascii.Error, msgspec.DecodeError, RecursionError) as error:
         raise UnauthorizedError(
             "The token is not a JWT that expires.", remedy="`local2 tenants token` makes one."

@@ -13,6 +13,7 @@ from local2.protocol.services import SERVICES
 from local2.web.answers import JSON, PROBLEM, Problem
 from local2.web.callers import AGENT_HEADER, SESSION_HEADER, USER_HEADER
 
+PREFIX = "/v1/"
 TOOLS_PATH, SERVICES_PATH, MEMORIES_PATH = "/v1/tools", "/v1/services", "/v1/memories"
 EVENTS_PATH, DOCUMENT_PATH = "/v1/events", "/v1/openapi.json"
 REFERENCE = "#/components/schemas/"

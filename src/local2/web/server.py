@@ -1,5 +1,7 @@
 """`local2 serve`: every tool and service of the memory over HTTP, on this machine.
 
+`local2 web` serves the pages for people beside them (`pages/`).
+
 An operation has the arguments and the answer that it has on the bus; what is declared there is
 served here. The stack decides what a caller may do.
 """
@@ -7,6 +9,7 @@ served here. The stack decides what a caller may do.
 import asyncio
 import hashlib
 import math
+import secrets
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from http import HTTPStatus
@@ -41,6 +44,7 @@ from local2.errors import (
     RequestError,
     TooLargeError,
     UnknownToolError,
+    extra_to_install,
     quoted,
 )
 from local2.home import user_name
@@ -54,12 +58,13 @@ from local2.protocol.services import SERVICES, STATUS
 from local2.protocol.subjects import checked_tool_name
 from local2.settings import Settings
 from local2.web.answers import JSON, STATUS_BY_CODE, Answer, NotFoundError, UnauthorizedError
-from local2.web.callers import Gate, expiry_of
+from local2.web.callers import Gate, claims_of
 from local2.web.events import EventStream
 from local2.web.openapi import (
     DOCUMENT_PATH,
     EVENTS_PATH,
     MEMORIES_PATH,
+    PREFIX,
     SERVICES_PATH,
     TOOLS_PATH,
     document,
@@ -81,17 +86,27 @@ _objects = msgspec.json.Decoder(dict[str, Raw])
 
 
 class ServerAddress(NamedTuple):
-    """The address of the server, and which token clients send."""
+    """The address of the server, which token clients send, and the link that opens the page."""
 
     url: str
     token: str
+    page: str | None = None
 
 
-async def serve(settings: Settings, on_ready: Callable[[ServerAddress], None]) -> None:
+async def serve(
+    settings: Settings,
+    on_ready: Callable[[ServerAddress], None],
+    *,
+    with_pages: bool = False,
+    page_key: str | None = None,
+) -> None:
     """Serve until interrupted; call `on_ready` once clients can connect.
 
+    `page_key`: of the link that opens the page, if it was made elsewhere.
+
     Raises:
-        ConfigError: The port is taken, or a tenant is named without credentials of an agent.
+        ConfigError: The port is taken, a tenant is named without credentials of an agent, or what
+            the pages need is not installed.
         UnwritableError: The token cannot be stored.
     """
     has_accounts = settings.bus.credentials is not None
@@ -115,9 +130,23 @@ async def serve(settings: Settings, on_ready: Callable[[ServerAddress], None]) -
         async with StackTools(settings, name=NAME, user=user) as link:
             gate = Gate(token=token, token_is_in=token_is_in, user=user)
             server = HttpServer(link, gate, settings, url)
+            app, page = server.app(), None
+            if with_pages:
+                try:
+                    # Only here, since NiceGUI takes a second and 40 MB.
+                    from local2.web.pages.signing_in import SignIn  # noqa: PLC0415
+                    from local2.web.pages.site import pages_app  # noqa: PLC0415
+                except ModuleNotFoundError as error:
+                    raise ConfigError(
+                        f"The page needs {error.name}.", remedy=extra_to_install("web")
+                    ) from error
+                secret = token or secrets.token_urlsafe(32)
+                sign_in = SignIn(url, secret=secret, user=user, verify=server.verify)
+                page = sign_in.make_link(page_key)
+                app = _WithPages(app, pages_app(link, settings, sign_in))
             async with running_task(server.follow_erasures(), "erasures"):
-                on_ready(ServerAddress(url, token_is_in))
-                await loopback.serve(listener, server.app(), _refuse)
+                on_ready(ServerAddress(url, token_is_in, page))
+                await loopback.serve(listener, app, _refuse, with_sockets=with_pages)
 
 
 class HttpServer:
@@ -225,12 +254,12 @@ class HttpServer:
     async def _stream_events(self, _: Request, caller: Sender) -> EventStream:
         if self._streams >= MAX_STREAMS:
             raise OverloadedError("Too many clients listen to events.", retry_after=30.0)
-        await self._verify(caller)
+        await self.verify(caller)
         stack = await self._reached()
         self._streams += 1
         return EventStream(
             stack.bus,
-            until=expiry_of(caller.token) if caller.token else math.inf,
+            until=claims_of(caller.token).exp if caller.token else math.inf,
             only_changes=self._gate.has_accounts,
             on_end=self._end_stream,
         )
@@ -239,7 +268,7 @@ class HttpServer:
         self._streams -= 1
 
     async def _describe(self, _: Request, caller: Sender) -> Answer:
-        await self._verify(caller)
+        await self.verify(caller)
         return Answer.of(document(await self._link.schemas(), self._url))
 
     async def _tool(self, tool: str, arguments: dict[str, Raw], caller: Sender) -> Answer:
@@ -289,7 +318,7 @@ class HttpServer:
                 remedy="Use the command on the stack's machine.",
             )
         if not declared.action:
-            await self._verify(caller)  # the stack answers it without a token
+            await self.verify(caller)  # the stack answers it without a token
         try:
             answer = await self._on_bus(
                 lambda bus: ask(bus, subject, payload, Raw, caller, timeout=self._timeout)
@@ -300,7 +329,7 @@ class HttpServer:
             ) from error
         return Answer(HTTPStatus.OK, bytes(answer))
 
-    async def _verify(self, caller: Sender) -> None:
+    async def verify(self, caller: Sender) -> None:
         """Let the stack verify the caller's token, where it would answer without one.
 
         Raises:
@@ -379,6 +408,18 @@ class ToolAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
     data: Any = None
     tool_output_key: str | None = None
     total_chars: int | None = None
+
+
+class _WithPages:
+    """Serves HTTP beside the pages for people; they check their requests themselves."""
+
+    def __init__(self, http: ASGIApp, pages: ASGIApp) -> None:
+        self._http = http
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_http = scope["type"] == "http" and scope["path"].startswith(PREFIX)
+        await (self._http if is_http else self._pages)(scope, receive, send)
 
 
 class _WithCaller:

@@ -1,0 +1,301 @@
+"""What all pages share: navigation, headings, empty states, times, notices and questions.
+
+A page only shows what it has, and raises errors: whatever `Local2Error` a handler of an event
+raises becomes a notice with its remedy. `assets/page.css` has the looks, `assets/page.js` the keys.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from nicegui import ui
+from nicegui.element import Element
+from nicegui.elements.mixins.text_element import TextElement
+
+from local2._version import __version__
+from local2.errors import Local2Error
+from local2.protocol.envelope import utc_now
+from local2.protocol.memory_tools import MAX_REASON
+from local2.web.pages.signing_in import ASSETS_PATH, SIGN_OUT_PATH
+from local2.web.pages.viewer import Viewer
+
+NOTICES = "notices"
+"""Where each client's storage keeps the place of its notices."""
+WATCH_SECONDS = 1.0
+"""Seconds between two looks at whether the stack is reached."""
+NOTICE_SECONDS = 8
+"""Seconds for which a notice stays, and with it the button that undoes what was done."""
+DEFAULT_REASON = "Decided on the page."
+UNEXPECTED = "Something went wrong here; the log of the page says what."
+HEAD = f"""
+<link rel="stylesheet" href="{ASSETS_PATH}/page.css?{__version__}" />
+<script defer src="{ASSETS_PATH}/page.js?{__version__}"></script>
+"""
+SHORTCUTS = (
+    ("/", "Search"),
+    ("↑ ↓", "Move in a table"),
+    ("Enter", "Open"),
+    ("Esc", "Close"),
+    ("t", "Light or dark"),
+    ("?", "These keys"),
+)
+
+
+class Page(NamedTuple):
+    """A page of the navigation.
+
+    `icon`: of Material Icons. `key`: opens it after `g`. `needs`: what the viewer's role must
+    permit. `show`: adds the content below the heading; it is called again after the stack was gone.
+    """
+
+    path: str
+    title: str
+    icon: str
+    key: str
+    needs: str
+    show: Callable[[Viewer], Awaitable[None]]
+
+
+async def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
+    """Show the frame at once, and the content as soon as the stack has answered."""
+    ui.add_head_html(HEAD)
+    ui.on_exception(notify_of_error)
+    _show_navigation(page, pages, viewer)
+    with ui.context.client.layout:
+        notices = ui.element("div").classes("notices").props("role=status aria-live=polite")
+    ui.context.client.storage[NOTICES] = notices
+    lost = _lost_banner()
+    with ui.element("header").classes("page-head"):
+        text("h1", page.title)
+    content = ui.element("div").classes("page-content")
+
+    async def fill() -> None:
+        content.clear()
+        with content:
+            try:
+                await page.show(viewer)
+            except Local2Error as error:
+                content.clear()
+                with empty("o_cloud_off", error.message, error.remedy or ""):
+                    ui.button("Try again", on_click=fill).props("outline")
+        content.classes("ready")
+
+    async def watch() -> None:
+        was_lost = lost.visible
+        lost.visible = not viewer.link.is_reached
+        if was_lost and not lost.visible:
+            await fill()
+
+    await ui.context.client.connected()
+    lost.visible = not viewer.link.is_reached
+    if viewer.link.is_reached:
+        await fill()
+    ui.timer(WATCH_SECONDS, watch, immediate=False)
+
+
+def _show_navigation(shown: Page, pages: Sequence[Page], viewer: Viewer) -> None:
+    client = ui.context.client
+    ui.skip_link(target=client.content)
+    with client.layout, ui.element("div").classes("side").move(target_index=1):
+        with ui.element("div").classes("brand"):
+            Element("img").props(f'src={ASSETS_PATH}/mark.svg alt="" width=28 height=28')
+            text("span", "local2")
+            menu = Element("button").classes("menu-button").props("type=button data-menu")
+            menu.props('aria-label="Menu" aria-expanded=false aria-controls=navigation')
+            with menu:
+                ui.icon("o_menu")
+        with ui.element("nav").props('id=navigation aria-label="Pages"'):
+            for page in pages:
+                link = Element("a").props(f"href={page.path} data-go={page.key}")
+                if page is shown:
+                    link.props("aria-current=page")
+                with link:
+                    ui.icon(page.icon).props("aria-hidden=true")
+                    text("span", page.title)
+        with ui.element("div").classes("side-foot"):
+            if viewer.has_accounts:
+                with Element("form").props(f"method=post action={SIGN_OUT_PATH}"):
+                    text("button", "Sign out").classes("plain")
+            else:
+                text("span", viewer.caller.user or "").classes("quiet")
+            theme = text("button", "Theme").classes("plain").props("type=button data-theme")
+            theme.props('title="Light, dark, or as the system (t)"')
+            keys = text("button", "Keys").classes("plain").props("type=button data-keys")
+            keys.props('title="All keys (?)"')
+    _show_keys(pages)
+
+
+def _show_keys(pages: Sequence[Page]) -> None:
+    with dialog("Keys") as keys_dialog, ui.card().classes("dialog"):
+        text("h2", "Keys")
+        with ui.element("dl").classes("keys"):
+            for keys, does in (*SHORTCUTS, *((f"g {page.key}", page.title) for page in pages)):
+                with ui.element("dt"):
+                    for key in keys.split():
+                        text("kbd", key)
+                text("dd", does)
+    ui.on("keys", keys_dialog.open)
+
+
+def _lost_banner() -> Element:
+    banner = ui.element("div").classes("banner").props("role=status")
+    with banner:
+        ui.icon("o_cloud_off").props("aria-hidden=true")
+        text("span", "The memory is not running. This page goes on as soon as it is back.")
+    banner.visible = False
+    return banner
+
+
+# What pages are made of
+
+
+def text(tag: str, content: str) -> TextElement:
+    """An element with a text, which is never read as HTML."""
+    return TextElement(tag=tag, text=content)
+
+
+def tag(name: str, look: str = "") -> TextElement:
+    """A word about something; `look`: accent, warning or danger."""
+    return text("span", name).classes(f"tag {look}")
+
+
+def section(title: str, hint: str = "") -> Element:
+    """Begin a part of a page under its own heading; its content follows within `with`."""
+    with ui.element("section").classes("section") as element:
+        text("h2", title)
+        if hint:
+            text("p", hint).classes("quiet")
+    return element
+
+
+def empty(icon: str, title: str, hint: str) -> Element:
+    """Say that there is nothing to show, and what to do about it."""
+    with ui.element("div").classes("empty") as element:
+        ui.icon(icon).props("aria-hidden=true")
+        text("p", title).classes("empty-title")
+        if hint:
+            text("p", hint).classes("quiet")
+    return element
+
+
+def dialog(name: str) -> ui.dialog:
+    """A dialog with a name, which screen readers say when it opens."""
+    made = ui.dialog()
+    made.props["aria-label"] = name
+    return made
+
+
+def when(moment: datetime) -> TextElement:
+    """A time as people say it; the exact one shows on hover, and to screen readers."""
+    shown = text("time", said(moment))
+    shown.props["datetime"] = moment.isoformat()
+    shown.props["title"] = exact(moment)
+    return shown
+
+
+def said(moment: datetime, now: datetime | None = None) -> str:
+    """A time as people say it, such as "5 minutes ago", "yesterday", or a date."""
+    now = now or utc_now()
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    seconds = (now - moment).total_seconds()
+    if seconds < 0:
+        return moment.astimezone().strftime("%-d %b %Y")
+    for limit, unit, name in ((60, 1, ""), (3_600, 60, "minute"), (86_400, 3_600, "hour")):
+        if seconds < limit:
+            number = int(seconds // unit)
+            return f"{number} {name}{'s'[: number != 1]} ago" if name else "just now"
+    days = (now.astimezone().date() - moment.astimezone().date()).days
+    if days <= 1:
+        return "yesterday"
+    if days < 7:  # noqa: PLR2004 - a week
+        return f"{days} days ago"
+    is_this_year = moment.astimezone().year == now.astimezone().year
+    return moment.astimezone().strftime("%-d %b" if is_this_year else "%-d %b %Y")
+
+
+def exact(moment: datetime) -> str:
+    """A time to the second, in the time zone of this machine."""
+    return moment.astimezone().strftime("%A, %-d %B %Y, %H:%M:%S %Z")
+
+
+def set_address(**parameters: str | None) -> None:
+    """Write what a page shows into its address, so that it can be bookmarked, sent and reloaded."""
+    query = urlencode({name: value for name, value in parameters.items() if value})
+    ui.navigate.history.replace(f"?{query}" if query else ".")
+
+
+def notify(message: str, *, undo: Callable[[], Awaitable[None]] | None = None) -> None:
+    """Say what was done; a button in the notice undoes it."""
+    _show_notice(message, "", undo, classes="notice")
+
+
+def notify_of_error(error: Exception) -> None:
+    """Show an error and its remedy in a notice."""
+    if isinstance(error, Local2Error):
+        _show_notice(error.message, error.remedy or "", None, classes="notice wrong")
+    else:
+        _show_notice(UNEXPECTED, "", None, classes="notice wrong")
+
+
+def _show_notice(
+    message: str, remedy: str, undo: Callable[[], Awaitable[None]] | None, *, classes: str
+) -> None:
+    with (
+        ui.context.client.storage[NOTICES],
+        ui.element("div").classes(classes) as notice,
+    ):
+        with ui.element("div"):
+            text("p", message)
+            if remedy:
+                text("p", remedy).classes("quiet")
+        if undo is not None:
+
+            async def undo_it() -> None:
+                notice.delete()
+                await undo()
+
+            ui.button("Undo", on_click=undo_it).props("flat dense")
+        ui.button(icon="o_close", on_click=notice.delete).props(
+            'flat round dense aria-label="Close"'
+        )
+        ui.timer(NOTICE_SECONDS, notice.delete, once=True)
+
+
+async def confirmed(title: str, explanation: str, action: str, *, destroys: bool = False) -> bool:
+    """Ask before something is done; whatever is not the action's button means no."""
+    with dialog(title) as question, ui.card().classes("dialog").props("role=alertdialog"):
+        text("h2", title)
+        text("p", explanation)
+        with ui.row().classes("dialog-actions"):
+            ui.button("Cancel", on_click=question.close).props("flat")
+            colour = "negative" if destroys else "primary"
+            ui.button(action, on_click=lambda: question.submit(result=True), color=colour)
+    try:
+        return bool(await question)
+    finally:
+        question.delete()
+
+
+async def ask_reason(title: str, explanation: str, action: str) -> str | None:
+    """Ask why something is done, which stays in its history; None: it shall not be done."""
+    with dialog(title) as question, ui.card().classes("dialog"):
+        text("h2", title)
+        text("p", explanation)
+        reason = ui.input("Why", value=DEFAULT_REASON).props(
+            f"outlined dense maxlength={MAX_REASON}"
+        )
+
+        def submit() -> None:
+            if given := (reason.value or "").strip():
+                question.submit(given)
+
+        reason.on("keydown.enter", submit)
+        with ui.row().classes("dialog-actions"):
+            ui.button("Cancel", on_click=question.close).props("flat")
+            ui.button(action, on_click=submit)
+    try:
+        given: str | None = await question
+    finally:
+        question.delete()
+    return given

@@ -1,0 +1,220 @@
+"""Memories: everything remembered, the newest first, with filters that are in the address."""
+
+from functools import partial
+from typing import Any, NamedTuple, get_args
+
+import msgspec
+from nicegui import ui
+from nicegui.events import GenericEventArguments, ValueChangeEventArguments
+
+from local2.errors import InvalidArgumentsError
+from local2.protocol.browsing import Browse, BrowseAll, BrowsedMemory, RecordState
+from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
+from local2.web.pages.frame import empty, exact, said, set_address
+from local2.web.pages.memory_drawer import open_memory, readable
+from local2.web.pages.viewer import Viewer
+
+PAGE_SIZE = 50
+TEXT_CHARACTERS = 400
+"""Maximum characters of a text in the table, which shows two lines of it."""
+TYPING_MILLISECONDS = 300
+"""Without a keystroke for this long, what was typed is looked for."""
+
+
+class Choice(NamedTuple):
+    """A filter with known values; `name` is a field of `Browse`, and the one in the address."""
+
+    name: str
+    label: str
+    values: tuple[str, ...]
+
+
+CHOICES = (
+    Choice("kinds", "Kind", get_args(Kind)),
+    Choice("states", "State", get_args(RecordState)),
+)
+MORE_CHOICES = (
+    Choice("types", "Type of fact", get_args(MemoryType)),
+    Choice("scopes", "Belongs to", get_args(OwnerScope)),
+    Choice("sources", "Source", get_args(SourceClass)),
+)
+ENTRIES = {
+    "topic": "Key begins with",
+    "agent": "Stored by",
+    "session_id": "Session",
+    "since": "From (2026-05-01)",
+    "until": "Until",
+}
+"""Filters with a text; the names are those of `Browse`."""
+OF, OWN = "of", "own"
+"""The filter for whose memories are shown: everybody's, those of a user, or only the viewer's."""
+WORDS = "words"
+LISTS = {choice.name for choice in (*CHOICES, *MORE_CHOICES)}
+"""Filters whose values are lists, with commas in the address."""
+FILTERS = {WORDS, OF, OWN, *ENTRIES, *LISTS}
+
+ROWS = """
+<tr tabindex="0" data-row :key="props.row.id" @click="$parent.$emit('open', props.row.id)">
+  <td>
+    <span class="mono quiet" v-if="props.row.topic">{{ props.row.topic }}</span>
+    <span class="two-lines">{{ props.row.text }}</span>
+  </td>
+  <td>
+    <span class="row-of">
+      <span v-for="name in props.row.tags" class="tag">{{ name }}</span>
+    </span>
+  </td>
+  <td class="quiet">{{ props.row.whose }}</td>
+  <td class="quiet"><time :title="props.row.exact">{{ props.row.said }}</time></td>
+</tr>
+"""
+COLUMNS = [
+    {"name": name, "label": label, "field": name, "align": "left"}
+    for name, label in (
+        ("text", "Memory"),
+        ("tags", "Kind"),
+        ("whose", "Belongs to"),
+        ("said", "When"),
+    )
+]
+
+
+async def show(viewer: Viewer) -> None:
+    await MemoriesPage(viewer).show()
+
+
+class MemoriesPage:
+    """One viewer's table. A page of it is read at a time, so its size does not matter."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self._viewer = viewer
+        self._filters = {name: value for name, value in viewer.query.items() if name in FILTERS}
+        self._cursors: list[str | None] = [None]
+        self._shown: dict[str, BrowsedMemory] = {}
+
+    async def show(self) -> None:
+        self._add_filters()
+        self._place = ui.element("div").classes("page-content").props("data-rows")
+        await self._load()
+        if wanted := self._viewer.query.get("id"):
+            await self._open(wanted)
+
+    def _add_filters(self) -> None:
+        in_more = {choice.name for choice in MORE_CHOICES} | ENTRIES.keys()
+        with ui.element("div").classes("filters"):
+            self._add_entry(WORDS, "Search").props("data-search")
+            for choice in CHOICES:
+                self._add_choice(choice)
+            is_open = not in_more.isdisjoint(self._filters)
+            with ui.expansion("More filters", value=is_open).props("dense"):
+                for choice in MORE_CHOICES:
+                    self._add_choice(choice)
+                for name, label in ENTRIES.items():
+                    self._add_entry(name, label)
+
+    def _add_choice(self, choice: Choice) -> None:
+        options = {value: readable(value) for value in choice.values}
+        named = self._filters.get(choice.name, "").split(",")
+        chosen = [value for value in named if value in options]
+        select = ui.select(options, multiple=True, value=chosen, label=choice.label)
+        select.props("outlined dense options-dense")
+        select.on_value_change(partial(self._choose, choice.name))
+
+    def _add_entry(self, name: str, label: str) -> ui.input:
+        entry = ui.input(label, value=self._filters.get(name, ""))
+        entry.props(f"outlined dense clearable debounce={TYPING_MILLISECONDS}")
+        entry.on_value_change(partial(self._choose, name))
+        return entry
+
+    async def _choose(self, name: str, event: ValueChangeEventArguments[Any]) -> None:
+        value = event.value or ""
+        self._filters[name] = ",".join(value) if isinstance(value, list) else value.strip()
+        self._filters = {name: value for name, value in self._filters.items() if value}
+        self._cursors = [None]
+        set_address(**self._filters)
+        await self._load()
+
+    def _request(self) -> Browse:
+        """The request for the page of the table that is shown.
+
+        Raises:
+            InvalidArgumentsError: The address has a value that a filter does not know.
+        """
+        wanted: dict[str, Any] = {"limit": PAGE_SIZE, "after": self._cursors[-1]}
+        for name, value in self._filters.items():
+            if name != OWN:
+                wanted[name] = value.split(",") if name in LISTS else value
+        is_own = OWN in self._filters or not self._viewer.may("browse_all")
+        try:
+            return msgspec.convert(wanted, Browse if is_own else BrowseAll)
+        except msgspec.ValidationError as error:
+            raise InvalidArgumentsError(
+                f"A filter in the address has no such value: {error}.",
+                remedy="Open this page from the navigation.",
+            ) from error
+
+    async def _load(self) -> None:
+        page = await self._viewer.memory.browse(self._request())
+        self._shown = {memory.id: memory for memory in page.memories}
+        self._place.clear()
+        with self._place:
+            if not page.memories:
+                self._show_nothing()
+            else:
+                rows = [_row(memory) for memory in page.memories]
+                table = ui.table(rows=rows, columns=COLUMNS, row_key="id")
+                table.props("flat").classes("table")
+                table.add_slot("body", ROWS)
+                table.on("open", self._open_row)
+            with ui.element("div").classes("row-of pages"):
+                if len(self._cursors) > 1:
+                    newer = ui.button("Newer", icon="o_chevron_left", on_click=self._newer)
+                    newer.props("outline")
+                if page.next is not None:
+                    older = ui.button("Older", on_click=partial(self._older, page.next))
+                    older.props("outline icon-right=o_chevron_right")
+
+    def _show_nothing(self) -> None:
+        if self._filters or len(self._cursors) > 1:
+            empty(
+                "o_filter_alt_off", "Nothing matches.", "Look for other words, or clear a filter."
+            )
+            return
+        empty(
+            "o_notes",
+            "Nothing is remembered yet.",
+            "Connect an agent, talk in the terminal (local2 chat), or bring conversations with you "
+            "(local2 import).",
+        )
+
+    async def _newer(self) -> None:
+        self._cursors.pop()
+        await self._load()
+
+    async def _older(self, cursor: str) -> None:
+        self._cursors.append(cursor)
+        await self._load()
+
+    async def _open_row(self, event: GenericEventArguments) -> None:
+        await self._open(event.args)
+
+    async def _open(self, id_: str) -> None:
+        await open_memory(self._viewer, id_, self._load, self._shown.get(id_))
+
+
+def _row(memory: BrowsedMemory) -> dict[str, Any]:
+    """A row of the table, of which the browser shows everything as text."""
+    tags = [readable(memory.memory_type or memory.kind)]
+    if memory.state != "active":
+        tags.append(memory.state)
+    if memory.pinned:
+        tags.append("pinned")
+    return {
+        "id": memory.id,
+        "topic": memory.topic or memory.label or "",
+        "text": memory.content[:TEXT_CHARACTERS],
+        "tags": tags,
+        "whose": memory.user or readable(memory.scope),
+        "said": said(memory.event_time),
+        "exact": exact(memory.event_time),
+    }

@@ -1,0 +1,112 @@
+"""A real Chromium that looks at the page, and fails for what a reader would not notice."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+
+MUST_RUN = "BROWSER_TESTS_MUST_RUN"
+"""The variable that `.ci/run` sets: without Chromium, the tests fail there."""
+SERIOUS = {"serious", "critical"}
+Theme = Literal["light", "dark"]
+WIDE, NARROW = (1_280, 800), (360, 740)
+axe = Axe()
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start Debian's Chromium; skip the tests where there is none.
+
+    The tests that use it must not be async: Playwright runs an event loop in their thread.
+    """
+    executable = shutil.which("chromium")
+    if executable is None:
+        reason = "There is no Chromium here: `apt-get install chromium`."
+        if os.environ.get(MUST_RUN):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=executable, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Reader:
+    """Somebody who looks at pages; `problems` are errors, and requests to anywhere else."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.problems: list[str] = []
+        self._url = url
+        page.set_default_timeout(20_000)
+        page.on("console", lambda message: self._note_console(message.type, message.text))
+        page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: self.problems.append(f"a script runs: {dialog.message}"))
+        page.on("request", self._note_request)
+
+    def open(self, path: str) -> None:
+        """Open a page, and wait until its content is there."""
+        self.page.goto(f"{self._url}{path}")
+        self.page.locator(".page-content.ready").wait_for()
+
+    def check_accessibility(self) -> None:
+        """Fail for what axe-core calls serious or critical."""
+        found = axe.run(self.page).response["violations"]
+        serious = [
+            f"{violation['id']}: {node['html'][:300]}"
+            for violation in found
+            if violation["impact"] in SERIOUS
+            for node in violation["nodes"]
+        ]
+        assert not serious, "\n".join(serious)
+
+    def check_width(self) -> None:
+        """Fail if the page has to be scrolled sideways."""
+        wider = self.page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        assert wider <= 0
+
+    def _note_console(self, kind: str, text: str) -> None:
+        if kind in {"error", "warning"}:
+            self.problems.append(f"{kind}: {text}")
+
+    def _note_request(self, request: Request) -> None:
+        address = urlsplit(request.url)
+        if address.scheme not in {"data", "blob"} and address.netloc != urlsplit(self._url).netloc:
+            self.problems.append(f"foreign request: {request.url}")
+
+
+@contextmanager
+def reader_of(
+    browser: Browser,
+    url: str,
+    state: Path,
+    *,
+    theme: Theme = "light",
+    size: tuple[int, int] = WIDE,
+) -> Iterator[Reader]:
+    """Open a browser's window for a reader who has signed in; fail for the problems it has had."""
+    width, height = size
+    context: BrowserContext = browser.new_context(
+        storage_state=state,
+        color_scheme=theme,
+        viewport={"width": width, "height": height},
+    )
+    try:
+        reader = Reader(context.new_page(), url)
+        yield reader
+        assert not reader.problems, "\n".join(reader.problems)
+    finally:
+        context.close()

@@ -1,0 +1,63 @@
+"""One stack and one `local2 web` for all tests of the pages, and a browser for each module."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser
+
+from browsers import Reader, chromium, reader_of
+from commands import Served, served
+from http_servers import HttpServer, http_server
+from stacks import settings_in
+
+
+@pytest.fixture(scope="package")
+def page_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(settings_in(tmp_path_factory.mktemp("pages"))) as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def pages(page_stack: Served) -> Iterator[HttpServer]:
+    """The server of the pages; ada looks at them."""
+    with http_server(page_stack.folder, "web") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def ada(pages: HttpServer) -> Iterator[httpx.Client]:
+    """A client that stores what tests look at, and reads what pages have changed."""
+    with pages.client() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def cookies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cookies") / "ada.json"
+
+
+@pytest.fixture(scope="module")
+def signed_in(browser: Browser, pages: HttpServer, cookies: Path) -> Path:
+    """The cookies of a browser that has used the link, which works only once."""
+    if not cookies.exists():
+        assert pages.page is not None
+        with browser.new_context() as context:
+            page = context.new_page()
+            page.goto(pages.page)
+            page.wait_for_url(lambda address: "sign-in" not in address)
+            context.storage_state(path=cookies)
+    return cookies
+
+
+@pytest.fixture
+def reader(browser: Browser, pages: HttpServer, signed_in: Path) -> Iterator[Reader]:
+    with reader_of(browser, pages.url, signed_in) as reading:
+        yield reading

@@ -1,0 +1,204 @@
+"""Memories are found, read, and mended on the page; what they say is never more than text."""
+
+from uuid import uuid4
+
+import httpx
+import pytest
+from playwright.sync_api import Locator, expect
+
+from browsers import Reader
+from http_servers import call
+
+HOSTILE = (
+    "<img src=x onerror=alert(1)><script>alert(2)</script>"
+    '"><svg onload=alert(3)>{{ alert(4) }}${alert(5)}`javascript:alert(6)`</td></table>'
+)
+
+
+def stored(ada: httpx.Client, content: str, **arguments: object) -> str:
+    """Store a fact of ada's that no other test finds; return its id."""
+    answer = call(ada, "remember_fact", content=content, **{"scope": "user", **arguments})
+    return str(answer["data"]["id"])
+
+
+def unique(word: str) -> str:
+    return f"{word}{uuid4().hex[:8]}"
+
+
+def search(reader: Reader, words: str) -> None:
+    reader.open(f"/memories?words={words}")
+
+
+def rows(reader: Reader) -> Locator:
+    return reader.page.locator("[data-row]")
+
+
+def drawer(reader: Reader) -> Locator:
+    return reader.page.locator(".drawer")
+
+
+def press(reader: Reader, button: str) -> None:
+    reader.page.get_by_role("button", name=button, exact=True).click()
+
+
+def state_of(ada: httpx.Client, words: str) -> list[tuple[str, str]]:
+    """What the memory has with these words: contents and states."""
+    states = ["active", "replaced", "retired", "hidden"]
+    body = {"words": words, "states": states}
+    answer = ada.post("/v1/services/memory.browse", json=body)
+    assert answer.status_code == 200, answer.text
+    return sorted((found["content"], found["state"]) for found in answer.json()["memories"])
+
+
+def test_words_and_filters_are_in_the_address(reader: Reader, ada: httpx.Client) -> None:
+    word = unique("kestrel")
+    stored(ada, f"The {word} nests on the tower.", memory_type="event")
+    stored(ada, f"The {word} is counted every week.", memory_type="instruction")
+    reader.open("/memories")
+    reader.page.keyboard.press("/")
+    reader.page.keyboard.type(word)
+    expect(rows(reader)).to_have_count(2)
+    reader.page.get_by_text("More filters").click()
+    reader.page.get_by_label("Type of fact").click()
+    reader.page.get_by_role("option", name="event").click()
+    expect(rows(reader)).to_have_count(1)
+    assert f"words={word}" in reader.page.url
+    assert "types=event" in reader.page.url
+    reader.page.reload()
+    expect(rows(reader)).to_have_count(1)
+    expect(rows(reader)).to_contain_text("nests on the tower")
+
+
+def test_a_filter_that_is_none_says_so(reader: Reader) -> None:
+    reader.open("/memories?kinds=nonsense")
+    expect(reader.page.locator(".empty")).to_contain_text("has no such value")
+
+
+def test_an_empty_result_says_what_to_do(reader: Reader) -> None:
+    search(reader, unique("nothing"))
+    expect(reader.page.locator(".empty")).to_contain_text("Nothing matches")
+
+
+def test_a_memory_is_opened_by_keys_and_shows_its_versions(
+    reader: Reader, ada: httpx.Client
+) -> None:
+    key = f"user.{unique('editor')}"
+    call(ada, "save_topic", topic=key, content="Helix in the terminal")
+    call(ada, "save_topic", topic=key, content="Zed in the terminal")
+    reader.open(f"/memories?topic={key}")
+    reader.page.keyboard.press("ArrowDown")
+    reader.page.keyboard.press("Enter")
+    opened = drawer(reader)
+    expect(opened.locator(".memory-text")).to_have_text("Zed in the terminal")
+    expect(opened.get_by_text("Versions (2)")).to_be_visible()
+    expect(opened.locator("del")).to_have_text("Helix")
+    expect(opened.locator("ins")).to_have_text("Zed")
+    reader.check_accessibility()
+    reader.page.keyboard.press("Escape")
+    expect(opened).to_have_count(0)
+
+
+def test_a_fact_shows_the_message_that_it_comes_from(reader: Reader, ada: httpx.Client) -> None:
+    name = unique("Noa").capitalize()
+    said = f"My daughter is called {name} and starts school in May."
+    call(ada, "ingest", session_id=name, messages=[{"role": "user", "content": said}])
+    while not [found for found in state_of(ada, name) if found[0] != said]:
+        pass  # facts are extracted later
+    reader.open(f"/memories?words={name}&kinds=fact")
+    rows(reader).first.click()
+    expect(drawer(reader).locator("blockquote")).to_contain_text(said)
+
+
+def test_an_edit_is_a_new_version_and_its_notice_undoes_it(
+    reader: Reader, ada: httpx.Client
+) -> None:
+    word = unique("osprey")
+    stored(ada, f"The {word} eats rabbits.")
+    search(reader, word)
+    rows(reader).click()
+    press(reader, "Edit")
+    reader.page.get_by_label("Text").fill(f"The {word} eats fish.")
+    press(reader, "Save")
+    expect(rows(reader)).to_contain_text("eats fish")
+    assert state_of(ada, word) == [
+        (f"The {word} eats fish.", "active"),
+        (f"The {word} eats rabbits.", "replaced"),
+    ]
+    press(reader, "Undo")
+    expect(rows(reader)).to_contain_text("eats rabbits")
+    assert (f"The {word} eats rabbits.", "active") in state_of(ada, word)
+
+
+@pytest.mark.parametrize(("button", "state"), [("Retire", "retired"), ("Never recall", "hidden")])
+def test_what_is_taken_out_is_asked_why_and_comes_back(
+    reader: Reader, ada: httpx.Client, button: str, state: str
+) -> None:
+    word = unique("heron")
+    content = f"The {word} fishes at dawn."
+    stored(ada, content)
+    search(reader, word)
+    rows(reader).click()
+    press(reader, button)
+    question = reader.page.locator(".dialog")
+    question.get_by_label("Why").fill("It moved away.")
+    question.get_by_role("button", name=button).click()
+    expect(reader.page.locator(".empty")).to_be_visible()
+    assert state_of(ada, word) == [(content, state)]
+    press(reader, "Undo")
+    expect(rows(reader)).to_have_count(1)
+    assert state_of(ada, word) == [(content, "active")]
+
+
+def test_a_pinned_memory_says_so(reader: Reader, ada: httpx.Client) -> None:
+    word = unique("swift")
+    stored(ada, f"The {word} sleeps on the wing.")
+    search(reader, word)
+    rows(reader).click()
+    press(reader, "Pin")
+    expect(rows(reader)).to_contain_text("pinned")
+    rows(reader).click()
+    press(reader, "Unpin")
+    expect(rows(reader)).not_to_contain_text("pinned")
+
+
+def test_forgetting_counts_first_and_erases_only_when_confirmed(
+    reader: Reader, ada: httpx.Client
+) -> None:
+    word = unique("raven")
+    stored(ada, f"The {word} knows the code.")
+    search(reader, word)
+    rows(reader).click()
+    press(reader, "Forget")
+    question = reader.page.get_by_role("alertdialog")
+    expect(question).to_contain_text("1 fact")
+    question.get_by_role("button", name="Cancel").click()
+    expect(question).to_have_count(0)
+    assert len(state_of(ada, word)) == 1
+    press(reader, "Forget")
+    question.get_by_role("button", name="Forget").click()
+    expect(reader.page.locator(".notice")).to_contain_text("erased for good")
+    assert state_of(ada, word) == []
+
+
+def test_hostile_texts_are_text_everywhere(reader: Reader, ada: httpx.Client) -> None:
+    word = unique("magpie")
+    session = f"{word}{HOSTILE}"[:200]
+    call(ada, "ingest", session_id=session, messages=[{"role": "user", "content": word + HOSTILE}])
+    key = f"user.{word}"
+    call(ada, "save_topic", topic=key, content=f"{word} {HOSTILE}")
+    call(ada, "save_topic", topic=key, content=f"{HOSTILE} {word} again")
+    with httpx.Client(
+        base_url=ada.base_url,
+        headers={**ada.headers, "Local2-User": "%3Cimg%20src%3Dx%20onerror%3Dalert(7)%3E"},
+        trust_env=False,
+    ) as mallory:
+        stored(mallory, f"{word} {HOSTILE}")
+    reader.open(f"/memories?words={word}")
+    for number in range(rows(reader).count()):
+        rows(reader).nth(number).click()
+        expect(drawer(reader).locator(".memory-text")).to_contain_text("<script>alert(2)</script>")
+        reader.page.keyboard.press("Escape")
+        expect(drawer(reader)).to_have_count(0)
+    assert rows(reader).count() >= 3
+    reader.open(f"/memories?words={HOSTILE}".replace("#", ""))
+    assert reader.page.locator("img[src=x], svg[onload]").count() == 0

@@ -1,0 +1,98 @@
+"""With accounts, a person's token opens the page of that tenant, with the rights of the role."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from commands import Served, local2, served
+from http_servers import HttpServer, call, http_server
+from tenant_agents import ACCOUNTS, token_for, with_tenants
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder: Path = tmp_path_factory.mktemp("accounts")
+    with served(with_tenants(folder, "acme", "beta")) as running:
+        yield running
+
+
+class Tokens(NamedTuple):
+    ada: str
+    ada_reads: str
+    bob: str
+    boss: str
+    foreign: str
+
+
+@pytest.fixture(scope="module")
+def tokens(stack: Served) -> Tokens:
+    """Made before a browser starts, in whose thread no command can run."""
+    return Tokens(
+        ada=token_for(stack.folder, "acme", "ada", "--role", "writer"),
+        ada_reads=token_for(stack.folder, "acme", "ada", "--role", "reader"),
+        bob=token_for(stack.folder, "acme", "bob"),
+        boss=token_for(stack.folder, "acme", "boss", "--role", "admin"),
+        foreign=token_for(stack.folder, "beta", "ada"),
+    )
+
+
+@pytest.fixture(scope="module")
+def tenant_pages(stack: Served, tokens: Tokens) -> Iterator[HttpServer]:
+    added = local2(stack.folder, "tenants", "add", "acme", "--agent", "web", "--role", "admin")
+    assert added.returncode == 0, added.stderr
+    credentials = str(stack.folder / ACCOUNTS / "acme" / "web.nk")
+    with http_server(stack.folder, "web", LOCAL2_BUS__CREDENTIALS=credentials) as running:
+        with running.client(tokens.ada) as ada:
+            while ada.post("/v1/tools/top_memories").status_code != 200:
+                pass  # the bus refuses everybody for a moment while it reads its accounts again
+            call(ada, "remember_fact", content="Ada skis.", scope="user")
+        with running.client(tokens.bob) as bob:
+            call(bob, "remember_fact", content="Bob swims.", scope="user")
+        yield running
+
+
+@pytest.fixture
+def page(tenant_pages: HttpServer, browser: Browser) -> Iterator[Page]:
+    with browser.new_context() as context:
+        opened = context.new_page()
+        opened.goto(str(tenant_pages.page))
+        yield opened
+
+
+def sign_in(page: Page, token: str) -> None:
+    page.get_by_label("Your token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def test_a_token_shows_what_its_user_may_see_until_signing_out(page: Page, tokens: Tokens) -> None:
+    sign_in(page, tokens.ada)
+    rows = page.locator("[data-row]")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("Ada skis.")
+    rows.click()
+    expect(page.get_by_role("button", name="Edit")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("Your token")).to_be_visible()
+
+
+def test_a_reader_can_change_nothing(page: Page, tokens: Tokens) -> None:
+    sign_in(page, tokens.ada_reads)
+    page.locator("[data-row]").click()
+    expect(page.locator(".drawer .facts")).to_be_visible()
+    expect(page.locator(".drawer button")).to_have_count(1)  # it closes
+
+
+def test_an_admin_sees_the_tenants_users(page: Page, tokens: Tokens) -> None:
+    sign_in(page, tokens.boss)
+    expect(page.locator("[data-row]")).to_have_count(2)
+
+
+@pytest.mark.parametrize("of", ["another tenant", "nobody"])
+def test_a_token_of_nobody_here_is_refused(page: Page, tokens: Tokens, of: str) -> None:
+    sign_in(page, tokens.foreign if of == "another tenant" else "e30.e30.e30")
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.get_by_label("Your token")).to_be_visible()

@@ -1,0 +1,69 @@
+"""`web: on`: a stack starts the page beside itself, prints its link, and ends it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+
+from commands import ROOT
+from local2.settings import HOME_VARIABLE
+
+
+@contextmanager
+def run_local(home: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+    """Start the stack with its page on this port, as in the README but without a terminal."""
+    variables = {
+        HOME_VARIABLE: str(home),
+        "LOCAL2_GENERATOR__CHAT": "rules",
+        "LOCAL2_HTTP__WEB": "on",
+        "LOCAL2_HTTP__PORT": str(port),
+    }
+    with subprocess.Popen(
+        [sys.executable, ROOT / "run_local.py"],
+        cwd=home,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **variables},
+    ) as running:
+        try:
+            yield running
+        finally:
+            running.send_signal(signal.SIGTERM)
+            running.communicate(timeout=30)
+
+
+def test_a_stack_serves_the_page_while_it_runs(tmp_path: Path) -> None:
+    with run_local(tmp_path, port=0) as running:
+        assert running.stdout is not None
+        link = running.stdout.readline().removeprefix("Page: ").strip()
+        with httpx.Client(trust_env=False) as client:
+            answer = None
+            while answer is None:
+                with suppress(httpx.ConnectError):  # it starts
+                    answer = client.get(link)
+            assert answer.status_code == 200
+            assert client.get(httpx.URL(link).join("/memories")).status_code == 200
+            assert client.get(link).status_code == 403
+
+    assert running.returncode == 0
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", httpx.URL(link).port or 0)) != 0
+
+
+def test_a_port_in_use_is_said_and_the_stack_runs_all_the_same(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        with run_local(tmp_path, port=other.getsockname()[1]) as running:
+            assert running.stderr is not None
+            said = running.stderr.readline()
+            while "cannot listen" not in said:
+                said = running.stderr.readline()
+
+        assert running.returncode == 0

@@ -1,0 +1,121 @@
+"""What all pages share: signing in, navigation, keys, light and dark, and a stack that is gone."""
+
+import re
+import socket
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from playwright.sync_api import Browser, expect
+
+from browsers import NARROW, WIDE, Reader, Theme, reader_of
+from commands import served
+from http_servers import HttpServer, call, http_server
+from local2.settings import BusSettings
+from local2.web.pages.frame import said
+from local2.web.pages.site import PAGES
+from stacks import settings_in
+
+NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_page_is_readable_and_accessible(
+    browser: Browser, pages: HttpServer, signed_in: Path, theme: Theme, size: tuple[int, int]
+) -> None:
+    with reader_of(browser, pages.url, signed_in, theme=theme, size=size) as reader:
+        for page in PAGES:
+            reader.open(page.path)
+            expect(reader.page.locator("h1")).to_have_text(page.title)
+            reader.check_accessibility()
+            reader.check_width()
+
+
+def test_pages_are_reached_by_keys_and_the_keys_are_listed(reader: Reader) -> None:
+    reader.open("/")
+    for page in PAGES:
+        reader.page.keyboard.press("g")
+        reader.page.keyboard.press(page.key)
+        reader.page.wait_for_url(f"**{page.path}")
+        reader.page.locator(".page-content.ready").wait_for()
+    reader.page.keyboard.press("?")
+    keys = reader.page.get_by_role("dialog")
+    expect(keys).to_contain_text("Move in a table")
+    reader.page.keyboard.press("Escape")
+    expect(keys).to_have_count(0)
+
+
+def test_the_menu_of_a_narrow_screen_opens(
+    browser: Browser, pages: HttpServer, signed_in: Path
+) -> None:
+    with reader_of(browser, pages.url, signed_in, size=NARROW) as reader:
+        reader.open("/")
+        navigation = reader.page.get_by_role("navigation")
+        expect(navigation).to_be_hidden()
+        reader.page.get_by_role("button", name="Menu").click()
+        expect(navigation).to_be_visible()
+
+
+def test_the_choice_between_light_and_dark_stays(reader: Reader) -> None:
+    reader.open("/")
+    expect(reader.page.locator("body")).to_have_class(re.compile("body--light"))
+    reader.page.keyboard.press("t")
+    expect(reader.page.locator("body")).to_have_class(re.compile("body--dark"))
+    reader.page.reload()
+    expect(reader.page.locator("body")).to_have_class(re.compile("body--dark"))
+
+
+def test_a_link_works_once(browser: Browser, pages: HttpServer, signed_in: Path) -> None:
+    assert signed_in.exists()  # it was used
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(str(pages.page))
+        expect(page.get_by_role("alert")).to_contain_text("used before")
+        page.goto(f"{pages.url}/memories")
+        expect(page).to_have_url(f"{pages.url}/sign-in")
+
+
+@pytest.mark.parametrize(
+    ("ago", "expected"),
+    [
+        (timedelta(seconds=5), "just now"),
+        (timedelta(seconds=61), "1 minute ago"),
+        (timedelta(hours=2), "2 hours ago"),
+        (timedelta(days=1, hours=1), "yesterday"),
+        (timedelta(days=3), "3 days ago"),
+        (timedelta(days=30), "10 Feb"),
+        (timedelta(days=400), "5 Feb 2025"),
+        (-timedelta(days=2), "14 Mar 2026"),
+    ],
+)
+def test_times_are_said_as_people_say_them(ago: timedelta, expected: str) -> None:
+    assert said(NOW - ago, NOW) == expected
+
+
+def test_a_page_waits_for_a_stack_that_is_gone_and_goes_on(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = msgspec.structs.replace(settings_in(tmp_path), bus=BusSettings(port=port))
+    url = f"nats://127.0.0.1:{port}"
+    with ExitStack() as resources:
+        first = resources.enter_context(ExitStack())
+        first.enter_context(served(settings))
+        server = resources.enter_context(http_server(tmp_path, "web", LOCAL2_BUS__URL=url))
+        context = resources.enter_context(browser.new_context())
+        reader = Reader(context.new_page(), server.url)
+        reader.page.goto(str(server.page))
+        banner = reader.page.get_by_text("The memory is not running.")
+        expect(reader.page.locator(".empty")).to_contain_text("Nothing is remembered yet")
+        expect(banner).to_be_hidden()
+        first.close()
+        expect(banner).to_be_visible()
+        with served(settings), server.client() as ada:
+            call(ada, "remember_fact", content="The stack is back.", scope="user")
+            expect(banner).to_be_hidden()
+            expect(reader.page.locator("[data-row]")).to_contain_text("The stack is back.")
+        assert reader.problems == []
