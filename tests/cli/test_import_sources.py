@@ -99,7 +99,7 @@ def test_what_was_left_out_is_told_by_reason_and_name(
     assert f"{file}: ChatGPT export.\n" in done.stdout
     assert "(messages of more than 900,000 bytes): chatgpt-c1: message m2." in done.stdout
     assert "(of another form than expected): conversations.json: object 2:" in done.stdout
-    assert done.stdout.endswith("1 records stored, 0 already known, 3 left out.\n")
+    assert done.stdout.endswith("1 record stored, 0 already known, 3 left out.\n")
     assert {one["reason"]: one["count"] for one in again["data"]["left_out"]} == {
         "files of the export without conversations or facts": 1,
         "messages of more than 900,000 bytes": 1,

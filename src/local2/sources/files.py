@@ -65,8 +65,12 @@ def reading(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def files_of(path: Path, left_out: LeftOuts) -> Iterator[list[SourceFile]]:
+def files_of(
+    path: Path, left_out: LeftOuts, place: str | None = None
+) -> Iterator[list[SourceFile]]:
     """List the files of a folder or an archive by name; a single file is its own list.
+
+    `place`: where a single file is, if not at its path.
 
     Raises:
         InvalidArgumentsError: There is no such file or folder.
@@ -82,7 +86,7 @@ def files_of(path: Path, left_out: LeftOuts) -> Iterator[list[SourceFile]]:
             check_archive(archive, path.stat().st_size, _text(path))
             yield list(_files_in_archive(archive, path, left_out))
     else:
-        yield [file_at(path, _text(path.name))]
+        yield [file_at(path, _text(path.name), place)]
 
 
 def _text(path: Path | str) -> str:
@@ -90,11 +94,13 @@ def _text(path: Path | str) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-def file_at(path: Path, name: str) -> SourceFile:
+def file_at(path: Path, name: str, place: str | None = None) -> SourceFile:
     """The file at a path; whether there is one shows when it is opened."""
-    size = path.stat().st_size if path.exists() else 0
     return SourceFile(
-        name=name, place=_text(path.resolve()), size=size, open=lambda: path.open("rb")
+        name=name,
+        place=place or _text(path.resolve()),
+        size=path.stat().st_size if path.exists() else 0,
+        open=lambda: path.open("rb"),
     )
 
 

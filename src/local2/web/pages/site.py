@@ -19,13 +19,14 @@ from local2.logs import get_logger
 from local2.protocol.envelope import Sender
 from local2.settings import Settings
 from local2.web.callers import claims_of
-from local2.web.pages import memories
+from local2.web.pages import imports, memories
 from local2.web.pages.frame import Page, show_page
 from local2.web.pages.signing_in import ASSETS_PATH, SIGN_IN_PATH, SIGN_OUT_PATH, Door, SignIn
 from local2.web.pages.viewer import Viewer
 
 PAGES: tuple[Page, ...] = (
     Page("/memories", "Memories", icon="o_notes", key="m", needs="browse", show=memories.show),
+    Page("/import", "Import", icon="o_upload_file", key="i", needs="ingest", show=imports.show),
 )
 """Every page, in the order of the navigation. The first one that a viewer may see is the front."""
 ASSETS = Path(__file__).parent / "assets"
@@ -62,6 +63,7 @@ def pages_app(link: StackTools, settings: Settings, sign_in: SignIn) -> ASGIApp:
     app.mount(ASSETS_PATH, StaticFiles(directory=ASSETS))
     for page in PAGES:
         ui.page(page.path, title=f"{page.title} · local2")(builder_of(page))
+    nicegui_app.config.quasar_config["loadingBar"] = {"skipHijack": True}  # it has no name
     logging.getLogger("nicegui").disabled = True  # it would also log what viewers are told
     nicegui_app.on_exception(_log_unexpected)
     nicegui_app.colors(primary=ACCENT)
