@@ -12,11 +12,13 @@ from local2.cli.commands import PATH, command
 from local2.cli.output import Output
 from local2.client import Connection
 from local2.client.access import connected
-from local2.errors import BadRequestError, InvalidArgumentsError, Local2Error
+from local2.errors import InvalidArgumentsError, Local2Error
 from local2.protocol.envelope import Sender
-from local2.protocol.memories import MAX_DOCUMENT, MAX_TITLE, check_size
+from local2.protocol.memories import MAX_TITLE
 from local2.protocol.memory_tools import ADD_DOCUMENT, AddDocument, AddedDocument
 from local2.settings import Settings
+from local2.sources.documents import text_of
+from local2.sources.files import file_at
 
 
 @command()
@@ -49,7 +51,7 @@ async def add_document(
 async def _add(bus: Connection, file: Path, title: str | None, source: str | None) -> Outcome:
     shown = name_of(file)
     try:
-        content = await asyncio.to_thread(_text_of, file)
+        content = await asyncio.to_thread(text_of, file_at(file, shown))
     except Local2Error as error:
         return Outcome(file=shown, error=str(error))
     args = AddDocument(
@@ -63,25 +65,3 @@ async def _add(bus: Connection, file: Path, title: str | None, source: str | Non
         return Outcome(file=shown, error=result.error.message)
     data = msgspec.convert(result.data, AddedDocument)
     return Outcome(file=shown, content=result.content, data=data)
-
-
-def _text_of(file: Path) -> str:
-    """Read the text of a file.
-
-    Raises:
-        BadRequestError: It cannot be read, or is not text.
-        TooLargeError: It is larger than a document may be.
-    """
-    try:
-        with file.open(encoding="utf-8-sig") as opened:
-            text = opened.read(MAX_DOCUMENT + 1)
-    except OSError as error:
-        raise BadRequestError(f"It cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise BadRequestError("It is not UTF-8 text.") from error
-    if "\x00" in text:
-        raise BadRequestError("It is not UTF-8 text.")
-    if not text.strip():
-        raise BadRequestError("It is empty.")
-    check_size(text)
-    return text

@@ -56,7 +56,9 @@ def text_of(file: SourceFile) -> str:
     with reading("It"), file.open() as opened:
         data = opened.read(MAX_DOCUMENT + 1)
     if len(data) > MAX_DOCUMENT:
-        raise TooLargeError(f"It has more than {MAX_DOCUMENT:,} bytes.", remedy="Split it.")
+        raise TooLargeError(
+            f"The document has more than the maximum of {MAX_DOCUMENT:,} bytes.", remedy="Split it."
+        )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -117,7 +119,7 @@ class Converter:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(1, context, initializer=_limit_memory)
         try:
-            text = self._pool.submit(_converted, data, file.suffix).result()
+            text = self._pool.submit(_converted, data, file.suffix, CONVERTING_SECONDS).result()
         except BrokenProcessPool as error:
             self._pool = None
             raise BadRequestError("Converting it needs too much time or memory.") from error
@@ -132,15 +134,15 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (CONVERTING_BYTES, CONVERTING_BYTES))
 
 
-def _converted(data: bytes, suffix: str) -> str | None:
-    """Convert a document, in the process for it; None if that fails."""
+def _converted(data: bytes, suffix: str, seconds: int) -> str | None:
+    """Convert a document in the process for it, which is killed after so long; None if it fails."""
     import resource  # noqa: PLC0415
 
     from markitdown import MarkItDown, StreamInfo  # noqa: PLC0415 - it is slow to import
 
     used = resource.getrusage(resource.RUSAGE_SELF)
-    seconds = int(used.ru_utime + used.ru_stime) + CONVERTING_SECONDS
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
+    until = int(used.ru_utime + used.ru_stime) + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (until, resource.RLIM_INFINITY))
     stream_info = StreamInfo(extension=suffix)
     try:
         return MarkItDown().convert_stream(io.BytesIO(data), stream_info=stream_info).markdown

@@ -65,8 +65,12 @@ def reading(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def files_of(path: Path, left_out: LeftOuts) -> Iterator[list[SourceFile]]:
+def files_of(
+    path: Path, left_out: LeftOuts, place: str | None = None
+) -> Iterator[list[SourceFile]]:
     """List the files of a folder or an archive by name; a single file is its own list.
+
+    `place`: where a single file is, if not at its path.
 
     Raises:
         InvalidArgumentsError: There is no such file or folder.
@@ -82,7 +86,7 @@ def files_of(path: Path, left_out: LeftOuts) -> Iterator[list[SourceFile]]:
             check_archive(archive, path.stat().st_size, _text(path))
             yield list(_files_in_archive(archive, path, left_out))
     else:
-        yield [_file(path, _text(path.name))]
+        yield [file_at(path, _text(path.name), place)]
 
 
 def _text(path: Path | str) -> str:
@@ -90,11 +94,12 @@ def _text(path: Path | str) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-def _file(path: Path, name: str) -> SourceFile:
+def file_at(path: Path, name: str, place: str | None = None) -> SourceFile:
+    """The file at a path; whether there is one shows when it is opened."""
     return SourceFile(
         name=name,
-        place=_text(path.resolve()),
-        size=path.stat().st_size,
+        place=place or _text(path.resolve()),
+        size=path.stat().st_size if path.exists() else 0,
         open=lambda: path.open("rb"),
     )
 
@@ -103,10 +108,12 @@ def _files_in_folder(folder: Path, left_out: LeftOuts) -> Iterator[SourceFile]:
     """Yield the files; links are not followed, since they may lead out of the folder."""
     count = 0
     for parent, folders, names in os.walk(folder):
-        for name in [name for name in folders if name.startswith(".")]:
+        links = [name for name in folders if (Path(parent) / name).is_symlink()]
+        hidden = [name for name in folders if name.startswith(".") and name not in links]
+        for name in hidden:
             left_out.add(_text((Path(parent) / name).relative_to(folder)), "hidden files")
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
+        folders[:] = sorted(set(folders) - {*links, *hidden})
+        for name in sorted([*names, *links]):
             path = Path(parent) / name
             shown = _text(path.relative_to(folder).as_posix())
             mode = path.lstat().st_mode
@@ -119,7 +126,7 @@ def _files_in_folder(folder: Path, left_out: LeftOuts) -> Iterator[SourceFile]:
             else:
                 count += 1
                 _check_count(count, _text(folder))
-                yield _file(path, shown)
+                yield file_at(path, shown)
 
 
 def _is_archive(path: Path) -> bool:

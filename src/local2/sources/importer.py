@@ -76,16 +76,16 @@ class SourceReport(msgspec.Struct, kw_only=True):
     def summary(self) -> str:
         """Tell people the counts."""
         read = [
-            f"{count:,} {what if count != 1 else what.removesuffix('s')}"
-            for count, what in (
-                (self.conversations, "conversations"),
-                (self.messages, "messages"),
-                (self.facts, "facts"),
-                (self.documents, "documents"),
+            _counted(number, what)
+            for number, what in (
+                (self.conversations, "conversation"),
+                (self.messages, "message"),
+                (self.facts, "fact"),
+                (self.documents, "document"),
             )
-            if count
+            if number
         ]
-        records = [f"{self.stored:,} records stored"]
+        records = [f"{_counted(self.stored, 'record')} stored"]
         records += [f"{self.changed:,} changed"] if self.changed else []
         records += [f"{self.known:,} already known"]
         records += [f"{self.erased:,} erased before, and not stored again"] if self.erased else []
@@ -305,6 +305,10 @@ class Importer:
 
     def _leave_out(self, name: str, reason: str) -> None:
         self._source.left_out.add(name, reason)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s'[: number != 1]}"
 
 
 def _size_of(item: Item) -> int:

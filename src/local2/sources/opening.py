@@ -94,8 +94,12 @@ class Source:
 
 
 @contextmanager
-def opened(path: Path, format_: Format | None = None) -> Iterator[Source]:
+def opened(
+    path: Path, format_: Format | None = None, *, place: str | None = None
+) -> Iterator[Source]:
     """Open a source, and recognise its format unless it is given.
+
+    `place`: where a document is, if not at its path.
 
     Raises:
         InvalidArgumentsError: There is no such file, or nothing in it is known.
@@ -103,7 +107,7 @@ def opened(path: Path, format_: Format | None = None) -> Iterator[Source]:
         TooLargeError: It is a zip bomb, or has too many files.
     """
     left_out = LeftOuts()
-    with files_of(path, left_out) as files:
+    with files_of(path, left_out, place) as files:
         known = format_ or _format_of(files, path)
         read = []
         for file in files:

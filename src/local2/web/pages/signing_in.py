@@ -33,6 +33,8 @@ SESSION_SECONDS = 30 * 86_400
 """Seconds after which a link is needed again. A token ends its session when it expires."""
 MAX_FORM = 16_000
 """Maximum bytes of the form with a token."""
+MAX_UPLOAD = 500_000_000
+"""Maximum bytes of what a request sends, a file and what surrounds it."""
 NONCE_PLACE = b"<script"
 FORWARDED = b"x-forwarded-"
 
@@ -192,6 +194,9 @@ class Door:
             else:
                 await _refuse(scope, receive, protected.send, HTTPStatus.UNAUTHORIZED)
             return
+        if (status := _reason_to_refuse_body(Headers(scope=scope))) is not None:
+            await _refuse(scope, receive, protected.send, status)
+            return
         # NiceGUI would build addresses from headers of a proxy, and there is none.
         kept = [named for named in scope["headers"] if not named[0].startswith(FORWARDED)]
         inner = {**scope, "headers": kept, "caller": caller}
@@ -202,6 +207,15 @@ def _is_open(scope: Scope) -> bool:
     """Whether a request needs no cookie: it signs in, or asks for how that looks."""
     path: str = scope["path"]
     return path == SIGN_IN_PATH or path.startswith(f"{ASSETS_PATH}/")
+
+
+def _reason_to_refuse_body(headers: Headers) -> HTTPStatus | None:
+    """Why what a request sends is not read; browsers say how long it is, and the server counts."""
+    if "transfer-encoding" in headers:
+        return HTTPStatus.LENGTH_REQUIRED
+    if int(headers.get("content-length", "0")) > MAX_UPLOAD:
+        return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    return None
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, status: HTTPStatus) -> None:

@@ -19,7 +19,7 @@ from local2.logs import get_logger
 from local2.protocol.envelope import Sender
 from local2.settings import Settings
 from local2.web.callers import claims_of
-from local2.web.pages import ask, facts, memories, overview, sessions, upkeep
+from local2.web.pages import ask, facts, imports, memories, overview, sessions, upkeep
 from local2.web.pages.frame import Page, show_page
 from local2.web.pages.signing_in import ASSETS_PATH, SIGN_IN_PATH, SIGN_OUT_PATH, Door, SignIn
 from local2.web.pages.viewer import Viewer
@@ -30,6 +30,7 @@ PAGES: tuple[Page, ...] = (
     Page("/ask", "Ask", icon="o_manage_search", key="a", needs="explain", show=ask.show),
     Page("/sessions", "Sessions", icon="o_forum", key="s", needs="browse", show=sessions.show),
     Page("/facts", "Facts", icon="o_fact_check", key="f", needs="browse", show=facts.show),
+    Page("/import", "Import", icon="o_upload_file", key="i", needs="ingest", show=imports.show),
     Page("/upkeep", "Upkeep", icon="o_build", key="u", needs="audit", show=upkeep.show),
 )
 """Every page, in the order of the navigation. The first one that a viewer may see is the front."""
@@ -67,6 +68,7 @@ def pages_app(link: StackTools, settings: Settings, sign_in: SignIn) -> ASGIApp:
     app.mount(ASSETS_PATH, StaticFiles(directory=ASSETS))
     for page in PAGES:
         ui.page(page.path, title=f"{page.title} · local2")(builder_of(page))
+    nicegui_app.config.quasar_config["loadingBar"] = {"skipHijack": True}  # it has no name
     logging.getLogger("nicegui").disabled = True  # it would also log what viewers are told
     nicegui_app.on_exception(_log_unexpected)
     nicegui_app.colors(primary=ACCENT)
