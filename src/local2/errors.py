@@ -44,6 +44,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Final, Literal, get_args
 
+from local2._version import DISTRIBUTION
+
 ErrorCode = Literal[
     "bad_request",
     "invalid_arguments",
@@ -88,7 +90,7 @@ def quoted(value: object) -> str:
 
 def extra_to_install(name: str) -> str:
     """The remedy if a package of an extra is missing."""
-    pip = f"`pip install 'local2[{name}]'`"
+    pip = f"`pip install '{DISTRIBUTION}[{name}]'`"
     return f"Install local2 with its extra: `uv sync --extra {name}`, or {pip}."
 
 
