@@ -186,7 +186,9 @@ class Intake:
         records = self._with_extraction(
             [with_metadata(record, echo.metadata(record)) for record in made]
         )
-        written = await self._ledger.turns.store(records, derived_from=echo.sources)
+        written = await self._ledger.turns.store(
+            records, derived_from=echo.sources, delivered=turn.delivered
+        )
         self._changes.written(written, records)
         return written[0]
 

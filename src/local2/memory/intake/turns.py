@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from local2.ledger.records import NewRecord
+from local2.ledger.sessions import Delivered
 from local2.memory.intake.conversations import Conversation, MayBeOwn, SkipReason, records_of
 from local2.memory.intake.echoes import OWN_RESULT
 from local2.memory.intake.episodes import episode_text, new_episode
@@ -15,7 +16,10 @@ from local2.protocol.payloads import Json, ToolCallRecord
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """A question with its answer, or with None if the answer is not worth remembering."""
+    """A question with its answer, or with None if the answer is not worth remembering.
+
+    `delivered`: its place in the stream, if one delivered it.
+    """
 
     query: str
     answer: str | None
@@ -24,6 +28,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     query_id: str | None = None
     metadata: Json = {}
+    delivered: Delivered | None = None
 
     def messages(self, turn_id: str, skip_reason: SkipReason) -> list[ConversationMessage]:
         """The messages of the turn, without calls of the memory's own tools."""
