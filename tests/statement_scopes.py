@@ -11,7 +11,8 @@ import msgspec
 
 WITH_TENANT = {
     "record", "task", "relation", "feedback", "note", "tool_output", "audit", "access", "tombstone",
-    "consolidation", "usage", "item", "showing", "shown", "work", "large_place", "embedder",
+    "consolidation", "usage", "item", "showing", "shown", "work", "delivery", "large_place",
+    "embedder",
 }  # fmt: skip
 BY_RECORD = {"vector": "record", "feature": "record", "record_text": "rowid"}
 """Tables without a tenant, and the column with the row number of the record they belong to."""

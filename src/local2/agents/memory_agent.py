@@ -34,6 +34,7 @@ from local2.bus.streams import (
     turns_stream,
 )
 from local2.errors import BusError, DeadlineError, Local2Error, RequestError, abridged
+from local2.ledger.sessions import Delivered
 from local2.memory.intake.echoes import UNANSWERED, find_echo
 from local2.memory.intake.episodes import storable_metadata
 from local2.memory.intake.turns import Turn
@@ -127,6 +128,7 @@ class MemoryAgent(Participant):
         envelope, turn = reading.envelope, reading.envelope.payload
         self._unread.warn(message.subject, envelope.source, reading.unread)
         answered = bool(turn.answer.strip() or turn.error is None) and not unsure
+        delivery = delivery_of(self.bus, message)
         remembered = Turn(
             query=turn.query,
             answer=turn.answer if answered else None,
@@ -136,6 +138,7 @@ class MemoryAgent(Participant):
             query_id=turn.query_id,
             metadata=storable_metadata(turn.metadata),
             shown=turn.shown,
+            delivered=Delivered(sequence=delivery.sequence, at=delivery.at) if delivery else None,
         )
         memory = await self._memory_of(message, envelope)
         with memory_operation("upsert_memory", memory.caller.tenant):

@@ -109,6 +109,13 @@ def _body(text: str) -> str:
     return text.partition("\n")[2] if text.startswith(PREVIEW_START) else text
 
 
+class Delivered(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a turn stands in the stream that delivered it, and when the stream stored it."""
+
+    sequence: int
+    at: datetime
+
+
 ItemPredicate = Callable[[Any], bool]
 """Returns whether an item with this value matches; called off the event loop."""
 

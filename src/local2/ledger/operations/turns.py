@@ -26,7 +26,7 @@ from local2.ledger.operations.unreported import (
     with_unique_id,
 )
 from local2.ledger.records import DERIVED_FROM, NewRecord, Written, principal_of, stamp
-from local2.ledger.sessions import Rating, Showing, ShownRecord
+from local2.ledger.sessions import Delivered, Rating, Showing, ShownRecord
 from local2.protocol.envelope import content_id, utc_now
 from local2.protocol.memories import EPISODIC
 
@@ -47,15 +47,17 @@ class Turns(Part):
         *,
         derived_from: Sequence[str] = (),
         shown: Sequence[str] = (),
+        delivered: Delivered | None = None,
     ) -> list[Written]:
         """Add the records of a turn, or a note; the first of them is its episode, if any.
 
         A known record stays as it is. Another answer to the same query id replaces the older one,
         by time or else by arrival. Ratings that arrived early go to the first answer to a query id.
         `derived_from` are the ids of the records that the answer is based on, `shown` of those
-        that were shown to the agent before it. The results of a turn
-        with very many calls are stored first, in separate transactions; an interrupted turn is
-        completed when it is delivered again.
+        that were shown to the agent before it. `delivered`: where the turn belongs among those
+        that other stacks store at the same time. The results of a turn with very many calls are
+        stored first, in separate transactions; an interrupted turn is completed when it is
+        delivered again.
         """
         lead = [one for one in records[:2] if one.kind == "episode" or one.id == one.turn]
         question = [one for one in lead if one.kind != "episode"]
@@ -63,8 +65,8 @@ class Turns(Part):
         early: list[Written] = []
         for start in range(begin, end, RECORDS_PER_TRANSACTION):
             part = [*question, *records[start : min(start + RECORDS_PER_TRANSACTION, end)]]
-            early += (await self._write(part, (), ()))[len(question) :]
-        rest = await self._write([*lead, *records[end:]], derived_from, shown)
+            early += (await self._write(part, (), (), delivered))[len(question) :]
+        rest = await self._write([*lead, *records[end:]], derived_from, shown, delivered)
         return [*rest[:begin], *early, *rest[begin:]]
 
     @writes_of(lambda rating: [rating.owner])
@@ -94,10 +96,13 @@ class Turns(Part):
         records: Sequence[NewRecord],
         derived_from: Sequence[str],
         shown: Sequence[str],
+        delivered: Delivered | None,
     ) -> list[Written]:
         if was_erased(tx, records[0]):
             return [Written(id=one.id, was_new=False, erased=True) for one in records]
         records = self._in_known_turn(tx, records)
+        if delivered is not None and tx.is_shared:
+            records = self._in_stream_order(tx, records, delivered)
         # Read all known records of the turn in one query: it may have thousands of calls.
         known: _Known = {}
         if len(records) > 1:
@@ -136,6 +141,28 @@ class Turns(Part):
                 if known not in {None, record.turn}:
                     return [msgspec.structs.replace(one, turn=known) for one in records]
         return records
+
+    def _in_stream_order(
+        self, tx: Transaction, records: Sequence[NewRecord], delivered: Delivered
+    ) -> Sequence[NewRecord]:
+        """Place a turn before those of its session that were delivered later but stored earlier."""
+        lead, turn = records[0], records[-1].turn
+        if lead.session_id is None or turn is None:
+            return records
+        place = {"turn": turn, "sequence": delivered.sequence, "at": stamp(delivered.at)}
+        around = tx.execute(
+            "turns_around", owner=lead.owner, session_id=lead.session_id, **place
+        ).fetchone()
+        tx.execute("note_delivery", **place)
+        if around["after"] is None:
+            return records
+        high = float(around["after"])
+        low = high - 1 if around["before"] is None else max(float(around["before"]), high - 1)
+        step = (high - low) / (len(records) + 1)
+        return [
+            msgspec.structs.replace(record, stands_at=low + number * step)
+            for number, record in enumerate(records, 1)
+        ]
 
     def _store_record(self, tx: Transaction, record: NewRecord, known: _Known) -> Written:
         if record.turn is None:

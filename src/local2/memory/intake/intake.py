@@ -187,7 +187,10 @@ class Intake:
             [with_metadata(record, echo.metadata(record)) for record in made]
         )
         written = await self._ledger.turns.store(
-            records, derived_from=echo.sources, shown=[*turn.shown, *echo.shown]
+            records,
+            derived_from=echo.sources,
+            shown=[*turn.shown, *echo.shown],
+            delivered=turn.delivered,
         )
         self._changes.written(written, records)
         return written[0]

@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from local2.ledger.records import NewRecord
+from local2.ledger.sessions import Delivered
 from local2.memory.intake.conversations import Conversation, MayBeOwn, SkipReason, records_of
 from local2.memory.intake.echoes import OWN_RESULT
 from local2.memory.intake.episodes import episode_text, new_episode
@@ -18,6 +19,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """A question with its answer, or with None if the answer is not worth remembering.
 
     `shown`: the ids of the memories that its agent was shown unasked.
+    `delivered`: its place in the stream, if one delivered it.
     """
 
     query: str
@@ -28,6 +30,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     query_id: str | None = None
     metadata: Json = {}
     shown: Sequence[str] = ()
+    delivered: Delivered | None = None
 
     def messages(self, turn_id: str, skip_reason: SkipReason) -> list[ConversationMessage]:
         """The messages of the turn, without calls of the memory's own tools."""

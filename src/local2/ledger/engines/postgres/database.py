@@ -225,9 +225,9 @@ class Database:
         def prepare(connection: PostgresConnection) -> None:
             ensure_schema(connection)
             connection.execute(STATEMENTS["add_up_usage"], {})
-            row = connection.execute("SELECT key FROM erasure", {}).fetchone()
-            key = row["key"] if row is not None else b""
-            self.secret = hashlib.blake2b(key, digest_size=32, person=b"stacks").hexdigest()
+            row = connection.execute(STATEMENTS["identity"], {}).fetchone()
+            key, here = (row["key"], row["here"]) if row is not None else (b"", "")
+            self.secret = hashlib.blake2b(here.encode(), key=key, person=b"stacks").hexdigest()
 
         self._use(prepare, patience=0)
         self._idle += [connect(self._url, self.stack) for _ in range(EARLY_CONNECTIONS)]

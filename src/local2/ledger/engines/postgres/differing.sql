@@ -20,6 +20,11 @@ SELECT tenant, sum(records), sum(bytes) FROM changes GROUP BY tenant;
 -- name: lock_tenant
 SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 0));
 
+-- A key that only readers of this ledger know, and which database it is: copies have the same key.
+-- name: identity
+SELECT key, system_identifier::text || ' ' || pg_database.oid::text AS here
+FROM erasure, pg_control_system(), pg_database WHERE datname = current_database();
+
 -- name: outcome
 SELECT pg_xact_status(:transaction::xid8) AS outcome;
 
@@ -79,6 +84,25 @@ WHERE tenant = :tenant AND kind = :kind AND record = :row
 UPDATE task SET claimed_by = NULL
 WHERE tenant = :tenant AND kind = :kind AND claimed_by = :stack
   AND record IN (SELECT * FROM unnest(translate(:rows, '[]', '{}')::bigint[]));
+
+-- Where the last turns of a session stand that were delivered before a turn, and after it. A stream
+-- that was created anew counts from one again: what it had delivered before is not after anything.
+-- name: turns_around
+SELECT max(place) FILTER (WHERE sequence < :sequence) AS before,
+       min(place) FILTER (WHERE sequence > :sequence) AS after
+FROM (SELECT coalesce(record.stands_at, record.row) AS place, delivery.sequence FROM record
+      JOIN delivery ON delivery.tenant = :tenant AND delivery.turn = record.turn
+      WHERE record.tenant = :tenant AND record.owner = :owner AND record.session_id = :session_id
+        AND record.kind IN ('chat_message', 'tool_output', 'transcript')
+        AND record.superseded_by IS NULL AND record.turn <> :turn
+        AND delivery.at > :at::timestamptz - interval '1 minute'
+      ORDER BY coalesce(record.stands_at, record.row) DESC LIMIT 200) AS last;
+
+-- name: note_delivery
+DELETE FROM delivery WHERE tenant = :tenant AND sequence < :sequence - 10000;
+INSERT INTO delivery (tenant, turn, sequence, at)
+VALUES (:tenant, :turn, :sequence, :at::timestamptz)
+ON CONFLICT (tenant, turn) DO NOTHING;
 
 -- name: claim_work
 INSERT INTO work (tenant, name, claimed_by) VALUES (:tenant, :name, :stack)

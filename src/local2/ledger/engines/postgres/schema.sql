@@ -343,6 +343,16 @@ CREATE TABLE task (
 CREATE INDEX task_turn ON task (tenant, kind, state, place, record);
 CREATE INDEX task_due ON task (tenant, kind, not_before) WHERE state = 'later';
 
+-- The order in which the stream delivered turns, which several stacks store at the same time.
+CREATE TABLE delivery (
+    tenant   text   NOT NULL,
+    turn     text   NOT NULL,
+    sequence bigint NOT NULL,
+    at       timestamptz NOT NULL,
+    PRIMARY KEY (tenant, turn)
+);
+CREATE INDEX delivery_in_order ON delivery (tenant, sequence);
+
 -- The stacks that work on this ledger. Each says every few seconds that it lives.
 CREATE TABLE stack (
     id       text PRIMARY KEY,
