@@ -109,6 +109,7 @@ def test_a_page_waits_for_a_stack_that_is_gone_and_goes_on(
         context = resources.enter_context(browser.new_context())
         reader = Reader(context.new_page(), server.url)
         reader.page.goto(str(server.page))
+        reader.page.get_by_role("link", name="Memories").click()
         banner = reader.page.get_by_text("The memory is not running.")
         expect(reader.page.locator(".empty")).to_contain_text("Nothing is remembered yet")
         expect(banner).to_be_hidden()

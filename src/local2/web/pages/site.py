@@ -19,7 +19,7 @@ from local2.logs import get_logger
 from local2.protocol.envelope import Sender
 from local2.settings import Settings
 from local2.web.callers import claims_of
-from local2.web.pages import memories, overview, upkeep
+from local2.web.pages import live, memories, overview, upkeep
 from local2.web.pages.frame import Page, show_page
 from local2.web.pages.signing_in import ASSETS_PATH, SIGN_IN_PATH, SIGN_OUT_PATH, Door, SignIn
 from local2.web.pages.viewer import Viewer
@@ -28,6 +28,7 @@ PAGES: tuple[Page, ...] = (
     Page("/overview", "Overview", icon="o_speed", key="o", needs="status", show=overview.show),
     Page("/memories", "Memories", icon="o_notes", key="m", needs="browse", show=memories.show),
     Page("/upkeep", "Upkeep", icon="o_build", key="u", needs="audit", show=upkeep.show),
+    Page("/live", "Live", icon="o_sensors", key="l", needs="browse_all", show=live.show),
 )
 """Every page, in the order of the navigation. The first one that a viewer may see is the front."""
 ASSETS = Path(__file__).parent / "assets"
