@@ -148,3 +148,9 @@ async def test_an_invalid_condition_is_refused_by_name(
 
     assert refused["code"] == code
     assert named in refused["message"]
+
+
+async def test_without_accounts_a_caller_may_do_everything(client: Connection) -> None:
+    rights = await browse(client, "memory.rights")
+
+    assert (rights["user"], rights["role"], rights["actions"]) == ("richard", None, None)

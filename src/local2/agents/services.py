@@ -30,7 +30,7 @@ from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
 from local2.protocol import services as declared
 from local2.protocol import subjects
-from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
+from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview, Rights
 from local2.protocol.envelope import Caller, Envelope, decode, encode, seal
 from local2.protocol.items import (
     DeleteItems,
@@ -275,6 +275,17 @@ async def overview_of_all(request: Request[Empty]) -> Overview:
     return await request.memory.browsing.overview_of_all()
 
 
+async def say_rights(request: Request[Empty]) -> Rights:
+    caller = request.memory.caller
+    actions = request.parts.memories.permitted_actions(caller)
+    return Rights(
+        tenant=caller.tenant,
+        user=caller.user,
+        role=caller.role,
+        actions=None if actions is None else sorted(actions),
+    )
+
+
 async def read_status(request: Request[Raw]) -> MemoryStatus:
     return await _status_of(request)
 
@@ -384,6 +395,7 @@ SERVICES: Sequence[ServiceGroup] = (
             Service(declared.BROWSE_ALL, browse_all),
             Service(declared.OVERVIEW, overview),
             Service(declared.OVERVIEW_ALL, overview_of_all),
+            Service(declared.RIGHTS, say_rights),
         ),
     ),
     ServiceGroup(

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from local2.protocol import subjects
-from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
+from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview, Rights
 from local2.protocol.items import (
     DeleteItems,
     GetItems,
@@ -126,6 +126,13 @@ OVERVIEW_ALL = ServiceDeclaration(
     answer=Overview,
     action="browse_all",
 )
+RIGHTS = ServiceDeclaration(
+    subject=subjects.MEMORY_RIGHTS,
+    title="Say who the caller is, and what the caller may do",
+    request=Empty,
+    answer=Rights,
+    action="status",
+)
 PUT_ITEMS = ServiceDeclaration(
     subject=subjects.MEMORY_ITEMS_PUT,
     title="Store items",
@@ -197,6 +204,7 @@ SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = (
     BROWSE_ALL,
     OVERVIEW,
     OVERVIEW_ALL,
+    RIGHTS,
     KEEP_OUTPUT,
     DEAD_LETTERS,
     BACKUP,

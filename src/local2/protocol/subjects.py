@@ -41,6 +41,7 @@ MEMORY_BROWSE = "memory.browse"
 MEMORY_BROWSE_ALL = "memory.browse.all"
 MEMORY_OVERVIEW = "memory.overview"
 MEMORY_OVERVIEW_ALL = "memory.overview.all"
+MEMORY_RIGHTS = "memory.rights"
 MEMORY_BACKUP = "memory.backup"
 MEMORY_OUTPUT_KEEP = "memory.output.keep"
 MEMORY_ITEMS_PUT = "memory.items.put"
@@ -75,6 +76,7 @@ REQUESTS = (
     MEMORY_BROWSE_ALL,
     MEMORY_OVERVIEW,
     MEMORY_OVERVIEW_ALL,
+    MEMORY_RIGHTS,
     MEMORY_DEAD_LETTER_REQUEST,
     MEMORY_OUTPUT_KEEP,
     MEMORY_ITEMS_PUT,

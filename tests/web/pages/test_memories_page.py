@@ -185,6 +185,21 @@ def test_forgetting_counts_first_and_erases_only_when_confirmed(
     assert state_of(ada, word) == []
 
 
+def test_an_error_is_a_notice_and_the_page_goes_on(reader: Reader, ada: httpx.Client) -> None:
+    word = unique("stork")
+    id_ = stored(ada, f"The {word} is late.")
+    search(reader, word)
+    rows(reader).click()
+    call(ada, "forget", id=id_)
+    press(reader, "Pin")
+    notice = reader.page.locator(".notice.wrong")
+    expect(notice).to_contain_text(id_)
+    notice.get_by_role("button", name="Close").click()
+    expect(notice).to_have_count(0)
+    reader.page.keyboard.press("Escape")
+    expect(drawer(reader)).to_have_count(0)
+
+
 def test_hostile_texts_are_text_everywhere(reader: Reader, ada: httpx.Client) -> None:
     word = unique("magpie")
     session = f"{word}{HOSTILE}"[:200]

@@ -102,11 +102,12 @@ class SignIn:
             token: str = self._cookies.loads(value, max_age=SESSION_SECONDS)
             if not self._has_accounts:
                 return Sender(agent=AGENT, user=self._user)
-            if claims_of(token).exp < time.time():
-                return None
+            claims = claims_of(token)
         except (BadSignature, UnauthorizedError):
             return None
-        return Sender(agent=AGENT, token=token)
+        if claims.exp < time.time():
+            return None
+        return Sender(agent=AGENT, user=claims.sub, token=token)
 
     async def sign_in(self, request: Request) -> Response:
         """Take a key or a token for a cookie, or ask for one."""
