@@ -24,13 +24,21 @@ from local2.protocol.services import RIGHTS
 from local2.settings import Settings
 from local2.web.pages import memories
 from local2.web.pages.frame import Page, show_page
-from local2.web.pages.signing_in import ASSETS_PATH, SIGN_IN_PATH, SIGN_OUT_PATH, Door, SignIn
+from local2.web.pages.signing_in import (
+    ASSETS_PATH,
+    SIGN_IN_PATH,
+    SIGN_OUT_PATH,
+    Door,
+    SignIn,
+    plain_page,
+)
 from local2.web.pages.viewer import Viewer
 
 PAGES: tuple[Page, ...] = (
     Page("/memories", "Memories", icon="o_notes", key="m", needs="browse", show=memories.show),
 )
 """Every page, in the order of the navigation. The first one that a viewer may see is the front."""
+NO_SUCH_PAGE = '<p>There is no such page.</p><p><a href="/">To the memory</a></p>'
 ASSETS = Path(__file__).parent / "assets"
 ACCENT = "#0f766e"
 ALL_RIGHTS = Rights(tenant=DEFAULT_TENANT)
@@ -78,6 +86,7 @@ def pages_app(link: StackTools, settings: Settings, sign_in: SignIn) -> ASGIApp:
         ui.page(page.path, title=f"{page.title} · local2")(builder_of(page))
     logging.getLogger("nicegui").disabled = True  # it would also log what viewers are told
     nicegui_app.on_exception(_log_unexpected)
+    nicegui_app.add_exception_handler(HTTPStatus.NOT_FOUND, _refuse_path)
     nicegui_app.colors(primary=ACCENT)
     ui.button.default_props("unelevated no-caps")
     ui.run_with(
@@ -97,6 +106,10 @@ def pages_app(link: StackTools, settings: Settings, sign_in: SignIn) -> ASGIApp:
 def pages_for(viewer: Viewer) -> list[Page]:
     """The pages that a viewer may see."""
     return [page for page in PAGES if viewer.may(page.needs)]
+
+
+async def _refuse_path(_: Request, __: Exception) -> Response:
+    return plain_page(NO_SUCH_PAGE, HTTPStatus.NOT_FOUND)
 
 
 def _log_unexpected(error: Exception) -> None:
