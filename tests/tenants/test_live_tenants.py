@@ -232,6 +232,7 @@ async def test_refused_messages_of_a_user_are_erased_with_the_user(
         ("memory.browse.all", {}),
         ("memory.overview", {}),
         ("memory.overview.all", {}),
+        ("memory.rights", {}),
         ("memory.export", {}),
         ("memory.import", {"number": 1, "lines": []}),
         ("memory.reindex", {}),

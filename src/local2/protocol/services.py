@@ -16,6 +16,7 @@ from local2.protocol.browsing import (
     Growth,
     GrowthRequest,
     Overview,
+    Rights,
 )
 from local2.protocol.items import (
     DeleteItems,
@@ -175,6 +176,13 @@ FINDINGS = ServiceDeclaration(
     answer=Findings,
     action="status",
 )
+RIGHTS = ServiceDeclaration(
+    subject=subjects.MEMORY_RIGHTS,
+    title="Say who the caller is, and what the caller may do",
+    request=Empty,
+    answer=Rights,
+    action="status",
+)
 PUT_ITEMS = ServiceDeclaration(
     subject=subjects.MEMORY_ITEMS_PUT,
     title="Store items",
@@ -262,6 +270,7 @@ SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = (
     OVERVIEW_ALL,
     GROWTH,
     GROWTH_ALL,
+    RIGHTS,
     KEEP_OUTPUT,
     DEAD_LETTERS,
     TASKS,
