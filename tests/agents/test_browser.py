@@ -168,3 +168,9 @@ async def test_growth_is_counted_of_what_the_caller_may_see(
     assert [(count["kind"], count["added"]) for count in everything] == [("fact", 3)]
     assert own[0]["day"] == utc_now().date().isoformat()
     assert refused["code"] == "bad_request"
+
+
+async def test_without_accounts_a_caller_may_do_everything(client: Connection) -> None:
+    rights = await browse(client, "memory.rights")
+
+    assert (rights["user"], rights["role"], rights["actions"]) == ("richard", None, None)

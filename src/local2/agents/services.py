@@ -45,6 +45,7 @@ from local2.protocol.browsing import (
     Growth,
     GrowthRequest,
     Overview,
+    Rights,
 )
 from local2.protocol.envelope import Caller, Envelope, decode, encode, seal, utc_now
 from local2.protocol.explaining import Explain, Explained
@@ -315,6 +316,17 @@ async def growth_of_all(request: Request[GrowthRequest]) -> Growth:
     return await request.memory.browsing.growth_of_all(request.payload, utc_now())
 
 
+async def say_rights(request: Request[Empty]) -> Rights:
+    caller = request.memory.caller
+    actions = request.parts.memories.permitted_actions(caller)
+    return Rights(
+        tenant=caller.tenant,
+        user=caller.user,
+        role=caller.role,
+        actions=None if actions is None else sorted(actions),
+    )
+
+
 async def read_status(request: Request[Raw]) -> MemoryStatus:
     return await _status_of(request)
 
@@ -467,6 +479,7 @@ SERVICES: Sequence[ServiceGroup] = (
             Service(declared.SHOWN, find_showings),
             Service(declared.GROWTH, growth),
             Service(declared.GROWTH_ALL, growth_of_all),
+            Service(declared.RIGHTS, say_rights),
         ),
     ),
     ServiceGroup(

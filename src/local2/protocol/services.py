@@ -16,6 +16,7 @@ from local2.protocol.browsing import (
     Growth,
     GrowthRequest,
     Overview,
+    Rights,
 )
 from local2.protocol.explaining import Explain, Explained
 from local2.protocol.items import (
@@ -191,6 +192,13 @@ FINDINGS = ServiceDeclaration(
     answer=Findings,
     action="status",
 )
+RIGHTS = ServiceDeclaration(
+    subject=subjects.MEMORY_RIGHTS,
+    title="Say who the caller is, and what the caller may do",
+    request=Empty,
+    answer=Rights,
+    action="status",
+)
 PUT_ITEMS = ServiceDeclaration(
     subject=subjects.MEMORY_ITEMS_PUT,
     title="Store items",
@@ -280,6 +288,7 @@ SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = (
     SHOWN,
     GROWTH,
     GROWTH_ALL,
+    RIGHTS,
     KEEP_OUTPUT,
     DEAD_LETTERS,
     TASKS,

@@ -49,6 +49,7 @@ MEMORY_GROWTH_ALL = "memory.growth.all"
 MEMORY_TASKS = "memory.tasks"
 MEMORY_RETENTION = "memory.retention"
 MEMORY_FINDINGS = "memory.findings"
+MEMORY_RIGHTS = "memory.rights"
 MEMORY_BACKUP = "memory.backup"
 MEMORY_BACKUP_LIST = "memory.backup.list"
 MEMORY_BACKUP_VERIFY = "memory.backup.verify"
@@ -89,6 +90,7 @@ REQUESTS = (
     MEMORY_SHOWN,
     MEMORY_GROWTH,
     MEMORY_GROWTH_ALL,
+    MEMORY_RIGHTS,
     MEMORY_DEAD_LETTER_REQUEST,
     MEMORY_TASKS,
     MEMORY_RETENTION,

@@ -175,7 +175,7 @@ def test_forgetting_counts_first_and_erases_only_when_confirmed(
     rows(reader).click()
     press(reader, "Forget")
     question = reader.page.get_by_role("alertdialog")
-    expect(question).to_contain_text("1 fact")
+    expect(question).to_contain_text("facts: 1")
     question.get_by_role("button", name="Cancel").click()
     expect(question).to_have_count(0)
     assert len(state_of(ada, word)) == 1
@@ -183,6 +183,21 @@ def test_forgetting_counts_first_and_erases_only_when_confirmed(
     question.get_by_role("button", name="Forget").click()
     expect(reader.page.locator(".notice")).to_contain_text("erased for good")
     assert state_of(ada, word) == []
+
+
+def test_an_error_is_a_notice_and_the_page_goes_on(reader: Reader, ada: httpx.Client) -> None:
+    word = unique("stork")
+    id_ = stored(ada, f"The {word} is late.")
+    search(reader, word)
+    rows(reader).click()
+    call(ada, "forget", id=id_)
+    press(reader, "Pin")
+    notice = reader.page.locator(".notice.wrong")
+    expect(notice).to_contain_text("there is no fact with this id")
+    notice.get_by_role("button", name="Close").click()
+    expect(notice).to_have_count(0)
+    reader.page.keyboard.press("Escape")
+    expect(drawer(reader)).to_have_count(0)
 
 
 def test_hostile_texts_are_text_everywhere(reader: Reader, ada: httpx.Client) -> None:

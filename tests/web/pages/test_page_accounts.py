@@ -67,8 +67,13 @@ def sign_in(page: Page, token: str) -> None:
     page.get_by_role("button", name="Sign in").click()
 
 
+def look_at_memories(page: Page, token: str) -> None:
+    sign_in(page, token)
+    page.get_by_role("link", name="Memories").click()
+
+
 def test_a_token_shows_what_its_user_may_see_until_signing_out(page: Page, tokens: Tokens) -> None:
-    sign_in(page, tokens.ada)
+    look_at_memories(page, tokens.ada)
     rows = page.locator("[data-row]")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("Ada skis.")
@@ -80,14 +85,26 @@ def test_a_token_shows_what_its_user_may_see_until_signing_out(page: Page, token
 
 
 def test_a_reader_can_change_nothing(page: Page, tokens: Tokens) -> None:
-    sign_in(page, tokens.ada_reads)
+    look_at_memories(page, tokens.ada_reads)
     page.locator("[data-row]").click()
     expect(page.locator(".drawer .facts")).to_be_visible()
     expect(page.locator(".drawer button")).to_have_count(1)  # it closes
 
 
+@pytest.mark.parametrize(("named", "role"), [("ada_reads", "reader"), ("boss", "admin")])
+def test_the_stack_says_what_a_token_permits(
+    tenant_pages: HttpServer, tokens: Tokens, named: str, role: str
+) -> None:
+    with tenant_pages.client(getattr(tokens, named)) as client:
+        rights = client.post("/v1/services/memory.rights").json()
+
+    assert (rights["tenant"], rights["role"]) == ("acme", role)
+    assert "recall" in rights["actions"]
+    assert ("browse_all" in rights["actions"]) is (role == "admin")
+
+
 def test_an_admin_sees_the_tenants_users(page: Page, tokens: Tokens) -> None:
-    sign_in(page, tokens.boss)
+    look_at_memories(page, tokens.boss)
     expect(page.locator("[data-row]")).to_have_count(2)
 
 

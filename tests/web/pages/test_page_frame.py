@@ -109,13 +109,16 @@ def test_a_page_waits_for_a_stack_that_is_gone_and_goes_on(
         context = resources.enter_context(browser.new_context())
         reader = Reader(context.new_page(), server.url)
         reader.page.goto(str(server.page))
+        reader.page.wait_for_url(lambda address: "sign-in" not in address)
+        reader.open("/memories")
         banner = reader.page.get_by_text("The memory is not running.")
         expect(reader.page.locator(".empty")).to_contain_text("Nothing is remembered yet")
         expect(banner).to_be_hidden()
+        with server.client() as ada:  # the page shows it only once it reads again
+            call(ada, "remember_fact", content="The stack is back.", scope="user")
         first.close()
         expect(banner).to_be_visible()
-        with served(settings), server.client() as ada:
-            call(ada, "remember_fact", content="The stack is back.", scope="user")
+        with served(settings):
             expect(banner).to_be_hidden()
             expect(reader.page.locator("[data-row]")).to_contain_text("The stack is back.")
         assert reader.problems == []

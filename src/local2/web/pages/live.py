@@ -1,0 +1,294 @@
+"""Live: the bus as it flows, filtered and paused, and one request drawn as a waterfall.
+
+The page listens to what is published for everybody: questions, results of tools, answers and
+events. It listens to no requests: whoever asks a tool that nobody serves would no longer be told
+so at once. A call's beginning is known from its result, which names the id of the request, and an
+id (UUIDv7) begins with its time.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from itertools import count, islice
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import Raw
+from nicegui import ui
+from nicegui.events import GenericEventArguments, ValueChangeEventArguments
+
+from local2.client import BusMessage
+from local2.errors import BusError, RequestError
+from local2.protocol import subjects
+from local2.protocol.envelope import Envelope, decode, utc_now
+from local2.web.pages.frame import empty, exact, facts, set_address, text
+from local2.web.pages.viewer import Viewer
+
+PUBLIC = (
+    subjects.TOOL_RESULTS,
+    subjects.TOOL_CANCELS,
+    "tool.progress.*",
+    subjects.RESPONSE_DELTA,
+    subjects.RESPONSE_GENERATION,
+    subjects.SESSION_COMPACTION,
+    subjects.SESSION_RESET,
+    *subjects.EVENTS,
+)
+"""What every agent of a tenant may receive."""
+UNATTESTED = (subjects.QUERY_RECEIVED, subjects.RESPONSE_FEEDBACK)
+"""What only some may receive with accounts, because it carries tokens."""
+MAX_KEPT = 500
+"""Maximum number of messages that a page keeps; the oldest go first."""
+MAX_SHOWN = 100
+PAYLOAD_CHARACTERS = 4_000
+"""Maximum characters that are kept of a message's payload."""
+ROW_CHARACTERS = 160
+SHOW_SECONDS = 0.5
+"""Seconds between two looks at whether there is anything new to show."""
+FILTER = "words"
+UUID7 = 7
+
+COLUMNS = [
+    {"name": name, "label": label, "field": name, "align": "left"}
+    for name, label in (
+        ("at", "At"),
+        ("subject", "Subject"),
+        ("who", "Who"),
+        ("payload", "Content"),
+    )
+]
+ROWS = """
+<tr tabindex="0" data-row :key="props.row.key" @click="$parent.$emit('open', props.row.key)">
+  <td class="quiet mono">{{ props.row.at }}</td>
+  <td class="mono">{{ props.row.subject }}</td>
+  <td class="quiet">{{ props.row.who }}</td>
+  <td><span class="two-lines mono quiet">{{ props.row.payload }}</span></td>
+</tr>
+"""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that was seen on the bus; `payload` is the beginning of it, as it was sent."""
+
+    number: int
+    at: datetime
+    subject: str
+    payload: str
+    envelope: Envelope[None]
+
+    def has(self, words: Iterable[str]) -> bool:
+        """Whether all words are in its subject, its sender or its payload."""
+        envelope = self.envelope
+        ids = (envelope.source, envelope.user, envelope.session_id, envelope.query_id)
+        everything = " ".join(filter(None, (self.subject, *ids, self.payload))).casefold()
+        return all(word in everything for word in words)
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a waterfall."""
+
+    name: str
+    begin: datetime
+    end: datetime
+
+
+async def show(viewer: Viewer) -> None:
+    await LivePage(viewer).show()
+
+
+class LivePage:
+    """What one viewer has seen of the bus since the page was opened."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self._viewer = viewer
+        self._seen: deque[Seen] = deque(maxlen=MAX_KEPT)
+        self._numbers = count(1)
+        self._words = viewer.query.get(FILTER, "")
+        self._is_paused = False
+        self._shown_number = 0
+        """The number of the newest message when the table was built last."""
+
+    async def show(self) -> None:
+        with ui.element("div").classes("filters"):
+            words = ui.input("Filter", value=self._words)
+            words.props("outlined dense clearable data-search").on_value_change(self._filter)
+            with ui.element("div").classes("row-of"):
+                self._pause_button = ui.button("Pause", icon="o_pause", on_click=self._pause)
+                self._pause_button.props("outline")
+                self._waiting = text("span", "").classes("quiet").props("role=status")
+        self._place = ui.element("div").props("data-rows")
+        self._build()
+        listening = asyncio.create_task(self._listen())
+
+        def stop_listening() -> None:
+            listening.cancel()
+
+        ui.context.client.on_delete(stop_listening)
+        ui.timer(SHOW_SECONDS, self._show_new, immediate=False)
+
+    async def _listen(self) -> None:
+        """Note what is published, until the stack is lost or the page is closed."""
+        wanted = PUBLIC if self._viewer.has_accounts else (*PUBLIC, *UNATTESTED)
+        bus = await self._viewer.calls.bus()
+        async with AsyncExitStack() as resources:
+            for subject in wanted:
+                subscription = await bus.subscribe(subject, self._note, limit=1)
+                resources.push_async_callback(subscription.leave, 0)
+            await bus.lost.wait()
+
+    async def _note(self, message: BusMessage) -> None:
+        try:
+            read = decode(message.data, Raw)
+        except RequestError:  # another team's message may have any form
+            read = Envelope(payload=Raw(message.data))
+        payload = bytes(read.payload)[: 4 * PAYLOAD_CHARACTERS].decode("utf-8", "replace")
+        envelope = Envelope(
+            payload=None,
+            id=read.id,
+            source=read.source,
+            user=read.user,
+            session_id=read.session_id,
+            query_id=read.query_id,
+            correlation_id=read.correlation_id,
+        )
+        self._seen.append(
+            Seen(
+                number=next(self._numbers),
+                at=read.timestamp_utc or utc_now(),
+                subject=message.subject,
+                payload=payload[:PAYLOAD_CHARACTERS],
+                envelope=envelope,
+            )
+        )
+
+    def _filter(self, event: ValueChangeEventArguments[Any]) -> None:
+        self._words = (event.value or "").strip()
+        set_address(**{FILTER: self._words})
+        self._build()
+
+    def _pause(self) -> None:
+        self._is_paused = not self._is_paused
+        self._pause_button.set_text("Go on" if self._is_paused else "Pause")
+        self._pause_button.set_icon("o_play_arrow" if self._is_paused else "o_pause")
+        if not self._is_paused:
+            self._build()
+
+    def _show_new(self) -> None:
+        newest = self._seen[-1].number if self._seen else 0
+        if newest == self._shown_number:
+            return
+        if self._is_paused:
+            self._waiting.set_text(f"{newest - self._shown_number:,} more since")
+        else:
+            self._build()
+
+    def _build(self) -> None:
+        words = self._words.casefold().split()
+        matching = (seen for seen in reversed(self._seen) if seen.has(words))
+        rows = [_row(seen) for seen in islice(matching, MAX_SHOWN)]
+        self._shown_number = self._seen[-1].number if self._seen else 0
+        self._waiting.set_text("")
+        self._place.clear()
+        with self._place:
+            if not rows:
+                hint = "Ask something, or let an agent work: what is published appears here."
+                empty("o_sensors", "Nothing passes by." if not words else "Nothing matches.", hint)
+                return
+            table = ui.table(rows=rows, columns=COLUMNS, row_key="key")
+            table.props("flat").classes("table")
+            table.add_slot("body", ROWS)
+            table.on("open", self._open)
+
+    def _open(self, event: GenericEventArguments) -> None:
+        opened = next((seen for seen in self._seen if seen.number == event.args), None)
+        if opened is None:
+            raise BusError("This message is too long ago: the page keeps the last 500.")
+        envelope = opened.envelope
+        look = 'position=right full-height aria-label="Message"'
+        with ui.dialog(value=True).props(look) as dialog, ui.card().classes("drawer"):
+            dialog.on("hide", dialog.delete)
+            with ui.element("header").classes("drawer-head"):
+                text("h2", opened.subject)
+                close = ui.button(icon="o_close", on_click=dialog.close)
+                close.props('flat round dense aria-label="Close"')
+            named = {
+                "At": exact(opened.at),
+                "Sender": envelope.source,
+                "User": envelope.user,
+                "Session": envelope.session_id,
+                "Query": envelope.query_id,
+                "Id": envelope.id,
+            }
+            facts({name: value for name, value in named.items() if value})
+            if envelope.query_id is not None:
+                of_request = [
+                    seen for seen in self._seen if seen.envelope.query_id == envelope.query_id
+                ]
+                text("h3", "The request")
+                _show_waterfall(spans_of(of_request))
+            text("h3", "Content")
+            text("pre", opened.payload).classes("whole-text mono")
+
+
+def spans_of(messages: Sequence[Seen]) -> list[Span]:
+    """The waterfall of a request, from its messages in the order in which they came.
+
+    The parts of a streamed answer are one line. A result's line begins with its request.
+    """
+    spans: list[Span] = []
+    streamed: int | None = None
+    for seen in messages:
+        if seen.subject == subjects.RESPONSE_DELTA:
+            if streamed is None:
+                streamed = len(spans)
+                spans.append(Span(name="answer, streamed", begin=seen.at, end=seen.at))
+            else:
+                spans[streamed] = msgspec.structs.replace(spans[streamed], end=seen.at)
+            continue
+        asked = time_of_id(seen.envelope.correlation_id or "")
+        begin = seen.at if asked is None else min(asked, seen.at)
+        spans.append(Span(name=seen.subject, begin=begin, end=seen.at))
+    return sorted(spans, key=lambda span: span.begin)
+
+
+def time_of_id(id_: str) -> datetime | None:
+    """When an id was made, if it is a UUIDv7; None for any other."""
+    try:
+        made = UUID(id_)
+    except ValueError:
+        return None
+    if made.version != UUID7:
+        return None
+    return datetime.fromtimestamp((made.int >> 80) / 1_000, UTC)
+
+
+def _show_waterfall(spans: Sequence[Span]) -> None:
+    first = min(span.begin for span in spans)
+    whole = (max(span.end for span in spans) - first).total_seconds()
+    with ui.element("ol").classes("waterfall"):
+        for span in spans:
+            offset = (span.begin - first).total_seconds()
+            duration = (span.end - span.begin).total_seconds()
+            with ui.element("li"):
+                text("span", span.name).classes("mono")
+                took = f"{duration * 1_000:,.0f} ms" if duration else f"at {offset * 1_000:,.0f} ms"
+                text("span", took).classes("quiet")
+                with ui.element("div").classes("track").props("aria-hidden=true"):
+                    share = 100 / whole if whole else 0
+                    ui.element("div").classes("lapse").style(
+                        f"margin-left: {offset * share:.2f}%; width: {duration * share:.2f}%"
+                    )
+
+
+def _row(seen: Seen) -> dict[str, Any]:
+    envelope = seen.envelope
+    return {
+        "key": seen.number,
+        "at": f"{seen.at.astimezone():%H:%M:%S}.{seen.at.microsecond // 1_000:03}",
+        "subject": seen.subject,
+        "who": ", ".join(filter(None, (envelope.user, envelope.source))),
+        "payload": seen.payload[:ROW_CHARACTERS],
+    }

@@ -1,0 +1,113 @@
+"""Live shows what passes by on the bus, filtered and paused, and one request as a waterfall."""
+
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from browsers import Reader
+from commands import Served
+from failing import publish_turns
+from http_servers import call
+from local2.protocol.envelope import Envelope, new_id
+from local2.web.pages.live import Seen, spans_of, time_of_id
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+TURN = {
+    "source": "guide",
+    "query_id": "live1",
+    "payload": {"query": "Who paints <img src=x onerror=alert(1)>?", "answer": "Ada."},
+}
+
+
+def test_what_is_published_appears_and_is_filtered(ada: httpx.Client, reader: Reader) -> None:
+    reader.open("/live")
+    expect(reader.page.get_by_text("Nothing passes by.")).to_be_visible()
+
+    call(ada, "remember_fact", content="Ada grows beans.", scope="user")
+    rows = reader.page.locator("[data-row]")
+    result = rows.filter(has_text="tool.result.remember_fact")
+    expect(result).to_have_count(1)
+    expect(rows.filter(has_text="memory.saved")).not_to_have_count(0)
+    reader.check_accessibility()
+
+    reader.page.get_by_label("Filter").fill("remember_fact ok")
+    expect(rows).to_have_count(1)
+    assert "words=remember_fact" in reader.page.url
+
+
+def test_a_paused_page_says_how_much_has_passed(ada: httpx.Client, reader: Reader) -> None:
+    reader.open("/live")
+    reader.page.get_by_role("button", name="Pause").click()
+
+    call(ada, "remember_fact", content="Ada grows peas.", scope="user")
+    expect(reader.page.get_by_text("more since")).to_be_visible()
+    expect(reader.page.locator("[data-row]")).to_have_count(0)
+
+    reader.page.get_by_role("button", name="Go on").click()
+    expect(reader.page.locator("[data-row]", has_text="remember_fact")).to_have_count(1)
+
+
+def test_a_request_is_drawn_as_a_waterfall(page_stack: Served, reader: Reader) -> None:
+    reader.open("/live")
+    publish_turns(page_stack, TURN)
+
+    reader.page.locator("[data-row]", has_text="response.generation").click()
+
+    drawer = reader.page.locator(".drawer")
+    expect(drawer).to_contain_text("onerror=alert(1)")
+    expect(drawer.locator(".waterfall li")).to_contain_text(["response.generation"])
+    reader.check_accessibility()
+
+
+def seen(subject: str, milliseconds: int, correlation_id: str | None = None) -> Seen:
+    return Seen(
+        number=milliseconds,
+        at=NOON + timedelta(milliseconds=milliseconds),
+        subject=subject,
+        payload="{}",
+        envelope=Envelope(payload=None, query_id="q1", correlation_id=correlation_id),
+    )
+
+
+def id_at(milliseconds: int) -> str:
+    """A UUIDv7 that was made so long after noon."""
+    since_1970 = int(NOON.timestamp() * 1_000) + milliseconds
+    return f"{since_1970:012x}7{'0' * 3}8{'0' * 15}"
+
+
+def test_a_waterfall_has_a_line_for_each_call_and_one_for_the_streamed_answer() -> None:
+    spans = spans_of(
+        [
+            seen("query.received", 0),
+            seen("tool.result.recall", 90, id_at(20)),
+            seen("response.delta", 100),
+            seen("response.delta", 140),
+            seen("response.generation", 150, "no UUID"),
+        ]
+    )
+
+    lines = [
+        (
+            span.name,
+            round((span.begin - NOON).total_seconds() * 1_000),
+            round((span.end - NOON).total_seconds() * 1_000),
+        )
+        for span in spans
+    ]
+    assert lines == [
+        ("query.received", 0, 0),
+        ("tool.result.recall", 20, 90),
+        ("answer, streamed", 100, 140),
+        ("response.generation", 150, 150),
+    ]
+
+
+@pytest.mark.parametrize("id_", ["", "q1", "3d813cbb-47fb-42ba-91df-831e1593ac29"])
+def test_only_some_ids_have_a_time(id_: str) -> None:
+    made = time_of_id(new_id())
+
+    assert made is not None
+    assert abs(made - datetime.now(UTC)) < timedelta(hours=1)
+    assert time_of_id(id_) is None
