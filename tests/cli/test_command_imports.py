@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from commands import START_SECONDS, Served
 
 PRINTING_MODULES = """
@@ -15,10 +17,12 @@ main()
 HEAVY = {
     "chromadb",
     "cryptography",
+    "fastapi",
     "httpx",
     "jwt",
     "mcp",
     "nacl",
+    "nicegui",
     "numpy",
     "ollama",
     "onnx",
@@ -64,6 +68,18 @@ def test_recall_imports_the_bus_and_nothing_that_it_does_not_use(running: Served
         assert modules & HEAVY == set()
 
 
+@pytest.mark.parametrize("command", ["local2.cli.up", "local2.cli.serve"])
+def test_only_the_page_imports_what_the_page_needs(command: str) -> None:
+    printing = f"import sys, {command}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", printing], capture_output=True, text=True, check=True
+    )
+
+    modules = set(done.stdout.split())
+    assert command in modules
+    assert modules & {"fastapi", "itsdangerous", "nicegui", "socketio"} == set()
+
+
 def test_a_stack_imports_neither_what_accounts_need_nor_what_its_worker_does() -> None:
     printing = "import sys, local2.stack.app; print(*sys.modules)"
     done = subprocess.run(
@@ -71,6 +87,7 @@ def test_a_stack_imports_neither_what_accounts_need_nor_what_its_worker_does() -
     )
 
     unused = {"chromadb", "cryptography", "jwt", "ollama", "onnx", "onnxruntime", "opentelemetry"}
+    unused |= {"fastapi", "nicegui", "starlette", "uvicorn"}
     modules = set(done.stdout.split())
     assert "local2.stack.app" in modules
     assert modules & {*unused, "prometheus_client", "tokenizers"} == set()

@@ -246,7 +246,7 @@ def test_many_memories_are_changed_and_brought_back_at_once(
 def test_a_hundred_thousand_memories_are_read_page_by_page(
     reader: Reader, page_stack: Served
 ) -> None:
-    agent = unique("robot")
+    agent, oldest = unique("robot"), unique("first")
     first = datetime(2026, 1, 1, tzinfo=UTC)
     many = [
         NewRecord(
@@ -254,7 +254,7 @@ def test_a_hundred_thousand_memories_are_read_page_by_page(
             kind="transcript",  # it is not indexed
             owner="ada",
             session_id="long",
-            agent=agent,
+            agent=agent if number else oldest,
             role="user",
             content=f"Line {number:,}.",
             event_time=first + timedelta(seconds=number),
@@ -272,3 +272,5 @@ def test_a_hundred_thousand_memories_are_read_page_by_page(
         expect(rows(reader)).to_have_count(50)
     press(reader, "Newer")
     expect(rows(reader).first).to_contain_text("Line 99,949.")
+    reader.open(f"/memories?agent={oldest}")
+    expect(rows(reader)).to_contain_text("Line 0.")

@@ -1,5 +1,6 @@
 """Memories: everything remembered, the newest first, with filters that are in the address."""
 
+import time
 from functools import partial
 from typing import Any, NamedTuple, get_args
 
@@ -8,7 +9,7 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments, ValueChangeEventArguments
 
 from local2.errors import InvalidArgumentsError
-from local2.protocol.browsing import Browse, BrowseAll, BrowsedMemory, RecordState
+from local2.protocol.browsing import Browse, BrowseAll, BrowsedMemory, BrowsedPage, RecordState
 from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
 from local2.web.pages.frame import empty, exact, said, set_address, text
 from local2.web.pages.memory_changes import MemoryChanges
@@ -18,6 +19,8 @@ from local2.web.pages.viewer import Viewer
 PAGE_SIZE = 50
 TEXT_CHARACTERS = 400
 """Maximum characters of a text in the table, which shows two lines of it."""
+READING_SECONDS = 2.0
+"""Seconds after which a page is shown although none of the memories read so far matches."""
 TYPING_MILLISECONDS = 300
 """Without a keystroke for this long, what was typed is looked for."""
 
@@ -159,8 +162,18 @@ class MemoriesPage:
                 remedy="Open this page from the navigation.",
             ) from error
 
+    async def _read_page(self) -> BrowsedPage:
+        """Read the page that is shown; pages that no memory passes are passed over."""
+        request = self._request()
+        until = time.monotonic() + READING_SECONDS
+        while True:
+            page = await self._viewer.memory.browse(request)
+            if page.memories or page.next is None or time.monotonic() > until:
+                return page
+            request.after = page.next
+
     async def _load(self) -> None:
-        page = await self._viewer.memory.browse(self._request())
+        page = await self._read_page()
         self._shown = {memory.id: memory for memory in page.memories}
         self._chosen = {}
         self._place.clear()
@@ -168,7 +181,7 @@ class MemoriesPage:
             self._changes = ui.element("div").classes("row-of chosen")
             self._changes.visible = False
             if not page.memories:
-                self._show_nothing()
+                self._show_nothing(has_more=page.next is not None)
             else:
                 rows = [_row(memory) for memory in page.memories]
                 table = ui.table(rows=rows, columns=COLUMNS, row_key="id")
@@ -184,18 +197,20 @@ class MemoriesPage:
                     older = ui.button("Older", on_click=partial(self._older, page.next))
                     older.props("outline icon-right=o_chevron_right")
 
-    def _show_nothing(self) -> None:
-        if self._filters or len(self._cursors) > 1:
+    def _show_nothing(self, *, has_more: bool) -> None:
+        if has_more:
+            empty("o_hourglass_empty", "Nothing so far.", "Older memories may match: read on.")
+        elif self._filters or len(self._cursors) > 1:
             empty(
                 "o_filter_alt_off", "Nothing matches.", "Look for other words, or clear a filter."
             )
-            return
-        empty(
-            "o_notes",
-            "Nothing is remembered yet.",
-            "Connect an agent, talk in the terminal (local2 chat), or bring conversations with you "
-            "(local2 import).",
-        )
+        else:
+            empty(
+                "o_notes",
+                "Nothing is remembered yet.",
+                "Connect an agent, talk in the terminal (local2 chat), or bring conversations with "
+                "you (local2 import).",
+            )
 
     async def _newer(self) -> None:
         self._cursors.pop()

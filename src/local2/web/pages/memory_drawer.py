@@ -7,6 +7,7 @@ import asyncio
 import difflib
 import re
 from collections.abc import Sequence
+from urllib.parse import urlencode
 
 from nicegui import ui
 
@@ -108,7 +109,12 @@ def _show_facts(shown: Version, known: BrowsedMemory | None) -> None:
             add("Kind", readable(known.memory_type or known.kind))
             whose = known.user or ""
             add("Belongs to", f"{readable(known.scope)} {whose}".strip())
-            add("Session", known.session_id)
+            if known.session_id:
+                text("dt", "Session")
+                with ui.element("dd"):
+                    named = {"id": known.session_id, "user": known.user or ""}
+                    link = text("a", known.session_id)
+                    link.props["href"] = f"/sessions?{urlencode(named)}"
             add("Source", readable(known.source_class))
             add("Importance", f"{known.importance:.2f}, {known.durability}")
             if known.recalled_at is not None:
