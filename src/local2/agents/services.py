@@ -33,6 +33,7 @@ from local2.protocol import subjects
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
 from local2.protocol.envelope import Caller, Envelope, decode, encode, seal
 from local2.protocol.explaining import Explain, Explained
+from local2.protocol.graph import Graph, ShowGraph
 from local2.protocol.items import (
     DeleteItems,
     GetItems,
@@ -285,6 +286,10 @@ async def find_showings(request: Request[FindShowings]) -> ShowingsPage:
     return await request.memory.showings.find(request.payload)
 
 
+async def show_graph(request: Request[ShowGraph]) -> Graph:
+    return await request.memory.graph.around(request.payload)
+
+
 async def read_status(request: Request[Raw]) -> MemoryStatus:
     return await _status_of(request)
 
@@ -396,6 +401,7 @@ SERVICES: Sequence[ServiceGroup] = (
             Service(declared.OVERVIEW_ALL, overview_of_all),
             Service(declared.EXPLAIN, explain),
             Service(declared.SHOWN, find_showings),
+            Service(declared.GRAPH, show_graph),
         ),
     ),
     ServiceGroup(

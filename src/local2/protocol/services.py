@@ -11,6 +11,7 @@ from msgspec import Raw
 from local2.protocol import subjects
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
 from local2.protocol.explaining import Explain, Explained
+from local2.protocol.graph import Graph, ShowGraph
 from local2.protocol.items import (
     DeleteItems,
     GetItems,
@@ -142,6 +143,13 @@ SHOWN = ServiceDeclaration(
     answer=ShowingsPage,
     action="explain",
 )
+GRAPH = ServiceDeclaration(
+    subject=subjects.MEMORY_GRAPH,
+    title="Read how things and memories are related, around one of them",
+    request=ShowGraph,
+    answer=Graph,
+    action="browse",
+)
 PUT_ITEMS = ServiceDeclaration(
     subject=subjects.MEMORY_ITEMS_PUT,
     title="Store items",
@@ -215,6 +223,7 @@ SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = (
     OVERVIEW_ALL,
     EXPLAIN,
     SHOWN,
+    GRAPH,
     KEEP_OUTPUT,
     DEAD_LETTERS,
     BACKUP,

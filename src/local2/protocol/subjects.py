@@ -43,6 +43,7 @@ MEMORY_OVERVIEW = "memory.overview"
 MEMORY_OVERVIEW_ALL = "memory.overview.all"
 MEMORY_EXPLAIN = "memory.explain"
 MEMORY_SHOWN = "memory.shown"
+MEMORY_GRAPH = "memory.graph"
 MEMORY_BACKUP = "memory.backup"
 MEMORY_OUTPUT_KEEP = "memory.output.keep"
 MEMORY_ITEMS_PUT = "memory.items.put"
@@ -79,6 +80,7 @@ REQUESTS = (
     MEMORY_OVERVIEW_ALL,
     MEMORY_EXPLAIN,
     MEMORY_SHOWN,
+    MEMORY_GRAPH,
     MEMORY_DEAD_LETTER_REQUEST,
     MEMORY_OUTPUT_KEEP,
     MEMORY_ITEMS_PUT,
