@@ -31,6 +31,7 @@ from local2.memory.tenant import Memories
 from local2.protocol import services as declared
 from local2.protocol import subjects
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
+from local2.protocol.documents import ChunksPage, DocumentsPage, ListChunks, ListDocuments
 from local2.protocol.envelope import Caller, Envelope, decode, encode, seal
 from local2.protocol.explaining import Explain, Explained
 from local2.protocol.graph import Graph, ShowGraph
@@ -290,6 +291,14 @@ async def show_graph(request: Request[ShowGraph]) -> Graph:
     return await request.memory.graph.around(request.payload)
 
 
+async def list_documents(request: Request[ListDocuments]) -> DocumentsPage:
+    return await request.memory.documents.listed(request.payload)
+
+
+async def list_chunks(request: Request[ListChunks]) -> ChunksPage:
+    return await request.memory.documents.chunks(request.payload)
+
+
 async def read_status(request: Request[Raw]) -> MemoryStatus:
     return await _status_of(request)
 
@@ -402,6 +411,8 @@ SERVICES: Sequence[ServiceGroup] = (
             Service(declared.EXPLAIN, explain),
             Service(declared.SHOWN, find_showings),
             Service(declared.GRAPH, show_graph),
+            Service(declared.LIST_DOCUMENTS, list_documents),
+            Service(declared.LIST_CHUNKS, list_chunks),
         ),
     ),
     ServiceGroup(

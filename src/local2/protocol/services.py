@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from local2.protocol import subjects
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
+from local2.protocol.documents import ChunksPage, DocumentsPage, ListChunks, ListDocuments
 from local2.protocol.explaining import Explain, Explained
 from local2.protocol.graph import Graph, ShowGraph
 from local2.protocol.items import (
@@ -150,6 +151,20 @@ GRAPH = ServiceDeclaration(
     answer=Graph,
     action="browse",
 )
+LIST_DOCUMENTS = ServiceDeclaration(
+    subject=subjects.MEMORY_DOCUMENTS,
+    title="List the documents that everybody may see",
+    request=ListDocuments,
+    answer=DocumentsPage,
+    action="browse",
+)
+LIST_CHUNKS = ServiceDeclaration(
+    subject=subjects.MEMORY_CHUNKS,
+    title="Read the chunks of a document",
+    request=ListChunks,
+    answer=ChunksPage,
+    action="browse",
+)
 PUT_ITEMS = ServiceDeclaration(
     subject=subjects.MEMORY_ITEMS_PUT,
     title="Store items",
@@ -224,6 +239,8 @@ SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = (
     EXPLAIN,
     SHOWN,
     GRAPH,
+    LIST_DOCUMENTS,
+    LIST_CHUNKS,
     KEEP_OUTPUT,
     DEAD_LETTERS,
     BACKUP,

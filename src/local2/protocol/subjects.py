@@ -44,6 +44,8 @@ MEMORY_OVERVIEW_ALL = "memory.overview.all"
 MEMORY_EXPLAIN = "memory.explain"
 MEMORY_SHOWN = "memory.shown"
 MEMORY_GRAPH = "memory.graph"
+MEMORY_DOCUMENTS = "memory.documents"
+MEMORY_CHUNKS = "memory.documents.chunks"
 MEMORY_BACKUP = "memory.backup"
 MEMORY_OUTPUT_KEEP = "memory.output.keep"
 MEMORY_ITEMS_PUT = "memory.items.put"
@@ -81,6 +83,8 @@ REQUESTS = (
     MEMORY_EXPLAIN,
     MEMORY_SHOWN,
     MEMORY_GRAPH,
+    MEMORY_DOCUMENTS,
+    MEMORY_CHUNKS,
     MEMORY_DEAD_LETTER_REQUEST,
     MEMORY_OUTPUT_KEEP,
     MEMORY_ITEMS_PUT,

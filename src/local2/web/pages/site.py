@@ -19,7 +19,7 @@ from local2.logs import get_logger
 from local2.protocol.envelope import Sender
 from local2.settings import Settings
 from local2.web.callers import claims_of
-from local2.web.pages import ask, facts, graph, memories, sessions
+from local2.web.pages import ask, documents, facts, graph, memories, sessions
 from local2.web.pages.frame import Page, show_page
 from local2.web.pages.signing_in import ASSETS_PATH, SIGN_IN_PATH, SIGN_OUT_PATH, Door, SignIn
 from local2.web.pages.viewer import Viewer
@@ -30,6 +30,14 @@ PAGES: tuple[Page, ...] = (
     Page("/sessions", "Sessions", icon="o_forum", key="s", needs="browse", show=sessions.show),
     Page("/facts", "Facts", icon="o_fact_check", key="f", needs="browse", show=facts.show),
     Page("/graph", "Graph", icon="o_hub", key="r", needs="browse", show=graph.show),
+    Page(
+        "/documents",
+        "Documents",
+        icon="o_description",
+        key="d",
+        needs="browse",
+        show=documents.show,
+    ),
 )
 """Every page, in the order of the navigation. The first one that a viewer may see is the front."""
 ASSETS = Path(__file__).parent / "assets"
