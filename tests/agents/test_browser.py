@@ -150,6 +150,12 @@ async def test_an_invalid_condition_is_refused_by_name(
     assert named in refused["message"]
 
 
+async def test_without_accounts_a_caller_may_do_everything(client: Connection) -> None:
+    rights = await browse(client, "memory.rights")
+
+    assert (rights["user"], rights["role"], rights["actions"]) == ("richard", None, None)
+
+
 async def test_a_graph_has_only_what_the_caller_may_see(
     bus: Connection, client: Connection
 ) -> None:

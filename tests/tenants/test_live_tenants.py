@@ -237,6 +237,7 @@ async def test_refused_messages_of_a_user_are_erased_with_the_user(
         ("memory.graph", {}),
         ("memory.documents", {}),
         ("memory.documents.chunks", {"source": "x"}),
+        ("memory.rights", {}),
         ("memory.export", {}),
         ("memory.import", {"number": 1, "lines": []}),
         ("memory.reindex", {}),

@@ -30,7 +30,7 @@ from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
 from local2.protocol import services as declared
 from local2.protocol import subjects
-from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
+from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview, Rights
 from local2.protocol.documents import ChunksPage, DocumentsPage, ListChunks, ListDocuments
 from local2.protocol.envelope import Caller, Envelope, decode, encode, seal
 from local2.protocol.explaining import Explain, Explained
@@ -299,6 +299,17 @@ async def list_chunks(request: Request[ListChunks]) -> ChunksPage:
     return await request.memory.documents.chunks(request.payload)
 
 
+async def say_rights(request: Request[Empty]) -> Rights:
+    caller = request.memory.caller
+    actions = request.parts.memories.permitted_actions(caller)
+    return Rights(
+        tenant=caller.tenant,
+        user=caller.user,
+        role=caller.role,
+        actions=None if actions is None else sorted(actions),
+    )
+
+
 async def read_status(request: Request[Raw]) -> MemoryStatus:
     return await _status_of(request)
 
@@ -413,6 +424,7 @@ SERVICES: Sequence[ServiceGroup] = (
             Service(declared.GRAPH, show_graph),
             Service(declared.LIST_DOCUMENTS, list_documents),
             Service(declared.LIST_CHUNKS, list_chunks),
+            Service(declared.RIGHTS, say_rights),
         ),
     ),
     ServiceGroup(

@@ -206,6 +206,10 @@ class Memories:
         writes = self._roles.scopes(caller.role)
         return memory.of(msgspec.structs.replace(caller, writes=writes))
 
+    def permitted_actions(self, caller: Caller) -> frozenset[str] | None:
+        """The tools and services that the caller's role permits; None means all."""
+        return None if self._roles is None else self._roles.actions(caller.role)
+
     def of_tenant(self, name: str) -> Memory:
         """A tenant's memory.
 

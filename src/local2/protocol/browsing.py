@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from local2.protocol import subjects
-from local2.protocol.envelope import Name
+from local2.protocol.envelope import Name, Role
 from local2.protocol.memories import (
     Durability,
     Kind,
@@ -119,6 +119,19 @@ class BrowsedPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     memories: list[BrowsedMemory]
     next: str | None = None
+
+
+class Rights(msgspec.Struct, frozen=True, kw_only=True):
+    """Who the caller is, and what the caller may do.
+
+    `role`: None without accounts. `actions`: the tools and services that the role permits; None:
+    all of them.
+    """
+
+    tenant: str
+    user: str | None = None
+    role: Role | None = None
+    actions: list[str] | None = None
 
 
 class KindCount(msgspec.Struct, frozen=True, kw_only=True):

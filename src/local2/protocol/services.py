@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from local2.protocol import subjects
-from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
+from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview, Rights
 from local2.protocol.documents import ChunksPage, DocumentsPage, ListChunks, ListDocuments
 from local2.protocol.explaining import Explain, Explained
 from local2.protocol.graph import Graph, ShowGraph
@@ -165,6 +165,13 @@ LIST_CHUNKS = ServiceDeclaration(
     answer=ChunksPage,
     action="browse",
 )
+RIGHTS = ServiceDeclaration(
+    subject=subjects.MEMORY_RIGHTS,
+    title="Say who the caller is, and what the caller may do",
+    request=Empty,
+    answer=Rights,
+    action="status",
+)
 PUT_ITEMS = ServiceDeclaration(
     subject=subjects.MEMORY_ITEMS_PUT,
     title="Store items",
@@ -241,6 +248,7 @@ SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = (
     GRAPH,
     LIST_DOCUMENTS,
     LIST_CHUNKS,
+    RIGHTS,
     KEEP_OUTPUT,
     DEAD_LETTERS,
     BACKUP,

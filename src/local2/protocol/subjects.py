@@ -46,6 +46,7 @@ MEMORY_SHOWN = "memory.shown"
 MEMORY_GRAPH = "memory.graph"
 MEMORY_DOCUMENTS = "memory.documents"
 MEMORY_CHUNKS = "memory.documents.chunks"
+MEMORY_RIGHTS = "memory.rights"
 MEMORY_BACKUP = "memory.backup"
 MEMORY_OUTPUT_KEEP = "memory.output.keep"
 MEMORY_ITEMS_PUT = "memory.items.put"
@@ -85,6 +86,7 @@ REQUESTS = (
     MEMORY_GRAPH,
     MEMORY_DOCUMENTS,
     MEMORY_CHUNKS,
+    MEMORY_RIGHTS,
     MEMORY_DEAD_LETTER_REQUEST,
     MEMORY_OUTPUT_KEEP,
     MEMORY_ITEMS_PUT,

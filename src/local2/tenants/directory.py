@@ -80,6 +80,10 @@ class Roles:
             else "config/roles.yaml grants it to no role.",
         )
 
+    def actions(self, role: Role | None) -> frozenset[str] | None:
+        """The tools and services that the role may use; None means all."""
+        return None if role is None else self._tools[role]
+
     def scopes(self, role: Role | None) -> frozenset[str] | None:
         """The scopes that the role may write to; None means all."""
         return None if role is None else self._scopes[role]

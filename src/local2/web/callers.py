@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import msgspec
 from starlette.datastructures import Headers
 
-from local2.protocol.envelope import Role, Sender
+from local2.protocol.envelope import Sender
 from local2.web.answers import UnauthorizedError
 
 AGENT = "http"
@@ -22,13 +22,11 @@ LEEWAY = 5.0
 class Claims(msgspec.Struct, frozen=True, kw_only=True):
     """What is read of a person's token before the stack verifies it.
 
-    `exp`: when it expires, in seconds since 1970. `sub`: the person. `role`: the role that it is
-    limited to.
+    `exp`: when it expires, in seconds since 1970. `sub`: the person.
     """
 
     exp: float
     sub: str = ""
-    role: Role | None = None
 
 
 class Gate:

@@ -1,13 +1,18 @@
 """Memories are found, read, and mended on the page; what they say is never more than text."""
 
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import httpx
 import pytest
+from anyio.from_thread import start_blocking_portal
 from playwright.sync_api import Locator, expect
 
 from browsers import Reader
+from commands import Served
+from harness.fill import write_records
 from http_servers import call
+from local2.ledger.records import NewRecord
 
 HOSTILE = (
     "<img src=x onerror=alert(1)><script>alert(2)</script>"
@@ -170,7 +175,7 @@ def test_forgetting_counts_first_and_erases_only_when_confirmed(
     rows(reader).click()
     press(reader, "Forget")
     question = reader.page.get_by_role("alertdialog")
-    expect(question).to_contain_text("1 fact")
+    expect(question).to_contain_text("facts: 1")
     question.get_by_role("button", name="Cancel").click()
     expect(question).to_have_count(0)
     assert len(state_of(ada, word)) == 1
@@ -178,6 +183,21 @@ def test_forgetting_counts_first_and_erases_only_when_confirmed(
     question.get_by_role("button", name="Forget").click()
     expect(reader.page.locator(".notice")).to_contain_text("erased for good")
     assert state_of(ada, word) == []
+
+
+def test_an_error_is_a_notice_and_the_page_goes_on(reader: Reader, ada: httpx.Client) -> None:
+    word = unique("stork")
+    id_ = stored(ada, f"The {word} is late.")
+    search(reader, word)
+    rows(reader).click()
+    call(ada, "forget", id=id_)
+    press(reader, "Pin")
+    notice = reader.page.locator(".notice.wrong")
+    expect(notice).to_contain_text("there is no fact with this id")
+    notice.get_by_role("button", name="Close").click()
+    expect(notice).to_have_count(0)
+    reader.page.keyboard.press("Escape")
+    expect(drawer(reader)).to_have_count(0)
 
 
 def test_hostile_texts_are_text_everywhere(reader: Reader, ada: httpx.Client) -> None:
@@ -221,3 +241,34 @@ def test_many_memories_are_changed_and_brought_back_at_once(
     press(reader, "Undo")
     expect(rows(reader)).to_have_count(3)
     assert state_of(ada, word) == [(content, "active") for content in contents]
+
+
+def test_a_hundred_thousand_memories_are_read_page_by_page(
+    reader: Reader, page_stack: Served
+) -> None:
+    agent = unique("robot")
+    first = datetime(2026, 1, 1, tzinfo=UTC)
+    many = [
+        NewRecord(
+            id=f"{agent}-{number}",
+            kind="transcript",  # it is not indexed
+            owner="ada",
+            session_id="long",
+            agent=agent,
+            role="user",
+            content=f"Line {number:,}.",
+            event_time=first + timedelta(seconds=number),
+        )
+        for number in range(100_000)
+    ]
+    with start_blocking_portal() as portal:  # Playwright has the loop of this thread
+        portal.call(write_records, page_stack.folder / ".local2", many)
+    reader.open(f"/memories?agent={agent}")
+    expect(rows(reader)).to_have_count(50)
+    expect(rows(reader).first).to_contain_text("Line 99,999.")
+    for newest in ("Line 99,949.", "Line 99,899."):
+        press(reader, "Older")
+        expect(rows(reader).first).to_contain_text(newest)
+        expect(rows(reader)).to_have_count(50)
+    press(reader, "Newer")
+    expect(rows(reader).first).to_contain_text("Line 99,949.")

@@ -86,6 +86,18 @@ def test_a_reader_can_change_nothing(page: Page, tokens: Tokens) -> None:
     expect(page.locator(".drawer button")).to_have_count(1)  # it closes
 
 
+@pytest.mark.parametrize(("named", "role"), [("ada_reads", "reader"), ("boss", "admin")])
+def test_the_stack_says_what_a_token_permits(
+    tenant_pages: HttpServer, tokens: Tokens, named: str, role: str
+) -> None:
+    with tenant_pages.client(getattr(tokens, named)) as client:
+        rights = client.post("/v1/services/memory.rights").json()
+
+    assert (rights["tenant"], rights["role"]) == ("acme", role)
+    assert "recall" in rights["actions"]
+    assert ("browse_all" in rights["actions"]) is (role == "admin")
+
+
 def test_an_admin_sees_the_tenants_users(page: Page, tokens: Tokens) -> None:
     sign_in(page, tokens.boss)
     expect(page.locator("[data-row]")).to_have_count(2)

@@ -142,8 +142,8 @@ class MemoryChanges:
         (memory,) = self._memories
         owner = self._viewer.looking_as(memory.user).memory
         preview = await owner.forget(id=memory.id, dry_run=True)
-        erased = ", ".join(f"{count:,} {name}" for name, count in preview.erased.items() if count)
-        explanation = f"This erases for good: {erased or 'nothing'}. Nothing brings it back."
+        erased = ", ".join(f"{name}: {count:,}" for name, count in preview.erased.items() if count)
+        explanation = f"This erases for good ({erased or 'nothing'}). Nothing brings it back."
         if await confirmed("Forget it for good?", explanation, "Forget", destroys=True):
             receipt = await owner.forget(id=memory.id)
             rest = "" if receipt.complete else " Traces remain; `local2 forget` says where."

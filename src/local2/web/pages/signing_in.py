@@ -39,7 +39,21 @@ FORWARDED = b"x-forwarded-"
 Verify = Callable[[Sender], Awaitable[None]]
 """Raises Local2Error if the token of a caller is not valid."""
 
-TEMPLATE = (Path(__file__).parent / "assets" / "sign_in.html").read_text(encoding="utf-8")
+PLAIN = (Path(__file__).parent / "assets" / "plain.html").read_text(encoding="utf-8")
+LINK_HINT = '<p class="quiet">Open the link that <code>local2 web</code> prints. It works once.</p>'
+TOKEN_FORM = f"""
+<form method="post" action="{SIGN_IN_PATH}">
+  <label for="token">Your token</label>
+  <input id="token" name="token" type="password" autocomplete="off" required autofocus />
+  <button>Sign in</button>
+</form>
+<p class="quiet">The operator makes one with <code>local2 tenants token</code>.</p>
+"""
+
+
+def plain_page(content: str, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    """A page without the frame; `content` is HTML."""
+    return HTMLResponse(PLAIN.replace("{content}", content), status)
 
 
 def new_key() -> str:
@@ -102,11 +116,12 @@ class SignIn:
             token: str = self._cookies.loads(value, max_age=SESSION_SECONDS)
             if not self._has_accounts:
                 return Sender(agent=AGENT, user=self._user)
-            if claims_of(token).exp < time.time():
-                return None
+            claims = claims_of(token)
         except (BadSignature, UnauthorizedError):
             return None
-        return Sender(agent=AGENT, token=token)
+        if claims.exp < time.time():
+            return None
+        return Sender(agent=AGENT, user=claims.sub, token=token)
 
     async def sign_in(self, request: Request) -> Response:
         """Take a key or a token for a cookie, or ask for one."""
@@ -149,18 +164,8 @@ class SignIn:
         return response
 
     def _ask(self, problem: str, status: HTTPStatus = HTTPStatus.OK) -> Response:
-        form, hint = "", "Open the link that <code>local2 web</code> prints. It works once."
-        if self._has_accounts:
-            form = (
-                f'<form method="post" action="{SIGN_IN_PATH}">'
-                '<label for="token">Your token</label>'
-                '<input id="token" name="token" type="password" autocomplete="off" required '
-                "autofocus><button>Sign in</button></form>"
-            )
-            hint = "The operator makes one with <code>local2 tenants token</code>."
-        shown = f'<p role="alert">{escape(problem)}</p>' if problem else ""
-        page = TEMPLATE.replace("{problem}", shown).replace("{form}", form).replace("{hint}", hint)
-        return HTMLResponse(page, status)
+        alert = f'<p role="alert">{escape(problem)}</p>' if problem else ""
+        return plain_page(alert + (TOKEN_FORM if self._has_accounts else LINK_HINT), status)
 
     def sign_out(self, _: Request) -> Response:
         response = RedirectResponse(SIGN_IN_PATH, HTTPStatus.SEE_OTHER)

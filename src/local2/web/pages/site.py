@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 
@@ -9,19 +10,28 @@ from fastapi import FastAPI
 from nicegui import app as nicegui_app
 from nicegui import ui
 from starlette.requests import Request
-from starlette.responses import RedirectResponse
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from local2.client.stack_tools import StackTools
 from local2.errors import Local2Error
 from local2.logs import get_logger
-from local2.protocol.envelope import Sender
+from local2.protocol.browsing import Rights
+from local2.protocol.envelope import DEFAULT_TENANT, Sender
+from local2.protocol.payloads import Empty
+from local2.protocol.services import RIGHTS
 from local2.settings import Settings
-from local2.web.callers import claims_of
 from local2.web.pages import ask, documents, facts, graph, memories, sessions
 from local2.web.pages.frame import Page, show_page
-from local2.web.pages.signing_in import ASSETS_PATH, SIGN_IN_PATH, SIGN_OUT_PATH, Door, SignIn
+from local2.web.pages.signing_in import (
+    ASSETS_PATH,
+    SIGN_IN_PATH,
+    SIGN_OUT_PATH,
+    Door,
+    SignIn,
+    plain_page,
+)
 from local2.web.pages.viewer import Viewer
 
 PAGES: tuple[Page, ...] = (
@@ -40,8 +50,14 @@ PAGES: tuple[Page, ...] = (
     ),
 )
 """Every page, in the order of the navigation. The first one that a viewer may see is the front."""
+NO_SUCH_PAGE = '<p>There is no such page.</p><p><a href="/">To the memory</a></p>'
 ASSETS = Path(__file__).parent / "assets"
 ACCENT = "#0f766e"
+ALL_RIGHTS = Rights(tenant=DEFAULT_TENANT)
+"""Those of everybody on a stack without accounts, and what pages assume while none answers: the
+stack decides about each request in any case."""
+RIGHTS_SECONDS = 2.0
+"""Seconds that the answer to a page's request waits for the viewer's rights."""
 RECONNECT_SECONDS = 30.0
 """Seconds for which a page waits for its browser, for example while a laptop sleeps."""
 
@@ -51,24 +67,30 @@ log = get_logger()
 def pages_app(link: StackTools, settings: Settings, sign_in: SignIn) -> ASGIApp:
     """The app with all pages, for those who have signed in."""
 
-    def viewer_of(request: Request) -> Viewer:
+    async def viewer_of(request: Request) -> Viewer:
         caller: Sender = request.scope["caller"]
-        role = claims_of(caller.token).role or "writer" if caller.token else None
-        return Viewer(link, settings, caller, role, dict(request.query_params))
+        rights = ALL_RIGHTS
+        if caller.token is not None and link.is_reached:
+            with suppress(Local2Error):  # the page itself shows why it gets no answer
+                calls = link.calls(caller, RIGHTS_SECONDS)
+                rights = await calls.request(RIGHTS.subject, Empty(), Rights)
+        return Viewer(link, settings, caller, rights, dict(request.query_params))
 
-    async def open_front(request: Request) -> RedirectResponse:
-        shown = pages_for(viewer_of(request))
+    async def open_front(request: Request) -> Response:
+        shown = pages_for(await viewer_of(request))
+        if not shown:
+            return PlainTextResponse("Your role permits no page.", HTTPStatus.FORBIDDEN)
         return RedirectResponse(shown[0].path, HTTPStatus.SEE_OTHER)
 
     def builder_of(page: Page) -> Callable[[Request], Awaitable[None]]:
         async def build(request: Request) -> None:
-            viewer = viewer_of(request)
+            viewer = await viewer_of(request)
             await show_page(page, pages_for(viewer), viewer)
 
         return build
 
     app = FastAPI(openapi_url=None)
-    app.add_api_route("/", open_front)
+    app.add_api_route("/", open_front, response_model=None)
     app.add_api_route(SIGN_IN_PATH, sign_in.sign_in, methods=["GET", "POST"])
     app.add_api_route(SIGN_OUT_PATH, sign_in.sign_out, methods=["POST"])
     app.mount(ASSETS_PATH, StaticFiles(directory=ASSETS))
@@ -76,6 +98,7 @@ def pages_app(link: StackTools, settings: Settings, sign_in: SignIn) -> ASGIApp:
         ui.page(page.path, title=f"{page.title} · local2")(builder_of(page))
     logging.getLogger("nicegui").disabled = True  # it would also log what viewers are told
     nicegui_app.on_exception(_log_unexpected)
+    nicegui_app.add_exception_handler(HTTPStatus.NOT_FOUND, _refuse_path)
     nicegui_app.colors(primary=ACCENT)
     ui.button.default_props("unelevated no-caps")
     ui.run_with(
@@ -95,6 +118,10 @@ def pages_app(link: StackTools, settings: Settings, sign_in: SignIn) -> ASGIApp:
 def pages_for(viewer: Viewer) -> list[Page]:
     """The pages that a viewer may see."""
     return [page for page in PAGES if viewer.may(page.needs)]
+
+
+async def _refuse_path(_: Request, __: Exception) -> Response:
+    return plain_page(NO_SUCH_PAGE, HTTPStatus.NOT_FOUND)
 
 
 def _log_unexpected(error: Exception) -> None:

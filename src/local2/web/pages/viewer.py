@@ -4,13 +4,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from local2.client.calls import Calls
 from local2.client.memory import Memory
 from local2.client.stack_tools import StackTools
-from local2.errors import ForbiddenError
-from local2.protocol.envelope import Role, Sender
+from local2.protocol.browsing import Rights
+from local2.protocol.envelope import Sender
 from local2.settings import Settings
-from local2.tenants.directory import Roles
 
 
 class Viewer:
@@ -25,29 +23,24 @@ class Viewer:
         link: StackTools,
         settings: Settings,
         caller: Sender,
-        role: Role | None,
+        rights: Rights,
         query: Mapping[str, str],
     ) -> None:
         self.link = link
         self.settings = settings
         self.caller = caller
-        self.role = role
+        self.rights = rights
         self.query = query
-        self.calls: Calls = link.calls(caller, settings.http.timeout)
+        self.calls = link.calls(caller, settings.http.timeout)
         self.memory = Memory(self.calls)
-        self._roles = Roles(settings.roles)
 
     @property
     def has_accounts(self) -> bool:
         return self.caller.token is not None
 
     def may(self, action: str) -> bool:
-        """Whether the viewer's role permits a tool or a service; the stack decides in any case."""
-        try:
-            self._roles.check(self.role, action)
-        except ForbiddenError:
-            return False
-        return True
+        """Whether the viewer may use a tool or a service; the stack decides in any case."""
+        return self.rights.actions is None or action in self.rights.actions
 
     def looking_as(self, user: str | None) -> "Viewer":
         """The viewer as a user's memories are seen and changed; None: as they are.
@@ -57,4 +50,4 @@ class Viewer:
         if user is None or user == self.caller.user:
             return self
         caller = msgspec.structs.replace(self.caller, user=user)
-        return Viewer(self.link, self.settings, caller, self.role, self.query)
+        return Viewer(self.link, self.settings, caller, self.rights, self.query)
