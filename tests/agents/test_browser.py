@@ -174,3 +174,23 @@ async def test_without_accounts_a_caller_may_do_everything(client: Connection) -
     rights = await browse(client, "memory.rights")
 
     assert (rights["user"], rights["role"], rights["actions"]) == ("richard", None, None)
+
+
+async def test_a_graph_has_only_what_the_caller_may_see(
+    bus: Connection, client: Connection
+) -> None:
+    def fact(subject: str, object_: str) -> dict[str, str]:
+        return {"subject": subject, "predicate": "knows", "object": object_}
+
+    own = await call(bus, "add_knowledge", {"facts": [fact("Ada", "Grace")], "scope": "user"})
+    await call(bus, "add_knowledge", {"facts": [fact("Ada", "Eve")], "scope": "user"}, EVE)
+    await call(bus, "add_knowledge", {"facts": [fact("Ada", "Joan")], "scope": "tenant"}, EVE)
+
+    for wanted in ({"thing": "ADA"}, {}):
+        graph = await browse(client, "memory.graph", **wanted)
+        assert {node["name"] for node in graph["nodes"]} == {"Ada", "Grace", "Joan"}
+        assert {edge["target"] for edge in graph["edges"]} == {"thing:grace", "thing:joan"}
+    id_ = own["facts"][0]["id"]
+    around = await browse(client, "memory.graph", id=id_)
+    assert {node["kind"] for node in around["nodes"]} == {"memory", "thing"}
+    assert (await browse(client, "memory.graph", user="eve", id=id_))["code"] == "invalid_arguments"

@@ -337,6 +337,22 @@ async def knowledge__aliases_in(ledger: Ledger, _: str) -> object:
 
 
 @operation
+async def knowledge__naming(ledger: Ledger, _: str) -> object:
+    places: list[Any] = [("user", OWNER), ("tenant", "")]
+    return [await ledger.knowledge.naming(name, places, 9) for name in ("ada", None)]
+
+
+@operation
+async def documents__listed(ledger: Ledger, _: str) -> object:
+    return [await ledger.documents.listed(1, after) for after in (None, "metals.md")]
+
+
+@operation
+async def documents__chunks(ledger: Ledger, _: str) -> object:
+    return await ledger.documents.chunks("metals.md", 0, 9)
+
+
+@operation
 async def knowledge__forget_held(ledger: Ledger, _: str) -> object:
     ledger.knowledge.forget_held()
     return await ledger.knowledge.aliases_in("Where is Ada?", [("user", OWNER)])

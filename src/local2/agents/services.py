@@ -47,8 +47,10 @@ from local2.protocol.browsing import (
     Overview,
     Rights,
 )
+from local2.protocol.documents import ChunksPage, DocumentsPage, ListChunks, ListDocuments
 from local2.protocol.envelope import Caller, Envelope, decode, encode, seal, utc_now
 from local2.protocol.explaining import Explain, Explained
+from local2.protocol.graph import Graph, ShowGraph
 from local2.protocol.items import (
     DeleteItems,
     GetItems,
@@ -316,6 +318,18 @@ async def growth_of_all(request: Request[GrowthRequest]) -> Growth:
     return await request.memory.browsing.growth_of_all(request.payload, utc_now())
 
 
+async def show_graph(request: Request[ShowGraph]) -> Graph:
+    return await request.memory.graph.around(request.payload)
+
+
+async def list_documents(request: Request[ListDocuments]) -> DocumentsPage:
+    return await request.memory.documents.listed(request.payload)
+
+
+async def list_chunks(request: Request[ListChunks]) -> ChunksPage:
+    return await request.memory.documents.chunks(request.payload)
+
+
 async def say_rights(request: Request[Empty]) -> Rights:
     caller = request.memory.caller
     actions = request.parts.memories.permitted_actions(caller)
@@ -479,6 +493,9 @@ SERVICES: Sequence[ServiceGroup] = (
             Service(declared.SHOWN, find_showings),
             Service(declared.GROWTH, growth),
             Service(declared.GROWTH_ALL, growth_of_all),
+            Service(declared.GRAPH, show_graph),
+            Service(declared.LIST_DOCUMENTS, list_documents),
+            Service(declared.LIST_CHUNKS, list_chunks),
             Service(declared.RIGHTS, say_rights),
         ),
     ),

@@ -225,6 +225,15 @@ class Rewritten(msgspec.Struct, frozen=True, kw_only=True):
     surplus: list[str]
 
 
+class ListedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A document; `label` is that of one of its chunks, `newest` the time of the newest."""
+
+    source: str
+    label: str
+    chunks: int
+    newest: datetime
+
+
 class DocumentPart(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a document of `total` characters. `label` is that of the document's first chunk."""
 

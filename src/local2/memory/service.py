@@ -21,6 +21,7 @@ from local2.memory.changes import Changes
 from local2.memory.erasure import Erasure, Outside
 from local2.memory.explaining import Explaining
 from local2.memory.facts import Facts, Relations
+from local2.memory.graph import CallerGraph
 from local2.memory.hits import SearchResult, search_result
 from local2.memory.intake.documents import Documents
 from local2.memory.intake.echoes import EchoFinder
@@ -124,6 +125,10 @@ class MemoryService:
     @cached_property
     def explaining(self) -> Explaining:
         return Explaining(self._shared.ledger, self._shared.recaller, self.caller)
+
+    @cached_property
+    def graph(self) -> CallerGraph:
+        return CallerGraph(self._shared.ledger, self.caller)
 
     @cached_property
     def showings(self) -> CallerShowings:

@@ -18,7 +18,9 @@ from local2.protocol.browsing import (
     Overview,
     Rights,
 )
+from local2.protocol.documents import ChunksPage, DocumentsPage, ListChunks, ListDocuments
 from local2.protocol.explaining import Explain, Explained
+from local2.protocol.graph import Graph, ShowGraph
 from local2.protocol.items import (
     DeleteItems,
     GetItems,
@@ -192,6 +194,27 @@ FINDINGS = ServiceDeclaration(
     answer=Findings,
     action="status",
 )
+GRAPH = ServiceDeclaration(
+    subject=subjects.MEMORY_GRAPH,
+    title="Read how things and memories are related, around one of them",
+    request=ShowGraph,
+    answer=Graph,
+    action="browse",
+)
+LIST_DOCUMENTS = ServiceDeclaration(
+    subject=subjects.MEMORY_DOCUMENTS,
+    title="List the documents that everybody may see",
+    request=ListDocuments,
+    answer=DocumentsPage,
+    action="browse",
+)
+LIST_CHUNKS = ServiceDeclaration(
+    subject=subjects.MEMORY_CHUNKS,
+    title="Read the chunks of a document",
+    request=ListChunks,
+    answer=ChunksPage,
+    action="browse",
+)
 RIGHTS = ServiceDeclaration(
     subject=subjects.MEMORY_RIGHTS,
     title="Say who the caller is, and what the caller may do",
@@ -288,6 +311,9 @@ SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = (
     SHOWN,
     GROWTH,
     GROWTH_ALL,
+    GRAPH,
+    LIST_DOCUMENTS,
+    LIST_CHUNKS,
     RIGHTS,
     KEEP_OUTPUT,
     DEAD_LETTERS,

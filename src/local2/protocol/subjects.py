@@ -49,6 +49,9 @@ MEMORY_GROWTH_ALL = "memory.growth.all"
 MEMORY_TASKS = "memory.tasks"
 MEMORY_RETENTION = "memory.retention"
 MEMORY_FINDINGS = "memory.findings"
+MEMORY_GRAPH = "memory.graph"
+MEMORY_DOCUMENTS = "memory.documents"
+MEMORY_CHUNKS = "memory.documents.chunks"
 MEMORY_RIGHTS = "memory.rights"
 MEMORY_BACKUP = "memory.backup"
 MEMORY_BACKUP_LIST = "memory.backup.list"
@@ -90,6 +93,9 @@ REQUESTS = (
     MEMORY_SHOWN,
     MEMORY_GROWTH,
     MEMORY_GROWTH_ALL,
+    MEMORY_GRAPH,
+    MEMORY_DOCUMENTS,
+    MEMORY_CHUNKS,
     MEMORY_RIGHTS,
     MEMORY_DEAD_LETTER_REQUEST,
     MEMORY_TASKS,

@@ -2,12 +2,27 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import accumulate
 
 from local2.ledger.engines import Row
 from local2.ledger.operations.record_rows import Cause, store_records, supersede
-from local2.ledger.operations.rows import Part, Transaction, as_json, reads, writes
-from local2.ledger.records import DocumentPart, NewRecord, Rewritten, Written
+from local2.ledger.operations.rows import (
+    Part,
+    Transaction,
+    as_json,
+    reads,
+    record_of,
+    writes,
+)
+from local2.ledger.records import (
+    DocumentPart,
+    ListedDocument,
+    NewRecord,
+    Record,
+    Rewritten,
+    Written,
+)
 
 BETWEEN_CHUNKS = "\n\n"
 """What separates the chunks of a document that is read: each is a paragraph."""
@@ -32,6 +47,40 @@ class LedgerDocuments(Part):
         total, begin = end - len(BETWEEN_CHUNKS), begins[first]
         text = text[offset - begin : min(offset + limit, total) - begin]
         return DocumentPart(label=chunks[0]["label"], total=total, text=text)
+
+    @reads
+    def listed(self, tx: Transaction, limit: int, after: str | None) -> list[ListedDocument]:
+        """Return the documents after a source, in the order of their sources."""
+        documents: list[ListedDocument] = []
+        last = "" if after is None else f"{after}#:"
+        while len(documents) < limit:
+            row = tx.execute("next_chunk", after=last).fetchone()
+            if row is None:
+                break
+            source, _, _ = row["source_ref"].rpartition("#")
+            first, last = f"{source}#1", f"{source}#:"  # digits stand before the colon
+            counted = tx.execute("count_chunks", first=first, last=last).fetchone()
+            documents.append(
+                ListedDocument(
+                    source=source,
+                    label=row["label"],
+                    chunks=counted["chunks"],
+                    newest=datetime.fromisoformat(counted["newest"]),
+                )
+            )
+        return documents
+
+    @reads
+    def chunks(
+        self, tx: Transaction, source: str, offset: int, limit: int
+    ) -> tuple[list[Record], int]:
+        """Return some chunks of a document in their order, and how many it has."""
+        every = [row["row"] for row in self._active(tx, source, "chunk_lengths")]
+        wanted = every[offset : offset + limit]
+        records = {
+            row["row"]: record_of(row) for row in tx.execute("records", rows=as_json(wanted))
+        }
+        return [records[row] for row in wanted], len(every)
 
     @writes
     def store(self, tx: Transaction, source: str, chunks: Sequence[NewRecord]) -> Rewritten:

@@ -27,6 +27,7 @@ from local2.ledger.operations.rows import (
     record_of,
     writes,
 )
+from local2.ledger.operations.working_sets import place_word
 from local2.ledger.records import (
     ALSO_NAMES,
     NAMES,
@@ -38,6 +39,7 @@ from local2.ledger.records import (
     TripletFact,
     Written,
 )
+from local2.ledger.search import Place as SearchedPlace
 from local2.ledger.upkeep import MAX_RELATIONS, Permit, RelatedRecord, Relation
 from local2.protocol.envelope import content_id
 from local2.protocol.memories import OwnerScope
@@ -47,6 +49,8 @@ LINKED_PER_ROLE = 4
 """Number of facts linked with a new fact that names the same entity: the newest in each role."""
 MAX_LINKS = 50
 """Maximum number of newer facts of one owner that are linked with a fact."""
+LATEST_FACTS = 500
+"""Number of the newest facts of each place that are looked at for the names of things."""
 MAX_NAMES = 8
 """Maximum number of names of one entity that are looked up."""
 ANY_ALIAS = content_id(ALSO_NAMES)
@@ -148,6 +152,20 @@ class Knowledge(Part):
         if any(fact.alias for fact in facts):
             self._has_aliases = True
         return written
+
+    @reads
+    def naming(
+        self, tx: Transaction, name: str | None, places: Sequence[Place], limit: int
+    ) -> list[Record]:
+        """Return the newest facts of these places that name a thing, or that name any things."""
+        if name is None:
+            words = [place_word(tx.tenant, SearchedPlace(*place, "fact")) for place in places]
+            asked = {"places": as_json(words), "most": LATEST_FACTS, "limit": limit}
+            return [record_of(row) for row in tx.execute("latest_stated", **asked)]
+        names = self._all_names(tx, places, name)
+        entities = chain.from_iterable(_entities_of(places, entity_key(one)) for one in names)
+        found = tx.execute("facts_naming", entities=as_json(list(entities)), limit=limit)
+        return [record_of(row) for row in found]
 
     async def names_in(self, text: str, places: Sequence[Place]) -> list[str]:
         """Return the names in a text that facts of these places contain, as spelled in the facts.

@@ -43,3 +43,22 @@ CROSS JOIN record ON record.tenant = relation.tenant AND record.id = relation.so
 WHERE relation.tenant = :tenant AND relation.target = :alias AND record.superseded_by IS NULL
   AND json_type(record.metadata, '$.triplet.subject') IS NOT NULL
 ORDER BY relation.source DESC LIMIT :limit;
+
+-- name: facts_naming
+SELECT record.* FROM record
+WHERE tenant = :tenant AND superseded_by IS NULL
+  AND json_type(metadata, '$.triplet.subject') IS NOT NULL
+  AND id IN (
+      SELECT relation.source FROM json_each(:entities) AS wanted
+      CROSS JOIN relation INDEXED BY relation_target
+           ON relation.tenant = :tenant AND relation.target = wanted.value)
+ORDER BY row DESC LIMIT :limit;
+
+-- name: latest_stated
+SELECT record.* FROM json_each(:places) AS wanted
+CROSS JOIN record ON record.row IN (
+     SELECT row FROM record INDEXED BY record_place
+     WHERE tenant = :tenant AND place = wanted.value AND superseded_by IS NULL
+     ORDER BY event_time DESC, row DESC LIMIT :most)
+WHERE +record.tenant = :tenant AND json_type(record.metadata, '$.triplet.subject') IS NOT NULL
+ORDER BY record.row DESC LIMIT :limit;

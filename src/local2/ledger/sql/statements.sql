@@ -101,3 +101,14 @@ SELECT records, records - unsearched - waiting - aside AS indexed, waiting FROM 
             WHERE tenant = :tenant AND kind = 'index' AND state IN ('waits', 'later')) AS waiting,
            (SELECT count(*) FROM task INDEXED BY task_turn
             WHERE tenant = :tenant AND kind = 'index' AND state = 'aside') AS aside);
+
+-- name: next_chunk
+SELECT source_ref, label FROM record INDEXED BY record_chunk
+WHERE tenant = :tenant AND kind = 'document_chunk' AND superseded_by IS NULL
+  AND source_ref > :after
+ORDER BY source_ref LIMIT 1;
+
+-- name: count_chunks
+SELECT count(*) AS chunks, max(event_time) AS newest FROM record INDEXED BY record_chunk
+WHERE tenant = :tenant AND kind = 'document_chunk' AND superseded_by IS NULL
+  AND source_ref >= :first AND source_ref < :last;

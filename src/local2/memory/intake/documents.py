@@ -22,6 +22,15 @@ from local2.ledger.ledger import Ledger
 from local2.ledger.records import TENANT_OWNED, DocumentPart, NewRecord, checked_text
 from local2.memory.changes import Changes
 from local2.memory.scopes import check_may_write
+from local2.protocol.documents import (
+    CHUNK_CHARACTERS,
+    ChunksPage,
+    DocumentChunk,
+    DocumentEntry,
+    DocumentsPage,
+    ListChunks,
+    ListDocuments,
+)
 from local2.protocol.envelope import Caller, Clock, new_id
 
 MAX_LABEL = 200
@@ -84,6 +93,39 @@ class Documents:
                 remedy="Copy the source from the source_ref of a recall result, without `#…`.",
             )
         return msgspec.structs.replace(part, label=part.label.partition(SEPARATOR)[0])
+
+    async def listed(self, wanted: ListDocuments) -> DocumentsPage:
+        """Return a page of the tenant's documents, which everybody may see."""
+        found = await self._ledger.documents.listed(wanted.limit, wanted.after)
+        return DocumentsPage(
+            documents=[
+                DocumentEntry(
+                    source=document.source,
+                    title=document.label.partition(SEPARATOR)[0],
+                    chunks=document.chunks,
+                    newest=document.newest,
+                )
+                for document in found
+            ],
+            next=found[-1].source if len(found) == wanted.limit else None,
+        )
+
+    async def chunks(self, wanted: ListChunks) -> ChunksPage:
+        """Return some chunks of a document in their order; none if it does not exist."""
+        found = await self._ledger.documents.chunks(wanted.source, wanted.offset, wanted.limit)
+        records, total = found
+        return ChunksPage(
+            chunks=[
+                DocumentChunk(
+                    id=record.id,
+                    label=record.label,
+                    content=record.content[:CHUNK_CHARACTERS],
+                    event_time=record.event_time,
+                )
+                for record in records
+            ],
+            total=total,
+        )
 
     async def store(self, document: Document) -> StoredDocument:
         """Store a document. Only chunks that differ from the stored ones are replaced.

@@ -22,7 +22,18 @@ from local2.protocol.envelope import DEFAULT_TENANT, Sender
 from local2.protocol.payloads import Empty
 from local2.protocol.services import RIGHTS
 from local2.settings import Settings
-from local2.web.pages import ask, facts, imports, live, memories, overview, sessions, upkeep
+from local2.web.pages import (
+    ask,
+    documents,
+    facts,
+    graph,
+    imports,
+    live,
+    memories,
+    overview,
+    sessions,
+    upkeep,
+)
 from local2.web.pages.frame import Page, show_page
 from local2.web.pages.signing_in import (
     ASSETS_PATH,
@@ -40,6 +51,15 @@ PAGES: tuple[Page, ...] = (
     Page("/ask", "Ask", icon="o_manage_search", key="a", needs="explain", show=ask.show),
     Page("/sessions", "Sessions", icon="o_forum", key="s", needs="browse", show=sessions.show),
     Page("/facts", "Facts", icon="o_fact_check", key="f", needs="browse", show=facts.show),
+    Page("/graph", "Graph", icon="o_hub", key="r", needs="browse", show=graph.show),
+    Page(
+        "/documents",
+        "Documents",
+        icon="o_description",
+        key="d",
+        needs="browse",
+        show=documents.show,
+    ),
     Page("/import", "Import", icon="o_upload_file", key="i", needs="ingest", show=imports.show),
     Page("/upkeep", "Upkeep", icon="o_build", key="u", needs="audit", show=upkeep.show),
     Page("/live", "Live", icon="o_sensors", key="l", needs="browse_all", show=live.show),

@@ -1,0 +1,97 @@
+"""Documents: what was stored for everybody, and the chunks in which searches find it."""
+
+from functools import partial
+
+from nicegui import ui
+
+from local2.protocol.documents import (
+    ChunksPage,
+    DocumentEntry,
+    DocumentsPage,
+    ListChunks,
+    ListDocuments,
+)
+from local2.protocol.subjects import MEMORY_CHUNKS, MEMORY_DOCUMENTS
+from local2.web.pages.frame import empty, section, set_address, text, when
+from local2.web.pages.memory_drawer import open_memory
+from local2.web.pages.viewer import Viewer
+
+PAGE_SIZE = 50
+
+
+async def show(viewer: Viewer) -> None:
+    await DocumentsView(viewer).show()
+
+
+class DocumentsView:
+    """The list of documents, and the chunks of one of them."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self._viewer = viewer
+
+    async def show(self) -> None:
+        page = await self._documents(None)
+        if not page.documents:
+            empty(
+                "o_description",
+                "There are no documents yet.",
+                "Add some with local2 add-document FILE, or let an agent do it (add_document).",
+            )
+            return
+        with ui.element("div").classes("list-and-detail"):
+            self._list = ui.element("div").classes("list").props("data-rows")
+            self._place = ui.element("div").classes("page-content")
+        self._add_documents(page)
+        await self._open(self._viewer.query.get("source") or page.documents[0].source)
+
+    async def _documents(self, after: str | None) -> DocumentsPage:
+        wanted = ListDocuments(limit=PAGE_SIZE, after=after)
+        return await self._viewer.calls.request(MEMORY_DOCUMENTS, wanted, DocumentsPage)
+
+    def _add_documents(self, page: DocumentsPage) -> None:
+        with self._list:
+            for document in page.documents:
+                self._add_row(document)
+            if page.next is not None:
+
+                async def add_more() -> None:
+                    more.delete()
+                    self._add_documents(await self._documents(page.next))
+
+                more = ui.button("More", on_click=add_more).props("flat")
+
+    def _add_row(self, document: DocumentEntry) -> None:
+        row = ui.element("div").classes("list-row").props("tabindex=0 role=button data-row")
+        row.on("click", partial(self._open, document.source))
+        with row:
+            text("span", document.title).classes("cut-text")
+            text("span", document.source).classes("cut-text quiet")
+            with ui.element("span").classes("row-of quiet"):
+                when(document.newest)
+                text("span", f"{document.chunks:,} chunk{'s'[: document.chunks != 1]}")
+
+    async def _open(self, source: str, offset: int = 0) -> None:
+        wanted = ListChunks(source=source, offset=offset, limit=PAGE_SIZE)
+        page = await self._viewer.calls.request(MEMORY_CHUNKS, wanted, ChunksPage)
+        set_address(source=source)
+        self._place.clear()
+        with self._place, section(source, f"{page.total:,} chunks"):
+            if not page.chunks:
+                text("p", "There is no such document any more.")
+            for number, chunk in enumerate(page.chunks, start=offset + 1):
+                with ui.element("article").classes("chunk"):
+                    with ui.element("div").classes("row-of quiet"):
+                        text("span", f"{number}.")
+                        text("span", chunk.label or "")
+                        when(chunk.event_time)
+                    content = text("button", chunk.content).props("type=button")
+                    content.classes("plain-text whole-text")
+                    again = partial(self._open, source, offset)
+                    content.on("click", partial(open_memory, self._viewer, chunk.id, again))
+            with ui.element("div").classes("row-of pages"):
+                if offset:
+                    before = partial(self._open, source, max(offset - PAGE_SIZE, 0))
+                    ui.button("Before", on_click=before).props("outline")
+                if offset + len(page.chunks) < page.total:
+                    behind = partial(self._open, source, offset + PAGE_SIZE)
+                    ui.button("After", on_click=behind).props("outline")

@@ -1,0 +1,99 @@
+"""Graph: what is around a thing or a memory, opened by clicking."""
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from browsers import Reader
+from http_servers import HttpServer, call
+from local2.web.pages.graph import MAX_NODES
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def knowledge(ada: httpx.Client) -> dict[str, str]:
+    """Facts about ships, one of them related to another fact; the ids by content."""
+    facts = [
+        {"subject": "Calypso", "predicate": "belongs to", "object": "Cousteau"},
+        {"subject": "Cousteau", "predicate": "was born in", "object": HOSTILE},
+        {"subject": "Beagle", "predicate": "carried", "object": "Darwin"},
+    ]
+    call(ada, "add_knowledge", facts=facts)
+    ids = {
+        content: str(call(ada, "remember_fact", content=content, scope="user")["data"]["id"])
+        for content in ("Calypso needs a new engine.", "The engine costs too much.")
+    }
+    source, target = ids.values()
+    call(ada, "relate", source=source, type="depends_on", target=target)
+    return ids
+
+
+def test_a_graph_is_opened_from_one_thing_to_the_next(reader: Reader) -> None:
+    reader.open("/graph?thing=calypso")
+    edges = reader.page.locator(".edges li")
+    expect(edges).to_have_count(1)
+    expect(reader.page.locator(".graph canvas")).to_be_visible()
+
+    edges.get_by_role("button", name="Cousteau").click()
+
+    expect(reader.page.get_by_role("heading", name="Around Cousteau")).to_be_visible()
+    expect(edges).to_have_count(2)
+    expect(edges.first).to_contain_text(f"was born in{HOSTILE[:20]}")
+    expect(reader.page.get_by_text("3 nodes and 2 relations")).to_be_visible()
+    reader.check_accessibility()
+    edges.last.get_by_role("button", name="Open").click()
+    expect(reader.page.get_by_role("dialog")).to_contain_text("Calypso belongs to Cousteau.")
+
+
+def test_the_memories_related_to_one_are_around_it(
+    reader: Reader, knowledge: dict[str, str]
+) -> None:
+    reader.open(f"/graph?id={knowledge['Calypso needs a new engine.']}")
+
+    expect(reader.page.locator(".edges li")).to_contain_text(
+        re.compile("Calypso needs a new engine.*depends on.*The engine costs too much")
+    )
+
+
+def test_without_a_name_it_is_around_what_was_stated_last(reader: Reader) -> None:
+    reader.open("/graph")
+    expect(reader.page.locator(".edges")).to_contain_text("Darwin")
+    entry = reader.page.get_by_label("Around a thing or person")
+
+    entry.fill("Nobody at all")
+    entry.press("Enter")
+
+    expect(reader.page.locator(".empty")).to_contain_text("No fact names Nobody at all.")
+
+
+@pytest.fixture
+def crowd(pages: HttpServer) -> Iterator[httpx.Client]:
+    """A user whose facts name more things than a picture shows."""
+    with pages.client(**{"Local2-User": "ada"}) as client:
+        for start in range(0, MAX_NODES + 60, 60):
+            facts = [
+                {"subject": f"Fleet {start}", "predicate": "has", "object": f"Ship {number}"}
+                for number in range(start, start + 60)
+            ]
+            facts.append({"subject": "Navy", "predicate": "has", "object": f"Fleet {start}"})
+            call(client, "add_knowledge", facts=facts)
+        yield client
+
+
+@pytest.mark.usefixtures("crowd")
+def test_a_picture_has_a_limit(reader: Reader) -> None:
+    reader.open("/graph?thing=Navy")
+    edges = reader.page.locator(".edges")
+    for start in range(0, MAX_NODES, 60):
+        edges.get_by_role("button", name=f"Fleet {start}", exact=True).first.click()
+        expect(reader.page.get_by_role("heading", name=f"Around Fleet {start}")).to_be_visible()
+        if start + 60 < MAX_NODES:
+            edges.get_by_role("button", name="Navy", exact=True).first.click()
+            expect(reader.page.get_by_role("heading", name="Around Navy")).to_be_visible()
+
+    expect(reader.page.get_by_text("300 nodes and")).to_be_visible()
+    expect(reader.page.get_by_text("at most. Begin anew")).to_be_visible()
