@@ -147,7 +147,7 @@ class _Blocks:
                 case {"type": str(kind)} if kind in THINKING:
                     left_out.add(name, "what the model thought before it answered")
                 case _:
-                    left_out.add(name, f"parts of the type {block.get('type')!r:.40}")
+                    left_out.add(f"{name}: {block.get('type')}", "parts of other types")
 
     def _id_of(self, id_: Any, number: int) -> str:
         return id_ if isinstance(id_, str) and id_ else f"call {number}"

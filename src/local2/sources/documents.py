@@ -6,6 +6,7 @@ small file can be made so that it needs any amount of both. It opens no address 
 
 import io
 import multiprocessing
+import signal
 import zipfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -38,7 +39,7 @@ def items(files: Iterable[SourceFile], left_out: LeftOuts) -> Iterator[Document]
                 elif file.suffix in CONVERTED:
                     content = converter.markdown_of(file)
                 else:
-                    left_out.add(file.name, f"files of another kind ({file.suffix or 'no ending'})")
+                    left_out.add(file.name, "files of other kinds")
                     continue
             except Local2Error as error:
                 left_out.add(f"{file.name}: {error}", "documents that could not be read")
@@ -117,7 +118,7 @@ class Converter:
         if self._pool is None:
             # A process of its own, not a fork: this one has threads.
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(1, context, initializer=_limit_memory)
+            self._pool = ProcessPoolExecutor(1, context, initializer=_begin_converting)
         try:
             text = self._pool.submit(_converted, data, file.suffix, CONVERTING_SECONDS).result()
         except BrokenProcessPool as error:
@@ -128,9 +129,10 @@ class Converter:
         return checked(text)
 
 
-def _limit_memory() -> None:
+def _begin_converting() -> None:
     import resource  # noqa: PLC0415 - it does not exist for Windows
 
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a word
     resource.setrlimit(resource.RLIMIT_AS, (CONVERTING_BYTES, CONVERTING_BYTES))
 
 

@@ -150,6 +150,7 @@ class Importer:
                 await self._begin_facts([item for item in part if isinstance(item, Fact)])
             await self._finish(down_to=0)
         finally:
+            self._source.stop()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
