@@ -155,7 +155,8 @@ class _Blocks:
     def _answer(self, block: Json) -> None:
         """Add a result to its call; without the call's id, to the first call without a result."""
         content = as_text(block.get("content"))
-        call = self.calls.get(block.get("tool_use_id") or "")
+        id_ = block.get("tool_use_id")
+        call = self.calls.get(id_) if isinstance(id_, str) else None
         if call is None:
             call = next((call for call in self.calls.values() if not call.content), None)
         if call is not None:
