@@ -89,13 +89,11 @@ class Source:
             TooLargeError: An object is too large.
         """
         if self.format == "documents":
-            return documents.items(self._documents(), self.left_out)
+            return documents.items(self._documents(), self.left_out, lambda: self._stopped)
         return READERS[self.format](self._objects(), self.left_out)
 
     def _documents(self) -> Iterator[SourceFile]:
         for file, _ in self._files:
-            if self._stopped:
-                return
             yield file
             self.bytes_read += file.size
 
