@@ -64,6 +64,10 @@ gc.disable()
 INTEGRATIONS = Path(__file__).parent / "integrations"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--pictures", action="store_true", help="Write the pictures of docs/web.md.")
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave the adapters' tests to `test_integrations.py`, unless they were asked for."""
     if collection_path != INTEGRATIONS or "PYTEST_XDIST_WORKER" not in os.environ:

@@ -9,7 +9,14 @@ import msgspec
 from ledgers import DAY, ITEMS, fact, index, item, message, record
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord, TripletFact
-from local2.ledger.sessions import ItemWriter, NewItem, Rating, SessionKey
+from local2.ledger.sessions import (
+    ItemWriter,
+    NewItem,
+    Rating,
+    SessionKey,
+    Showing,
+    ShownRecord,
+)
 from local2.ledger.transfer import ExportCursor, ExportFilter, Importing
 from local2.ledger.upkeep import Actor
 from local2.protocol.maintenance import ExportPage, ImportReport
@@ -84,6 +91,11 @@ async def fill(ledger: Ledger) -> None:
     stored = item("lead", {"nested": [1, None, 1e5, "Ő\0"]}, "Heavy.", id="i1")
     data = msgspec.structs.replace(item("gold").put, data=bytes(range(256)))
     await ledger.items.put(ITEMS, [stored, NewItem(put=data)], storing)
+    shown = (ShownRecord("f2", 0.75), ShownRecord("f1"))
+    recall = Showing(
+        owner="richard", agent="shell", question="Which language?", shown_at=DAY, records=shown
+    )
+    await ledger.showings.add([recall])
     for number in range(3):
         merge = _merged if number == 2 else _discard
         await ledger.notes.store(SESSION, "user", f"Note {number}.", DAY, merge=merge)
@@ -124,6 +136,7 @@ async def _answer(ledger: Ledger) -> None:
                 message(answer, id=f"a{number}", role="assistant", event_time=at(number), **about),
             ],
             derived_from=["f2"],
+            shown=["f2", "f1"],
         )
         await _rate(ledger, "q1", number)
     await _rate(ledger, "q9", 0)

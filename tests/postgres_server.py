@@ -1,12 +1,15 @@
 """A real PostgreSQL server for tests, and new databases in it."""
 
 import shutil
+import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -20,9 +23,9 @@ SORTED = "LOCALE 'C' ENCODING 'UTF8'"
 class PostgresServer:
     """A running server, whose databases are copies of one with empty tables."""
 
-    def __init__(self, url: str) -> None:
-        """`url`: has {} for the name of the database."""
-        self._url = url
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self._url = server.get_uri("{}")
         self._numbers = count()
         self._execute("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
         self._execute(CREATE.format("empty", "template0", SORTED))
@@ -40,6 +43,20 @@ class PostgresServer:
         finally:
             self._execute(f"DROP DATABASE {name} WITH (FORCE)")
 
+    def kill(self) -> None:
+        """Kill it as the kernel would that has no memory left."""
+        process = self._server.get_postmaster_info().process
+        process.kill()
+        process.wait()
+
+    def start(self) -> None:
+        """Start it again, at the same address, once its processes have ended."""
+        while True:
+            with suppress(subprocess.CalledProcessError):
+                self._server.ensure_postgres_running()
+                return
+            time.sleep(0.1)
+
     def _execute(self, *statements: str) -> None:
         with psycopg.connect(self._url.format("postgres"), autocommit=True) as connection:
             for statement in statements:
@@ -54,7 +71,7 @@ def postgres_server() -> Iterator[PostgresServer]:
     folder = Path(tempfile.mkdtemp(prefix="local2-postgres-"))
     server = get_server(folder, cleanup_mode="stop")
     try:
-        yield PostgresServer(server.get_uri("{}"))
+        yield PostgresServer(server)
     finally:
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)

@@ -18,5 +18,5 @@ def service_host(name: str, bus: Connection, memories: Memories) -> ServiceHost:
         return 0
 
     (group,) = (group for group in SERVICES if group.name == name)
-    backups = Backups(MemorySettings(), dict, none_waits, utc_now)
+    backups = Backups(MemorySettings(), dict, none_waits, utc_now, lambda _: None)
     return ServiceHost(group, ServiceParts(bus=bus, memories=memories, backups=backups))

@@ -11,7 +11,8 @@ import msgspec
 
 WITH_TENANT = {
     "record", "task", "relation", "feedback", "note", "tool_output", "audit", "access", "tombstone",
-    "consolidation", "usage", "item",
+    "consolidation", "usage", "item", "showing", "shown", "work", "delivery", "large_place",
+    "embedder",
 }  # fmt: skip
 BY_RECORD = {"vector": "record", "feature": "record", "record_text": "rowid"}
 """Tables without a tenant, and the column with the row number of the record they belong to."""
@@ -90,6 +91,8 @@ class Scope(msgspec.Struct, kw_only=True):
         return found
 
     def _is_own(self, alias: str, table: str, equal: list[tuple[str, str]], own: set[str]) -> bool:
+        if (f"{alias}.tenant", ":tenant") in equal:
+            return True
         if table in WITH_TENANT:
             column, ours = f"{alias}.tenant", {":tenant", *(f"{one}.tenant" for one in own)}
         else:

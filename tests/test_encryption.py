@@ -190,7 +190,7 @@ async def test_without_sqlcipher_the_error_says_what_to_install(
     with pytest.raises(LedgerKeyError, match="SQLCipher is not installed") as refused:
         await records_of(settings, key)
 
-    assert "local2[encryption]" in str(refused.value.remedy)
+    assert "local2-memory[encryption]" in str(refused.value.remedy)
 
 
 def test_without_a_key_no_encryption_library_is_imported() -> None:

@@ -43,7 +43,7 @@ def examples() -> list[tuple[str, str]]:
     return re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
 
 
-@pytest.mark.parametrize(("code", "printed"), examples(), ids=["client", "inside"])
+@pytest.mark.parametrize(("code", "printed"), examples(), ids=["client", "blocking", "inside"])
 def test_the_programs_of_the_docs_print_what_the_docs_say(
     offline: Path, code: str, printed: str
 ) -> None:
@@ -62,7 +62,7 @@ def test_the_programs_of_the_docs_print_what_the_docs_say(
     assert (ran.stdout, ran.stderr) == (printed, "")
     home = offline / ("notes" if "notes" in code else "local2")
     assert (home / ".local2" / "ledger.sqlite3").exists()
-    assert len([line for line in code.splitlines() if line]) == TEN
+    assert len([line for line in code.splitlines() if line]) <= TEN
 
 
 @pytest.mark.usefixtures("worker_here")

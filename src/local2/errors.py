@@ -34,6 +34,7 @@ Local2Error
 │           └── PromptTooLargeError              longer than the model's context
 ├── OverloadedError           overloaded         more requests at once than are admitted
 ├── ToolFailedError           tool_failed        another team's tool reports a failure
+├── TaskTakenError            internal           another stack does the task (`memory/backlog.py`)
 └── ConversationError         a conversation's messages, or the file they were saved in
 """
 
@@ -42,6 +43,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Final, Literal, get_args
+
+from local2._version import DISTRIBUTION
 
 ErrorCode = Literal[
     "bad_request",
@@ -87,7 +90,7 @@ def quoted(value: object) -> str:
 
 def extra_to_install(name: str) -> str:
     """The remedy if a package of an extra is missing."""
-    pip = f"`pip install 'local2[{name}]'`"
+    pip = f"`pip install '{DISTRIBUTION}[{name}]'`"
     return f"Install local2 with its extra: `uv sync --extra {name}`, or {pip}."
 
 
@@ -201,6 +204,10 @@ class OverloadedError(Local2Error):
 
 class ToolFailedError(Local2Error):
     code: ClassVar[ErrorCode] = "tool_failed"
+
+
+class TaskTakenError(Local2Error):
+    """Another stack has taken over a task, since this one seemed dead: its effect is not stored."""
 
 
 class StorageError(UnavailableError):

@@ -106,6 +106,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     query_timeout: Seconds = 2.0
     consolidation_hours: Annotated[float, msgspec.Meta(ge=0, le=8_760)] = 24.0
     consolidation_share: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.05
+    recall_log_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 0
     anonymise: Anonymising = "dry_run"
     anonymise_after_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 30
     backup_folder: Path | None = None

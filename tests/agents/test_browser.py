@@ -12,6 +12,7 @@ from factories import ConnectBus
 from local2.bus.connection import Connection
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.browsing import CONTENT_CHARACTERS, MAX_PAGE
+from local2.protocol.envelope import utc_now
 from serving import service_host
 
 EVE = msgspec.structs.replace(RICHARD, user="eve", agent="browser")
@@ -148,3 +149,22 @@ async def test_an_invalid_condition_is_refused_by_name(
 
     assert refused["code"] == code
     assert named in refused["message"]
+
+
+async def test_growth_is_counted_of_what_the_caller_may_see(
+    bus: Connection, client: Connection
+) -> None:
+    await call(bus, "save_topic", {"topic": "user.city", "content": "Rome"})
+    await call(bus, "save_topic", {"topic": "user.city", "content": "Paris"})
+    await call(bus, "save_topic", {"topic": "user.city", "content": "Oslo"}, EVE)
+    before = {"role": "user", "content": "Which metal?", "timestamp": "2026-05-01"}
+    await ingest(bus, before)
+
+    own = (await browse(client, "memory.growth", days=2))["days"]
+    everything = (await browse(client, "memory.growth.all"))["days"]
+    refused = await browse(client, "memory.growth", days=0)
+
+    assert [(count["kind"], count["added"]) for count in own] == [("fact", 2)]
+    assert [(count["kind"], count["added"]) for count in everything] == [("fact", 3)]
+    assert own[0]["day"] == utc_now().date().isoformat()
+    assert refused["code"] == "bad_request"

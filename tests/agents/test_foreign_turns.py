@@ -9,8 +9,8 @@ import pytest
 from calling import UNNAMED
 from local2.agents.memory_agent import MemoryAgent
 from local2.bus.connection import BusMessage, Connection
+from local2.bus.dead_letters import publish_again
 from local2.bus.streams import publish_durably
-from local2.client.dead_letters import publish_again
 from local2.client.queries import QueryClient
 from local2.errors import BusError
 from local2.ledger.engines.sqlite.database import Database
@@ -121,7 +121,7 @@ async def test_a_dead_letter_published_again_is_remembered_once_it_is_readable(
     assert (letter.letter.source, letter.letter.cut) == ("generator_agent", False)
     assert await episodes(database) == []
 
-    await publish_again(bus, letter)
+    await publish_again(bus, letter, "default")
     await all_done(bus)
 
     assert [row["query_id"] for row in await episodes(database)] == ["q1"]

@@ -16,6 +16,7 @@ from local2.agents import vector_worker
 from local2.agents.services import ServiceHost
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.identity import signed
+from local2.client.maintenance import findings
 from local2.errors import UnwritableError
 from local2.memory import backlog
 from local2.memory.tenant import Memories, Memory
@@ -211,3 +212,15 @@ async def test_the_status_includes_the_last_consolidation(bus: Connection, memor
     assert last is not None
     assert (last.run, last.changed, last.failed, last.under_way) == (done.run, 0, 0, False)
     assert last.ended_at is not None
+
+
+async def test_findings_name_what_is_broken_and_what_to_do(bus: Connection, memory: Memory) -> None:
+    await memory.of(UNNAMED).write_episodic("The symbol of gold is Au.")
+
+    found = {finding.name: finding for finding in await findings(bus)}
+
+    assert found["index"].verdict == "broken"
+    assert found["index"].detail == "1 records, 0 indexed, 1 waiting"
+    assert found["index"].remedy == f"{NO_WORKER}status."
+    assert (found["backups"].verdict, found["tasks"].verdict) == ("note", "ok")
+    assert "MB are free" in found["disk"].detail

@@ -144,7 +144,7 @@ async def test_the_parts_of_a_turn_are_loaded_together_whenever_they_arrived(
 async def test_a_query_that_no_generator_answers_is_refused_at_once(
     bus: Connection, listener: Listener, database: Database
 ) -> None:
-    assert not await has_other_subscribers(listener.bus, "query.received")
+    assert not await has_other_subscribers(listener.bus, "query.received", "listener")
     query = json.dumps({"user": "richard", "payload": {"query": QUESTION}}).encode()
     answer = decode((await bus.request("query.received", query, timeout=5)).data, ToolResult)
 

@@ -10,8 +10,8 @@ from calling import UNNAMED
 from factories import Listen
 from local2.bus import streams
 from local2.bus.connection import Connection
+from local2.bus.dead_letters import publish_again
 from local2.bus.streams import publish_durably
-from local2.client.dead_letters import publish_again
 from local2.errors import StorageError
 from local2.ledger.engines.sqlite.database import Database
 from local2.memory.intake.intake import Intake
@@ -188,7 +188,7 @@ async def test_a_turn_that_times_out_every_time_becomes_a_dead_letter(
     assert "not handled within 1e-09 s" in letter.letter.reason
 
     async with remembering(bus, memories):
-        await publish_again(bus, letter)
+        await publish_again(bus, letter, "default")
         await all_done(bus)
 
     assert len(await episodes(database)) == 1

@@ -76,15 +76,16 @@ async def test_another_users_own_facts_are_never_in_the_section(
     await store_fact(tools, "Eve's safe is open.", EVE)
     await store_fact(tools, "Only for the robot.", EVE, scope="agent")
     await store_fact(tools, "Tea is at four.", EVE, scope="tenant")
-    await store_fact(tools, "Richard is diabetic.")
+    diabetic = await store_fact(tools, "Richard is diabetic.")
 
     await start()
-    await client.ask("Hello", caller=RICHARD)
+    turn = await client.ask("Hello", caller=RICHARD)
 
     assert section(ollama) == [
         "- Richard is diabetic. [stated by the user]",
         "- Tea is at four. [stated by somebody else]",
     ]
+    assert (len(turn.shown), turn.shown[0]) == (2, diabetic)
 
 
 async def test_top_memories_are_requested_once_per_turn(

@@ -181,13 +181,17 @@ async def _erase_as_writer(world: World) -> object:
 
 
 async def _undo(world: World) -> object:
-    """As a curator acting for bob, look at changes made for ada and try to undo them."""
+    """Acting for bob, look at changes made for ada and try to undo them."""
     ada, bob = world.token("ada"), world.token("bob")
     audit_of_ada = await world.curator.call("audit", {"limit": 1000}, token=ada)
     runs = {one["run"] for one in audit_of_ada.data["entries"] if one.get("run")} | {
         world.ids["acme"]
     }
-    undone = [await world.curator.call("undo", {"run": run}, token=bob) for run in runs]
+    undone = [
+        await attacker.call("undo", {"run": run}, token=bob)
+        for attacker in (world.curator, world.eve)
+        for run in runs
+    ]
     assert not [one for one in undone if one.ok and one.data["undone"]]
     of_fact = await world.curator.call("audit", {"id": world.ids["acme"]}, token=bob)
     assert of_fact.data["entries"] == []

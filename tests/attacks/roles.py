@@ -16,6 +16,7 @@ WRITES: dict[str, dict[str, Any]] = {
     "note": {"content": "Vault: 0000"},
     "ingest": {"messages": [{"role": "user", "content": "The code of the vault is 0000."}]},
     "relate": {"source": "a", "type": "supersedes", "target": "b"},
+    "undo": {"run": "any"},
     "forget": {"session_id": SESSION},
 }
 """Tools that a reader may not call."""
@@ -28,7 +29,6 @@ FOR_EVERYBODY: dict[str, dict[str, Any]] = {
     },
     "add_document": {"title": "Guide", "content": "acme uses MongoDB."},
     "consolidate": {},
-    "undo": {"run": "any"},
     "audit": {},
     "forget": {"everything": True},
 }
@@ -39,6 +39,9 @@ SERVICES: dict[str, Any] = {
     "memory.import": {"number": 1, "lines": [{"line": "record"}]},
     "memory.reindex": {},
     "memory.dead_letters": {"action": "next", "number": 1},
+    "memory.tasks": {},
+    "memory.retention": {},
+    "memory.growth.all": {},
 }
 OF_WRITERS: dict[str, Any] = {
     "memory.items.put": {**ITEMS, "items": [ITEM]},
@@ -164,7 +167,7 @@ CASES = [
     *(
         Case(f"a writer calls {tool} for everybody", _denied("eve", tool, args))
         for tool, args in FOR_EVERYBODY.items()
-        if tool in {"add_document", "consolidate", "undo", "audit", "forget"}
+        if tool in {"add_document", "consolidate", "audit", "forget"}
     ),
     *(
         Case(f"a curator calls {tool}", _denied("curator", tool, args))

@@ -178,7 +178,7 @@ def test_without_the_extra_encrypted_backups_are_refused_and_others_are_not(
     for encrypted in (partial(Seal.for_recipient, recipient), partial(Decrypter, identity)):
         with pytest.raises(ConfigError, match="pyrage, which is not installed") as refused:
             encrypted()
-        assert "local2[backup-encryption]" in str(refused.value.remedy)
+        assert "local2-memory[backup-encryption]" in str(refused.value.remedy)
 
 
 async def test_a_folder_with_other_files_is_refused(folder: Path, backups: Path) -> None:

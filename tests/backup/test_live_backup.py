@@ -18,12 +18,23 @@ from local2.backup.service import Backups
 from local2.bus import streams
 from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably, turns_stored
-from local2.client.maintenance import backup_status, begin_backup
+from local2.client.maintenance import backup_status, begin_backup, list_backups, verify_backup
 from local2.client.tools import call_tool
-from local2.errors import InvalidArgumentsError, OverloadedError, StorageError, VectorError
+from local2.errors import (
+    InvalidArgumentsError,
+    OverloadedError,
+    StorageError,
+    UnavailableError,
+    VectorError,
+)
 from local2.memory.intake.intake import Intake
 from local2.protocol.envelope import utc_now
-from local2.protocol.maintenance import BackupReport, BackupRequest
+from local2.protocol.maintenance import (
+    BackupReport,
+    BackupRequest,
+    BackupStatus,
+    VerificationRequest,
+)
 from local2.settings import Settings
 from local2.stack.app import Stack, open_stack
 from stacks import CALLER, all_indexed, contents, in_step, save, search, settings_in
@@ -261,7 +272,7 @@ async def test_a_stop_does_not_wait_for_turns_that_are_not_stored(tmp_path: Path
         await asyncio.Event().wait()
         return 0
 
-    backups = Backups(settings_in(tmp_path).memory, dict, never, utc_now)
+    backups = Backups(settings_in(tmp_path).memory, dict, never, utc_now, lambda _: None)
     running = asyncio.create_task(backups.run())
     backups.begin(BackupRequest(folder=str(tmp_path / "backups")))
     await waiting.wait()
@@ -281,3 +292,43 @@ async def test_a_failed_backup_reports_the_reason(stack: Stack, tmp_path: Path) 
         return "not empty" in ((await backup_status(stack.bus)).problem or "")
 
     await eventually(failed)
+
+
+async def verified(bus: Connection, **named: str) -> BackupStatus:
+    await verify_backup(bus, VerificationRequest(**named))
+
+    async def over() -> bool:
+        return not (await backup_status(bus)).under_way
+
+    await eventually(over, within=60)
+    return await backup_status(bus)
+
+
+async def test_backups_are_listed_and_read_over_the_bus(stack: Stack, tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    await save(stack.bus, "The observatory opens at nine.")
+    for _ in range(2):
+        await back_up_stack(stack.bus, folder)
+    found = await list_backups(stack.bus, str(folder))
+    second, first = found.backups
+    sound = await verified(stack.bus, folder=str(folder), generation=first.generation)
+    piece = next((folder / second.generation / "pieces").iterdir())
+    piece.unlink()
+    damaged = await verified(stack.bus, folder=str(folder))
+
+    assert [listed.records for listed in found.backups] == [1, 1]
+    assert second.at >= first.at
+    assert sound.verified is not None
+    assert (sound.verified.generation, sound.verified.damaged) == (first.generation, False)
+    assert damaged.verified is not None
+    assert (damaged.verified.generation, damaged.verified.damaged) == (second.generation, True)
+
+
+async def test_a_folder_without_backups_is_refused_with_a_remedy(
+    stack: Stack, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidArgumentsError, match="backup_folder"):
+        await list_backups(stack.bus)
+    with pytest.raises(UnavailableError, match="cannot be read"):
+        await list_backups(stack.bus, str(tmp_path / "nowhere"))
+    assert "cannot be read" in str((await verified(stack.bus, folder=str(tmp_path / "no"))).problem)

@@ -10,12 +10,13 @@ import pytest
 
 from backups import back_up, data_dir, generations, key_pair, plain, remember
 from local2.backup.sealing import Decrypter
-from local2.backup.verifying import VerifiedBackup, VerifyRequest, verify_backup
+from local2.backup.verifying import VerifyRequest, verify_backup
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import BackupError, LedgerKeyError, StorageError
 from local2.home import folder_lock
 from local2.ledger.engines.sqlite import copies
 from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.protocol.maintenance import VerifiedBackup
 
 NOTES = 20
 LEDGER = "ledger.sqlite3"

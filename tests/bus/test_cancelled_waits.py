@@ -97,7 +97,7 @@ WAITS: dict[str, Wait] = {
     "toolbox": _announced,
     "participant": _joined,
     "queries": _following_answers,
-    "has_other_subscribers": lambda bus: has_other_subscribers(bus, "echo"),
+    "has_other_subscribers": lambda bus: has_other_subscribers(bus, "echo", ""),
     "connect": _connected,
 }
 

@@ -8,9 +8,14 @@ from nats.js.errors import ServiceUnavailableError
 from nats.js.manager import JetStreamManager
 
 from local2.bus.connection import Connection
-from local2.bus.dead_letters import count_letters, delete_letter, read_letter, store_dead_letter
+from local2.bus.dead_letters import (
+    count_letters,
+    delete_letter,
+    publish_again,
+    read_letter,
+    store_dead_letter,
+)
 from local2.bus.streams import publish_durably, turns_stream
-from local2.client.dead_letters import publish_again
 from local2.errors import MAX_ABRIDGED, BadRequestError, BusError, InvalidArgumentsError
 from local2.protocol.payloads import DeadLetter
 from turns import in_stream, letters
@@ -64,7 +69,7 @@ async def test_a_message_is_published_again_unchanged(
 ) -> None:
     await store(bus, {})
 
-    await publish_again(bus, await read_letter(bus, 1, "default"))
+    await publish_again(bus, await read_letter(bus, 1, "default"), "default")
 
     assert (await in_stream(bus), await count_letters(bus, "default")) == (1, 1)
     published = await bus.client.jetstream().get_msg(turns_stream("default"), seq=1)
@@ -88,7 +93,7 @@ async def test_a_cut_message_or_one_for_a_foreign_subject_is_not_published_again
     await store(bus, change)
 
     with pytest.raises(BadRequestError, match=reason):
-        await publish_again(bus, await read_letter(bus, 1, "default"))
+        await publish_again(bus, await read_letter(bus, 1, "default"), "default")
 
     assert (await in_stream(bus), await count_letters(bus, "default")) == (0, 1)
 
@@ -98,7 +103,7 @@ async def test_a_letter_is_kept_if_its_message_could_not_be_published(bus: Conne
     await bus.client.jsm().delete_stream(turns_stream("default"))
 
     with pytest.raises(BusError):
-        await publish_again(bus, await read_letter(bus, 1, "default"))
+        await publish_again(bus, await read_letter(bus, 1, "default"), "default")
 
     assert await count_letters(bus, "default") == 1
 

@@ -94,7 +94,9 @@ async def test_a_backlog_of_turns_is_handled_completely_a_few_at_a_time(
         await acknowledge(bus, message)
         done.add(number)
 
-    await bus.subscribe(await restart_turns_consumer(bus, "reader", "default"), take)
+    await bus.subscribe(
+        await restart_turns_consumer(bus, "reader", "default"), take, queue="reader"
+    )
     expected_unacknowledged = UNACKNOWLEDGED_BYTES // bus.client.max_payload
     await eventually(lambda: len(begun) == expected_unacknowledged)
     info = await bus.client.jetstream().consumer_info(turns_stream("default"), "reader")

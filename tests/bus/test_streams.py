@@ -49,7 +49,9 @@ async def test_messages_wait_for_a_consumer_and_are_removed_once_acknowledged(
         seen.append(message.data)
         await acknowledge(bus, message)
 
-    await bus.subscribe(await restart_turns_consumer(bus, "reader", "default"), collect)
+    await bus.subscribe(
+        await restart_turns_consumer(bus, "reader", "default"), collect, queue="reader"
+    )
 
     await eventually(lambda: len(seen) == 20)
     assert sorted(seen, key=int) == [b"%d" % n for n in range(20)]
@@ -76,14 +78,16 @@ async def test_messages_whose_consumer_died_are_delivered_again_at_once(
         await acknowledge(bus, message)
 
     delivery = await restart_turns_consumer(bus, "reader", "default")
-    first = await bus.subscribe(delivery, die)
+    first = await bus.subscribe(delivery, die, queue="reader")
     turns = [b"%d" % number for number in range(20)]
     for turn in turns:
         await publish_durably(bus, "response.generation", turn)
     await eventually(lambda: len(seen) >= 1)
     await first.stop(grace=1)
     seen.clear()
-    await bus.subscribe(await restart_turns_consumer(bus, "reader", "default"), collect)
+    await bus.subscribe(
+        await restart_turns_consumer(bus, "reader", "default"), collect, queue="reader"
+    )
 
     await eventually(lambda: sorted(seen, key=int) == turns)
 
@@ -105,7 +109,9 @@ async def test_small_turns_are_delivered_many_at_a_time_where_that_is_asked_for(
         info = await bus.client.jsm().consumer_info(turns_stream("default"), "reader")
         return int(info.config.max_ack_pending)
 
-    await bus.subscribe(await restart_turns_consumer(bus, "reader", "default"), hold)
+    await bus.subscribe(
+        await restart_turns_consumer(bus, "reader", "default"), hold, queue="reader"
+    )
     usual = await at_a_time()
     for number in range(20):
         await publish_durably(bus, "response.generation", b"%d" % number)
@@ -127,7 +133,9 @@ async def test_a_refused_message_is_redelivered_soon(
         seen.append(message.data)
         await (request_redelivery if len(seen) == 1 else acknowledge)(bus, message)
 
-    await bus.subscribe(await restart_turns_consumer(bus, "reader", "default"), refuse_once)
+    await bus.subscribe(
+        await restart_turns_consumer(bus, "reader", "default"), refuse_once, queue="reader"
+    )
     await publish_durably(bus, "response.generation", b"turn")
 
     await eventually(lambda: len(seen) == 2)

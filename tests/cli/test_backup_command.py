@@ -26,6 +26,12 @@ def test_a_backup_of_a_running_stack_is_restored_without_a_stack(
     assert (backup.returncode, backup.stderr) == (0, "")
     assert "has 1 records" in backup.stdout
 
+    (listed,) = answer(tmp_path, "backup", str(tmp_path / "backups"), "--list")
+    assert listed["records"] == 1
+    assert listed["generation"] in local2(
+        tmp_path, "backup", str(tmp_path / "backups"), "--list"
+    ).stdout.replace("\n", "")
+
     restored = answer(tmp_path, "restore", str(tmp_path / "backups"))
     assert (restored["records"], restored["aside"]) == (1, None)
     examined = in_a_process(tmp_path, "doctor", "--deep")

@@ -1,24 +1,11 @@
 """`local2 dead-letters` lists, shows, republishes and drops messages that could not be stored."""
 
-import asyncio
 import json
 import time
 from typing import Any
 
 from commands import Served, answer, local2
-from local2.bus.connection import connect
-from local2.bus.streams import publish_durably
-
-MESSAGE = {"source": "critic", "payload": {"query": "What is gold?", "answer": None}}
-
-
-def publish(running: Served, *messages: object) -> None:
-    async def send() -> None:
-        async with connect(running.url, name="test") as bus:
-            for message in messages:
-                await publish_durably(bus, "response.generation", json.dumps(message).encode())
-
-    asyncio.run(send())
+from failing import UNREADABLE, publish_turns
 
 
 def wait_for_letters(running: Served, count: int) -> list[dict[str, Any]]:
@@ -34,7 +21,7 @@ def wait_for_letters(running: Served, count: int) -> list[dict[str, Any]]:
 def test_dead_letters_are_listed_shown_published_again_and_dropped(running: Served) -> None:
     assert wait_for_letters(running, 0) == []
     assert "no dead letters" in local2(running.folder, "dead-letters", "list").stdout
-    publish(running, MESSAGE, {**MESSAGE, "source": "[red]\x1b[31mevil"})
+    publish_turns(running, UNREADABLE, {**UNREADABLE, "source": "[red]\x1b[31mevil"})
     first, second = wait_for_letters(running, 2)
 
     assert (first["subject"], first["source"], first["cut"]) == (
@@ -51,10 +38,10 @@ def test_dead_letters_are_listed_shown_published_again_and_dropped(running: Serv
 
     number = str(first["number"])
     shown = local2(running.folder, "dead-letters", "show", number).stdout
-    assert json.dumps(MESSAGE) in shown
+    assert json.dumps(UNREADABLE) in shown
     assert "response.generation from critic" in shown
     whole = answer(running.folder, "dead-letters", "show", number)
-    assert json.loads(whole["letter"]["message"]) == MESSAGE
+    assert json.loads(whole["letter"]["message"]) == UNREADABLE
 
     findings = {one["name"]: one for one in answer(running.folder, "doctor")}
     assert findings["dead letters"]["verdict"] == "note"

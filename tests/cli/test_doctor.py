@@ -11,10 +11,11 @@ import pytest
 
 from ledgers import open_ledger, record
 from local2 import examination
+from local2.agents.findings import check_consolidation, check_index
 from local2.cli.output import Output
 from local2.cli.up import _announce_broken_reranker, _announce_download
 from local2.config_files import load_settings
-from local2.examination import installation, stack
+from local2.examination import installation
 from local2.home import folder_lock, home_of
 from local2.model_files import MODEL_FILE
 from local2.protocol.envelope import utc_now
@@ -207,7 +208,7 @@ def test_a_start_says_that_the_reranker_is_broken(
     ],
 )
 def test_records_that_wait_for_long_are_reported(seconds: int, verdict: str, detail: str) -> None:
-    finding = stack.index(
+    finding = check_index(
         MemoryStatus(
             records=10,
             indexed=3,
@@ -245,7 +246,7 @@ def test_the_slow_embedder_is_named_if_nothing_is_indexed(embedder: str, slow_pa
     url = "http://user:word@127.0.0.1:8080/v1"
     settings = MemorySettings(openai_url=url, ollama_url="http://127.0.0.1:11434")
 
-    assert str(stack.index(status, settings).remedy).startswith(f"{slow_part} is slow")
+    assert str(check_index(status, settings).remedy).startswith(f"{slow_part} is slow")
 
 
 async def test_tasks_set_aside_are_counted_with_their_reasons(
@@ -288,7 +289,7 @@ ENDED = msgspec.structs.replace(BEGUN, ended_at=datetime(2026, 5, 1, 3, 1, tzinf
 def test_the_doctor_reports_how_the_last_consolidation_went(
     consolidation: ConsolidationStatus | None, verdict: str, detail: str
 ) -> None:
-    finding = stack.consolidation(consolidation)
+    finding = check_consolidation(consolidation)
 
     assert finding.verdict == verdict
     assert detail in finding.detail

@@ -292,3 +292,20 @@ def test_relations_of_a_memory_are_listed_from_either_side(running: Served, user
     refused = local2(running.folder, "relations", oil, "--user", f"not {user}")
     assert refused.returncode == 1
     assert "no memory with this id" in refused.stderr
+
+
+def test_a_command_explains_places_and_what_is_left_out(running: Served) -> None:
+    stored = [
+        answer(running.folder, "call", "remember_fact", f"content={content}")["data"]["id"]
+        for content in ("The yacht is moored in Genoa.", "A yacht needs a harbour.")
+    ]
+    question = "Where is the yacht moored?"
+
+    explained = answer(running.folder, "explain", question, stored[1], "--top-k", "1")
+    shown = local2(running.folder, "explain", question, "no-such-id", "--top-k", "1").stdout
+
+    assert explained["memories"][0]["id"] == stored[0]
+    assert (explained["asked"]["outcome"], explained["asked"]["rank"]) == ("beyond_top_k", 2)
+    assert "The yacht is moored in Genoa." in shown
+    assert "meaning=" in shown
+    assert "This caller sees no memory with this id." in shown

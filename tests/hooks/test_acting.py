@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from local2.bus.connection import Connection
+from local2.client.access import ask
 from local2.client.tools import call_tool
 from local2.errors import BusError
 from local2.hooks import acting, delivery
@@ -22,6 +23,8 @@ from local2.hooks.context import MAX_CONTEXT_CHARACTERS
 from local2.hooks.delivery import deliver
 from local2.hooks.state import FinishedTurn, Outbox, Situation
 from local2.protocol.envelope import Sender, utc_now
+from local2.protocol.showings import FindShowings, ShowingsPage
+from local2.protocol.subjects import MEMORY_SHOWN
 from local2.stack.app import Stack, open_stack
 from recorded_hooks import CLIENT_NAMES, first, payloads
 from stacks import settings_in
@@ -211,10 +214,10 @@ async def test_the_context_given_to_the_model_is_never_stored(
 
 
 @pytest.mark.parametrize("client", ["codex"])
-async def test_an_answer_that_repeats_a_memory_is_marked(
+async def test_an_answer_that_repeats_a_memory_is_marked_and_its_turn_keeps_what_was_shown(
     stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
-    await call(stack.bus, "remember_fact", content=KNOWN, importance=0.9, scope="tenant")
+    fact = await call(stack.bus, "remember_fact", content=KNOWN, importance=0.9, scope="tenant")
     prompt = {**first(client, tmp_path, "UserPromptSubmit"), "prompt": "How do we deploy?"}
     await run_hook(prompt)
     await run_hook({**first(client, tmp_path, "Stop"), "last_assistant_message": KNOWN})
@@ -222,6 +225,10 @@ async def test_an_answer_that_repeats_a_memory_is_marked(
     (turn,) = await wait_for_delivery(stack.bus, tmp_path, "How do we deploy?")
 
     assert turn["metadata"]["recalled"] is True
+    wanted = FindShowings(query_id=turn["metadata"]["query_id"])
+    (shown,) = (await ask(stack.bus, MEMORY_SHOWN, wanted, ShowingsPage)).showings
+    assert shown.answer == turn["id"]
+    assert [memory.id for memory in shown.memories] == [fact["id"]]
 
 
 @pytest.mark.parametrize("client", ["claude-code"])

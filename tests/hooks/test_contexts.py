@@ -9,12 +9,11 @@ from local2.hooks.context import (
     MAX_CONTEXT_CHARACTERS,
     Section,
     join_context,
-    recalled_section,
     without_contexts,
 )
-from local2.hooks.state import Session
 from local2.protocol.envelope import utc_now
 from local2.protocol.memory_tools import ItemRelation, LaterStatement, RecalledItem
+from local2.quoting import recalled_lines
 
 SIZES = st.lists(st.integers(0, MAX_CONTEXT_CHARACTERS // 4), max_size=20)
 """Characters of the lines of a section."""
@@ -38,7 +37,7 @@ VOLVO = RecalledItem(
 def test_a_later_statement_is_shown_with_its_date() -> None:
     later = LaterStatement(id="2", content="I sold the Volvo.", event_time=SOLD)
 
-    (line,) = recalled_section([replace(VOLVO, later=(later,))], "now", Session()).lines
+    (line,) = recalled_lines([replace(VOLVO, later=(later,))], "now").values()
 
     assert "I drive a Volvo." in line
     assert line.endswith("[2026-05-01] (later, 2026-05-11: I sold the Volvo.)")
@@ -50,9 +49,20 @@ def test_what_another_memory_supersedes_is_left_out() -> None:
     superseded = replace(VOLVO, content="Works at Northwind.", relations=(newer,))
     superseding = replace(VOLVO, content="Works at Bluebird.", relations=(older,))
 
-    (line,) = recalled_section([superseded, superseding], "now", Session()).lines
+    (line,) = recalled_lines([superseded, superseding], "now").values()
 
     assert "Bluebird" in line
+
+
+def test_what_the_model_sees_anyway_is_left_out_and_counts_for_nothing() -> None:
+    said = replace(VOLVO, session_id="now", content="Which car is mine?", score=1.0)
+    faint = replace(VOLVO, content="A Volvo needs oil.", score=0.3)
+
+    assert recalled_lines([said], "now") == {}
+    assert len(recalled_lines([said], None)) == 1
+    assert [("drive" in line) for line in recalled_lines([said, VOLVO, faint], "now").values()] == [
+        True
+    ]
 
 
 @given(of_facts=SIZES, of_notes=SIZES, of_recalled=SIZES)

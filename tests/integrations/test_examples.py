@@ -18,7 +18,9 @@ from stacks import settings_in
 from waiting import eventually
 
 FOLDER = Path(__file__).parents[2] / "docs" / "integrations"
-PAGES = sorted(FOLDER.glob("*.md"))
+IN_THEIR_OWN_ENVIRONMENT = {"crewai"}  # tests/try_crewai.py
+PAGES = [page for page in sorted(FOLDER.glob("*.md")) if page.stem not in IN_THEIR_OWN_ENVIRONMENT]
+COMMANDS = Path(sys.executable).parent
 STOPPED = 60.0
 """Seconds for the stack that an example started to notice that nobody uses it, and to stop."""
 
@@ -40,6 +42,7 @@ def check_output(page: Path, home: Path) -> None:
     code, printed = re.findall(r"```(?:python)?\n(.*?)```", text, re.DOTALL)[-2:]
     environment = {
         **os.environ,
+        "PATH": f"{COMMANDS}{os.pathsep}{os.environ['PATH']}",
         "LOCAL2_HOME": str(home),
         "LOCAL2_MEMORY__EMBEDDER": "minilm",
         "LOCAL2_GENERATOR__CHAT": "rules",

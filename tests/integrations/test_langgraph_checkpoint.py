@@ -1,7 +1,9 @@
 """LangGraph's checkpoints on local2: its conformance suite, sizes, users, delta channels."""
 
 import asyncio
+import operator
 from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
 from typing import Annotated, TypedDict
 
 import pytest
@@ -11,12 +13,13 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import ALL_CAPABILITIES
 from langgraph.graph import START, StateGraph
+from langgraph.store.base import BaseStore
 
 import local2
 from calling import caller_named
-from local2.errors import TooLargeError
+from local2.errors import BusError, TooLargeError
 from local2.integrations import langgraph_threads
-from local2.integrations.langgraph import LocalSaver
+from local2.integrations.langgraph import LocalSaver, LocalStore
 from local2.integrations.langgraph_checkpoint import COLLECTION
 from local2.ledger.sessions import ItemCollection
 from local2.memory.tenant import Memory
@@ -192,3 +195,29 @@ async def test_a_graph_runs_synchronously_in_another_thread(saver: LocalSaver) -
     answers = await asyncio.to_thread(run)
 
     assert answers == ["question 0", "answer 1", "question 1", "answer 3"]
+
+
+class Notes(TypedDict):
+    notes: Annotated[list[str], operator.add]
+
+
+def test_a_program_without_a_loop_runs_a_graph_with_saver_and_store(home: Path, user: str) -> None:
+    def answer(state: Notes, *, store: BaseStore) -> Notes:
+        known = store.get(("notes",), "first")
+        store.put(("notes",), "first", {"text": state["notes"][0]})
+        return {"notes": [str(known and known.value["text"])]}
+
+    with (
+        LocalSaver.connect(home=home, user=user) as saver,
+        LocalStore.connect(home=home, user=user) as store,
+    ):
+        builder = StateGraph(Notes).add_node(answer).add_edge(START, "answer")
+        graph = builder.compile(checkpointer=saver, store=store)
+        graph.invoke({"notes": ["An umbrella."]}, thread("plain"))
+        second = graph.invoke({"notes": ["A hat."]}, thread("plain"))
+        saved = list(saver.list(thread("plain")))
+
+    assert second["notes"] == ["An umbrella.", "None", "A hat.", "An umbrella."]
+    assert [found.metadata["source"] for found in saved] == ["loop", "loop", "input"] * 2
+    with pytest.raises(BusError, match="is closed"):
+        saver.get_tuple(thread("plain"))

@@ -16,7 +16,16 @@ from local2.ledger.browsing import BrowseFilter
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord, Record, Task, TripletFact
 from local2.ledger.search import Place
-from local2.ledger.sessions import FactSelection, ItemSelection, ItemWriter, Rating, SessionKey
+from local2.ledger.sessions import (
+    FactSelection,
+    ItemSelection,
+    ItemWriter,
+    Rating,
+    SessionKey,
+    Showing,
+    ShowingFilter,
+    ShownRecord,
+)
 from local2.ledger.transfer import Erased, ErasureOptions, ExportFilter, Selection, combined
 from local2.ledger.upkeep import Access, Actor, Change, ExtractedFact, FactRelation, Relation
 from local2.protocol.browsing import RecordState
@@ -185,7 +194,7 @@ async def turns__store(ledger: Ledger, marker: str) -> object:
             message("Densest?", number, id="t1", **about),
             message(answer, number, id=f"ta{number}", role="assistant", **about),
         ]
-        written.append(await ledger.turns.store(turn, derived_from=["f2"]))
+        written.append(await ledger.turns.store(turn, derived_from=["f2"], shown=["f2"]))
     return written
 
 
@@ -334,6 +343,33 @@ async def knowledge__forget_held(ledger: Ledger, _: str) -> object:
 
 
 @operation
+async def showings__add(ledger: Ledger, marker: str) -> object:
+    shown = (ShownRecord("e1", 0.5), ShownRecord("m1"))
+    recalls = [
+        Showing(owner=OWNER, session_id="s1", query_id="q1", question=f"{marker}?", shown_at=at(n),
+                records=shown)
+        for n in range(3)
+    ]  # fmt: skip
+    await ledger.showings.add(recalls)
+    return recalls
+
+
+@operation
+async def showings__find(ledger: Ledger, _: str) -> object:
+    asked = {"session": "s1", "query": "q1", "record": "e1"}
+    found = []
+    for of, name in asked.items():
+        wanted = ShowingFilter(owners=(OWNER, ""), of=of, name=name)  # type: ignore[arg-type]
+        found += await ledger.showings.find(wanted, 9)
+    return [msgspec.structs.replace(showing, row=0) for showing in found]
+
+
+@operation
+async def showings__drop_logged(ledger: Ledger, _: str) -> object:
+    return await ledger.showings.drop_logged(before=at(1), limit=9)
+
+
+@operation
 async def notes__store(ledger: Ledger, marker: str) -> object:
     def merge(notes: Any) -> Note | None:
         if len(notes) < 2:
@@ -384,6 +420,18 @@ async def backlog__claim(ledger: Ledger, _: str) -> object:
 
 
 @operation
+async def backlog__give_back(ledger: Ledger, _: str) -> object:
+    await ledger.backlog.give_back(await tasks(ledger, judge=2))
+    return await tasks(ledger, judge=9)
+
+
+@operation
+async def backlog__claimed_work(ledger: Ledger, _: str) -> object:
+    async with ledger.backlog.claimed_work("consolidation") as may_do:
+        return may_do
+
+
+@operation
 async def backlog__counts(ledger: Ledger, _: str) -> object:
     return await ledger.backlog.counts()
 
@@ -408,9 +456,19 @@ async def backlog__set_aside(ledger: Ledger, marker: str) -> object:
 
 
 @operation
+async def backlog__failed(ledger: Ledger, _: str) -> object:
+    return await ledger.backlog.failed("judge", 9)
+
+
+@operation
+async def backlog__discard(ledger: Ledger, _: str) -> object:
+    return await ledger.backlog.discard("judge", ids=["f1", "unknown"])
+
+
+@operation
 async def backlog__try_again(ledger: Ledger, _: str) -> object:
-    await ledger.backlog.try_again("judge")
-    return await ledger.backlog.counts(), await tasks(ledger, judge=9)
+    tried = await ledger.backlog.try_again("judge")
+    return tried, await ledger.backlog.counts(), await tasks(ledger, judge=9)
 
 
 @operation
@@ -511,6 +569,12 @@ async def searches__find(ledger: Ledger, _: str) -> object:
             seen = await find(ledger, searching(*terms, **fields))
             found.append((terms, fields, list(seen.records.values()), seen.found.counts))
     return found
+
+
+@operation
+async def searches__may_find(ledger: Ledger, _: str) -> object:
+    search = searching("osmium")
+    return sum([await ledger.searches.may_find(search, row) for row in range(1, 200)])
 
 
 @operation
@@ -647,6 +711,11 @@ async def browsing__counts(ledger: Ledger, _: str) -> object:
 
 
 @operation
+async def browsing__growth(ledger: Ledger, _: str) -> object:
+    return [await ledger.browsing.growth(places, DAY) for places in (None, (FACTS,))]
+
+
+@operation
 async def browsing__sessions(ledger: Ledger, _: str) -> object:
     return [await ledger.browsing.sessions(owners, 9) for owners in (None, (OWNER, "eve"))]
 
@@ -741,6 +810,11 @@ async def erasures__scrub(ledger: Ledger, _: str) -> object:
 @operation
 async def erasures__count_to_anonymise(ledger: Ledger, _: str) -> object:
     return await ledger.erasures.count_to_anonymise(LATER + timedelta(days=999))
+
+
+@operation
+async def erasures__to_anonymise(ledger: Ledger, _: str) -> object:
+    return await ledger.erasures.to_anonymise(LATER, 99)
 
 
 @operation

@@ -12,7 +12,7 @@ from local2.ledger.operations import browsing
 from local2.ledger.search import Place
 from local2.ledger.transfer import ErasureOptions, Selection
 from local2.ledger.upkeep import Access, Actor
-from local2.protocol.browsing import RecordState
+from local2.protocol.browsing import DayCount, RecordState
 from local2.protocol.memories import Kind
 
 ALL_STATES: frozenset[RecordState] = frozenset(get_args(RecordState))
@@ -181,3 +181,26 @@ async def test_sessions_are_listed_by_their_last_use(ledger: Ledger) -> None:
     assert (own[0].first, own[0].last) == (DAY, DAY + timedelta(minutes=2))
     assert listed(await ledger.browsing.sessions(None, 9)) == [("eve", "a", 1), *listed(own)]
     assert listed(await ledger.browsing.sessions([OWNER], 1)) == [(OWNER, "a", 2)]
+
+
+async def test_records_are_counted_by_their_days_and_kinds(stored: Ledger) -> None:
+    yesterday = fact("Drank wine.", id="y1", event_time=DAY - timedelta(days=1))
+    await stored.records.store([yesterday])
+
+    def listed(counts: list[DayCount]) -> list[tuple[str, str, int]]:
+        return [(count.day.isoformat(), count.kind, count.added) for count in counts]
+
+    today = [
+        ("2026-05-01", "chat_message", 2),
+        ("2026-05-01", "episode", 1),
+        ("2026-05-01", "fact", 4),
+    ]
+    own = await stored.browsing.growth(PLACES, DAY - timedelta(days=3))
+    assert listed(own) == [("2026-04-30", "fact", 1), *today]
+    assert listed(await stored.browsing.growth(PLACES, DAY)) == today
+    everything = listed(await stored.browsing.growth(None, DAY))
+    assert everything == [
+        ("2026-05-01", "chat_message", 3),
+        ("2026-05-01", "episode", 1),
+        ("2026-05-01", "fact", 5),
+    ]

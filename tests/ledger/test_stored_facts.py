@@ -45,7 +45,8 @@ async def test_of_facts_stored_concurrently_one_is_active(ledger: Ledger) -> Non
 async def test_a_fact_judged_outdated_is_replaced_once_and_by_an_active_fact(
     ledger: Ledger,
 ) -> None:
-    written = [await ledger.facts.store(fact(content)) for content in ("Berlin.", "Rome.", "Oslo.")]
+    cities = [fact(city, tasks=("judge",)) for city in ("Berlin.", "Rome.", "Oslo.")]
+    written = [await ledger.facts.store(city) for city in cities]
     berlin, rome, oslo = [(await ledger.records.chain(one.id))[0] for one in written]
 
     assert await ledger.facts.judge(rome, replaces=[berlin], agent="judge") == [berlin]

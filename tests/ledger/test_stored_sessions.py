@@ -154,7 +154,7 @@ async def test_a_superseded_fact_is_no_longer_important(ledger: Ledger) -> None:
     await ledger.relations.add(edge, lambda *_: None)
     assert await most_important(ledger) == ["Oslo."]
 
-    newest = fact("Bonn.", importance=0.6)
+    newest = fact("Bonn.", importance=0.6, tasks=("judge",))
     await ledger.facts.store(newest)
     rows = [(await ledger.records.chain(id_))[0] for id_ in (newest.id, newer.id)]
     await ledger.facts.judge(rows[0], replaces=[rows[1]], agent="judge")

@@ -14,6 +14,7 @@ from local2.ledger.ledger import Ledger
 from local2.ledger.records import Task, TaskCounts, TaskKind
 from local2.memory import backlog as module
 from local2.memory.backlog import ATTEMPTS, FIRST_RETRY, Backlog, Job
+from local2.protocol.maintenance import TaskCount, TaskRequest
 from waiting import eventually
 
 MANY = 1_000
@@ -341,3 +342,45 @@ async def test_tasks_without_a_job_of_their_kind_wait(ledger: Ledger, backlog: B
 
     assert not backlog.handles("judge")
     assert await count_tasks(ledger) == TaskCounts(kind="judge", waiting=3, aside=0)
+
+
+async def test_tasks_set_aside_are_listed_tried_again_and_discarded_on_request(
+    ledger: Ledger, backlog: Backlog
+) -> None:
+    first, second, third = await add_records(ledger, 3)
+    for task in await ledger.backlog.claim({"judge": 3}, now=DAY):
+        await ledger.backlog.set_aside(task, "It was refused.")
+    for task in await ledger.backlog.claim({"index": 1}, now=DAY):
+        await ledger.backlog.set_aside(task, "It cannot be embedded.")
+
+    listed = await backlog.report(TaskRequest(kind="judge"))
+    retried = await backlog.report(TaskRequest(action="retry", kind="judge", ids=(second,)))
+    waiting = [task.id for task in await ledger.backlog.claim({"judge": 9}, now=DAY)]
+    discarded = await backlog.report(TaskRequest(action="discard"))
+
+    assert listed.counts == [TaskCount(kind="judge", waiting=0, aside=3)]
+    assert [(task.id, task.attempts, task.due) for task in listed.failed] == [
+        (id_, 1, None) for id_ in (first, second, third)
+    ]
+    assert {task.error for task in listed.failed} == {"It was refused."}
+    assert (retried.changed, waiting) == (1, [second])
+    assert discarded.changed == 2
+    assert [(task.kind, task.error) for task in discarded.failed] == [
+        ("index", "It cannot be embedded.")
+    ]
+    for refused in (TaskRequest(action="discard", kind="index"), TaskRequest(kind="wash")):
+        with pytest.raises(InvalidArgumentsError):
+            await backlog.report(refused)
+
+
+async def test_a_task_that_is_tried_again_later_is_listed_with_its_time(
+    ledger: Ledger, backlog: Backlog
+) -> None:
+    await add_records(ledger, 1)
+    (task,) = await ledger.backlog.claim({"judge": 1}, now=DAY)
+    await ledger.backlog.postpone(task, "It was refused.", not_before=DAY)
+
+    report = await backlog.report(TaskRequest(kind="judge"))
+
+    assert report.counts == [TaskCount(kind="judge", waiting=1, aside=0)]
+    assert [(failed.id, failed.due) for failed in report.failed] == [(task.id, DAY)]

@@ -203,6 +203,17 @@ async def test_a_later_value_of_the_same_key_replaces_the_active_one(
     ]
 
 
+async def test_an_amount_that_holds_now_replaces_the_former_one(
+    memory: Memory, richard: MemoryService, extractor: Scripted
+) -> None:
+    former, present = "I get up at six.", "I get up at seven now."
+    extractor.facts_by_text = {former: {}, present: {}}
+
+    await send_and_extract(memory, richard, former, present)
+
+    assert [fact.content for fact in await facts(richard, "get up")] == [present]
+
+
 @pytest.mark.parametrize(
     ("query", "is_outdated"),
     [("Where do I work?", True), ("Where did I work before?", False)],

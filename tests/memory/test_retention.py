@@ -210,3 +210,21 @@ async def test_the_history_of_a_retired_record_contains_no_other_users_records(
     await change(database, "UPDATE record SET superseded_by = ''")
 
     assert texts(await memory.ledger.records.chain(mine.id)) == ["Tea"]
+
+
+@pytest.mark.parametrize("mode", ["dry_run", "on", "off"])
+async def test_a_report_lists_what_is_due_and_changes_nothing(
+    memory: Memory, retention_in_mode: RetentionInMode, mode: Anonymising
+) -> None:
+    richard = await replace_topic(memory, "tea", "water", "milk")
+    memory.clock = lambda: NOW + timedelta(days=31)
+
+    report = await retention_in_mode(mode).report()
+    early = await retention_in_mode(mode, days=60).report()
+
+    assert (report.anonymise, report.after_days, report.due) == (mode, 30, 2)
+    assert sorted((due.content, due.topic, due.retired_why) for due in report.records) == [
+        (drink, "user.drink", "superseded") for drink in ("tea", "water")
+    ]
+    assert (early.due, early.records) == (0, [])
+    assert texts(await richard.facts.history("user.drink")) == ["milk", "water", "tea"]

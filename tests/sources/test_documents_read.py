@@ -162,4 +162,4 @@ def test_a_converted_document_needs_the_extra(
     _, left_out = read(tmp_path)
 
     ((name,),) = left_out.values()
-    assert "local2[documents]" in name
+    assert "local2-memory[documents]" in name

@@ -250,7 +250,7 @@ def test_without_an_exporter_for_otlp_the_error_names_the_extra(
 
     with pytest.raises(ConfigError, match="not installed") as refused:
         span_exporter()
-    assert "local2[telemetry]" in str(refused.value.remedy)
+    assert "local2-memory[telemetry]" in str(refused.value.remedy)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ async def test_without_the_extra_a_start_that_needs_it_is_refused(
     with pytest.raises(ConfigError, match=missing) as refused:
         async with open_stack(chosen, with_generator=False):
             pass
-    assert "local2[telemetry]" in str(refused.value.remedy)
+    assert "local2-memory[telemetry]" in str(refused.value.remedy)
 
 
 async def test_processes_export_one_trace_to_the_collector_in_the_environment(

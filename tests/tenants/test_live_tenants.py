@@ -232,6 +232,8 @@ async def test_refused_messages_of_a_user_are_erased_with_the_user(
         ("memory.browse.all", {}),
         ("memory.overview", {}),
         ("memory.overview.all", {}),
+        ("memory.explain", {"recall": {"query": "x"}}),
+        ("memory.shown", {"session_id": "s1"}),
         ("memory.export", {}),
         ("memory.import", {"number": 1, "lines": []}),
         ("memory.reindex", {}),

@@ -269,3 +269,20 @@ async def test_a_role_that_may_not_write_to_a_scope_may_not_hide_there(
 
     with pytest.raises(ForbiddenError):
         await memory.of(reader).facts.hide([shared], "No.")
+
+
+async def test_a_writer_undoes_changes_in_the_scopes_that_it_may_write_to(
+    bus: Connection, memory: Memory
+) -> None:
+    own = await call(bus, "edit_memory", edit(await remember(bus)))
+    shared = await remember(bus, "The office is in Rome.", scope="tenant")
+    for_everybody = await call(bus, "hide_memories", ids(shared))
+    writes = frozenset({"session", "user", "agent"})
+    writer = memory.of(msgspec.structs.replace(RICHARD, writes=writes, role="writer"))
+
+    undone = await writer.audit.undo(own["run"])
+    refused = await writer.audit.undo(for_everybody["run"])
+
+    assert await recalled(bus) == [GREEN]
+    assert len(undone.undone) == 1
+    assert (refused.undone, refused.not_done, refused.others) == ([], [], 1)

@@ -20,6 +20,7 @@ from local2.background import go_on
 from local2.bus.connection import BusMessage, Connection, has_other_subscribers
 from local2.bus.outputs import preview_of
 from local2.bus.participant import Participant
+from local2.bus.tool_host import OWN_RESULT
 from local2.errors import Local2Error, NoRespondersError, RequestError
 from local2.memory.intake.intake import Question, Result
 from local2.memory.tenant import Memories
@@ -52,8 +53,8 @@ class Listener(Participant):
         self._memories = memories
         self._unread = UnreadLog()
         self._look: asyncio.Task[bool] | None = None
-        self.serve(subjects.QUERY_RECEIVED, self._receive_question)
-        self.serve(subjects.TOOL_RESULTS, self._receive_result)
+        self.serve(subjects.QUERY_RECEIVED, self._receive_question, queue=NAME)
+        self.serve(subjects.TOOL_RESULTS, self._receive_result, queue=NAME)
 
     async def _receive_question(self, message: BusMessage) -> None:
         try:
@@ -78,7 +79,7 @@ class Listener(Participant):
         # Our subscription hides the server's own "no responders". Queries that arrive meanwhile
         # share the look whether anybody answers.
         if self._look is None or self._look.done():
-            self._look = go_on(has_other_subscribers(self.bus, subjects.QUERY_RECEIVED))
+            self._look = go_on(has_other_subscribers(self.bus, subjects.QUERY_RECEIVED, NAME))
         if not await asyncio.shield(self._look):
             unanswered = NoRespondersError(
                 "Nobody on the bus answers queries; the question is stored.",
@@ -87,6 +88,8 @@ class Listener(Participant):
             await self.acknowledge(message, ToolResult.failed(unanswered))
 
     async def _receive_result(self, message: BusMessage) -> None:
+        if OWN_RESULT in (message.headers or {}):
+            return
         tool = message.subject.removeprefix(subjects.TOOL_RESULTS.removesuffix("*"))
         try:
             envelope = read_result(message.data, message.headers)

@@ -1,8 +1,9 @@
 """The MemoryAgent stores every turn, and the ratings of answers.
 
 JetStream delivers the turns; each is acknowledged after the ledger has committed it. So a stack
-that is killed in between loses none, and the ledger's ids prevent duplicates. A message that can
-never be stored becomes a dead letter.
+that is killed in between loses none, and the ledger's ids prevent duplicates. Where several stacks
+share the ledger, each turn is delivered to one of them. A message that can never be stored becomes
+a dead letter.
 """
 
 import asyncio
@@ -20,17 +21,20 @@ from local2.bus.receiving import is_redirected
 from local2.bus.streams import (
     UNACKNOWLEDGED_BYTES,
     acknowledge,
+    being_stored,
     delivery_of,
     delivery_subject,
     ensure_streams,
     many_at_a_time,
     request_redelivery,
     restart_turns_consumer,
+    share_turns_consumer,
     stream_state,
     turns_stored,
     turns_stream,
 )
 from local2.errors import BusError, DeadlineError, Local2Error, RequestError, abridged
+from local2.ledger.sessions import Delivered
 from local2.memory.intake.echoes import UNANSWERED, find_echo
 from local2.memory.intake.episodes import storable_metadata
 from local2.memory.intake.turns import Turn
@@ -65,12 +69,13 @@ class MemoryAgent(Participant):
         self._memories = memories
         self._turn_timeout = turn_timeout
         self._unread = UnreadLog()
-        self.serve(delivery_subject(NAME), self._receive, tenant=None)
+        self.serve(delivery_subject(NAME), self._receive, queue=NAME, tenant=None)
 
     async def _receive(self, message: BusMessage) -> None:
         try:
             with self._memories.storing_turn(message.tenant):
-                await self._handle(message)
+                async with being_stored(self.bus, message):
+                    await self._handle(message)
         except Local2Error as error:
             log.warning("message_postponed", subject=message.subject, reason=error.logged)
             await request_redelivery(self.bus, message)
@@ -123,6 +128,7 @@ class MemoryAgent(Participant):
         envelope, turn = reading.envelope, reading.envelope.payload
         self._unread.warn(message.subject, envelope.source, reading.unread)
         answered = bool(turn.answer.strip() or turn.error is None) and not unsure
+        delivery = delivery_of(self.bus, message)
         remembered = Turn(
             query=turn.query,
             answer=turn.answer if answered else None,
@@ -131,6 +137,8 @@ class MemoryAgent(Participant):
             session_id=turn.session_id,
             query_id=turn.query_id,
             metadata=storable_metadata(turn.metadata),
+            shown=turn.shown,
+            delivered=Delivered(sequence=delivery.sequence, at=delivery.at) if delivery else None,
         )
         memory = await self._memory_of(message, envelope)
         with memory_operation("upsert_memory", memory.caller.tenant):
@@ -190,16 +198,19 @@ class MemoryAgent(Participant):
         )
 
 
-async def deliver_turns(bus: Connection, tenant: str) -> None:
+async def deliver_turns(bus: Connection, tenant: str, *, is_shared: bool = False) -> None:
     """Start the delivery of a tenant's turns, with those that an earlier stack left.
 
-    Creates the streams if necessary.
+    Creates the streams if necessary. `is_shared`: whether other stacks may store turns, too.
 
     Raises:
         BusError: JetStream refuses a stream or the consumer.
     """
     await ensure_streams(bus, tenant)
-    await restart_turns_consumer(bus, NAME, tenant)
+    if is_shared:
+        await share_turns_consumer(bus, NAME, tenant)
+    else:
+        await restart_turns_consumer(bus, NAME, tenant)
 
 
 async def catch_up(bus: Connection, tenant: str) -> None:

@@ -5,6 +5,7 @@ caller. `SERVICES`, at the end, lists the function that answers each declared se
 (`protocol/services.py`). `ServiceHost` serves the services of one name on the bus.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -14,6 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from local2.admission import Admission
+from local2.agents.findings import check_backups, check_disk, findings_of
 from local2.agents.health import StatusReader, TurnsProblem
 from local2.backup.service import Backups
 from local2.bounded_dict import BoundedDict
@@ -23,15 +25,29 @@ from local2.bus.connection import (
     BusMessage,
     Connection,
 )
-from local2.bus.dead_letters import delete_letter, next_letter, read_letter, shortened
+from local2.bus.dead_letters import (
+    delete_letter,
+    next_letter,
+    publish_again,
+    read_letter,
+    shortened,
+)
 from local2.bus.participant import Participant
 from local2.errors import BadRequestError, Local2Error, TooLargeError
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
 from local2.protocol import services as declared
 from local2.protocol import subjects
-from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
-from local2.protocol.envelope import Caller, Envelope, decode, encode, seal
+from local2.protocol.browsing import (
+    Browse,
+    BrowseAll,
+    BrowsedPage,
+    Growth,
+    GrowthRequest,
+    Overview,
+)
+from local2.protocol.envelope import Caller, Envelope, decode, encode, seal, utc_now
+from local2.protocol.explaining import Explain, Explained
 from local2.protocol.items import (
     DeleteItems,
     GetItems,
@@ -44,20 +60,28 @@ from local2.protocol.items import (
     SearchItems,
 )
 from local2.protocol.maintenance import (
+    BackupList,
     BackupRequest,
+    BackupsFound,
     BackupStatus,
     ExportPage,
     ExportRequest,
+    Findings,
     ImportReport,
     ImportRequest,
     LetterFound,
     LetterRequest,
     MemoryStatus,
     Reindex,
+    RetentionReport,
+    TaskReport,
+    TaskRequest,
+    VerificationRequest,
 )
 from local2.protocol.payloads import Empty, OutputPart, ToolResult
 from local2.protocol.portable import MAX_LINE_BYTES
 from local2.protocol.services import ServiceDeclaration
+from local2.protocol.showings import FindShowings, ShowingsPage
 from local2.protocol.vectors import WorkerReady
 
 P = TypeVar("P")
@@ -275,6 +299,22 @@ async def overview_of_all(request: Request[Empty]) -> Overview:
     return await request.memory.browsing.overview_of_all()
 
 
+async def explain(request: Request[Explain]) -> Explained:
+    return await request.memory.explaining.explain(request.payload)
+
+
+async def find_showings(request: Request[FindShowings]) -> ShowingsPage:
+    return await request.memory.showings.find(request.payload)
+
+
+async def growth(request: Request[GrowthRequest]) -> Growth:
+    return await request.memory.browsing.growth(request.payload, utc_now())
+
+
+async def growth_of_all(request: Request[GrowthRequest]) -> Growth:
+    return await request.memory.browsing.growth_of_all(request.payload, utc_now())
+
+
 async def read_status(request: Request[Raw]) -> MemoryStatus:
     return await _status_of(request)
 
@@ -318,14 +358,20 @@ async def store_output_part(request: Request[OutputPart]) -> ToolResult:
 
 
 async def find_letter(request: Request[LetterRequest]) -> LetterFound:
-    """Read or drop a dead letter; with accounts, only the memory may use JetStream for that."""
+    """Find a dead letter, and publish it again or drop it, if that is asked for.
+
+    With accounts, only the memory may use JetStream for that.
+    """
     bus, ask, tenant = request.parts.bus, request.payload, request.tenant
     if ask.action == "next":
         answer = LetterFound(found=await next_letter(bus, max(ask.number, 1), tenant))
     else:
-        answer = LetterFound(found=await read_letter(bus, ask.number, tenant))
-    if ask.action == "drop":
-        await delete_letter(bus, ask.number, tenant)
+        stored = await read_letter(bus, ask.number, tenant)
+        if ask.action == "retry":
+            await publish_again(bus, stored, tenant, request.memory.caller.token)
+        if ask.action in {"retry", "drop"}:
+            await delete_letter(bus, ask.number, tenant)
+        answer = LetterFound(found=stored)
     limit = bus.client.max_payload - HEADER_OVERHEAD
     # How much a shorter letter takes in JSON depends on its characters.
     while answer.found is not None:
@@ -337,6 +383,26 @@ async def find_letter(request: Request[LetterRequest]) -> LetterFound:
     return answer
 
 
+async def report_tasks(request: Request[TaskRequest]) -> TaskReport:
+    backlog = request.parts.memories.of_tenant(request.tenant).backlog
+    return await backlog.report(request.payload)
+
+
+async def report_retention(request: Request[Empty]) -> RetentionReport:
+    return await request.parts.memories.of_tenant(request.tenant).retention.report()
+
+
+async def find_problems(request: Request[Empty]) -> Findings:
+    parts = request.parts
+    settings = parts.memories.of_tenant(request.tenant).settings
+    status = await _status_of(request)
+    found = [*findings_of(status, settings)]
+    found.append(await asyncio.to_thread(check_disk, settings))
+    if not parts.bus.by_tenant:  # they are of all tenants
+        found.append(check_backups(await parts.backups.status()))
+    return Findings(status=status, findings=found)
+
+
 async def answer_backup(ask: BackupRequest, parts: ServiceParts) -> BackupStatus:
     """Report the progress of backups; a request that names a folder begins one first."""
     if ask.folder is not None:
@@ -344,15 +410,28 @@ async def answer_backup(ask: BackupRequest, parts: ServiceParts) -> BackupStatus
     return await parts.backups.status()
 
 
+async def list_backups(ask: BackupList, parts: ServiceParts) -> BackupsFound:
+    return await parts.backups.find(ask)
+
+
+async def verify_backup(ask: VerificationRequest, parts: ServiceParts) -> BackupStatus:
+    """Begin to read a backup; `answer_backup` reports the progress, and what was found."""
+    parts.backups.begin_verification(ask)
+    return await parts.backups.status()
+
+
 SERVICES: Sequence[ServiceGroup] = (
     ServiceGroup(
         name="housekeeper",
-        description="Keeps the vector index equal to the ledger.",
+        description="Keeps the vector index equal to the ledger, and reports what waits.",
         type="status",
         slots=False,
         services=(
             Service(declared.STATUS, read_status),
             Service(declared.REINDEX, start_reindex),
+            Service(declared.TASKS, report_tasks),
+            Service(declared.RETENTION, report_retention),
+            Service(declared.FINDINGS, find_problems),
             Announcement(subjects.VECTOR_READY, WorkerReady, compare_indexes),
         ),
     ),
@@ -364,7 +443,7 @@ SERVICES: Sequence[ServiceGroup] = (
     ),
     ServiceGroup(
         name=LETTER_KEEPER,
-        description="Returns and drops dead letters.",
+        description="Returns dead letters, publishes them again, and drops them.",
         slots=False,
         services=(Service(declared.DEAD_LETTERS, find_letter),),
     ),
@@ -378,12 +457,16 @@ SERVICES: Sequence[ServiceGroup] = (
     ),
     ServiceGroup(
         name="browser",
-        description="Shows memories page by page.",
+        description="Shows memories page by page, and explains what is recalled.",
         services=(
             Service(declared.BROWSE, browse),
             Service(declared.BROWSE_ALL, browse_all),
             Service(declared.OVERVIEW, overview),
             Service(declared.OVERVIEW_ALL, overview_of_all),
+            Service(declared.EXPLAIN, explain),
+            Service(declared.SHOWN, find_showings),
+            Service(declared.GROWTH, growth),
+            Service(declared.GROWTH_ALL, growth_of_all),
         ),
     ),
     ServiceGroup(
@@ -399,9 +482,13 @@ SERVICES: Sequence[ServiceGroup] = (
     ),
     ServiceGroup(
         name="archivist",
-        description="Makes backups of the whole memory.",
+        description="Makes backups of the whole memory, and reads them.",
         type="status",
-        services=(OperatorService(declared.BACKUP, answer_backup),),
+        services=(
+            OperatorService(declared.BACKUP, answer_backup),
+            OperatorService(declared.LIST_BACKUPS, list_backups),
+            OperatorService(declared.VERIFY_BACKUP, verify_backup),
+        ),
     ),
 )
 """All services, one line each, by their names on the bus."""

@@ -42,12 +42,17 @@ class StreamMonitor(Participant):
         bus: Connection,
         server: EmbeddedServer | None,
         tenants: Callable[[], Iterable[str]] = lambda: (DEFAULT_TENANT,),
+        on_turn: Callable[[str], None] = lambda _tenant: None,
     ) -> None:
-        """`tenants` returns the tenants with streams; probing one suffices for the server."""
+        """`tenants` returns the tenants with streams; probing one suffices for the server.
+
+        `on_turn` is called with the tenant of each turn that is published.
+        """
         super().__init__(bus, name=NAME, description="Sees to it that turns can be stored.")
         self.problem: str | None = None
         self._server = server
         self._tenants = tenants
+        self._on_turn = on_turn
         self._published = asyncio.Event()
         for subject in (
             subjects.MEMORY_TURN,
@@ -84,7 +89,8 @@ class StreamMonitor(Participant):
                 self.problem = None
             await asyncio.sleep(PROBE_INTERVAL)
 
-    async def _receive(self, _: BusMessage) -> None:
+    async def _receive(self, message: BusMessage) -> None:
+        self._on_turn(message.tenant)
         self._published.set()
 
     async def _probe(self) -> BusError | None:

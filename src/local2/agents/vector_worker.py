@@ -1,4 +1,4 @@
-"""The vector worker: Chroma and the embedder, in a separate process.
+"""The vector worker: the embedder and, unless the ledger keeps the vectors, Chroma.
 
 The supervisor sends the configuration as the first line of standard input, which stays open. When
 it closes, the parent has exited, and the worker exits, too. The embedder and Chroma have a thread
@@ -44,9 +44,10 @@ from local2.telemetry import tracing
 from local2.vectors.choice import choose_embedder, fixed_embedder, named_embedder
 from local2.vectors.config import WorkerConfig
 from local2.vectors.cross_encoder import CrossEncoder, Reranking
+from local2.vectors.elsewhere import IndexElsewhere
 from local2.vectors.embedder import Embedder, MissingEmbedder
 from local2.vectors.index import VectorIndex
-from local2.vectors.store import Guard, VectorStore
+from local2.vectors.store import Guard, Index, VectorStore
 
 NAME = "vector_worker"
 HANG_TIMEOUT = 60
@@ -122,12 +123,14 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
     async with AsyncExitStack() as resources:
         await resources.enter_async_context(tracing("local2.vector_worker", on=config.traces))
         try:
-            index = await asyncio.to_thread(VectorIndex.open, config.chroma_path, config.collection)
+            index = await asyncio.to_thread(_open_index, config)
         except Local2Error as error:
             await _announce_failure(config, error)
             raise
         resources.callback(index.close)
-        recorded = next(filter(None, map(index.recorded_embedder, index.tenants())), None)
+        recorded = config.recorded_embedder
+        if recorded is None:
+            recorded = next(filter(None, map(index.recorded_embedder, index.tenants())), None)
         embedder = await asyncio.to_thread(_choose_embedder, config, recorded)
         store = VectorStore(index, embedder, partial(_embedder_named, config), guard)
         resources.callback(store.close)
@@ -146,6 +149,12 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
         with suppress(TimeoutError):  # then the supervisor restarts the worker
             async with asyncio.timeout(patience):
                 await stop.wait()
+
+
+def _open_index(config: WorkerConfig) -> Index:
+    if config.chroma_path is None:
+        return IndexElsewhere()
+    return VectorIndex.open(config.chroma_path, config.collection)
 
 
 async def _announce_failure(config: WorkerConfig, error: Local2Error) -> None:

@@ -8,7 +8,7 @@ linked and not written again. A generation gets its final name once all of it is
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -224,8 +224,16 @@ class BackupGeneration:
             raise BackupError(f"{self.path} is from a newer local2.", remedy="Update local2.")
         return manifest
 
-    def extract(self, ledger: CopiedFile, target: Path, opener: Decrypter) -> None:
+    def extract(
+        self,
+        ledger: CopiedFile,
+        target: Path,
+        opener: Decrypter,
+        advance: Callable[[int], None] = lambda _: None,
+    ) -> None:
         """Join the pieces of a ledger into a file readable by its owner only, and verify them.
+
+        `advance` is told the bytes of each piece.
 
         Raises:
             BackupError: A piece is missing or damaged, or needs another key.
@@ -239,6 +247,7 @@ class BackupGeneration:
                     if digest(piece, ledger.key) != name:
                         raise BackupError(f"{self.path}: a piece is damaged.", remedy=USE_EARLIER)
                     file.write(piece)
+                    advance(len(piece))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:

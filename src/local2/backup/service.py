@@ -1,22 +1,39 @@
-"""The stack's backups, one at a time: on request (`agents/services.py`), and when they are due."""
+"""The stack's backups, made or read one at a time.
+
+They are made on request (`agents/services.py`) and when they are due.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
+import msgspec
 import structlog
 
 from local2.background import stop
 from local2.backup.files import LedgerFile
 from local2.backup.generations import BackupFolder
-from local2.backup.sealing import Seal
-from local2.backup.taking import BackupPlan, FinishedBackup, Progress, make_backup
+from local2.backup.sealing import Decrypter, Seal
+from local2.backup.taking import BackupPlan, Progress, make_backup
+from local2.backup.verifying import VerifyRequest, verify_backup
+from local2.content_key import KeyOf
 from local2.errors import BackupError, InvalidArgumentsError, Local2Error, OverloadedError
 from local2.protocol.envelope import Clock
-from local2.protocol.maintenance import BackupReport, BackupRequest, BackupStatus
+from local2.protocol.maintenance import (
+    BackupList,
+    BackupReport,
+    BackupRequest,
+    BackupsFound,
+    BackupStatus,
+    ListedBackup,
+    VerificationRequest,
+    VerifiedBackup,
+)
 from local2.settings import MemorySettings
 
 FAULT = "It failed; the server's log says where."
@@ -26,6 +43,8 @@ CHECK_INTERVAL = 600.0
 """Seconds between two checks whether a backup is due; they are repeated because machines sleep."""
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
 
 
 class Backups:
@@ -37,16 +56,23 @@ class Backups:
         ledgers: Callable[[], dict[str, LedgerFile]],
         wait_until_stored: Callable[[], Awaitable[int]],
         clock: Clock,
+        key_of: KeyOf,
     ) -> None:
-        """`wait_until_stored` waits for published turns, and returns how many still are not."""
+        """`wait_until_stored` waits for published turns, and returns how many still are not.
+
+        `key_of` returns the keys of ledgers that are read in a backup.
+        """
         self._settings = settings
         self._folder = settings.backup_folder.absolute() if settings.backup_folder else None
         self._ledgers = ledgers
         self._wait_until_stored = wait_until_stored
         self._clock = clock
+        self._key_of = key_of
         self._progress: Progress | None = None
         self._task: asyncio.Task[None] | None = None
         self._last: BackupReport | None = None
+        self._verified: VerifiedBackup | None = None
+        self._is_verifying = False
         self._problem: str | None = None
 
     async def run(self) -> None:
@@ -77,18 +103,64 @@ class Backups:
 
         Raises:
             InvalidArgumentsError: No absolute folder is named, or the number to keep is below 1.
-            OverloadedError: Another backup is in progress.
+            OverloadedError: Another backup is made or read at present.
         """
-        if self._task is not None and not self._task.done():
-            raise OverloadedError
         if not request.folder or not Path(request.folder).is_absolute():
             raise InvalidArgumentsError("folder: the full path of a folder is needed.")
         if request.keep is not None and request.keep < 1:
             raise InvalidArgumentsError("keep: at least 1.")
+        folder = Path(request.folder)
+        self._begin(lambda progress: self._make_backup(request, folder, progress))
+
+    def begin_verification(self, request: VerificationRequest) -> None:
+        """Start to read a backup whole; `status` reports its progress.
+
+        Raises:
+            InvalidArgumentsError: No absolute folder is named, and there are no automatic backups.
+            OverloadedError: Another backup is made or read at present.
+        """
+        folder = self._folder_of(request.folder)
+        self._begin(lambda progress: self._verify(request, folder, progress), is_verifying=True)
+
+    async def find(self, request: BackupList) -> BackupsFound:
+        """List the backups in a folder.
+
+        Raises:
+            InvalidArgumentsError: No absolute folder is named, and there are no automatic backups.
+            BackupError: It is not a folder of backups.
+        """
+        folder = self._folder_of(request.folder)
+        return BackupsFound(folder=str(folder), backups=await asyncio.to_thread(backups_in, folder))
+
+    def _folder_of(self, named: str | None) -> Path:
+        folder = Path(named) if named else self._folder
+        if folder is None or not folder.is_absolute():
+            raise InvalidArgumentsError(
+                "folder: the full path of a folder is needed.",
+                remedy="Name one, or set backup_folder in config/memory.yaml.",
+            )
+        return folder
+
+    def _begin(
+        self, work: Callable[[Progress], Coroutine[Any, Any, None]], *, is_verifying: bool = False
+    ) -> None:
+        if self._task is not None and not self._task.done():
+            raise OverloadedError
         self._progress, self._problem = Progress(), None
-        self._task = asyncio.create_task(
-            self._make_backup(request, Path(request.folder), self._progress)
-        )
+        self._is_verifying = is_verifying
+        self._task = asyncio.create_task(self._run(work(self._progress), is_verifying=is_verifying))
+
+    async def _run(self, work: Coroutine[Any, Any, None], *, is_verifying: bool) -> None:
+        """Do the work; keep why it failed."""
+        event = "backup_not_verified" if is_verifying else "backup_failed"
+        try:
+            await work
+        except Local2Error as error:
+            self._problem = str(error)
+            log.warning(event, reason=error.logged)
+        except Exception:
+            self._problem = FAULT
+            log.exception(event)
 
     async def status(self) -> BackupStatus:
         """The progress of the current backup, and the outcome of the last one."""
@@ -96,9 +168,11 @@ class Backups:
         progress, scheduled = self._progress, self._folder
         return BackupStatus(
             under_way=under_way,
+            verifying=under_way and self._is_verifying,
             done=progress.done if progress and under_way else 0,
             total=progress.total if progress and under_way else 0,
             last=self._last,
+            verified=self._verified,
             problem=self._problem,
             scheduled=str(scheduled) if scheduled else None,
             newest=await asyncio.to_thread(_newest, scheduled) if scheduled else None,
@@ -106,38 +180,43 @@ class Backups:
 
     async def _make_backup(self, request: BackupRequest, folder: Path, progress: Progress) -> None:
         recipient = request.recipient or self._settings.backup_recipient
-        try:
-            plan = BackupPlan(
-                data_dir=self._settings.data_dir,
-                ledgers=await asyncio.to_thread(self._ledgers),
-                folder=folder,
-                seal=await asyncio.to_thread(Seal.for_recipient, recipient),
-                keep=request.keep or self._settings.backup_keep,
-                turns_waiting=await self._wait_until_stored(),
-                at=self._clock(),
-            )
-            taken = await _make_in_thread(plan, progress)
-        except Local2Error as error:
-            self._problem = str(error)
-            log.warning("backup_failed", reason=error.logged)
-        except Exception:
-            self._problem = FAULT
-            log.exception("backup_failed")
-        else:
-            manifest = taken.manifest
-            self._last = BackupReport(
-                folder=str(plan.folder),
-                generation=taken.generation,
-                at=manifest.at,
-                ledgers=len(manifest.ledgers),
-                records=manifest.records,
-                size=manifest.size,
-                written=taken.written,
-                removed=taken.removed,
-                encrypted=plan.seal.encrypts,
-                turns_waiting=manifest.turns_waiting,
-            )
-            log.info("backup_made", generation=taken.generation, written=taken.written)
+        plan = BackupPlan(
+            data_dir=self._settings.data_dir,
+            ledgers=await asyncio.to_thread(self._ledgers),
+            folder=folder,
+            seal=await asyncio.to_thread(Seal.for_recipient, recipient),
+            keep=request.keep or self._settings.backup_keep,
+            turns_waiting=await self._wait_until_stored(),
+            at=self._clock(),
+        )
+        taken = await _run_in_thread(partial(make_backup, plan, progress), progress)
+        manifest = taken.manifest
+        self._last = BackupReport(
+            folder=str(plan.folder),
+            generation=taken.generation,
+            at=manifest.at,
+            ledgers=len(manifest.ledgers),
+            records=manifest.records,
+            size=manifest.size,
+            written=taken.written,
+            removed=taken.removed,
+            encrypted=plan.seal.encrypts,
+            turns_waiting=manifest.turns_waiting,
+        )
+        log.info("backup_made", generation=taken.generation, written=taken.written)
+
+    async def _verify(self, request: VerificationRequest, folder: Path, progress: Progress) -> None:
+        identity = Path(request.identity) if request.identity else None
+        wanted = VerifyRequest(
+            folder=folder,
+            data_dir=self._settings.data_dir,
+            opener=await asyncio.to_thread(Decrypter, identity),
+            key_of=self._key_of,
+            generation=request.generation,
+        )
+        self._verified = await _run_in_thread(partial(verify_backup, wanted, progress), progress)
+        damaged = self._verified.damaged
+        log.info("backup_verified", generation=self._verified.generation, damaged=damaged)
 
 
 def _newest(folder: Path) -> datetime | None:
@@ -149,16 +228,40 @@ def _newest(folder: Path) -> datetime | None:
     return generations[-1].at if generations else None
 
 
-async def _make_in_thread(plan: BackupPlan, progress: Progress) -> FinishedBackup:
-    """Make a backup in a separate thread: it takes minutes, and the loop's threads are shared."""
+def backups_in(folder: Path) -> list[ListedBackup]:
+    """The backups in a folder, the newest first.
+
+    Raises:
+        BackupError: It is not a folder of backups.
+    """
+    listed = []
+    for generation in reversed(BackupFolder(folder).generations()):
+        backup = ListedBackup(
+            generation=generation.path.name, at=generation.at, encrypted=generation.encrypted
+        )
+        if not generation.encrypted:
+            try:
+                manifest = generation.manifest(Decrypter(None))
+            except BackupError as error:
+                backup = msgspec.structs.replace(backup, problem=str(error))
+            else:
+                backup = msgspec.structs.replace(
+                    backup, records=manifest.records, size=manifest.size
+                )
+        listed.append(backup)
+    return listed
+
+
+async def _run_in_thread(work: Callable[[], T], progress: Progress) -> T:
+    """Do the work in a separate thread: it takes minutes, and the loop's threads are shared."""
     executor = ThreadPoolExecutor(1, "backup")
-    taking = asyncio.get_running_loop().run_in_executor(executor, make_backup, plan, progress)
+    working = asyncio.get_running_loop().run_in_executor(executor, work)
     try:
-        return await asyncio.shield(taking)
+        return await asyncio.shield(working)
     except asyncio.CancelledError:
         progress.stop()
         with suppress(Exception):  # its outcome no longer matters
-            await taking
+            await working
         raise
     finally:
         executor.shutdown(wait=False)

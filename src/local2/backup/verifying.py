@@ -6,9 +6,8 @@ beside a running stack: it takes no lock, and its copies have a folder of their 
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -16,10 +15,12 @@ import msgspec
 from local2.backup.files import key_of_ledger, scratch_folder
 from local2.backup.generations import BackupFolder, BackupGeneration, CopiedFile, Manifest
 from local2.backup.sealing import Decrypter
+from local2.backup.taking import Progress
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import BackupError, DamagedError, LedgerKeyError
 from local2.home import is_alive
 from local2.ledger.engines.sqlite.copy_checks import refuse_another_schema, verified_contents
+from local2.protocol.maintenance import VerifiedBackup, VerifiedLedger
 
 SCRATCH = "verify-{process}.part"
 """Name of the folder in the data folder that a process extracts a backup to."""
@@ -41,40 +42,19 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
     generation: str | None = None
 
 
-class VerifiedLedger(msgspec.Struct, frozen=True, kw_only=True):
-    """One ledger of a backup, as the manifest describes it, and what was found.
-
-    `damage`: why it cannot be restored. `unread`: why only its pieces were read.
-    """
-
-    path: str
-    records: int
-    size: int
-    pieces: int
-    damage: str | None = None
-    unread: str | None = None
-
-
-class VerifiedBackup(msgspec.Struct, frozen=True, kw_only=True):
-    """A backup that was read whole."""
-
-    generation: str
-    at: datetime
-    damaged: bool
-    turns_waiting: int
-    ledgers: list[VerifiedLedger]
-
-
-def verify_backup(request: VerifyRequest) -> VerifiedBackup:
+def verify_backup(request: VerifyRequest, progress: Progress | None = None) -> VerifiedBackup:
     """Read a backup whole; what is damaged in its ledgers is told, and not raised.
 
     Raises:
+        Stopped: `progress` was stopped.
         BackupError: The backup is missing, its manifest is damaged, or it needs another key.
         LedgerKeyError: A ledger in the backup is encrypted with another key than the present one.
         StorageError: There is not enough space, or the backup has another schema.
     """
+    progress = progress or Progress()
     generation = BackupFolder(request.folder).find(request.generation)
     manifest = generation.manifest(request.opener)
+    progress.total = manifest.size
     keys, unread = keys_of(manifest, request.key_of)
     # What processes that were killed had extracted is removed first.
     for folder in request.data_dir.glob(SCRATCH.format(process="*")):
@@ -89,7 +69,9 @@ def verify_backup(request: VerifyRequest) -> VerifiedBackup:
             for ledger in manifest.ledgers:
                 damage = None
                 try:
-                    extract_verified(generation, ledger, scratch, request.opener, keys).unlink()
+                    extract_verified(
+                        generation, ledger, scratch, request.opener, keys, advance=progress.advance
+                    ).unlink()
                 except (BackupError, DamagedError) as error:
                     damage = error.message
                 ledgers.append(
@@ -127,10 +109,18 @@ def keys_of(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, dict[str, str]]:
     return keys, missing
 
 
-def extract_verified(
-    generation: BackupGeneration, ledger: CopiedFile, scratch: Path, opener: Decrypter, keys: Keys
+def extract_verified(  # noqa: PLR0913 - what is read, and how
+    generation: BackupGeneration,
+    ledger: CopiedFile,
+    scratch: Path,
+    opener: Decrypter,
+    keys: Keys,
+    *,
+    advance: Callable[[int], None] = lambda _: None,
 ) -> Path:
     """Extract a ledger to its path in a folder, and read it completely if its key is there.
+
+    `advance` is told the bytes of each piece.
 
     Raises:
         BackupError: A piece is missing or damaged, or needs another key; or records are missing.
@@ -141,7 +131,7 @@ def extract_verified(
     file = scratch / ledger.path
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     refuse_another_schema(file, ledger.schema)
-    generation.extract(ledger, file, opener)
+    generation.extract(ledger, file, opener, advance)
     if ledger.path in keys:
         found = verified_contents(file, keys[ledger.path])
         if (found.schema, found.rows) != (ledger.schema, ledger.rows):

@@ -293,7 +293,6 @@ class _TraceEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One step of a message through the server; `type` is `eg` for a delivery (egress)."""
 
     type: str
-    cid: int = 0
     queue: str = ""
 
 
@@ -301,8 +300,8 @@ class _Trace(msgspec.Struct, frozen=True, kw_only=True):
     events: list[_TraceEvent]
 
 
-async def has_other_subscribers(bus: Connection, subject: str) -> bool:
-    """Return whether anyone subscribes besides this connection's own subscription without a queue.
+async def has_other_subscribers(bus: Connection, subject: str, queue: str) -> bool:
+    """Return whether anyone subscribes besides the queue group of this connection's subscription.
 
     A subscriber that only listens hides the server's "no responders" from callers. This function
     tells it that nobody else would answer, so that it can report that to the caller instead. The
@@ -331,5 +330,4 @@ async def has_other_subscribers(bus: Connection, subject: str) -> bool:
         return True
     finally:
         await subscription.stop(grace=0)
-    own = _TraceEvent(type="eg", cid=bus.client.client_id or 0)
-    return any(step.type != "in" and step != own for step in steps)
+    return any(step.type == "eg" and step.queue != queue for step in steps)

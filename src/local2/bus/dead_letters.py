@@ -11,6 +11,7 @@ import nats.js.errors
 from nats.js.api import RawStreamMsg
 
 from local2.bus.connection import Connection
+from local2.bus.identity import bearer
 from local2.bus.streams import (
     call_jetstream,
     dead_letters_stream,
@@ -19,12 +20,20 @@ from local2.bus.streams import (
     publish_durably,
     stream_state,
 )
-from local2.errors import BadRequestError, InvalidArgumentsError, TooLargeError, abridged
+from local2.errors import (
+    BadRequestError,
+    InvalidArgumentsError,
+    TooLargeError,
+    abridged,
+    quoted,
+)
 from local2.protocol import subjects
 from local2.protocol.envelope import decode, encode, seal
 from local2.protocol.maintenance import StoredLetter
 from local2.protocol.payloads import DeadLetter
 
+RETRIED_SUBJECTS = frozenset({subjects.RESPONSE_GENERATION, subjects.RESPONSE_FEEDBACK})
+"""Subjects whose messages are stored. Publishing any other message again would change nothing."""
 WITHHELD_REASON = "Only those who run the memory may read the message and the reason."
 """With accounts, all agents of a tenant are notified of a dead letter with this text."""
 
@@ -95,6 +104,33 @@ async def read_letter(bus: Connection, sequence: int, tenant: str) -> StoredLett
             remedy="`local2 dead-letters list` shows them.",
         ) from error
     return _letter(raw)
+
+
+async def publish_again(
+    bus: Connection, stored: StoredLetter, tenant: str, token: str | None = None
+) -> None:
+    """Publish the message of a dead letter again; return once JetStream has stored it.
+
+    With accounts, the turn or rating is that of the user whom `token` names: letters have none.
+
+    Raises:
+        BadRequestError: The message is incomplete, or is neither a turn nor a rating.
+        BusError: The stream did not store it; the letter stays.
+    """
+    letter = stored.letter
+    if letter.cut:
+        raise BadRequestError(
+            f"Only the beginning of dead letter {stored.sequence} was stored.",
+            remedy="Let its source publish the message again, and drop the letter.",
+        )
+    if letter.subject not in RETRIED_SUBJECTS:
+        raise BadRequestError(
+            f"Dead letter {stored.sequence} is for {quoted(letter.subject)}, "
+            "which is not stored in the memory.",
+            remedy="Drop it.",
+        )
+    subject = bus.incoming_subject(letter.subject, tenant)
+    await publish_durably(bus, subject, letter.message.encode(), headers=bearer(token))
 
 
 async def delete_letter(bus: Connection, sequence: int, tenant: str) -> None:

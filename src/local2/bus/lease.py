@@ -1,9 +1,10 @@
 """The lease of a bus: among several stacks, only the one that holds it serves (`stack/serving.py`).
 
 Two serving stacks with separate ledgers would split the requests, and each would remember only a
-part. The lease is a key in a KV bucket of JetStream that its holder keeps renewing. By its own
-clock, the holder stops serving before the lease can expire. A server that restarts, or elects
-another leader, is back sooner than that. See decision 0007.
+part. Stacks that share a ledger hold the lease together: each of them may renew it. The lease is a
+key in a KV bucket of JetStream that its holder keeps renewing. By its own clock, the holder stops
+serving before the lease can expire. A server that restarts, or elects another leader, is back
+sooner than that. See decision 0007.
 """
 
 import os
@@ -36,16 +37,20 @@ ANSWER_TIMEOUT = 2.0
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """The holder of the lease, identified by its data folder, which only one stack can lock."""
+    """The holder of the lease, identified by its data folder, which only one stack can lock.
+
+    `ledger` identifies a ledger that several stacks share, and all of them together.
+    """
 
     host: str
     folder: str
     device: int
     inode: int
     pid: int = 0
+    ledger: str = ""
 
     @classmethod
-    def for_folder(cls, folder: Path) -> Self:
+    def for_folder(cls, folder: Path, ledger: str = "") -> Self:
         """Name this process as the holder, with its data folder."""
         there = folder.stat()
         return cls(
@@ -54,10 +59,13 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
             device=there.st_dev,
             inode=there.st_ino,
             pid=os.getpid(),
+            ledger=ledger,
         )
 
     def is_same(self, other: Self) -> bool:
-        """Whether both use the same data folder, even in different processes."""
+        """Whether both use the same ledger, even in different processes."""
+        if self.ledger or other.ledger:
+            return self.ledger == other.ledger
         return msgspec.structs.replace(self, pid=0) == msgspec.structs.replace(other, pid=0)
 
 
@@ -109,7 +117,12 @@ class Lease:
             self._until = began + LEASE_SECONDS
 
     async def release(self) -> None:
-        """Let the next stack take the lease at once, if the server answers."""
+        """Let the next stack take the lease at once, if the server answers.
+
+        A lease that is held together is left to the others, and expires with the last one.
+        """
+        if self._holder.ledger:
+            return
         with suppress(BusError), self._translate_errors():
             await (await self._bucket()).delete(KEY, self._revision)
 

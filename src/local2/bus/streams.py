@@ -24,6 +24,7 @@ from nats.js.api import (
     StreamState,
 )
 
+from local2.background import running_task
 from local2.bus.connection import BusMessage, Connection, Headers
 from local2.errors import BusError
 from local2.logs import get_logger
@@ -43,9 +44,16 @@ retries after a restart; the server keeps every id for that long."""
 ACK_WAIT = 30.0
 """Seconds until an unacknowledged turn is delivered again. The maximum of `turn_timeout` is below
 it, so that no turn is delivered twice while it is being stored."""
+SHARED_ACK_WAIT = 4.0
+"""The same where several stacks store turns: what a killed one had received, another stores soon.
+A turn that takes longer is reported as being stored, every WORKING_INTERVAL seconds."""
+WORKING_INTERVAL = 1.5
 UNACKNOWLEDGED_BYTES = 4 * 1024 * 1024
 """Maximum bytes of delivered, unacknowledged turns: requests queue behind them on the same
 connection (decision 0001)."""
+SHARED_FACTOR = 4
+"""How many times as much may be unacknowledged where several stacks store turns: a killed one holds
+its part of it until SHARED_ACK_WAIT is over, and the others go on."""
 SMALL_TURNS = 64
 """Maximum number of unacknowledged turns while all that wait fit into UNACKNOWLEDGED_BYTES: they
 are committed together."""
@@ -198,6 +206,21 @@ async def restart_turns_consumer(bus: Connection, name: str, tenant: str) -> str
     return delivery_subject(name)
 
 
+async def share_turns_consumer(bus: Connection, name: str, tenant: str) -> None:
+    """Create the durable consumer of a tenant's turns, unless other stacks have it already.
+
+    It delivers each turn to one of the stacks.
+
+    Raises:
+        BusError: JetStream refuses the consumer.
+    """
+    config = _turns_consumer(bus, name)
+    pending = SHARED_FACTOR * (config.max_ack_pending or 1)
+    config = config.evolve(ack_wait=SHARED_ACK_WAIT, max_ack_pending=pending)
+    with _consumer_errors(name):
+        await bus.client.jetstream().add_consumer(turns_stream(tenant), config)
+
+
 @asynccontextmanager
 async def many_at_a_time(bus: Connection, name: str, tenant: str) -> AsyncIterator[None]:
     """Let the durable consumer deliver SMALL_TURNS at a time while the context lasts.
@@ -223,6 +246,7 @@ def _turns_consumer(bus: Connection, name: str) -> ConsumerConfig:
     return ConsumerConfig(
         durable_name=name,
         deliver_subject=delivery_subject(name),
+        deliver_group=name,
         ack_policy=AckPolicy.EXPLICIT,
         ack_wait=ACK_WAIT,
         max_ack_pending=max(1, UNACKNOWLEDGED_BYTES // bus.client.max_payload),
@@ -249,6 +273,19 @@ def delivery_of(bus: Connection, message: BusMessage) -> Delivery | None:
         at=metadata.timestamp,
         deliveries=metadata.num_delivered,
     )
+
+
+@asynccontextmanager
+async def being_stored(bus: Connection, message: BusMessage) -> AsyncIterator[None]:
+    """Keep JetStream from delivering a message again while the context lasts."""
+
+    async def report() -> None:
+        while True:
+            await asyncio.sleep(WORKING_INTERVAL)
+            await bus.publish(message.reply, b"+WPI")
+
+    async with running_task(report(), "turn_being_stored"):
+        yield
 
 
 async def acknowledge(bus: Connection, message: BusMessage) -> None:

@@ -44,6 +44,9 @@ LINES_PER_SECOND = 20
 work sends fewer. Under load, more lines would cost as much as the requests; they are counted."""
 SLOW = 1.0
 """Seconds from which a request is slow."""
+OWN_RESULT = "Local2-Own-Result"
+"""Marks a result of the memory's own tools, which other stacks of the memory do not remember. Who
+forges it is not remembered either."""
 _CallKey = tuple[str, str | None, str | None, str]
 
 
@@ -52,10 +55,11 @@ class ToolHost(Participant):
 
     Results of more than `output_limit` characters are stored in the memory and sent as previews.
     `admission` limits and schedules requests; several hosts may share it. `results`: the connection
-    to publish results over, if it is another one than that of the requests.
+    to publish results over, if it is another one than that of the requests. `beside_others`:
+    whether other stacks of the same memory may receive them.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a host consists of
         self,
         bus: Connection,
         tool: Tool,
@@ -63,9 +67,11 @@ class ToolHost(Participant):
         output_limit: int = TOOL_OUTPUT_LIMIT,
         admission: Admission | None = None,
         results: Connection | None = None,
+        beside_others: bool = False,
     ) -> None:
         super().__init__(bus, name=tool.name, description=tool.description)
         self._results = results or bus
+        self._marks: Headers = {OWN_RESULT: "yes"} if beside_others else {}
         self._tool = tool
         self._output_limit = output_limit
         self._admission = admission or Admission()
@@ -246,6 +252,7 @@ class ToolHost(Participant):
             return await self._reply(message, request, fault)
         await self.bus.answer(message, data, headers)
         if not self.bus.by_tenant:  # with accounts, all agents of the tenant would receive it
+            headers = {**(headers or {}), **self._marks} or None
             await self._results.publish(self._result_subject, data, headers=headers)
         return result
 

@@ -22,7 +22,11 @@ COMMANDS = {
     ),
     "list": Listed("listing", "Look through everything remembered, the newest first."),
     "overview": Listed("listing", "Count what is remembered; list users, agents and sessions."),
+    "growth": Listed("listing", "Count what is remembered of each day, by kinds."),
     "recall": Listed("recall", "Search everything remembered."),
+    "explain": Listed(
+        "explain", "Show why a question finds some memories, and not another one, by its id."
+    ),
     "history": Listed(
         "recall", "Show every version of a fact, an answer or a message, newest first."
     ),
@@ -71,6 +75,9 @@ COMMANDS = {
         "Play stories against live stacks in temporary folders; exit with code 1 if one fails.",
     ),
     "doctor": Listed("upkeep", "Check that everything works, and say how to repair what does not."),
+    "retention": Listed(
+        "upkeep", "List the retired memories whose content is to be deleted; nothing is changed."
+    ),
     "reindex": Listed(
         "upkeep", "Rebuild the vector index from the ledger, whether or not a stack is running."
     ),
@@ -83,6 +90,7 @@ COMMANDS = {
     "dead-letters": Listed(
         "dead_letters", "List, show, retry or drop messages that the memory could not store."
     ),
+    "tasks": Listed("tasks", "List, retry or discard the work on records that failed repeatedly."),
     "tenants": Listed("tenants", "Manage accounts: tenants, their agents, keys and tokens."),
     "hooks": Listed(
         "hooks", "Hooks of coding agents, which store and recall memories automatically."

@@ -17,7 +17,7 @@ from local2.client.access import await_while_connected, connected
 from local2.client.tools import call_tool
 from local2.errors import BusError, StackNotRunningError
 from local2.protocol.envelope import Sender, new_id
-from local2.protocol.memory_tools import A, MemoryTool
+from local2.protocol.memory_tools import A, Explanation, MemoryTool
 from local2.protocol.payloads import Json, ToolResult
 from local2.settings import Settings
 
@@ -89,6 +89,12 @@ def show_entry(output: Output, head: str, content: str) -> None:
     )
     output.line(head)
     output.line("\n".join(lines))
+
+
+def parts_of_score(explanation: Explanation) -> str:
+    """The shares that are not 0, and the weight."""
+    parts = [f"{name}={share:+.2f}" for name, share in explanation.shares.items() if share]
+    return styled(" ".join([*parts, f"weight={explanation.weight:g}"]), dim=True)
 
 
 def shown_time(moment: datetime) -> str:

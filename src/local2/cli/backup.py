@@ -15,7 +15,9 @@ from rich.table import Table
 from local2.backup.restoring import RestoreRequest
 from local2.backup.restoring import restore as restore_backup
 from local2.backup.sealing import Decrypter
+from local2.backup.service import backups_in
 from local2.backup.verifying import VerifyRequest, verify_backup
+from local2.cli.answers import shown_time
 from local2.cli.commands import PATH, command
 from local2.cli.output import FAILED, Output, run_async, shown, uncut
 from local2.cli.upkeep import stack_bus
@@ -57,6 +59,7 @@ identity_option = click.option(
     is_flag=True,
     help="Make no backup, but read one whole; exit with 1 if it is damaged. A stack may run.",
 )
+@click.option("--list", "lists", is_flag=True, help="Make no backup, but list those in DIR.")
 @generation_option
 @identity_option
 def backup(  # noqa: PLR0913 - one parameter an option
@@ -67,6 +70,7 @@ def backup(  # noqa: PLR0913 - one parameter an option
     recipient: str | None,
     keep: int | None,
     verify: bool,
+    lists: bool,
     generation: str | None,
     identity: Path | None,
 ) -> None:
@@ -76,6 +80,9 @@ def backup(  # noqa: PLR0913 - one parameter an option
             "No backup folder is given.",
             remedy="Name one, or set backup_folder in config/memory.yaml.",
         )
+    if lists:
+        _list(output, folder)
+        return
     if verify:
         if recipient or keep:
             raise InvalidArgumentsError(
@@ -114,6 +121,22 @@ async def _backup(settings: Settings, output: Output, request: BackupRequest) ->
     if status.problem is not None or status.last is None:
         raise BackupError(f"No backup was made: {status.problem or 'the stack was restarted.'}")
     return status.last
+
+
+def _list(output: Output, folder: Path) -> None:
+    backups = backups_in(folder)
+    output.data(backups)
+    if not backups:
+        output.text(f"{folder} holds no complete backup.")
+        return
+    table = Table("Backup", "Time", "Records", "Size", uncut("Note"))
+    for listed in backups:
+        records = "" if listed.records is None else f"{listed.records:,}"
+        size = "" if listed.size is None else _megabytes(listed.size)
+        note = "encrypted" if listed.encrypted else listed.problem or ""
+        cells = listed.generation, shown_time(listed.at), records, size, note
+        table.add_row(*map(shown, cells))
+    output.table(table)
 
 
 def bytes_progress(output: Output) -> Progress:

@@ -12,7 +12,7 @@ from local2.cli.commands import command, user_option
 from local2.cli.output import FAILED, Output, shown
 from local2.client import Connection
 from local2.client.access import connected
-from local2.client.dead_letters import all_letters, drop_letter, letter_at, publish_again
+from local2.client.dead_letters import all_letters, drop_letter, letter_at, retry_letter
 from local2.errors import InvalidArgumentsError, RequestError
 from local2.protocol.maintenance import StoredLetter
 from local2.settings import Settings
@@ -108,13 +108,14 @@ async def retry(
 
     With accounts, name the user with --user, because dead letters contain no tokens.
     """
-
-    async def publish(bus: Connection, stored: StoredLetter) -> None:
-        await publish_again(bus, stored)
-        await drop_letter(bus, stored.sequence)
-
     await _apply(
-        settings, output, numbers, every=every, action=publish, done="published again", user=user
+        settings,
+        output,
+        numbers,
+        every=every,
+        action=retry_letter,
+        done="published again",
+        user=user,
     )
 
 
@@ -123,11 +124,7 @@ async def retry(
 @all_option
 async def drop(settings: Settings, output: Output, *, numbers: Sequence[int], every: bool) -> None:
     """Remove dead letters for good."""
-
-    async def remove(bus: Connection, stored: StoredLetter) -> None:
-        await drop_letter(bus, stored.sequence)
-
-    await _apply(settings, output, numbers, every=every, action=remove, done="dropped")
+    await _apply(settings, output, numbers, every=every, action=drop_letter, done="dropped")
 
 
 async def _apply(  # noqa: PLR0913 - everything that both commands share
@@ -136,7 +133,7 @@ async def _apply(  # noqa: PLR0913 - everything that both commands share
     numbers: Sequence[int],
     *,
     every: bool,
-    action: Callable[[Connection, StoredLetter], Awaitable[None]],
+    action: Callable[[Connection, int], Awaitable[None]],
     done: str,
     user: str | None = None,
 ) -> None:
@@ -146,7 +143,7 @@ async def _apply(  # noqa: PLR0913 - everything that both commands share
 
     async def apply_to(bus: Connection, number: int) -> LetterOutcome:
         try:
-            await action(bus, await letter_at(bus, number))
+            await action(bus, number)
         except RequestError as error:
             return LetterOutcome(number=number, error=str(error))
         return LetterOutcome(number=number, done=done)

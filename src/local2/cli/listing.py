@@ -1,4 +1,4 @@
-"""`local2 list` and `overview`: look through everything remembered, the newest first."""
+"""`local2 list`, `overview` and `growth`: look through what is remembered, and count it."""
 
 from collections.abc import Sequence
 from typing import get_args
@@ -11,6 +11,7 @@ from local2.cli.commands import asked_by_caller, command
 from local2.cli.output import Output, beginning, shown, uncut
 from local2.client.access import connected
 from local2.client.maintenance import browse
+from local2.client.maintenance import growth as ask_growth
 from local2.client.maintenance import overview as ask_overview
 from local2.protocol.browsing import (
     MAX_PAGE,
@@ -18,6 +19,7 @@ from local2.protocol.browsing import (
     BrowseAll,
     BrowsedMemory,
     BrowsedPage,
+    GrowthRequest,
     RecordState,
 )
 from local2.protocol.envelope import Sender
@@ -175,3 +177,26 @@ async def overview(settings: Settings, output: Output, *, everybody: bool, calle
             times = shown_time(session.first), shown_time(session.last)
             table.add_row(*map(shown, (session.session_id, f"{session.messages:,}", *times)))
         output.table(table)
+
+
+@command()
+@click.option(
+    "--days", type=click.IntRange(1, 366), default=30, help="Of so many days, today included."
+)
+@click.option("--everybody", is_flag=True, help="Of all users.")
+@asked_by_caller()
+async def growth(
+    settings: Settings, output: Output, *, days: int, everybody: bool, caller: Sender
+) -> None:
+    async with connected(settings, name=NAME, user=caller.user) as bus:
+        found = await ask_growth(bus, GrowthRequest(days=days), caller, everybody=everybody)
+    output.data(found)
+    if output.json:
+        return
+    if not found.days:
+        output.text(f"Nothing is from the last {days} days.")
+        return
+    table = Table("Day (UTC)", "Kind", "Memories")
+    for count in found.days:
+        table.add_row(count.day.isoformat(), count.kind, f"{count.added:,}")
+    output.table(table)

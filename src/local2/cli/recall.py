@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from local2.cli.answers import INDENT, answer, data_of, show_entry, shown_time
+from local2.cli.answers import INDENT, answer, data_of, parts_of_score, show_entry, shown_time
 from local2.cli.commands import asked_by_caller, command, tool_arguments
 from local2.cli.output import Output, printable, styled
 from local2.home import other_homes
@@ -56,10 +56,7 @@ def _show(output: Output, recalled: RecalledItems) -> None:
             later = styled(f"{INDENT}later, {shown_time(statement.event_time)}", dim=True)
             show_entry(output, later, statement.content)
         if item.explanation is not None:
-            shares = item.explanation.shares.items()
-            parts = [f"{name}={share:+.2f}" for name, share in shares if share]
-            parts.append(f"weight={item.explanation.weight:g}")
-            output.line(f"{INDENT}{styled(' '.join(parts), dim=True)}")
+            output.line(f"{INDENT}{parts_of_score(item.explanation)}")
     if not recalled.items:
         output.text(nothing_found(recalled.reason, recalled.other_users))
     if recalled.rerank_used:

@@ -1,4 +1,4 @@
-"""`local2 doctor` and `reindex`: examine the stack, and rebuild its index.
+"""`local2 doctor`, `retention` and `reindex`: examine the stack, and rebuild its index.
 
 The running stack does the work. If none runs, one is started for a rebuild. Health checks call
 `doctor --ready` repeatedly, so the other checks are imported only when they run.
@@ -12,17 +12,21 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from local2.cli.answers import NAME, shown_time
 from local2.cli.commands import command
-from local2.cli.output import FAILED, Output, shown, uncut
+from local2.cli.output import FAILED, Output, beginning, shown, uncut
 from local2.client import Connection
 from local2.client.access import connected
 from local2.client.maintenance import memory_status, readiness, start_reindex
+from local2.client.maintenance import retention as ask_retention
 from local2.errors import NoRespondersError, StackNotRunningError, VectorError
 from local2.logs import logging_to
 from local2.protocol.maintenance import MemoryStatus, Verdict
 from local2.settings import Settings
 
 MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
+LISTED_CHARACTERS = 160
+"""Maximum characters shown of a memory."""
 POLL = 0.5
 """Seconds between two readings of the status: often enough for a progress bar. A status counts
 everything that waits (50 ms for 200,000 records), so that five a second would slow the indexing."""
@@ -55,6 +59,28 @@ async def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool)
     output.table(table)
     if any(finding.verdict == "broken" for finding in findings):
         raise click.exceptions.Exit(FAILED)
+
+
+@command()
+async def retention(settings: Settings, output: Output) -> None:
+    async with connected(settings, name=NAME) as bus:
+        report = await ask_retention(bus)
+    output.data(report)
+    if output.json:
+        return
+    is_on = report.anonymise == "on"
+    will_be = "are anonymised within the hour" if is_on else "would be anonymised"
+    output.text(
+        f"{report.due:,} memories, retired {report.after_days} days ago or longer, {will_be} "
+        f"(anonymise: {report.anonymise})."
+    )
+    if report.records:
+        table = Table("Retired", "Why", uncut("Memory"))
+        for record in report.records:
+            when = shown_time(record.retired_at) if record.retired_at else ""
+            text = f"{beginning(record.content, LISTED_CHARACTERS)}\n{record.id}"
+            table.add_row(*map(shown, (when, record.retired_why or "", text)))
+        output.table(table)
 
 
 @command()

@@ -112,10 +112,7 @@ class StackConnection:
             BusError: The context has ended, or this is another event loop.
         """
         if self._closed:
-            raise BusError(
-                "This memory is closed: the context that opened it has ended.",
-                remedy="Use it inside `async with local2.connect(…)`.",
-            )
+            raise closed_error()
         if asyncio.get_running_loop() is not self.loop:
             raise BusError(
                 "This memory was opened in another event loop, and works only in that one.",
@@ -164,6 +161,13 @@ class StackConnection:
         except BusError:
             return True
         return False
+
+
+def closed_error() -> BusError:
+    return BusError(
+        "This memory is closed: the context that opened it has ended.",
+        remedy="Use it inside `with local2.connect(…)` or `async with local2.connect(…)`.",
+    )
 
 
 class _Failure(msgspec.Struct, frozen=True, kw_only=True):

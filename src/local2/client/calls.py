@@ -185,16 +185,17 @@ class Topics:
 
 
 class Topic:
-    """A topic. Awaiting it returns its value, or None."""
+    """A topic. Awaiting it returns its value, or None, as `get` does."""
 
     def __init__(self, calls: Calls, key: str) -> None:
         self._calls = calls
         self.key = key
 
     def __await__(self) -> Generator[Any, None, str | None]:
-        return self._value().__await__()
+        return self.get().__await__()
 
-    async def _value(self) -> str | None:
+    async def get(self) -> str | None:
+        """Read the value."""
         return (await self._calls.ask(RECALL_TOPIC, RecallTopic(topic=self.key))).content
 
     async def set(self, value: str) -> SavedTopic:

@@ -1,16 +1,12 @@
-"""Ask the memory for dead letters, publish their messages again, and drop them."""
+"""Ask the memory for dead letters, to publish their messages again, and to drop them."""
 
 from collections.abc import AsyncIterator
 
 from local2.bus.connection import Connection
-from local2.bus.streams import publish_durably
 from local2.client.access import ask
-from local2.errors import BadRequestError, InvalidArgumentsError, quoted
+from local2.errors import InvalidArgumentsError
 from local2.protocol import subjects
 from local2.protocol.maintenance import LetterAction, LetterFound, LetterRequest, StoredLetter
-
-RETRIED_SUBJECTS = frozenset({subjects.RESPONSE_GENERATION, subjects.RESPONSE_FEEDBACK})
-"""Subjects whose messages are stored. Publishing any other message again would change nothing."""
 
 
 async def all_letters(bus: Connection) -> AsyncIterator[StoredLetter]:
@@ -38,26 +34,15 @@ async def letter_at(bus: Connection, number: int) -> StoredLetter:
     return found
 
 
-async def publish_again(bus: Connection, stored: StoredLetter) -> None:
-    """Publish the message of a dead letter again; return once JetStream has stored it.
+async def retry_letter(bus: Connection, number: int) -> None:
+    """Publish the message of a dead letter again, and drop the letter once JetStream has stored it.
 
     Raises:
+        InvalidArgumentsError: No letter has this number.
         BadRequestError: The message is incomplete, or is neither a turn nor a rating.
-        BusError: The stream did not store it; the letter stays.
+        BusError: The memory does not answer, or the stream did not store it; the letter stays.
     """
-    letter = stored.letter
-    if letter.cut:
-        raise BadRequestError(
-            f"Only the beginning of dead letter {stored.sequence} was stored.",
-            remedy="Let its source publish the message again, and drop the letter.",
-        )
-    if letter.subject not in RETRIED_SUBJECTS:
-        raise BadRequestError(
-            f"Dead letter {stored.sequence} is for {quoted(letter.subject)}, "
-            "which is not stored in the memory.",
-            remedy="Drop it.",
-        )
-    await publish_durably(bus, letter.subject, letter.message.encode())
+    await _request_letter(bus, "retry", number)
 
 
 async def drop_letter(bus: Connection, number: int) -> None:

@@ -5,18 +5,27 @@ import asyncio
 from local2.bus.connection import Connection
 from local2.client.access import ask, connected
 from local2.protocol import subjects
-from local2.protocol.browsing import Browse, BrowsedPage, Overview
+from local2.protocol.browsing import Browse, BrowsedPage, Growth, GrowthRequest, Overview
 from local2.protocol.envelope import Sender
+from local2.protocol.explaining import Explain, Explained
 from local2.protocol.maintenance import (
+    BackupList,
     BackupRequest,
+    BackupsFound,
     BackupStatus,
+    CheckResult,
     ExportPage,
     ExportRequest,
+    Findings,
     ImportReport,
     ImportRequest,
     MemoryStatus,
     Readiness,
     Reindex,
+    RetentionReport,
+    TaskReport,
+    TaskRequest,
+    VerificationRequest,
 )
 from local2.protocol.payloads import Empty
 from local2.settings import Settings
@@ -35,6 +44,21 @@ async def memory_status(bus: Connection) -> MemoryStatus:
     return await ask(bus, subjects.MEMORY_STATUS, Empty(), MemoryStatus)
 
 
+async def findings(bus: Connection) -> list[CheckResult]:
+    """Ask what works, what does not, and what to do."""
+    return (await ask(bus, subjects.MEMORY_FINDINGS, Empty(), Findings)).findings
+
+
+async def retention(bus: Connection) -> RetentionReport:
+    """Ask which retired records are due for anonymisation.
+
+    Raises:
+        ForbiddenError: The caller may not.
+        BusError: The memory does not answer.
+    """
+    return await ask(bus, subjects.MEMORY_RETENTION, Empty(), RetentionReport)
+
+
 async def start_reindex(bus: Connection, embedder: str | None = None) -> MemoryStatus:
     """Empty the index and fill it again; `waiting` in later statuses counts down.
 
@@ -42,6 +66,17 @@ async def start_reindex(bus: Connection, embedder: str | None = None) -> MemoryS
     """
     wanted = Reindex(embedder=embedder)
     return await ask(bus, subjects.MEMORY_REINDEX, wanted, MemoryStatus, timeout=REINDEX_TIMEOUT)
+
+
+async def tasks(bus: Connection, request: TaskRequest) -> TaskReport:
+    """Ask for the work on records, and to try again or discard what was set aside.
+
+    Raises:
+        ForbiddenError: The caller may not.
+        InvalidArgumentsError: There are no such tasks, or they may not be discarded.
+        BusError: The memory does not answer.
+    """
+    return await ask(bus, subjects.MEMORY_TASKS, request, TaskReport, timeout=PAGE_PATIENCE)
 
 
 async def begin_backup(bus: Connection, request: BackupRequest) -> BackupStatus:
@@ -59,6 +94,28 @@ async def begin_backup(bus: Connection, request: BackupRequest) -> BackupStatus:
 async def backup_status(bus: Connection) -> BackupStatus:
     """Ask for the progress of the running backup, and how the previous one ended."""
     return await begin_backup(bus, BackupRequest())
+
+
+async def list_backups(bus: Connection, folder: str | None = None) -> BackupsFound:
+    """List the backups in a folder on the stack's machine, by default the automatic ones.
+
+    Raises:
+        InvalidArgumentsError: No folder is named, and there are no automatic backups.
+        UnavailableError: It is not a folder of backups.
+        BusError: The memory does not answer.
+    """
+    return await ask(bus, subjects.MEMORY_BACKUP_LIST, BackupList(folder=folder), BackupsFound)
+
+
+async def verify_backup(bus: Connection, request: VerificationRequest) -> BackupStatus:
+    """Let the stack begin to read a backup whole; `backup_status` says what was found.
+
+    Raises:
+        InvalidArgumentsError: No folder is named, and there are no automatic backups.
+        OverloadedError: Another backup is made or read at present.
+        BusError: The memory does not answer.
+    """
+    return await ask(bus, subjects.MEMORY_BACKUP_VERIFY, request, BackupStatus)
 
 
 async def readiness(settings: Settings) -> Readiness:
@@ -103,6 +160,29 @@ async def overview(bus: Connection, caller: Sender, *, everybody: bool = False) 
     """
     subject = subjects.MEMORY_OVERVIEW_ALL if everybody else subjects.MEMORY_OVERVIEW
     return await ask(bus, subject, Empty(), Overview, caller, timeout=PAGE_PATIENCE)
+
+
+async def explain(bus: Connection, asked: Explain, caller: Sender) -> Explained:
+    """Ask why a question finds some memories, and not another one.
+
+    Raises:
+        InvalidArgumentsError: The question is not valid.
+        BusError: There is no reply.
+    """
+    return await ask(bus, subjects.MEMORY_EXPLAIN, asked, Explained, caller, timeout=PAGE_PATIENCE)
+
+
+async def growth(
+    bus: Connection, wanted: GrowthRequest, caller: Sender, *, everybody: bool = False
+) -> Growth:
+    """Ask how many memories each day has: the caller's, or everybody's.
+
+    Raises:
+        ForbiddenError: The caller's role may not look through the memories of others.
+        BusError: There is no reply.
+    """
+    subject = subjects.MEMORY_GROWTH_ALL if everybody else subjects.MEMORY_GROWTH
+    return await ask(bus, subject, wanted, Growth, caller, timeout=PAGE_PATIENCE)
 
 
 async def export_page(bus: Connection, wanted: ExportRequest, caller: Sender) -> ExportPage:

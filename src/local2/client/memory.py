@@ -1,6 +1,7 @@
 """The memory for Python programs: `local2.connect`.
 
-Each method calls one of the memory's tools and returns its answer as a Struct.
+Each method of `Memory` calls one of the memory's tools and returns its answer as a Struct.
+`SyncMemory` has the same methods, for programs without an event loop.
 """
 
 import asyncio
@@ -12,7 +13,8 @@ from typing import Any
 import msgspec
 
 from local2.client.access import StackConnection
-from local2.client.calls import Calls, Topics, check_named
+from local2.client.blocking import Blocking, Opening, blocking, iterating, returning
+from local2.client.calls import Calls, Topic, Topics, check_named
 from local2.client.items import Items
 from local2.config_files import load_settings
 from local2.errors import InvalidArgumentsError
@@ -22,6 +24,7 @@ from local2.protocol import subjects
 from local2.protocol.browsing import Browse, BrowsedPage, Overview
 from local2.protocol.conversation import IngestReport
 from local2.protocol.envelope import Sender
+from local2.protocol.explaining import Explain, Explained
 from local2.protocol.memories import Durability, MemoryType, Scope, SourceKind
 from local2.protocol.memory_tools import (
     DEFAULT_LIMIT,
@@ -68,11 +71,11 @@ from local2.protocol.memory_tools import (
     UndoReport,
 )
 from local2.protocol.payloads import Empty, Feedback, Json, ToolResult
+from local2.protocol.showings import FindShowings, ShowingsPage
 from local2.settings import Settings
 
 
-@asynccontextmanager
-async def connect(  # noqa: PLR0913 - the caller and the stack
+def connect(  # noqa: PLR0913 - the caller and the stack
     *,
     user: str | None = None,
     agent: str | None = None,
@@ -82,10 +85,12 @@ async def connect(  # noqa: PLR0913 - the caller and the stack
     credentials: Path | str | None = None,
     tenant: str | None = None,
     token: str | None = None,
-    timeout: float = 10.0,  # noqa: ASYNC109 - of each call
+    timeout: float = 10.0,
     settings: Settings | None = None,
-) -> AsyncIterator["Memory"]:
+) -> Opening["Memory", "SyncMemory"]:
     """Open a memory while the context lasts. If no stack runs, one is started for that time.
+
+    `async with` opens a `Memory`; `with` a `SyncMemory`, for programs without an event loop.
 
     Args:
         user: The user who asks. A stack without accounts trusts this name; None means the user who
@@ -97,7 +102,7 @@ async def connect(  # noqa: PLR0913 - the caller and the stack
         credentials: An agent's credentials file, for a stack with accounts.
         tenant: The tenant whose credentials to use, if the folder itself has the accounts.
         token: Proves who the user is, on a stack with accounts.
-        timeout: Seconds that a call may take.
+        timeout: Seconds that each call may take.
         settings: They replace those of the home.
 
     Raises:
@@ -111,19 +116,24 @@ async def connect(  # noqa: PLR0913 - the caller and the stack
     settings = settings or load_settings(home=home_of(home))
     named: dict[str, Any] = {"url": url, "tenant": tenant, "token": token}
     if credentials is not None:
-        named["credentials"] = Path(credentials).expanduser()  # noqa: ASYNC240 - it reads no disk
+        named["credentials"] = Path(credentials).expanduser()
     given = {name: value for name, value in named.items() if value is not None}
     bus = msgspec.structs.replace(settings.bus, **given)
     settings = msgspec.structs.replace(settings, bus=bus)
     user = asking_user(settings.bus, user)
-    async with AsyncExitStack() as resources:
-        if not is_configured():
-            resources.enter_context(logging_to(level="error"))
-        stack = StackConnection(settings, name=agent or "local2 client", user=user)
-        await resources.enter_async_context(stack)
-        await stack.bus()
-        caller = Sender(user=user, agent=agent, session_id=session)
-        yield Memory(Calls(stack, caller, timeout))
+
+    @asynccontextmanager
+    async def open_memory() -> AsyncIterator[Memory]:
+        async with AsyncExitStack() as resources:
+            if not is_configured():
+                resources.enter_context(logging_to(level="error"))
+            stack = StackConnection(settings, name=agent or "local2 client", user=user)
+            await resources.enter_async_context(stack)
+            await stack.bus()
+            caller = Sender(user=user, agent=agent, session_id=session)
+            yield Memory(Calls(stack, caller, timeout))
+
+    return Opening(open_memory(), lambda memory: SyncMemory(memory, memory.loop))
 
 
 class Memory:
@@ -271,6 +281,21 @@ class Memory:
             ),
         )
 
+    async def explain(self, asked: Explain) -> Explained:
+        """Explain what `recall` returns for a question: places, scores, and what was left out.
+
+        `asked.id` names a memory whose place is explained, or why it is not in the answer.
+        """
+        return await self._calls.request(subjects.MEMORY_EXPLAIN, asked, Explained)
+
+    async def shown(self, wanted: FindShowings) -> ShowingsPage:
+        """Read which memories were shown in a session, for a query, or when one memory was.
+
+        What was shown before each answer is kept with its turn; recalls are only if the setting
+        `recall_log_days` says so.
+        """
+        return await self._calls.request(subjects.MEMORY_SHOWN, wanted, ShowingsPage)
+
     async def browse(self, wanted: Browse | None = None) -> BrowsedPage:
         """Look through memories, the newest first: one's own and those for everybody.
 
@@ -376,3 +401,62 @@ class Memory:
     async def call(self, tool: str, /, **args: Any) -> ToolResult:
         """Call any tool on the bus. The result's `content` is text, its `data` is structured."""
         return await self._calls.call(tool, args)
+
+
+class SyncTopic(Blocking[Topic]):
+    """A topic, for any thread."""
+
+    get = blocking(Topic.get)
+    set = blocking(Topic.set)
+    history = blocking(Topic.history)
+    delete = blocking(Topic.delete)
+
+
+class SyncTopics(Blocking[Topics]):
+    """The topics of a memory, by their keys, for any thread."""
+
+    __getitem__ = returning(Topics.__getitem__, SyncTopic)
+
+
+class SyncItems(Blocking[Items]):
+    """The items of one application, for one user and any thread."""
+
+    # the class does not exist yet
+    in_session = returning(Items.in_session, lambda items, loop: SyncItems(items, loop))  # noqa: PLW0108
+    put = blocking(Items.put)
+    get = blocking(Items.get)
+    search = blocking(Items.search)
+    each_in = iterating(Items.each_in)
+    namespaces = blocking(Items.namespaces)
+    delete = blocking(Items.delete)
+
+
+class SyncMemory(Blocking[Memory]):
+    """One caller's memory for any thread; its methods are those of `Memory`, without `await`."""
+
+    # the class does not exist yet
+    of = returning(Memory.of, lambda memory, loop: SyncMemory(memory, loop))  # noqa: PLW0108
+    items = returning(Memory.items, SyncItems)
+    remember = blocking(Memory.remember)
+    retire = blocking(Memory.retire)
+    edit = blocking(Memory.edit)
+    pin = blocking(Memory.pin)
+    hide = blocking(Memory.hide)
+    undo = blocking(Memory.undo)
+    recall = blocking(Memory.recall)
+    browse = blocking(Memory.browse)
+    overview = blocking(Memory.overview)
+    save = blocking(Memory.save)
+    search = blocking(Memory.search)
+    ingest = blocking(Memory.ingest)
+    load_session = blocking(Memory.load_session)
+    note = blocking(Memory.note)
+    top_memories = blocking(Memory.top_memories)
+    forget = blocking(Memory.forget)
+    feedback = blocking(Memory.feedback)
+    call = blocking(Memory.call)
+
+    @property
+    def topics(self) -> SyncTopics:
+        """Facts under fixed keys: `memory.topics["user.name"].get()`."""
+        return SyncTopics(self._awaited.topics, self._loop)

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from local2._version import __version__
+from local2._version import DISTRIBUTION, __version__
 from local2.bus.server import find_server
 from local2.bus.streams import MIN_FREE_MB
 from local2.errors import BusError, LedgerKeyError, VectorError
@@ -32,7 +32,9 @@ MEGABYTE = 1_000_000
 def check_package() -> CheckResult:
     """Report which installation of local2 this is, since there may be several."""
     folder = source_folder()
-    installer = (distribution(NAME).read_text("INSTALLER") or "an unknown installer").strip()
+    installer = (
+        distribution(DISTRIBUTION).read_text("INSTALLER") or "an unknown installer"
+    ).strip()
     how = f"from {folder}" if folder else f"installed by {installer} in {sys.prefix}"
     detail = f"{__version__}, {how}; Python {platform.python_version()}"
     return CheckResult(NAME, "ok", detail)
@@ -110,7 +112,7 @@ def check_reranker_files(settings: MemorySettings) -> Iterator[CheckResult]:
 
 def source_folder() -> Path | None:
     """The source tree of an editable install; None for an installed wheel."""
-    origin = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
+    origin = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
     if not origin.get("dir_info", {}).get("editable"):
         return None
     return Path(unquote(urlsplit(origin["url"]).path))

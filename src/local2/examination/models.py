@@ -13,9 +13,8 @@ from local2.memory.recall.reranker import HttpReranker, RerankError
 from local2.model_files import check_files
 from local2.protocol.maintenance import CheckResult, Verdict
 from local2.settings import GeneratorSettings, MemorySettings, Settings
-from local2.vectors import weights
 from local2.vectors.config import embeddings_endpoint
-from local2.vectors.served import OPENAI_PREFIX, OpenAIEmbedder
+from local2.vectors.served import OpenAIEmbedder
 
 START_OLLAMA = "ollama serve"
 PATIENCE = 10.0
@@ -56,15 +55,6 @@ def check_models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult
         model = chosen_model(choice, chat)
         if model is not None and model != chat.model:
             yield _check_model(chat, name, model, needed=False, without=without)
-
-
-def embedding_server(embedder: str | None, memory: MemorySettings) -> str | None:
-    """The server of this embedder; None if the vector worker runs it itself."""
-    if embedder in {None, weights.MODEL}:
-        return None
-    if not str(embedder).startswith(OPENAI_PREFIX):
-        return f"Ollama at {without_credentials(memory.ollama_url)}"
-    return f"The endpoint {without_credentials(str(memory.openai_url))}"
 
 
 async def _check_model(

@@ -78,6 +78,7 @@ class GeneratorTurn:
             context_tokens=settings.context_size,
         )
         self._published = False
+        self._shown: list[str] = []
         self.answer = ""
 
     @cached_property
@@ -129,6 +130,7 @@ class GeneratorTurn:
             session_id=self._session_id,
             query_id=self._query_id,
             error=error,
+            shown=self._shown,
         )
         answered = False
         try:
@@ -142,6 +144,7 @@ class GeneratorTurn:
     async def _run_rounds(self) -> None:
         conversation, max_rounds = self._session.conversation, self._settings.max_rounds
         background = await self._session.begin_turn(self._query, self._query_id)
+        self._shown = [memory.id for memory in background.memories]
         self._snapshot = conversation.snapshot()
         conversation.add(role="user", content=self._query)
         for round_number in range(max_rounds + 1):

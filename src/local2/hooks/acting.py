@@ -201,10 +201,10 @@ class Hooks:
     def _read_context(
         self, event: Event, session: Session, query: str | None, *, within: float
     ) -> str | None:
-        was_reminded = session.reminded
+        before = session.reminded, session.shown
         reader = ContextReader(self._situation, self._client.name, event.session)
         context = reader.read(session, query, within=within)
-        if session.reminded != was_reminded:
+        if (session.reminded, session.shown) != before:
             self._sessions.save(event.session, session)
         data_dir, problem = self._situation.settings.memory.data_dir, ""
         if reader.late:
@@ -233,6 +233,7 @@ class Hooks:
                 answer=answer,
                 at=session.at,
                 project=event.project,
+                shown=session.shown,
             )
         )
         self._deliver(self._situation)
@@ -253,5 +254,7 @@ def start_delivery(situation: Situation) -> None:
 
 
 def _begin_turn(session: Session, query: str | None, turn: str | None) -> None:
+    if session.query_id is not None:  # what the start of the session showed is for its first turn
+        session.shown = []
     session.query, session.query_id, session.at = query, turn or new_id(), utc_now()
     session.answers = []

@@ -42,6 +42,7 @@ async def deliver(situation: Situation) -> None:
                         session_id=turn.session_id,
                         query_id=turn.query_id,
                         metadata={"project": turn.project} if turn.project else {},
+                        shown=turn.shown,
                     )
                     envelope = seal(
                         generation,

@@ -75,7 +75,7 @@ class Session(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A session of a client. `at` is the time of the current prompt.
 
     `reminded`: the model has been given the top memories. `compacted`: a summary has replaced
-    earlier messages.
+    earlier messages. `shown`: the ids of the memories in the contexts since the last prompt.
     """
 
     query_id: str | None = None
@@ -84,6 +84,7 @@ class Session(msgspec.Struct, kw_only=True, omit_defaults=True):
     answers: list[str] = []
     reminded: bool = False
     compacted: bool = False
+    shown: list[str] = []
 
 
 class HookSessions:
@@ -128,7 +129,7 @@ def save_file(file: Path, data: bytes) -> None:
 
 
 class FinishedTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt with its answer, its user, agent, session and project."""
+    """A prompt with its answer, its user, agent, session and project, and what was shown for it."""
 
     user: str | None
     agent: str
@@ -138,6 +139,7 @@ class FinishedTurn(msgspec.Struct, frozen=True, kw_only=True):
     answer: str
     at: datetime
     project: str | None
+    shown: list[str] = []
 
 
 class Outbox:

@@ -1,4 +1,4 @@
-"""What adapters share: a memory that any thread may use, and the log of a session.
+"""What adapters share: a memory that any thread may use, context for prompts, a session's log.
 
 A connection belongs to one event loop, while frameworks call from plain functions and from any
 loop. So adapters run in the loop of an open memory that they are given, or else in a common loop in
@@ -15,20 +15,22 @@ import json
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 import structlog
 
+from local2.client.blocking import wait_in
 from local2.client.items import Items
 from local2.client.memory import Memory, connect
 from local2.errors import ForbiddenError
 from local2.protocol.conversation import IngestReport
 from local2.protocol.envelope import new_id
 from local2.protocol.items import ItemKey, ItemPut, StoredItem, check_size
-from local2.protocol.memory_tools import RecalledItem, Receipt
+from local2.protocol.memory_tools import RecalledItem, RecalledItems, Receipt
 from local2.protocol.payloads import Json, split_into_parts
+from local2.quoting import FOREWORD, MEMORY_SECTION, recalled_lines, section
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -40,6 +42,10 @@ PAGE = 1_000
 REQUEST_BYTES = 300_000
 """Maximum bytes of the messages in one request, which may have 1 MB. A single message may be
 larger."""
+MAX_QUERY_CHARACTERS = 2_000
+"""Maximum characters of a message that are used as a query."""
+SEARCHED_ITEMS = 20
+"""Number of items to recall for a message; those of the same session are left out."""
 OPTIONAL_FIELDS = ("label", "role", "topic", "session_id", "agent", "scope", "by", "source_ref")
 """Fields of a recalled item that may be None."""
 
@@ -108,22 +114,6 @@ def background_memory(
     return LazyResource(lambda: nullcontext(shared), memory.loop)
 
 
-def wait_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    """Do work in a loop while this thread waits.
-
-    Raises:
-        asyncio.InvalidStateError: The loop runs in this thread, which would wait for ever.
-    """
-    with suppress(RuntimeError):
-        if asyncio.get_running_loop() is loop:
-            work.close()
-            raise asyncio.InvalidStateError(
-                "This was called synchronously in the event loop of its memory. Await the method "
-                "whose name begins with `a` instead, for example graph.ainvoke instead of invoke."
-            )
-    return asyncio.run_coroutine_threadsafe(work, loop).result()
-
-
 def _adapter_loop() -> asyncio.AbstractEventLoop:
     """The common loop of this process's adapters, which ends with the process."""
     with _loop_lock:
@@ -132,6 +122,21 @@ def _adapter_loop() -> asyncio.AbstractEventLoop:
             threading.Thread(target=loop.run_forever, name="local2", daemon=True).start()
             _loops.append(loop)
         return _loops[0]
+
+
+async def recalled_context(memory: Memory, message: str, session_id: str) -> str | None:
+    """What earlier sessions say about a message, quoted for a prompt; None if there is nothing.
+
+    What was said in this session is left out.
+    """
+    if not message.strip():
+        return None
+    result = await memory.of(session=session_id).call(
+        "recall", query=message[:MAX_QUERY_CHARACTERS], top_k=SEARCHED_ITEMS, continues=True
+    )
+    found = msgspec.convert(result.data, RecalledItems).items
+    lines = recalled_lines(found, session_id).values()
+    return section(MEMORY_SECTION, [FOREWORD, *lines]) if lines else None
 
 
 class LoggedEntry(msgspec.Struct, frozen=True, kw_only=True):

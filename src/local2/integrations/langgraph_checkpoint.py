@@ -5,7 +5,7 @@ event loop in which it was opened, and the others in any other thread.
 """
 
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar
 
 from langchain_core.runnables import RunnableConfig
@@ -22,9 +22,9 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from local2.client.blocking import Opening, iterate_in, wait_in
 from local2.client.memory import Memory, connect
 from local2.errors import InvalidArgumentsError
-from local2.integrations.base import wait_in
 from local2.integrations.langgraph_threads import (
     CHECKPOINT_PAGE,
     Head,
@@ -57,16 +57,21 @@ class LocalSaver(BaseCheckpointSaver[int]):
         self._loop = memory.loop
 
     @classmethod
-    @asynccontextmanager
-    async def connect(
+    def connect(
         cls, *, serde: SerializerProtocol | None = None, **options: Any
-    ) -> AsyncIterator[Self]:
+    ) -> Opening[Self, Self]:
         """Open a memory with the options of `local2.connect`, and a saver in it.
 
-        The checkpoints belong to its `user`, by default the one who is logged in.
+        The checkpoints belong to its `user`, by default the one who is logged in. Opened with
+        `with`, the saver has an event loop of its own, for its synchronous methods.
         """
-        async with connect(**{"agent": AGENT, **options}) as memory:
-            yield cls(memory, serde=serde)
+
+        @asynccontextmanager
+        async def open_saver() -> AsyncIterator[Self]:
+            async with connect(**{"agent": AGENT, **options}) as memory:
+                yield cls(memory, serde=serde)
+
+        return Opening(open_saver(), lambda saver: saver)
 
     async def aput(
         self,
@@ -219,9 +224,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
     ) -> Iterator[CheckpointTuple]:
         """Call `alist` from another thread."""
         found = self.alist(config, filter=filter, before=before, limit=limit)
-        with suppress(StopAsyncIteration):
-            while True:
-                yield self._from_thread(_next(found))
+        return iterate_in(self._loop, found)
 
     def put(
         self,
@@ -268,7 +271,3 @@ class LocalSaver(BaseCheckpointSaver[int]):
 
     def _from_thread(self, work: Coroutine[Any, Any, T]) -> T:
         return wait_in(self._loop, work)
-
-
-async def _next(found: AsyncIterator[CheckpointTuple]) -> CheckpointTuple:
-    return await anext(found)

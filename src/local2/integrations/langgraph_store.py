@@ -23,6 +23,7 @@ from langgraph.store.base import (
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 
 from local2.background import stop
+from local2.client.blocking import Opening
 from local2.client.memory import Memory, connect
 from local2.errors import InvalidArgumentsError
 from local2.protocol.items import (
@@ -61,18 +62,23 @@ class LocalStore(AsyncBatchedBaseStore):
         self._index = index
 
     @classmethod
-    @asynccontextmanager
-    async def connect(cls, *, index: Fields = (ALL_FIELDS,), **options: Any) -> AsyncIterator[Self]:
+    def connect(cls, *, index: Fields = (ALL_FIELDS,), **options: Any) -> Opening[Self, Self]:
         """Open a memory with the options of `local2.connect`, and a store in it.
 
-        The items belong to its `user`, by default the one who is logged in.
+        The items belong to its `user`, by default the one who is logged in. Opened with `with`,
+        the store has an event loop of its own, for its synchronous methods.
         """
-        async with connect(**{"agent": AGENT, **options}) as memory:
-            store = cls(memory, index=index)
-            try:
-                yield store
-            finally:
-                await store.aclose()
+
+        @asynccontextmanager
+        async def open_store() -> AsyncIterator[Self]:
+            async with connect(**{"agent": AGENT, **options}) as memory:
+                store = cls(memory, index=index)
+                try:
+                    yield store
+                finally:
+                    await store.aclose()
+
+        return Opening(open_store(), lambda store: store)
 
     async def aclose(self) -> None:
         """Stop accepting operations."""

@@ -34,6 +34,9 @@ class Attribute(NamedTuple):
     """The ways in which it ends (`Language.ways`)."""
     searched: str = ""
     """Words, beside its nouns, by which facts about it are found when an end names no value."""
+    amount: str = ""
+    """Its values, if they have a unit that only it is measured in: "78 kilos". It then also has the
+    forms `Language.measured`."""
     memory_type: MemoryType = "fact"
     importance: float = 0.6
     durability: Durability = "standard"
@@ -56,6 +59,8 @@ class Language(NamedTuple):
     attributes: tuple[Attribute, ...]
     vocabulary: Mapping[str, str]
     """Parts of patterns."""
+    measured: tuple[str, ...]
+    """Clauses that state an attribute by its amount alone, which stands for `<amount>`."""
     ways: Mapping[str, tuple[str, ...]]
     """How attributes end. The group `v` is what ends; without it, all of this way."""
     always: frozenset[str]
@@ -65,6 +70,9 @@ class Language(NamedTuple):
     """Sentences that give the right value, `v`, and maybe the `wrong` one."""
     kinds: tuple[str, ...]
     """Kinds of values, the most special first."""
+    number: str
+    now: str
+    """Marks of statements about what has changed."""
     takes_back: str
     """Sentences that only say that what was said before them is not so."""
     ends: tuple[tuple[str, str], ...]
@@ -227,9 +235,12 @@ class Table:
     def _forms(self) -> dict[tuple[str | None, bool], list[_Form]]:
         """The forms to try for a clause, by its opening and by whether it has a "not" in it."""
         forms = [
-            _Form(self.pattern(text), attribute)
+            _Form(self.pattern(text.replace("<amount>", f"(?P<v>{attribute.amount})")), attribute)
             for attribute in self.language.attributes
-            for text in attribute.forms
+            for text in (
+                *attribute.forms,
+                *(self.language.measured if attribute.amount else ()),
+            )
         ]
         return {
             (opening, denied): [

@@ -3,6 +3,9 @@
 A correction gives another value of the same kind: a day for a day, an amount for an amount, a name
 for a name. It is clear only if the statement has one value of that kind, or if the correction names
 the value that was wrong ("not Lena").
+
+A later statement that repeats an earlier one with another amount and a "now" replaces it, too:
+"I get up at seven now."
 """
 
 import re
@@ -41,6 +44,21 @@ def corrected(before: Stated, sentence: str, *, asked: bool) -> Stated | None:
     return None
 
 
+def has_new_amount(later: str, earlier: str) -> bool:
+    """Return whether a text says what an earlier one says, but for an amount that is so now."""
+    table = table_of(later)
+    now = table.pattern(table.language.now)
+    if not now.search(later):
+        return False
+    words, others = (
+        now.sub("", text.rstrip(".! ")).casefold().split() for text in (later, earlier)
+    )
+    if len(words) != len(others):
+        return False
+    changed = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]
+    return len(changed) == 1 and all(_is_number(table, word) for word in changed[0])
+
+
 def takes_back(sentence: str, table: Table) -> bool:
     """Return whether a sentence only says that what was said before it is not so."""
     return table.pattern(table.language.takes_back).fullmatch(sentence.rstrip(".! ")) is not None
@@ -48,6 +66,10 @@ def takes_back(sentence: str, table: Table) -> bool:
 
 def _is_value(table: Table, text: str) -> bool:
     return any(table.pattern(kind).fullmatch(text) for kind in table.language.kinds)
+
+
+def _is_number(table: Table, word: str) -> bool:
+    return table.pattern(table.language.number).fullmatch(word.strip("$€£.,!")) is not None
 
 
 def _replaced(table: Table, clause: str, right: str, wrong: str | None) -> str | None:

@@ -214,8 +214,9 @@ def _is_of_same(table: Table, value: str, fact: _Said, *, strict: bool) -> bool:
     if not wanted or not all(_has(known, word) for word in wanted):
         return False
     language = table.language
+    several = table.pattern(language.several)
     is_plural = table.pattern(language.plural).search(value.rstrip(".! ")) is not None
-    if table.pattern(language.several).match(fact.value) and not is_plural:
+    if several.match(fact.value) and not (is_plural or several.match(value)):
         return False
     if not strict or fact.thing:
         return True

@@ -18,6 +18,10 @@ VOCABULARY = {
     "past": r"\b(yesterday|last (<period>|<weekday>)|this (morning|<period>)|<date>|(\w+ ){1,3}ago|on <weekday>|the other day|over the weekend|today)\b",
     "name": r"(?-i:[A-Z][\w'.-]+(?: (?:[A-Z][\w'-]+|de|v[ao]n)){0,3}(?<![.']))",
     "count": r"an?|one|two|three|four|five|six|seven|several|\d{1,2}",
+    "number": r"\d[\d.,]*|(twen|thir|for|fif|six|seven|eigh|nine)ty([ -]\w+)?|\w+teen|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve",
+    "money": r"[$€£]\d[\d.,]*k?|\d[\d.,]*( ?k| thousand| grand)?( ?[$€£]| euros?| dollars| pounds| francs| bucks)|\d[\d.,]*( ?k| thousand| grand)|\d[\d.,]{3,}",
+    "about": "((about|around|roughly|exactly|at|now) )*",
+    "each": "an?|per|every|each",
     "language": r"\w{2,}(sh|ese|ench|[imet][ac]n|tch)\b",
     # who does something, and how
     "i_am": "i('m| am) (currently |now )?",
@@ -30,7 +34,7 @@ VOCABULARY = {
     "own": "((both|all) )?((my|our|the) )?",
     "is": "( is|'s| are|'re)",
     "did": IRREGULAR_PAST + r"|(?!need)\w{2,}ed",
-    "definite": r"(?P<v>(?!(an?|the) ([\w-]+ )?(mess|joke|problem|best|same|one|reason|bit|lot|way|only)\b|<language>)((an?|the|called|named|from|in|on|at) |\d|\S+@|(?-i:[A-Z])).*)",
+    "definite": r"(?P<v>(?!(an?|the) ([\w-]+ )?(mess|joke|problem|best|same|one|reason|bit|lot|way|only)\b|<language>|.* old\b)((an?|the|called|named|from|in|on|at) |[$€£]?\d|\S+@|(?-i:[A-Z])).*)",
     "exact": r"(?P<v>((?!what\b|tight\b)[^\W\d_]+ ){0,4}?(\W?\d|(?-i:[A-Z]).).*)",
     "to_value": r"(from .{1,40}? )?to (?!<language>|(?-i:[A-Z])\d+\b)(?P<v>((every|the) )?(\W?\d|\S+@|(?-i:[A-Z])|<coming>).*)",
     # people, things and words that mean none
@@ -51,7 +55,7 @@ VOCABULARY = {
     "liking": "love|like|enjoy|adore|prefer|<disliking>|(don't|do not) (like|enjoy|love)",
     "disliking": "hate|dislike|(can't|cannot) (stand|bear)",
     "fan_of": "(not )?((very|an?|big|huge) )*(fan of|fond of|keen on|interested in)",
-    "change": "changed?|switch(ed)?|updated?|moved?|push(ed)?|postponed?|raised?|lower(ed)?|cut",
+    "change": "changed?|switch(ed)?|updated?|moved?|push(ed)?|postponed?|raised?|lower(ed)?|increased?|reduced?|dropped|rose|risen|fell|fallen|cut",
     "was": "((was|were|has been|have been) )?(just |now )?",
     "becomes": "is|'s|will be|<was>(<change>|went up|went down)( back| up)? to",
     "project_noun": "deadline|budget|(launch|release|due|start) date|code ?name|venue|database|backend|frontend|api|team lead",
@@ -80,7 +84,10 @@ ATTRIBUTES = (
     Attribute((
         r"<i_am>(?P<v>\d{1,2})( years old| yrs old)?( now)?\W*$",
         r"<i_did>turned (?P<v>\d{1,2}|\w+ty)\b(?! (degrees|percent|pages?)\b)",
-    ), "user.age", nouns="age"),
+    ), "user.age", nouns="age", amount="(<number>) (years|yrs) old"),
+    Attribute(("i <really>weigh( in)? <about><amount>",), "user.weight", nouns="weight, body weight", amount=r"(<number>) ?(kg|kilos?|kilograms?|pounds|lbs?|stone)\b( \d+)?"),
+    Attribute(("i <really>(measure|stand) <about><amount>",), "user.height", nouns="height", amount=r"(\d[.,]\d\d? ?(m|met(er|re)s?)|\d{3} ?(cm|centimet(er|re)s)|\d (foot|feet|ft)( \d{1,2})?)\b( tall)?"),
+    Attribute((r"(i|we) <really>(wear|take|need|have)( an?)? (shoe )?size (?P<v>\d[\d.,]*)( (shoes|boots|trainers|sneakers))?( now)?\W*$",), "user.shoe_size", nouns="shoe size"),
     Attribute((
         r"(i|we)('m|'re| am| are)? <really>(live|reside|living|based)( \w+)?? (in|near|on|at|outside|just outside) (?P<v>\S.*)",
         r"(i|we)('ve| have) (been living|lived)( \w+){0,4} (in|near|on) (?P<v>\S.*)",
@@ -103,7 +110,14 @@ ATTRIBUTES = (
     ), "user.employer", nouns="employer, company", ways="sacked quit", searched="work job", importance=0.7),
     # other things of mine that are called differently, but have one key
     Attribute((), "user.email", nouns="email, e-mail, email address, e-mail address, mail"),
-    Attribute((), "user.rent", nouns="rent, monthly rent"),
+    Attribute((
+        r"(i|we) <really>pay <about>(?P<v>(<money>)( (<each>) month)?) (in |of |for )?rent\b",
+        r"(i|we) <really>pay <about>(?P<v>(<money>|<number>)( (<each>) month)?) for (my|our|the) (flat|apartment|room|house|place)\b",
+        "the rent <was>(<change>|went up|went down)( back| up)? <to_value>",
+    ), "user.rent", nouns="rent, monthly rent"),
+    Attribute((
+        r"(i <really>(earn|make|get( paid)?)|<i_am>(paid|on)) <about>(?P<v>(<money>)( (net|gross))?,? (<each>) (hour|day|week|month|year))\b(?! (with|from|by|for|there)\b)",
+    ), "user.salary", nouns="salary, pay, income, wage, wages"),
     Attribute((), "user.mother", nouns="mother, mom, mum"),
     Attribute((), "user.father", nouns="father, dad"),
     Attribute((), "user.{thing}", nouns="wife, husband, partner, spouse, fiance, fiancee, girlfriend, boyfriend", ways="parted", searched=_PARTNERS),
@@ -147,7 +161,7 @@ ATTRIBUTES = (
     Attribute((
         "<i_did><change> my <not_mine>(?P<thing>[a-z-]+( [a-z-]+)?) <to_value>",
         r"my <not_mine>(?P<thing>[a-z-]+( (?!was|were|has|have|is\b)[a-z-]+)?) <was>(<change>|went up|went down)( back| up)? <to_value>",
-        r"\w+( \w+)? put (my|our|the) (?P<thing>[a-z-]+) (up|down) to (?P<v>.+)",
+        r"(\w+ ){1,3}(put|raised|lowered|increased|reduced|cut) (my|our|the) (?P<thing>[a-z-]+)( up| down)? to (?P<v>(<money>)\b.*)",
         "(i|we)( have|'ve( got)?| got| found) an? new <not_mine>(?P<thing>[a-z-]+( [a-z-]+)?)(,| called| named|:) (?P<v><name>.*)",
         "<i_did>(changed|switched) (?P<thing>[a-z]+?)s,?( and)? now .*?<v:name>",
     ), "user.{thing}"),
@@ -352,6 +366,10 @@ LANGUAGE = Language(
     stemmer="porter",
     attributes=(*TOGETHER, *ATTRIBUTES),
     vocabulary=VOCABULARY,
+    measured=(
+        r"<i_am>((back )?(up|down) )?(to |at )?<about><amount>( (now|again|these days))?\W*$",
+        r"<i_did>(gone|went|come|came|got|dropped|slimmed|grown|grew) ((back )?(up|down) )?to <about><amount>( (now|again|these days))?\W*$",
+    ),
     ways=WAYS,
     corrections=(
         "(<sorry>)*not (?P<wrong>[^,]+?)(,| but| it's| -)+ (?P<v>[^,]+?)(,.*)?",
@@ -360,6 +378,8 @@ LANGUAGE = Language(
         "(?P<v>[^,]+),? i meant?( to say)?",
         r"(?P<bare>(<sorry>)*(no|nope|wait|correction)[,:.!]+ (<sorry>)*)((at|on|in|the) )?(?P<v>\S+( \S+){0,3})",
     ),
+    number=VOCABULARY["number"],
+    now=r"\b(now|currently|these days|nowadays|by now)\b",
     kinds=(
         rf"\b\d{{1,2}}(st|nd|rd|th)?( of)? ({'|'.join(MONTHS)})\b|\b({'|'.join(MONTHS)}) \d{{1,2}}(st|nd|rd|th)?\b",
         r"\b(<weekday>)\b",
@@ -382,7 +402,7 @@ LANGUAGE = Language(
     taken_back=r"^(?!.*\b(never|won't|not)\b.* again\b).*(?<!single )\bagain\b|\b(i'm|i am|are|came|come|moved|got) back\b|\b(temporarily|but only|except|until)\b",
     states=r"my (?P<thing>[a-z' -]+?) (is|are)( called| named)? (?P<its>.+)|(i|we)((?=')| )((really|also|just|now|still|currently|always|usually|often|generally|absolutely|particularly) )*(?P<verb>'?[a-z]+)( (?P<rest>.+))?",
     in_progress="((been|currently|now) )*(?P<verb>[a-z]+ing) (?P<rest>.+)",
-    object_ends=r"[,;.()]|\s(with|because|since|for|in|on|at|as|from|near|who|which|that|and|but|called|named|every|each|by|to|where|when|of)\b",
+    object_ends=r"[,;.()](?!\d)|\s(with|because|since|for|in|on|at|as|from|near|who|which|that|and|but|called|named|every|each|by|to|where|when|of)\b",
     preposition=r"^(at|for|with|in|on|as|from|near)\b ?",
     jests=r"\b(i was|i'm|i am) (just |only )?<jesting>|\b(that|it) was (just |only )?an? (joke|lie|test|mix-?up|mistake)\b",
     always=frozenset({"forgotten", "foreign", "retracted", "over", "switched"}),

@@ -18,6 +18,10 @@ VOCABULARY = {
     "month": "januar|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember",
     "sorry": "(nein|nee|ach|halt|stopp?|moment|sorry|entschuldigung|verzeihung|quatsch|korrektur|pardon|falsch|doch)[,:.!]* ",
     "so": "((<adverb>) )*",
+    "number": r"\d[\d.,]*|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|\w+(zehn|zig|ßig)",
+    "money": r"\d[\d.,]* ?(euro|€|franken|tausend|mille)|[€]\d[\d.,]*",
+    "to_value": r"(von .{1,20}? )?auf (?P<v>\d.*?) <so>(gestiegen|gesunken|gefallen|erhöht|gesenkt|geändert)( worden)?",
+    "each": "pro|im|am|in der|die|jede[nrs]?",
     "a": "ein(e[nmr]?)?|zwei|drei|vier|fünf|mehrere",
     "the": "((mein|unser|dein|sein|ihr|dies)(e[nmrs]?)?|de[rnms]|die|das|eine?[nmr]?|beim|vom|zum|zur|im|am|mit|bei|von|an|in|aus|über) ",
     "own": "(?=)(<the>)*",
@@ -44,6 +48,9 @@ ATTRIBUTES = (
     Attribute(("<mine> name ist <v:name>", "ich heiße <v:name>", "(alle|meine freunde|man) (nennen|nennt) mich <v:name>"), "user.name", nouns="name", ways="renamed"),
     Attribute((r"<mine> geburtstag ist (am )?(?P<v>.*\d.*)", r"ich (bin|wurde) am (?P<v>.*\d.*) geboren"), "user.birthday", nouns="geburtstag"),
     Attribute((r"<i_am>(?P<v>\d{1,2})( jahre alt)?\W*$", r"ich (werde|bin) <so>(?P<v>\d{1,2}) geworden"), "user.age", nouns="alter"),
+    Attribute(("ich wiege <so><amount>",), "user.weight", nouns="gewicht, körpergewicht", amount=r"\d[\d.,]* ?(kilo|kilogramm|kg)\b"),
+    Attribute(("ich messe <so><amount>",), "user.height", nouns="größe, körpergröße", amount=r"(\d[.,]\d\d? ?(m|meter)|\d{3} ?(cm|zentimeter))\b( groß)?"),
+    Attribute((r"<i_have>schuhgröße (?P<v>\d.*)", r"ich trage <so>(schuhe in )?(größe|schuhgröße) (?P<v>\d[\d.,]*)\W*$"), "user.shoe_size", nouns="schuhgröße"),
     Attribute((
         r"(ich|wir) (wohnen?|leben?|wohn) <so>(?P<v>(in|im|bei|auf|am|an|nahe|unter|zur) \S.*)",
         r"(ich|wir) (bin|sind) <so>(nach|in|zu) (?P<v>\S.*?) (um)?gezogen",
@@ -68,7 +75,8 @@ ATTRIBUTES = (
     Attribute((r"(ich|wir) (arbeiten?|jobben?) <so>(bei|beim|für|im|in der|in einem|in einer|am|an der) (?P<v>\S.*)",), "user.employer", nouns="arbeitgeber, firma", ways="sacked quit", searched="arbeite arbeiten job", importance=0.7),
     Attribute((r"ich studiere <so><thing>", r"<i_am>(?P<v>im \w+ semester .+)"), nouns="studium", ways="quit", searched="studiere"),
     Attribute((r"ich lerne <so><thing>", r"ich spreche <so><thing>", r"ich unterrichte <so><thing>"), ways="quit"),
-    Attribute((r"<mine> miete (beträgt|ist|liegt bei) <so>(?P<v>.*\d.*)", r"(ich|wir) zahlen? <so>(?P<v>.*\d.* (euro|€)) miete"), "user.rent", nouns="miete"),
+    Attribute((r"<mine> miete (beträgt|ist|liegt bei) <so>(?P<v>.*\d.*)", r"(ich|wir) zahlen? <so>(?P<v>.*\d.* (euro|€)) miete", r"die miete (ist|wurde) <so><to_value>"), "user.rent", nouns="miete"),
+    Attribute((r"ich (verdiene|bekomme) <so>(?P<v>(<money>)( (netto|brutto))? (<each>) (stunde|tag|woche|monat|jahr)\b.*)",), "user.salary", nouns="gehalt, lohn, einkommen"),
     # animals, people and things
     Attribute((r"<mine> (?P<who>\w*(hund|katze|kater)) heißt <v:name>",), "user.{who}", ways="sold died foreign"),
     Attribute((), "user.dog", nouns="hund", ways="sold died", searched="hund"),
@@ -104,9 +112,9 @@ ATTRIBUTES = (
     Attribute((r"(ich|wir) (sparen?|trainieren?) <so>(auf|für) (?P<v>\S.*)",), ways="dropped quit", importance=0.7),
     Attribute((r"<mine> (?P<v><event> (nach \w+ |bei \w+ |mit \w+ )?(ist|findet) <so>(am|um|im|in|ab|auf) .+)", r"<i_have>(?P<v>.*(am|um) .*<event>\b.*)"), memory_type="event", ways="cancelled dropped", importance=0.7),
     # any other thing of mine, and habits
-    Attribute((r"<mine> <not_mine>(?P<thing>\w+) (ist|sind|heißt|heißen|lautet|beträgt) <so><definite>",), "user.{thing}", ways="sold cancelled", confidence=0.8),
+    Attribute((r"<mine> <not_mine>(?P<thing>\w+) (ist|sind|heißt|heißen|lautet|beträgt) <so><definite>", r"<mine> <not_mine>(?P<thing>\w+) (ist|wurde) <so><to_value>"), "user.{thing}", ways="sold cancelled", confidence=0.8),
     Attribute((r"(ich|wir) (spielen?|üben?) <so>(?P<v>(?!mit|es|das)\S.*)",), nouns="instrument", ways="quit sold", searched="spiele übe", importance=0.5),
-    Attribute((r"(ich|wir) (rauchen?|trinken?|essen?|joggen?|schwimmen?|singen?|tanzen?|sammeln?|sammle|trainieren?|klettern?|klettere|laufen?|gehen?|züchten?|pendeln?|pendle|stehen? .* auf|rudern?|gebe|schreibe gerade an) <so>(?P<v>(?!es|das|davon|mal|nicht)\S.*)",), ways="quit cancelled", importance=0.5, confidence=0.8),
+    Attribute((r"(ich|wir) (rauchen?|trinken?|essen?|joggen?|schwimmen?|singen?|tanzen?|sammeln?|sammle|trainieren?|klettern?|klettere|laufen?|gehen?|züchten?|pendeln?|pendle|stehen? .* auf|rudern?|gebe|schreibe gerade an) <so>(?P<v>(?!es|das|davon|mal|nicht)\S.*)", r"(ich|wir) arbeiten? <so>(?P<v>(<number>) .+)"), ways="quit cancelled", importance=0.5, confidence=0.8),
 )  # fmt: skip
 
 WAYS = {
@@ -243,6 +251,7 @@ LANGUAGE = Language(
     idle=_IDLE,
     stemmer="german",
     attributes=ATTRIBUTES,
+    measured=(r"<i_am>((wieder )?(rauf|runter|hoch) )?<so>(auf |bei )?<amount>\W*$",),
     vocabulary=VOCABULARY,
     ways=WAYS,
     always=frozenset({"forgotten", "foreign", "retracted", "over"}),
@@ -254,6 +263,8 @@ LANGUAGE = Language(
         r"(?P<v>[^,]+),? (meine|meinte) ich( natürlich)?",
         r"(?P<bare>(<sorry>)*(nein|nee|halt|stopp?|korrektur|falsch)[,:.!]+ (<sorry>)*)((am|um|in|bei) )?(?P<v>\S+( \S+){0,3})",
     ),
+    number=VOCABULARY["number"],
+    now=r"\b(jetzt|nun|inzwischen|mittlerweile|zurzeit)\b",
     kinds=(
         r"\b\d{1,2}\. <month>\b",
         r"\b(montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag)\b",
@@ -293,7 +304,7 @@ LANGUAGE = Language(
     },
     named=frozenset({"hab", "arbeit", "wohn"}),
     preposition=r"^((gegen|auf|in|im|am|an|bei|beim|für|mit|aus|als|von|seit|vom|zu|zum|zur) )",
-    object_ends=r"[,;.()]|\s(mit|weil|seit|für|in|im|an|am|auf|bei|beim|als|von|aus|dass|und|aber|namens|jeden|jede|zu|nach|bis)\b",
+    object_ends=r"[,;.()](?!\d)|\s(mit|weil|seit|für|in|im|an|am|auf|bei|beim|als|von|aus|dass|und|aber|namens|jeden|jede|zu|nach|bis)\b",
     several=r"(zwei|drei|vier|fünf|mehrere|\d{1,2})\b",
     plural="(n|r|e|s)$",
 )

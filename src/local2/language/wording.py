@@ -20,7 +20,7 @@ _UNCHANGED = re.compile(
     r"(?:was|had|did|will|can|cannot|must|should|used|can't|won't|couldn't|didn't|wasn't|hadn't)$"
 )
 _ADVERB = re.compile(
-    r"(?:no|longer|never|always|often|sometimes|also|just|already|still|once|even|\w{2,}ly)$"
+    r"(?:no|longer|never|always|often|sometimes|also|just|now|already|still|once|even|\w{2,}ly)$"
 )
 _PAST = re.compile(
     rf"(?!need|feed|breed|(?:pro|suc|ex)ceed|speed|bleed)(?:\w{{2,}}ed|{IRREGULAR_PAST})$"

@@ -18,9 +18,11 @@ from local2.ledger.operations.relations import Knowledge, LedgerRelations
 from local2.ledger.operations.rows import TenantRows
 from local2.ledger.operations.searches import Searches
 from local2.ledger.operations.sessions import LedgerSessions, Notes, Outputs
+from local2.ledger.operations.showings import Showings
 from local2.ledger.operations.turns import Turns
 from local2.ledger.operations.unreported import Unreported
 from local2.ledger.operations.upkeep import Upkeep
+from local2.ledger.operations.vectors import KeptVectors
 from local2.ledger.operations.working_sets import budgets_of
 from local2.ledger.records import UNLIMITED, Counts, Quota
 
@@ -46,8 +48,11 @@ class Ledger:
         self.items = LedgerItems(rows)
         self.sessions = LedgerSessions(rows)
         self.notes = Notes(rows)
+        self.showings = Showings(rows)
         self.outputs = Outputs(rows)
         self.index = IndexedRecords(rows)
+        self.vectors = KeptVectors(rows) if database.searches_vectors else None
+        """None where the vector worker keeps and searches vectors."""
         self.backlog = TaskQueue(rows)
         self.upkeep = Upkeep(rows, topics)
         self.audit = LedgerAudit(rows, topics)
@@ -62,6 +67,10 @@ class Ledger:
     async def counts(self) -> Counts:
         """Return the numbers of all records, of indexed ones and of those waiting for it."""
         return await self.records.counts()
+
+    async def index_vectors(self, embedder: str) -> None:
+        """Build what the database needs to search large places by this embedder's vectors."""
+        await self._database.index_vectors(self.tenant, embedder)
 
     async def problems(self) -> list[str]:
         """Return the problems of the whole ledger, of all tenants; an empty list if it is sound."""

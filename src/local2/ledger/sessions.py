@@ -6,7 +6,7 @@ results are the same.
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -109,6 +109,13 @@ def _body(text: str) -> str:
     return text.partition("\n")[2] if text.startswith(PREVIEW_START) else text
 
 
+class Delivered(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a turn stands in the stream that delivered it, and when the stream stored it."""
+
+    sequence: int
+    at: datetime
+
+
 ItemPredicate = Callable[[Any], bool]
 """Returns whether an item with this value matches; called off the event loop."""
 
@@ -122,6 +129,39 @@ class Rating(msgspec.Struct, frozen=True, kw_only=True):
     score: float
     comment: str | None
     event_time: datetime
+
+
+class ShownRecord(NamedTuple):
+    """A record that was shown, with its score in a recall."""
+
+    id: str
+    score: float | None = None
+
+
+class Showing(msgspec.Struct, frozen=True, kw_only=True):
+    """Which records were shown to a user, best first.
+
+    Either by a recall, which asked `question`, or before the answer of a turn, whose episode has
+    the id `answer`.
+    """
+
+    owner: str
+    agent: str | None = None
+    session_id: str | None = None
+    query_id: str | None = None
+    question: str | None = None
+    answer: str | None = None
+    shown_at: datetime
+    records: tuple[ShownRecord, ...]
+    row: int = 0
+
+
+class ShowingFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """What was shown to these owners in a session, for a query, or of a record."""
+
+    owners: tuple[str, ...]
+    of: Literal["session", "query", "record"]
+    name: str
 
 
 class StoredOutput(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,6 +39,13 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     vector: bytes | None
 
 
+class Embedders(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose vectors searches compare, and whose are being made to replace them."""
+
+    serving: str | None = None
+    next: str | None = None
+
+
 def indexed_text(kind: Kind, text: str, before: str | None) -> str:
     """Return the text to embed: the beginning of `text`, padded with the message before it.
 

@@ -5,7 +5,7 @@ from local2.ledger.ledger import Ledger
 from local2.ledger.records import TENANT_OWNED
 from local2.ledger.upkeep import Actor, AuditRow
 from local2.memory.changes import Changes
-from local2.memory.scopes import owns
+from local2.memory.scopes import may_write, owns
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import StatedBy
 from local2.protocol.memory_tools import AuditEntry, AuditTrail, NotDone, UndoReport
@@ -87,6 +87,8 @@ class Audit:
     async def undo(self, run: str) -> UndoReport:
         """Undo a run's changes to the caller's records, except to records changed since.
 
+        Changes in scopes that the caller may not write to are left to those who may.
+
         Raises:
             InvalidArgumentsError: The run does not exist.
         """
@@ -94,13 +96,15 @@ class Audit:
         others = 0
 
         def is_own_change(row: AuditRow) -> bool:
-            """Whether a change may be undone; those that the caller may not see are counted."""
+            """Whether the caller may undo a change; those that others may undo are counted."""
             nonlocal others
             if row.action == UNDONE:
                 return False
-            is_visible = self._may_see(row)
-            others += not is_visible
-            return is_visible
+            is_own = self._may_see(row) and (
+                row.scope is None or may_write(row.scope, self._caller)
+            )
+            others += not is_own
+            return is_own
 
         before: int | None = None
         while True:

@@ -3,7 +3,8 @@
 The tasks are in the ledger, written in the transaction of their records. Each job has a loop, which
 claims its tasks in batches and handles failures. If something that the job needs is out of reach,
 the job pauses and no task counts a failure. A task that fails on its own is retried later, alone,
-and finally set aside, so that the others go on.
+and finally set aside, so that the others go on. If several stacks share the ledger, each claims
+what no other does (`ledger/operations/backlog.py`).
 """
 
 import asyncio
@@ -12,23 +13,29 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from typing import get_args
 
+import msgspec
 import structlog
 
 from local2.background import Backoff
 from local2.errors import (
     BusError,
+    InvalidArgumentsError,
     Local2Error,
     ModelError,
     ModelRefusedError,
     OverloadedError,
     StorageError,
+    TaskTakenError,
     VectorError,
     VectorFaultError,
+    quoted,
 )
 from local2.ledger.operations.backlog import TaskQueue
 from local2.ledger.records import LONGEST_RETRY_DELAY, Task, TaskKind
 from local2.protocol.envelope import Clock, utc_now
+from local2.protocol.maintenance import TaskCount, TaskFailure, TaskReport, TaskRequest
 
 ATTEMPTS = 4
 """Number of failures after which a task is set aside. The last one is about two minutes after the
@@ -38,6 +45,11 @@ FIRST_RETRY = timedelta(seconds=1)
 GATHERING, LONGEST_GATHERING = 0.1, 1.0
 """Seconds that the tasks of a large write wait for more: after the last one, and at most. A busy
 embedder slows down the writes that are not acknowledged yet."""
+DISCARDED: tuple[TaskKind, ...] = ("extract", "judge")
+"""Kinds of tasks that may be discarded; without one of another kind, the index would differ from
+the ledger."""
+MAX_LISTED = 100
+"""Maximum number of failed tasks of a kind that are listed."""
 FIRST_PAUSE = 0.1
 """Seconds of a job's first pause; doubled while what it needs remains out of reach."""
 
@@ -221,8 +233,12 @@ class Runner:
         except Exception as error:
             if is_out_of_reach(error):
                 self._interrupted.update(tasks)
+                await self._queue.give_back(tasks)
                 raise
             if len(tasks) == 1:
+                if isinstance(error, TaskTakenError):
+                    log.info("task_taken", kind=tasks[0].kind, id=tasks[0].id)
+                    return
                 # It failed on its own: it is postponed, or set aside after the last attempt.
                 task = tasks[0]
                 known = error if isinstance(error, Local2Error) else None
@@ -282,6 +298,45 @@ class Backlog:
         for kind in kinds:
             if (runner := self._runners.get(kind)) is not None:
                 runner.wake(many=many)
+
+    async def report(self, request: TaskRequest) -> TaskReport:
+        """Report the tasks, after trying those that were set aside again, or discarding them.
+
+        Raises:
+            InvalidArgumentsError: There is no such kind, or its tasks may not be discarded.
+        """
+        kinds: tuple[TaskKind, ...] = get_args(TaskKind)
+        if request.kind is not None:
+            kinds = tuple(kind for kind in kinds if kind == request.kind)
+            if not kinds:
+                raise InvalidArgumentsError(
+                    f"kind: there are no tasks of kind {quoted(request.kind)}.",
+                    remedy=f"One of: {', '.join(get_args(TaskKind))}.",
+                )
+        changed = 0
+        if request.action == "retry":
+            changed = await self._queue.try_again(*kinds, ids=request.ids)
+            self.wake(*kinds)
+        elif request.action == "discard":
+            discarded = [kind for kind in kinds if kind in DISCARDED]
+            if not discarded:
+                raise InvalidArgumentsError(
+                    f"Tasks of kind {request.kind} cannot be discarded: the index would differ "
+                    "from the ledger.",
+                    remedy="Try them again, or erase or hide the record.",
+                )
+            changed = await self._queue.discard(*discarded, ids=request.ids)
+        counts = [
+            TaskCount(kind=counted.kind, waiting=counted.waiting, aside=counted.aside)
+            for counted in await self._queue.counts()
+            if counted.kind in kinds
+        ]
+        failed = [
+            TaskFailure(**msgspec.structs.asdict(task))
+            for kind in kinds
+            for task in await self._queue.failed(kind, MAX_LISTED)
+        ]
+        return TaskReport(counts=counts, failed=failed, changed=changed)
 
     async def run(self) -> None:
         """Run all jobs concurrently until cancelled."""

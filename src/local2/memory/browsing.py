@@ -1,6 +1,7 @@
 """Show one caller memories page by page, the newest first."""
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import get_args
 
 from local2.errors import InvalidArgumentsError
@@ -18,6 +19,8 @@ from local2.protocol.browsing import (
     BrowseAll,
     BrowsedMemory,
     BrowsedPage,
+    Growth,
+    GrowthRequest,
     KindCount,
     Overview,
     OwnerCount,
@@ -59,6 +62,22 @@ class Browsing:
             for kind in _kinds(request)
         ]
         return await self._page(request, places)
+
+    async def growth(self, request: GrowthRequest, now: datetime) -> Growth:
+        """Count what the caller may see by days."""
+        return await self._growth(visible_places(self._caller, get_args(Kind)), request, now)
+
+    async def growth_of_all(self, request: GrowthRequest, now: datetime) -> Growth:
+        """Count the memories of the whole tenant by days."""
+        return await self._growth(None, request, now)
+
+    async def _growth(
+        self, places: Sequence[Place] | None, request: GrowthRequest, now: datetime
+    ) -> Growth:
+        first = (now - timedelta(days=request.days - 1)).replace(
+            hour=0, minute=0, second=0, microsecond=0
+        )
+        return Growth(days=await self._ledger.browsing.growth(places, first))
 
     async def overview(self) -> Overview:
         """Return what the caller's own memory and the tenant's consist of."""

@@ -98,8 +98,12 @@ class Indexer(Job):
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether every acknowledged record is in the index."""
-        return self._worker is not None and self._runner.is_caught_up
+        """Whether it is known that every acknowledged record is in the index.
+
+        Where several stacks share the ledger, only the ledger knows.
+        """
+        is_known = self._worker is not None and not self._records.is_shared
+        return is_known and self._runner.is_caught_up
 
     @property
     def is_starting(self) -> bool:

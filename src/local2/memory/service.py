@@ -12,12 +12,14 @@ import msgspec
 
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import TENANT_OWNED
+from local2.ledger.sessions import Showing, ShownRecord
 from local2.ledger.upkeep import Actor
 from local2.memory.audit import Audit
 from local2.memory.backlog import Backlog
 from local2.memory.browsing import Browsing
 from local2.memory.changes import Changes
 from local2.memory.erasure import Erasure, Outside
+from local2.memory.explaining import Explaining
 from local2.memory.facts import Facts, Relations
 from local2.memory.hits import SearchResult, search_result
 from local2.memory.intake.documents import Documents
@@ -32,6 +34,7 @@ from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
 from local2.memory.scoped_results import ScopedResults
 from local2.memory.scopes import EQUAL_WEIGHTS, visible_places
 from local2.memory.sessions import PreseededMemories, Sessions
+from local2.memory.showings import CallerShowings
 from local2.memory.shown import AccessLog
 from local2.memory.upkeep.consolidation import Consolidated, Consolidation
 from local2.protocol.envelope import Caller, Clock, new_id
@@ -119,6 +122,14 @@ class MemoryService:
         return Browsing(self._shared.ledger, self.caller)
 
     @cached_property
+    def explaining(self) -> Explaining:
+        return Explaining(self._shared.ledger, self._shared.recaller, self.caller)
+
+    @cached_property
+    def showings(self) -> CallerShowings:
+        return CallerShowings(self._shared.ledger, self._shared.accesses, self.caller)
+
+    @cached_property
     def audit(self) -> Audit:
         return Audit(self._shared.ledger, self._shared.changes, self.caller)
 
@@ -157,6 +168,17 @@ class MemoryService:
         """Find all kinds of memories that answer a question; see Recaller."""
         recalled = await self._shared.recaller.recall(self.caller, request)
         self._shared.accesses.add(item.record.row for item in recalled.items)
+        if self._shared.settings.recall_log_days:
+            recall = Showing(
+                owner=self.caller.user or TENANT_OWNED,
+                agent=self.caller.agent,
+                session_id=self.caller.session_id,
+                query_id=self.caller.query_id,
+                question=request.query,
+                shown_at=self._shared.clock(),
+                records=tuple(ShownRecord(item.record.id, item.score) for item in recalled.items),
+            )
+            self._shared.accesses.log(recall)
         return recalled
 
     async def other_users(self) -> list[str]:

@@ -1,17 +1,18 @@
 """Log what callers are shown: the results of the memory's tools, and how often each record.
 
 The results are logged with the records that they show, so that they are recognised when somebody
-reports them. This log is bounded and lives in this process only: nothing is known about answers
-from before `since`.
+reports them. This log is bounded and lives in memory only: nothing is known about answers from
+before `since`. Stacks that share a ledger tell each other what they answer, without its text.
 
-The recalls of each record are counted, so that consolidation knows which are used. Counts are
-collected in memory and written in batches, outside of any request. A kill loses the counts of the
-last seconds, which were never acknowledged.
+The recalls of each record are counted, so that consolidation knows which are used, and each recall
+is logged with its results where that is asked for (`recall_log_days`). Both are collected in memory
+and written in batches, outside of any request. A kill loses those of the last seconds, which were
+never acknowledged.
 """
 
 import asyncio
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 import msgspec
@@ -19,8 +20,10 @@ import structlog
 
 from local2.bounded_dict import BoundedDict
 from local2.errors import StorageError
+from local2.ledger.operations.showings import Showings
 from local2.ledger.operations.upkeep import Upkeep
 from local2.ledger.records import TENANT_OWNED
+from local2.ledger.sessions import Showing
 from local2.ledger.upkeep import Access
 from local2.protocol.envelope import Caller, Clock
 
@@ -40,11 +43,24 @@ WRITE_SECONDS = 5.0
 MAX_RECORDS = 10_000
 """Maximum number of records with a count in memory; others are not counted until these are
 written."""
+MAX_RECALLS = 2_000
+"""Maximum number of recalls in memory; others are not logged until these are written."""
 RECORDS_PER_TRANSACTION = 500
 """Number of records per transaction."""
+RECALLS_PER_TRANSACTION = 50
+"""Number of logged recalls per transaction; each has up to 20 records."""
 
 
 log = structlog.get_logger()
+
+
+class ShownAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A result of the memory's tools: its digest, and the ids of the records that it shows."""
+
+    owner: str
+    session_id: str
+    digest: bytes
+    ids: tuple[str, ...]
 
 
 class AnswerLog:
@@ -52,16 +68,30 @@ class AnswerLog:
 
     def __init__(self, since: datetime) -> None:
         self.since = since
+        self.tell_others: Callable[[ShownAnswer], None] | None = None
+        """Tells the other stacks that share the ledger."""
         self._results = BoundedDict[bytes, tuple[str, ...]](MAX_RESULTS)
         self._sessions = BoundedDict[tuple[str, str], dict[str, None]](MAX_SESSIONS)
 
     def add(self, caller: Caller, tool: str, content: str, ids: Iterable[str]) -> None:
         """Log that a tool is about to answer `content`, which shows these records."""
-        owner, shown = caller.user or TENANT_OWNED, tuple(ids)
-        self._results[_digest(owner, tool, content)] = shown
-        if shown:
-            key = owner, caller.session_id or NO_SESSION
-            latest = dict.fromkeys((*self._sessions.get(key, ()), *shown[:MAX_SHOWN]))
+        owner = caller.user or TENANT_OWNED
+        answer = ShownAnswer(
+            owner=owner,
+            session_id=caller.session_id or NO_SESSION,
+            digest=_digest(owner, tool, content),
+            ids=tuple(ids),
+        )
+        self.note(answer)
+        if self.tell_others is not None:
+            self.tell_others(answer)
+
+    def note(self, answer: ShownAnswer) -> None:
+        """Log an answer of this stack or of another one."""
+        self._results[answer.digest] = answer.ids
+        if answer.ids:
+            key = answer.owner, answer.session_id
+            latest = dict.fromkeys((*self._sessions.get(key, ()), *answer.ids[:MAX_SHOWN]))
             self._sessions[key] = dict.fromkeys(list(latest)[-MAX_SHOWN:])
 
     def shown_in(self, owner: str, tool: str, content: str) -> tuple[str, ...] | None:
@@ -80,11 +110,13 @@ def _digest(owner: str, tool: str, content: str) -> bytes:
 
 
 class AccessLog:
-    """Counts the recalls of one tenant's records."""
+    """Counts the recalls of one tenant's records, and logs recalls where that is asked for."""
 
-    def __init__(self, upkeep: Upkeep, clock: Clock) -> None:
+    def __init__(self, upkeep: Upkeep, showings: Showings, clock: Clock) -> None:
         self._upkeep = upkeep
+        self._showings = showings
         self._clock = clock
+        self._recalls: list[Showing] = []
         self._counts: dict[int, int] = {}
         self._some = asyncio.Event()
 
@@ -95,8 +127,14 @@ class AccessLog:
                 self._counts[row] = self._counts.get(row, 0) + 1
                 self._some.set()
 
+    def log(self, recall: Showing) -> None:
+        """Log a recall with its results."""
+        if len(self._recalls) < MAX_RECALLS:
+            self._recalls.append(recall)
+            self._some.set()
+
     async def run(self) -> None:
-        """Write the counts every few seconds until cancelled, and once more at the end."""
+        """Write counts and recalls every few seconds until cancelled, and once more at the end."""
         try:
             while True:
                 await self._some.wait()
@@ -106,9 +144,16 @@ class AccessLog:
             await self.write()
 
     async def write(self) -> None:
-        """Write the counts. Counts that the ledger refuses are lost, and logged."""
+        """Write the counts and recalls. Those that the ledger refuses are lost, and logged."""
         counts, self._counts, now = self._counts, {}, self._clock()
+        recalls, self._recalls = self._recalls, []
         self._some.clear()
+        for start in range(0, len(recalls), RECALLS_PER_TRANSACTION):
+            batch = recalls[start : start + RECALLS_PER_TRANSACTION]
+            try:
+                await self._showings.add(batch)
+            except StorageError as error:
+                log.warning("recalls_not_logged", recalls=len(batch), reason=error.logged)
         rows = list(counts)
         for start in range(0, len(rows), RECORDS_PER_TRANSACTION):
             part = rows[start : start + RECORDS_PER_TRANSACTION]

@@ -10,6 +10,7 @@ import msgspec
 from local2.admission import FairSlots
 from local2.errors import ForbiddenError, InvalidArgumentsError
 from local2.ledger.ledger import Ledger
+from local2.ledger.records import TaskKind
 from local2.llm.models import StructuredModel
 from local2.memory.backlog import Backlog
 from local2.memory.changes import Announce, Changes
@@ -18,11 +19,12 @@ from local2.memory.extraction.items import Extractor
 from local2.memory.indexing import Indexer
 from local2.memory.intake.echoes import Announced, EchoFinder, KnownTools
 from local2.memory.intake.waiting_turns import WaitingTurns
+from local2.memory.ledger_vectors import LedgerVectors
 from local2.memory.recall.model import Synthesis
 from local2.memory.recall.recaller import Closeness, Recaller, RecallModels, Retrieval
 from local2.memory.scopes import Weights
 from local2.memory.service import MemoryService, Shared
-from local2.memory.shown import AccessLog, AnswerLog
+from local2.memory.shown import AccessLog, AnswerLog, ShownAnswer
 from local2.memory.upkeep.consolidation import Consolidation
 from local2.memory.upkeep.extraction import Extraction
 from local2.memory.upkeep.reembedding import Reembedding
@@ -69,6 +71,10 @@ class Memory:
         wait. `searches` are slots for searches that all tenants share.
         """
         self.models = models = models or Models()
+        self.ledger_vectors: LedgerVectors | None = None
+        """None where the vector worker keeps the vectors."""
+        if ledger.vectors is not None:
+            vectors = self.ledger_vectors = LedgerVectors(ledger, ledger.vectors, vectors)
         self.tenant = ledger.tenant
         self.ledger = ledger
         self.backlog = Backlog(ledger.backlog)
@@ -84,7 +90,7 @@ class Memory:
         self.tools = KnownTools(own_tools, self.answer_log, announced)
         self.echoes = EchoFinder(ledger, self.answer_log, self.tools)
         self.changes = Changes(self.backlog, announce)
-        self.accesses = AccessLog(ledger.upkeep, self._now)
+        self.accesses = AccessLog(ledger.upkeep, ledger.showings, self._now)
         self.consolidation = Consolidation(
             self.ledger,
             self.changes,
@@ -175,6 +181,21 @@ class Memories:
         """The context in which a turn of this tenant is stored."""
         memory = self._by_tenant.get(tenant)
         return memory.turns.storing() if memory else nullcontext()
+
+    def turn_published(self, tenant: str) -> None:
+        """Note that a turn of this tenant was published, which another stack may store."""
+        if (memory := self._by_tenant.get(tenant)) is not None:
+            memory.turns.may_wait()
+
+    def wake(self, tenant: str, kind: TaskKind) -> None:
+        """Wake the job that does tasks of this kind: some of the tenant's wait."""
+        if (memory := self._by_tenant.get(tenant)) is not None:
+            memory.backlog.wake(kind)
+
+    def note_answer(self, tenant: str, answer: ShownAnswer) -> None:
+        """Note what another stack has answered."""
+        if (memory := self._by_tenant.get(tenant)) is not None:
+            memory.answer_log.note(answer)
 
     def remove(self, tenant: str) -> None:
         """Stop serving a tenant."""

@@ -3,7 +3,7 @@
 Browsing is served by services, not tools, because a tool's result is published to everybody.
 """
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -129,6 +129,26 @@ class KindCount(msgspec.Struct, frozen=True, kw_only=True):
     active: int
     past: int
     last: datetime
+
+
+class GrowthRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`memory.growth`: of so many days, today included."""
+
+    days: Annotated[int, msgspec.Meta(ge=1, le=366)] = 30
+
+
+class DayCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many memories of a kind have this day (UTC) as theirs, whether or not they stand."""
+
+    day: date
+    kind: Kind
+    added: int
+
+
+class Growth(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a memory has grown, the earliest day first; empty days are left out."""
+
+    days: list[DayCount]
 
 
 class OwnerCount(msgspec.Struct, frozen=True, kw_only=True):

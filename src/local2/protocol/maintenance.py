@@ -1,12 +1,12 @@
 """Payloads for operators: health, checks, status, dead letters, backups, export and import."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from local2.errors import Local2Error
-from local2.protocol.memories import OwnerScope
+from local2.protocol.memories import Kind, OwnerScope, RetirementReason
 from local2.protocol.payloads import DeadLetter
 from local2.protocol.portable import Count
 
@@ -34,7 +34,10 @@ Verdict = Literal["ok", "note", "broken"]
 
 
 class CheckResult(msgspec.Struct, omit_defaults=True):
-    """A finding of `local2 doctor`. A `note` is not a fault: the stack works without it."""
+    """A finding of `memory.findings` and `local2 doctor`.
+
+    A `note` is not a fault: the stack works without it.
+    """
 
     name: str
     verdict: Verdict
@@ -76,24 +79,89 @@ class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
     turns_waiting: int = 0
 
 
+class BackupList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`memory.backup.list`: the backups in a folder; None is that of the automatic backups."""
+
+    folder: str | None = None
+
+
+class ListedBackup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A complete backup; the numbers are missing if it is encrypted or damaged.
+
+    `size`: bytes of its ledgers. `problem`: why its list of contents cannot be read.
+    """
+
+    generation: str
+    at: datetime
+    encrypted: bool = False
+    records: int | None = None
+    size: int | None = None
+    problem: str | None = None
+
+
+class BackupsFound(msgspec.Struct, frozen=True, kw_only=True):
+    """The backups in a folder, the newest first."""
+
+    folder: str
+    backups: list[ListedBackup]
+
+
+class VerificationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`memory.backup.verify`: read a backup whole, by default the newest of the automatic ones.
+
+    `identity`: the file on the stack's machine with the age secret key that decrypts it.
+    """
+
+    folder: str | None = None
+    generation: str | None = None
+    identity: str | None = None
+
+
+class VerifiedLedger(msgspec.Struct, frozen=True, kw_only=True):
+    """One ledger of a backup, as the manifest describes it, and what was found.
+
+    `damage`: why it cannot be restored. `unread`: why only its pieces were read.
+    """
+
+    path: str
+    records: int
+    size: int
+    pieces: int
+    damage: str | None = None
+    unread: str | None = None
+
+
+class VerifiedBackup(msgspec.Struct, frozen=True, kw_only=True):
+    """A backup that was read whole."""
+
+    generation: str
+    at: datetime
+    damaged: bool
+    turns_waiting: int
+    ledgers: list[VerifiedLedger]
+
+
 class BackupStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to `memory.backup`.
 
-    During a backup, `done` of `total` bytes are processed. `last`: the last backup since the
-    stack's start. `problem`: why the last attempt failed. `scheduled`: the folder of automatic
-    backups. `newest`: when the newest of them was made.
+    While a backup is made, or with `verifying` read, `done` of `total` bytes are processed. `last`:
+    the last backup since the stack's start. `verified`: the last one that was read since then.
+    `problem`: why the last attempt failed. `scheduled`: the folder of automatic backups. `newest`:
+    when the newest of them was made.
     """
 
     under_way: bool = False
+    verifying: bool = False
     done: int = 0
     total: int = 0
     last: BackupReport | None = None
+    verified: VerifiedBackup | None = None
     problem: str | None = None
     scheduled: str | None = None
     newest: datetime | None = None
 
 
-LetterAction = Literal["next", "show", "drop"]
+LetterAction = Literal["next", "show", "retry", "drop"]
 
 
 class StoredLetter(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,14 +173,17 @@ class StoredLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LetterRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`memory.dead_letters`: read or drop a letter, or read the next one from a number on."""
+    """`memory.dead_letters`: read a letter, publish it again, drop it, or read the next one.
+
+    "next" reads the first letter from the number on. "retry" drops it once its message is stored.
+    """
 
     action: LetterAction = "next"
     number: int = 1
 
 
 class LetterFound(msgspec.Struct, frozen=True, kw_only=True):
-    """The letter that was read or dropped; None if there is no next one."""
+    """The letter that was read, published again or dropped; None if there is no next one."""
 
     found: StoredLetter | None = None
 
@@ -154,6 +225,80 @@ class TasksSetAside(msgspec.Struct, kw_only=True):
     kind: str
     aside: int
     errors: list[str] = []
+
+
+TaskAction = Literal["list", "retry", "discard"]
+RecordIds = Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)]
+
+
+class TaskRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`memory.tasks`: list the work on records, and try again or discard what was set aside.
+
+    `kind`, `ids`: only tasks of this kind, and of these records.
+    """
+
+    action: TaskAction = "list"
+    kind: str | None = None
+    ids: RecordIds | None = None
+
+
+class TaskCount(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of tasks of a kind: those that wait, and those that were set aside."""
+
+    kind: str
+    waiting: int
+    aside: int
+
+
+class TaskFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A task that failed, and why; `id` is its record's.
+
+    `due`: when it is tried again; without it, the task was set aside.
+    """
+
+    kind: str
+    id: str
+    record_kind: Kind
+    attempts: int
+    error: str
+    due: datetime | None = None
+
+
+class TaskReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to `memory.tasks`.
+
+    `failed`: up to 100 of each kind, first those that were set aside. `changed`: how many were
+    tried again or discarded.
+    """
+
+    counts: list[TaskCount]
+    failed: list[TaskFailure] = []
+    changed: int = 0
+
+
+class DueRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A retired record whose content is to be deleted; `content` is the beginning of it."""
+
+    id: str
+    kind: Kind
+    scope: OwnerScope
+    content: str
+    topic: str | None = None
+    retired_at: datetime | None = None
+    retired_why: RetirementReason | None = None
+
+
+class RetentionReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to `memory.retention`: what is anonymised next, or would be if that were on.
+
+    `anonymise` and `after_days` are the settings. `records` are up to 100 of those that are `due`,
+    the ones that were retired first.
+    """
+
+    anonymise: Literal["dry_run", "on", "off"]
+    after_days: int
+    due: int
+    records: list[DueRecord]
 
 
 class ModelUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -225,6 +370,13 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     next: NextIndex | None = None
     to_anonymise: int = 0
     models: ModelStatus | None = None
+
+
+class Findings(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to `memory.findings`: the status, and what of it works and what does not."""
+
+    status: MemoryStatus
+    findings: list[CheckResult]
 
 
 class ExportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -20,6 +20,7 @@ from local2.protocol.lenient.messages import MessageJson
 from local2.protocol.memories import (
     MAX_TITLE,
     Durability,
+    Kind,
     MemoryType,
     OwnerScope,
     RelationType,
@@ -1221,6 +1222,7 @@ class RelatedMemory(msgspec.Struct, frozen=True, kw_only=True):
     event_time: datetime
     active: bool
     source_class: SourceClass
+    kind: Kind | None = None
 
 
 class RelatedMemories(msgspec.Struct, frozen=True, kw_only=True):
@@ -1330,7 +1332,7 @@ class Undo(Arguments, frozen=True):
 
 
 class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
-    """`undone` contains record ids; `others` counts changes that the caller may not see."""
+    """`undone` contains record ids; `others` counts changes that only others may undo."""
 
     run: str
     undone: list[str]
@@ -1342,15 +1344,15 @@ UNDO = MemoryTool(
     name="undo",
     title="Undo changes",
     description=(
-        "Undo the changes that a run made to what the caller may see, a run of consolidate, "
-        "edit_memory, retire_fact, pin_memories or hide_memories: memories are as they were, "
-        "importances return "
-        "to their earlier values. What has changed since stays, and is listed."
+        "Undo the changes that a run made to what the caller may see and write, a run of "
+        "consolidate, edit_memory, retire_fact, pin_memories or hide_memories: memories are as "
+        "they were, importances return to their earlier values. What has changed since stays, and "
+        "is listed."
     ),
     annotations=WRITES,
     args=Undo,
     answer=UndoReport,
-    role="curator",
+    role="writer",
     for_models=False,
     operation="update_memory",
 )

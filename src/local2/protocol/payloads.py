@@ -185,7 +185,8 @@ class Generation(msgspec.Struct, kw_only=True):
     """`response.generation`: a finished turn.
 
     `error` is why there is no answer; a turn without an answer is not stored as an episode.
-    `metadata` is stored with the question and its answer.
+    `metadata` is stored with the question and its answer. `shown`: the ids of the memories that the
+    agent was shown unasked; those that it asked for are in the results of its calls.
     """
 
     answer: str
@@ -196,6 +197,7 @@ class Generation(msgspec.Struct, kw_only=True):
     query_id: Name | None = None
     error: ErrorReply | None = None
     metadata: Json = msgspec.field(default_factory=dict)
+    shown: list[str] = msgspec.field(default_factory=list)
 
 
 class Feedback(msgspec.Struct, kw_only=True):

@@ -17,7 +17,7 @@ from local2.protocol.memories import Durability, Kind, OwnerScope, RetirementRea
 from local2.protocol.msgspec_errors import is_undeclared
 from local2.protocol.payloads import Json
 
-FORMAT = 4
+FORMAT = 5
 """Version of the file format; it is raised with every field, type or kind that an older local2
 would refuse."""
 MESSAGE_LINE_BYTES = 500_000
@@ -212,6 +212,23 @@ class ItemLine(StampedLine, frozen=True):
     session_id: str | None = None
 
 
+class ShowingLine(StampedLine, frozen=True):
+    """Which records were shown, each with its score, by a recall (`question`) or before an answer.
+
+    `answer`: the id of the episode.
+    """
+
+    stamp = "shown_at"
+    owner: str
+    shown_at: Stamp
+    records: tuple[tuple[Text, float | None], ...]
+    agent: str | None = None
+    session_id: str | None = None
+    query_id: str | None = None
+    question: str | None = None
+    answer: str | None = None
+
+
 class EndLine(Line, frozen=True):
     """The last line, which a truncated file lacks; `counts` is the number of lines by type."""
 
@@ -228,6 +245,7 @@ Stored = (
     | AuditLine
     | AccessLine
     | ItemLine
+    | ShowingLine
 )
 """A line with content of the memory."""
 AnyLine = HeaderLine | Stored | EndLine
@@ -241,6 +259,7 @@ SECTIONS: Final = (
     "audit",
     "access",
     "item",
+    "showing",
 )
 """The types of lines in file order: lines follow those that they refer to, where possible."""
 

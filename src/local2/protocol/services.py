@@ -9,7 +9,15 @@ import msgspec
 from msgspec import Raw
 
 from local2.protocol import subjects
-from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
+from local2.protocol.browsing import (
+    Browse,
+    BrowseAll,
+    BrowsedPage,
+    Growth,
+    GrowthRequest,
+    Overview,
+)
+from local2.protocol.explaining import Explain, Explained
 from local2.protocol.items import (
     DeleteItems,
     GetItems,
@@ -22,10 +30,13 @@ from local2.protocol.items import (
     SearchItems,
 )
 from local2.protocol.maintenance import (
+    BackupList,
     BackupRequest,
+    BackupsFound,
     BackupStatus,
     ExportPage,
     ExportRequest,
+    Findings,
     Health,
     ImportReport,
     ImportRequest,
@@ -34,8 +45,13 @@ from local2.protocol.maintenance import (
     MemoryStatus,
     Readiness,
     Reindex,
+    RetentionReport,
+    TaskReport,
+    TaskRequest,
+    VerificationRequest,
 )
 from local2.protocol.payloads import Empty, OutputPart, ToolResult
+from local2.protocol.showings import FindShowings, ShowingsPage
 
 P = TypeVar("P")
 A = TypeVar("A", bound=msgspec.Struct)
@@ -79,10 +95,17 @@ KEEP_OUTPUT = ServiceDeclaration(
 )
 DEAD_LETTERS = ServiceDeclaration(
     subject=subjects.MEMORY_DEAD_LETTER_REQUEST,
-    title="Read or drop a message that could not be stored",
+    title="Read, publish again or drop a message that could not be stored",
     request=LetterRequest,
     answer=LetterFound,
     action="dead_letters",
+)
+TASKS = ServiceDeclaration(
+    subject=subjects.MEMORY_TASKS,
+    title="List the work on records, try again what failed, or discard it",
+    request=TaskRequest,
+    answer=TaskReport,
+    action="tasks",
 )
 EXPORT = ServiceDeclaration(
     subject=subjects.MEMORY_EXPORT,
@@ -126,6 +149,48 @@ OVERVIEW_ALL = ServiceDeclaration(
     answer=Overview,
     action="browse_all",
 )
+EXPLAIN = ServiceDeclaration(
+    subject=subjects.MEMORY_EXPLAIN,
+    title="Explain why a question finds some memories, and not another one",
+    request=Explain,
+    answer=Explained,
+    action="explain",
+)
+SHOWN = ServiceDeclaration(
+    subject=subjects.MEMORY_SHOWN,
+    title="Read which memories were shown, by recalls and before answers",
+    request=FindShowings,
+    answer=ShowingsPage,
+    action="explain",
+)
+GROWTH = ServiceDeclaration(
+    subject=subjects.MEMORY_GROWTH,
+    title="Count what the caller may see by days and kinds",
+    request=GrowthRequest,
+    answer=Growth,
+    action="browse",
+)
+GROWTH_ALL = ServiceDeclaration(
+    subject=subjects.MEMORY_GROWTH_ALL,
+    title="Count all memories of the tenant by days and kinds",
+    request=GrowthRequest,
+    answer=Growth,
+    action="browse_all",
+)
+RETENTION = ServiceDeclaration(
+    subject=subjects.MEMORY_RETENTION,
+    title="List what retention anonymises next, or would if it were on",
+    request=Empty,
+    answer=RetentionReport,
+    action="retention",
+)
+FINDINGS = ServiceDeclaration(
+    subject=subjects.MEMORY_FINDINGS,
+    title="Say what works, what does not, and what to do",
+    request=Empty,
+    answer=Findings,
+    action="status",
+)
 PUT_ITEMS = ServiceDeclaration(
     subject=subjects.MEMORY_ITEMS_PUT,
     title="Store items",
@@ -168,6 +233,20 @@ BACKUP = ServiceDeclaration(
     answer=BackupStatus,
     for_operator=True,
 )
+LIST_BACKUPS = ServiceDeclaration(
+    subject=subjects.MEMORY_BACKUP_LIST,
+    title="List the backups in a folder",
+    request=BackupList,
+    answer=BackupsFound,
+    for_operator=True,
+)
+VERIFY_BACKUP = ServiceDeclaration(
+    subject=subjects.MEMORY_BACKUP_VERIFY,
+    title="Begin to read a backup whole; `memory.backup` says what was found",
+    request=VerificationRequest,
+    answer=BackupStatus,
+    for_operator=True,
+)
 READY = ServiceDeclaration(
     subject=subjects.MEMORY_READY,
     title="Ask whether tools are served",
@@ -197,8 +276,17 @@ SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = (
     BROWSE_ALL,
     OVERVIEW,
     OVERVIEW_ALL,
+    EXPLAIN,
+    SHOWN,
+    GROWTH,
+    GROWTH_ALL,
     KEEP_OUTPUT,
     DEAD_LETTERS,
+    TASKS,
+    RETENTION,
+    FINDINGS,
     BACKUP,
+    LIST_BACKUPS,
+    VERIFY_BACKUP,
 )
 """All of them; a test compares them with what the stack serves."""

@@ -31,6 +31,7 @@ MEMORY_DEAD_LETTER = "memory.dead_letter"
 MEMORY_DEAD_LETTER_REQUEST = "memory.dead_letters"
 MEMORY_TURN = "memory.turn"
 MEMORY_PROBE = "memory.probe"
+MEMORY_SHOWN = "memory.shown"
 MEMORY_STATUS = "memory.status"
 MEMORY_REINDEX = "memory.reindex"
 MEMORY_HEALTH = "memory.health"
@@ -41,7 +42,16 @@ MEMORY_BROWSE = "memory.browse"
 MEMORY_BROWSE_ALL = "memory.browse.all"
 MEMORY_OVERVIEW = "memory.overview"
 MEMORY_OVERVIEW_ALL = "memory.overview.all"
+MEMORY_EXPLAIN = "memory.explain"
+MEMORY_SHOWN = "memory.shown"
+MEMORY_GROWTH = "memory.growth"
+MEMORY_GROWTH_ALL = "memory.growth.all"
+MEMORY_TASKS = "memory.tasks"
+MEMORY_RETENTION = "memory.retention"
+MEMORY_FINDINGS = "memory.findings"
 MEMORY_BACKUP = "memory.backup"
+MEMORY_BACKUP_LIST = "memory.backup.list"
+MEMORY_BACKUP_VERIFY = "memory.backup.verify"
 MEMORY_OUTPUT_KEEP = "memory.output.keep"
 MEMORY_ITEMS_PUT = "memory.items.put"
 MEMORY_ITEMS_GET = "memory.items.get"
@@ -75,7 +85,14 @@ REQUESTS = (
     MEMORY_BROWSE_ALL,
     MEMORY_OVERVIEW,
     MEMORY_OVERVIEW_ALL,
+    MEMORY_EXPLAIN,
+    MEMORY_SHOWN,
+    MEMORY_GROWTH,
+    MEMORY_GROWTH_ALL,
     MEMORY_DEAD_LETTER_REQUEST,
+    MEMORY_TASKS,
+    MEMORY_RETENTION,
+    MEMORY_FINDINGS,
     MEMORY_OUTPUT_KEEP,
     MEMORY_ITEMS_PUT,
     MEMORY_ITEMS_GET,

@@ -43,6 +43,7 @@ from local2.stack.ledgers import content_keys, open_ledgers
 from local2.stack.memory_models import open_models
 from local2.stack.serving import Serving
 from local2.stack.shared_tools import SharedTools
+from local2.stack.sharing import AnswerSharing, sharing_ledger
 from local2.stack.supervisor import ChildProcess, start_vector_worker
 from local2.stack.tenancy import Parts, Tenancy
 from local2.tools.catalog import memory_tools
@@ -97,46 +98,64 @@ async def open_stack(
         tracing = telemetry.tracing("local2", on=settings.telemetry.traces)
         await resources.enter_async_context(tracing)
         resources.enter_context(telemetry.metering(on=settings.telemetry.metrics_port > 0))
-        joined = await join(resources, settings, lock)
-        bus, register = joined.bus, joined.register
-
-        # What all tenants share: ledgers, vector client and models.
+        # A database is opened first: its stacks trust each other by what it says. Files are not
+        # touched before it is sure that no other stack serves the bus.
         quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
         opened = open_ledgers(settings.memory, content_keys(settings), quota)
         ledgers = await resources.enter_async_context(opened)
+        database = await ledgers.open_database()
+        joined = await join(resources, settings, lock, database.secret if database else None)
+        bus, register = joined.bus, joined.register
         await ledgers.prepare(joined.tenants)
+
+        # What all tenants share besides: vector client and models.
         chat: ChatModel | None = None
         if with_generator:
             chat = await choose_chat_model(settings.generator)
             resources.push_async_callback(chat.close)
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
+        memories = Memories(roles=register.directory.roles if register else None)
+        await resources.enter_async_context(sharing_ledger(ledgers, memories))
+        answers: AnswerSharing | None = None
+        if database is not None:
+            answers = AnswerSharing(joined.results, memories)
+            await resources.enter_async_context(answers)
         parts = Parts(
             joined=joined,
             settings=settings,
             ledgers=ledgers,
             vectors=vectors,
             chat=chat,
+            answers=answers,
             models=await open_models(resources, settings, vectors) if with_models else None,
         )
-        memories = Memories(roles=register.directory.roles if register else None)
         tenancy = Tenancy(parts, memories)
         await resources.enter_async_context(tenancy.opened())
-        config = WorkerConfig.from_settings(
-            settings, joined.url, bus.secret, log_folder, joined.credentials
+        config = msgspec.structs.replace(
+            WorkerConfig.from_settings(
+                settings, joined.url, bus.secret, log_folder, joined.credentials
+            ),
+            recorded_embedder=await _recorded_embedder(memories),
         )
         worker = await start_vector_worker(
             resources, memories, parts.vectors, config.to_line(), lock
         )
 
         # All participants are put on the bus, and the background tasks started.
-        monitor = StreamMonitor(bus, joined.server, lambda: joined.tenants)
+        monitor = StreamMonitor(
+            bus,
+            joined.server,
+            lambda: joined.tenants,
+            on_turn=memories.turn_published if parts.is_shared else lambda _tenant: None,
+        )
         await resources.enter_async_context(monitor)
 
         async def wait_for_turns() -> int:
             return await turns_stored(bus, *(memory.tenant for memory in memories))
 
-        readable = partial(with_keys, data_dir, content_keys(settings))
-        backups = Backups(settings.memory, readable, wait_for_turns, utc_now)
+        key_of = content_keys(settings)
+        readable = partial(with_keys, data_dir, key_of)
+        backups = Backups(settings.memory, readable, wait_for_turns, utc_now, key_of)
         serving = Serving(
             joined.lease, partial(_make_participants, parts, memories, monitor, backups)
         )
@@ -187,20 +206,32 @@ async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
         yield stack.memories
 
 
+async def _recorded_embedder(memories: Memories) -> str | None:
+    """Return the embedder that a ledger names which keeps its vectors itself."""
+    for memory in memories:
+        if memory.ledger.vectors is not None:
+            embedders = await memory.ledger.vectors.embedders()
+            if embedders.serving is not None:
+                return embedders.serving
+    return None
+
+
 async def _make_participants(
     parts: Parts, memories: Memories, monitor: StreamMonitor, backups: Backups
 ) -> list[Participant]:
     """Make the participants that serve the memory on the bus, while the lease is held.
 
-    The generators are not among them: `Tenancy` starts one for each tenant.
+    If the ledger is shared, other stacks' participants share the requests with them. The generators
+    are not among them: `Tenancy` starts one for each tenant.
     """
     bus, results, register = parts.joined.bus, parts.joined.results, parts.joined.register
     admission = Admission(parts.settings.limits)
     tools = [
-        ToolHost(bus, tool, admission=admission, results=results) for tool in memory_tools(memories)
+        ToolHost(bus, tool, admission=admission, results=results, beside_others=parts.is_shared)
+        for tool in memory_tools(memories)
     ]
     for memory in memories:
-        await deliver_turns(bus, memory.tenant)
+        await deliver_turns(bus, memory.tenant, is_shared=parts.is_shared)
     sharing = [SharedTools(bus, register.shares)] if register else []
     service_parts = ServiceParts(
         bus=bus,

@@ -1,6 +1,7 @@
 """Join the bus: lock the data folder, start or find the server, connect, and take the lease."""
 
 import asyncio
+import hashlib
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
@@ -60,8 +61,12 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
         return list(self.register.entries.tenants) if self.register else [DEFAULT_TENANT]
 
 
-async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Joined:
+async def join(
+    resources: AsyncExitStack, settings: Settings, lock: int, shared_secret: str | None = None
+) -> Joined:
     """Connect to the configured server, or start one; then take the lease.
+
+    `shared_secret`: what only the stacks know that share the ledger; None for files.
 
     Raises:
         ConfigError: There are no accounts, and the server would listen beyond loopback; or the
@@ -94,7 +99,7 @@ async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Join
         connect,
         url,
         request_timeout=settings.bus.request_timeout,
-        secret=new_secret(),
+        secret=shared_secret or new_secret(),
         credentials=credentials,
         identity=Attested(register.directory) if register else None,
         by_tenant=register is not None,
@@ -123,7 +128,10 @@ async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Join
                 f"to the account {account}, not {MEMORY}.",
                 remedy="Add the output of `local2 tenants server-config` to its configuration.",
             )
-    lease = Lease(bus, Holder.for_folder(settings.memory.data_dir), in_memory=server is not None)
+    # The lease names the ledger without telling the secret.
+    ledger = hashlib.blake2b(shared_secret.encode()).hexdigest() if shared_secret else ""
+    holder = Holder.for_folder(settings.memory.data_dir, ledger)
+    lease = Lease(bus, holder, in_memory=server is not None)
     await lease.acquire()
     resources.push_async_callback(lease.release)
     return Joined(

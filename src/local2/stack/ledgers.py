@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from local2.backup.files import MAIN, ledger_files
 from local2.content_key import ContentKey, KeyOf
@@ -28,6 +29,9 @@ from local2.settings import MemorySettings, Settings
 from local2.tenants.credentials import CONTENT_KEY
 from local2.tenants.directory import TENANTS_FILE, Entries
 from local2.vectors.config import collection_name, count_vectors
+
+if TYPE_CHECKING:
+    from local2.ledger.engines.postgres.database import Database as PostgresDatabase
 
 HAS_RECORDS = "SELECT 1 FROM record WHERE tenant = :tenant LIMIT 1"
 """Returns a row if the tenant has records."""
@@ -76,14 +80,18 @@ def tenants_of(settings: Settings) -> list[str]:
 
 
 class Ledgers:
-    """The ledgers of all tenants: those with a key have a separate file, the others share one."""
+    """The ledgers of all tenants: those with a key have a separate file, the others share one.
+
+    `shared` is the database that other stacks work on, too, once it is open; None for files.
+    """
 
     def __init__(self, settings: MemorySettings, key_of: KeyOf, quota: Quota) -> None:
         self._settings = settings
         self._key_of = key_of
         self._quota = quota
         self._shared = AsyncExitStack()
-        self._database: Database | None = None
+        self._file: SqliteDatabase | None = None
+        self.shared: PostgresDatabase | None = None
 
     async def close(self) -> None:
         await self._shared.aclose()
@@ -140,29 +148,37 @@ class Ledgers:
         await asyncio.to_thread(refuse_a_missing_ledger, self._settings, tenant, key)
         return key
 
+    async def open_database(self) -> "PostgresDatabase | None":
+        """Open the database that the settings name; None if ledgers are files.
+
+        Raises:
+            ConfigError: Its driver is not installed.
+            StorageError: It cannot be opened.
+        """
+        if self._settings.ledger is None or self.shared is not None:
+            return self.shared
+        try:
+            from local2.ledger.engines.postgres.database import (  # noqa: PLC0415 - an extra
+                Database as PostgresDatabase,
+            )
+        except ImportError as error:
+            raise ConfigError(
+                "`ledger` in config/memory.yaml names a PostgreSQL database, and its driver is not "
+                "installed.",
+                remedy=extra_to_install("postgres"),
+            ) from error
+        opening = PostgresDatabase.open(self._settings.ledger)
+        self.shared = await self._shared.enter_async_context(opening)
+        return self.shared
+
     async def _open_shared(self, tenant: str) -> Database:
-        if self._database is None:
-            if self._settings.ledger is not None:
-                opening = _open_postgres(self._settings.ledger)
-            else:
-                path = ledger_path(self._settings, tenant)
-                opening = SqliteDatabase.open(path, SCHEMA, counted=COUNTED)
-            self._database = await self._shared.enter_async_context(opening)
-        return self._database
-
-
-def _open_postgres(url: str) -> AbstractAsyncContextManager[Database]:
-    try:
-        from local2.ledger.engines.postgres.database import (  # noqa: PLC0415 - an extra
-            Database as PostgresDatabase,
-        )
-    except ImportError as error:
-        raise ConfigError(
-            "`ledger` in config/memory.yaml names a PostgreSQL database, and its driver is not "
-            "installed.",
-            remedy=extra_to_install("postgres"),
-        ) from error
-    return PostgresDatabase.open(url)
+        if (database := await self.open_database()) is not None:
+            return database
+        if self._file is None:
+            path = ledger_path(self._settings, tenant)
+            opening = SqliteDatabase.open(path, SCHEMA, counted=COUNTED)
+            self._file = await self._shared.enter_async_context(opening)
+        return self._file
 
 
 def _refuse_what_postgres_lacks(settings: MemorySettings, key: ContentKey | None) -> None:

@@ -34,6 +34,7 @@ from local2.stack.announcements import announcing
 from local2.stack.joining import Joined
 from local2.stack.ledgers import Ledgers
 from local2.stack.memory_models import SharedModels
+from local2.stack.sharing import AnswerSharing
 from local2.tenants.credentials import GENERATOR, read_credentials
 
 CHECK_INTERVAL = 0.5
@@ -48,6 +49,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """What all tenants share.
 
     `chat` is None if the stack does not answer queries, `models` if it is started without any.
+    `answers` is None if no other stack shares the ledger.
     """
 
     joined: Joined
@@ -56,6 +58,12 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     vectors: VectorClient
     models: SharedModels | None
     chat: ChatModel | None
+    answers: AnswerSharing | None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other stacks may serve the same memory."""
+        return self.ledgers.shared is not None
 
 
 class Tenancy:
@@ -121,7 +129,7 @@ class Tenancy:
         """
         try:
             memory = await self._open_memory(tenant)
-            await deliver_turns(self._parts.joined.bus, tenant)
+            await deliver_turns(self._parts.joined.bus, tenant, is_shared=self._parts.is_shared)
             await self._start_work(memory)
         except Local2Error as error:
             log.error("tenant_not_opened", tenant=tenant, reason=str(error))  # noqa: TRY400
@@ -154,14 +162,22 @@ class Tenancy:
                 searches=self._searches,
             )
             self._opened[tenant] = resources.pop_all()
+        if parts.answers is not None:
+            parts.answers.share(memory)
         self._memories.add(memory)
         return memory
 
     async def _start_work(self, memory: Memory) -> None:
         async with AsyncExitStack() as resources:
+            if not self._parts.is_shared:
+                catching_up = catch_up(self._parts.joined.bus, memory.tenant)
+                await in_background(resources, turns=catching_up)
+            if memory.ledger_vectors is not None:
+                await in_background(
+                    resources, large_places=memory.ledger_vectors.index_large_places()
+                )
             await in_background(
                 resources,
-                turns=catch_up(self._parts.joined.bus, memory.tenant),
                 backlog=memory.backlog.run(),
                 retention=memory.retention.run(),
                 accesses=memory.accesses.run(),

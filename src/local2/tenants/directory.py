@@ -32,6 +32,7 @@ TENANTS_FILE = "tenants.yaml"
 
 SERVICES: dict[str, Role] = {
     "browse": "reader",
+    "explain": "reader",
     "read_items": "reader",
     "status": "reader",
     FORGET_OWN: "writer",
@@ -42,6 +43,8 @@ SERVICES: dict[str, Role] = {
     "import": "admin",
     "reindex": "admin",
     "dead_letters": "admin",
+    "tasks": "admin",
+    "retention": "admin",
 }
 """The least role that may use each service, and what else is not a tool's name, by default."""
 

@@ -4,7 +4,7 @@ import msgspec
 
 from local2.keys import is_topic
 from local2.ledger.records import Record, source_class_of
-from local2.memory.recall.recaller import RECALLED_KINDS, RecallRequest, RecallResult
+from local2.memory.recall.recaller import RecallRequest, RecallResult
 from local2.memory.scopes import stated_by
 from local2.memory.service import MemoryService
 from local2.memory.views import view
@@ -19,7 +19,6 @@ from local2.protocol.memory_tools import (
     RecalledItem,
     RecalledItems,
 )
-from local2.protocol.times import time_of
 from local2.protocol.tool import ToolOutput
 from local2.quoting import SOURCES
 from local2.tools.base import (
@@ -43,21 +42,7 @@ SCOPE_WORDS: dict[OwnerScope, str] = {
 
 @answers(RECALL)
 async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
-    recalled = await memory.recall(
-        RecallRequest(
-            query=args.query,
-            top_k=args.top_k,
-            kinds=args.source_kinds or RECALLED_KINDS,
-            scope=args.scope,
-            since=time_of(args.since, "since") if args.since else None,
-            until=time_of(args.until, "until", ends=True) if args.until else None,
-            as_of=time_of(args.as_of, "as_of", ends=True) if args.as_of else None,
-            min_relevance=args.min_relevance,
-            continues=args.continues,
-            rerank=args.enable_rerank,
-            with_later=True,
-        )
-    )
+    recalled = await memory.recall(RecallRequest.of(args))
     answer = await memory.synthesize(args.query, recalled) if args.synthesize else None
     items = [
         view(

@@ -72,7 +72,10 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration of a worker, passed as one line of JSON on its standard input."""
 
     bus_url: str
-    chroma_path: Path
+    chroma_path: Path | None
+    """None if the ledger keeps the vectors."""
+    recorded_embedder: str | None = None
+    """The embedder that made the vectors in the ledger, if it keeps them."""
     collection: str
     models_dir: Path
     embedder: EmbedderChoice
@@ -110,7 +113,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
             secret=secret,
             credentials=credentials,
             traces=settings.telemetry.traces,
-            chroma_path=memory.chroma_path,
+            chroma_path=memory.chroma_path if memory.ledger is None else None,
             collection=memory.collection,
             models_dir=memory.models_dir,
             embedder=memory.embedder,

@@ -3,7 +3,8 @@
 The weights come from an installed package (decision 0037), or else from the download that Chroma
 offers. The network's graph is a page of text and takes a tenth of a second to build, so it is built
 at every start and not cached. It uses onnxruntime's fused operators for BERT, which are several
-times faster than the plain ones on short texts.
+times faster than the plain ones on short texts. The table of tokens, half of the weights, stays in
+the file: it is mapped into memory, and only the rows of a text are read.
 """
 
 import hashlib
@@ -12,9 +13,9 @@ from functools import partial
 from pathlib import Path
 
 import httpx
+import msgspec
 import numpy as np
 import onnxruntime
-import safetensors.numpy
 import structlog
 from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
 from tokenizers import Tokenizer
@@ -39,9 +40,10 @@ LAYERS = 6
 # The pooled vector is the sum over the tokens: scaling it to length 1 makes it equal to the mean.
 _GRAPH = """
 <ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
-all_minilm_l6_v2 (int32[n, tokens] ids, int32[n, tokens] mask) => (float[n, 384] vectors) {{
-    hidden_0, lengths = com.microsoft.EmbedLayerNormalization <epsilon = 1e-12>
-        (ids, , words, positions, , embedding_scale, embedding_shift, mask)
+all_minilm_l6_v2 (float[n, tokens, 384] embedded, int32[n, tokens] mask)
+    => (float[n, 384] vectors) {{
+    hidden_0 = LayerNormalization <axis = -1, epsilon = 1e-12>
+        (embedded, embedding_scale, embedding_shift)
 {layers}
     one = Constant <value_ints = [1]> ()
     weights = Cast <to = 1> (mask)
@@ -54,7 +56,7 @@ all_minilm_l6_v2 (int32[n, tokens] ids, int32[n, tokens] mask) => (float[n, 384]
 
 _LAYER = """
     attended_{i} = com.microsoft.Attention <num_heads = 12>
-        (hidden_{i}, attention_{i}, attention_bias_{i}, lengths)
+        (hidden_{i}, attention_{i}, attention_bias_{i}, mask)
     mixed_{i} = MatMul (attended_{i}, mix_{i})
     middle_{i} = com.microsoft.SkipLayerNormalization <epsilon = 1e-12>
         (mixed_{i}, hidden_{i}, middle_scale_{i}, middle_shift_{i}, mix_bias_{i})
@@ -73,21 +75,24 @@ class SentenceEncoder:
 
     def __init__(self, tensors: Mapping[str, FloatMatrix]) -> None:
         """`tensors`: the tensors in `model.safetensors`, by name."""
+        self._words = tensors["embeddings.word_embeddings.weight"]
+        # Every token is of type 0, so its type's embedding is part of its position's.
+        self._positions = (
+            tensors["embeddings.position_embeddings.weight"][:MAX_TOKENS]
+            + tensors["embeddings.token_type_embeddings.weight"][0]
+        )
         self._network = Network(_GRAPH, _LAYER, LAYERS, _initializers(tensors))
 
     def __call__(self, ids: TokenMatrix, mask: TokenMatrix) -> FloatMatrix:
-        return self._network.vectors(ids=ids, mask=mask)
+        embedded = self._words[ids]
+        embedded += self._positions[: ids.shape[1]]
+        return self._network.vectors(embedded=embedded, mask=mask)
 
 
 def _initializers(tensors: Mapping[str, FloatMatrix]) -> dict[str, FloatMatrix]:
-    embeddings = "embeddings."
     arrays = {
-        "words": tensors[embeddings + "word_embeddings.weight"],
-        # Every token is of type 0, so its type's embedding is part of its position's.
-        "positions": tensors[embeddings + "position_embeddings.weight"][:MAX_TOKENS]
-        + tensors[embeddings + "token_type_embeddings.weight"][0],
-        "embedding_scale": tensors[embeddings + "LayerNorm.weight"],
-        "embedding_shift": tensors[embeddings + "LayerNorm.bias"],
+        "embedding_scale": tensors["embeddings.LayerNorm.weight"],
+        "embedding_shift": tensors["embeddings.LayerNorm.bias"],
     }
     for i in range(LAYERS):
         layer = f"encoder.layer.{i}."
@@ -169,8 +174,34 @@ def _weights(file: Path) -> dict[str, FloatMatrix]:
             f"The weights of {MODEL} in {file} are not the official ones.",
             remedy=f"Install {weights.PACKAGE} again.",
         )
-    loaded: dict[str, FloatMatrix] = safetensors.numpy.load_file(file)
-    return loaded
+    return _map_tensors(file)
+
+
+class _Tensor(msgspec.Struct, frozen=True):
+    """A tensor in the header of a file of safetensors; offsets are counted from its end."""
+
+    dtype: str
+    shape: list[int]
+    data_offsets: tuple[int, int]
+
+
+def _map_tensors(file: Path) -> dict[str, FloatMatrix]:
+    """The tensors of floats in a file of safetensors, by name, each mapped by itself.
+
+    A tensor that is no longer used takes no memory.
+    """
+    with file.open("rb") as content:
+        length = int.from_bytes(content.read(8), "little")
+        header = msgspec.json.decode(content.read(length), type=dict[str, msgspec.Raw])
+    header.pop("__metadata__", None)
+    tensors = {name: msgspec.json.decode(entry, type=_Tensor) for name, entry in header.items()}
+    return {
+        name: np.memmap(
+            file, np.float32, "r", 8 + length + tensor.data_offsets[0], tuple(tensor.shape)
+        )
+        for name, tensor in tensors.items()
+        if tensor.dtype == "F32"
+    }
 
 
 def download(models_dir: Path) -> Path:

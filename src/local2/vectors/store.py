@@ -5,11 +5,11 @@ that no question waits for it.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -33,7 +33,6 @@ from local2.protocol.vectors import (
 )
 from local2.vectors.config import Slot
 from local2.vectors.embedder import Embedder, FloatMatrix
-from local2.vectors.index import VectorIndex
 from local2.vectors.worker_thread import LoadedEmbedder, WorkerThread
 
 T = TypeVar("T")
@@ -48,6 +47,34 @@ def no_other_embedder(name: str) -> Embedder:
     raise VectorError(f"This vector worker cannot load {name}.")
 
 
+class Index(Protocol):
+    """Keeps and searches vectors: Chroma (`index.py`), or nothing here (`elsewhere.py`)."""
+
+    @property
+    def opened_clean(self) -> bool: ...
+    def tenants(self) -> list[str]: ...
+    def recorded_embedder(self, tenant: str, slot: Slot = "serving") -> str | None: ...
+    def recorded_dimensions(self, tenant: str, slot: Slot = "serving") -> int: ...
+    def ensure(
+        self, tenant: str, embedder_name: str, dimensions: int, slot: Slot = "serving"
+    ) -> None: ...
+    def reset(
+        self, tenant: str, embedder_name: str, dimensions: int, *, whole: bool = False
+    ) -> None: ...
+    def swap(self, tenant: str) -> None: ...
+    def drop_next(self, tenant: str) -> None: ...
+    def upsert(
+        self, tenant: str, ids: Sequence[str], vectors: FloatMatrix, slot: Slot = "serving"
+    ) -> None: ...
+    def delete(self, tenant: str, ids: Sequence[str]) -> None: ...
+    def search(self, tenant: str, vectors: FloatMatrix, limit: int) -> list[list[VectorHit]]: ...
+    def count(self, tenant: str) -> int: ...
+    def ids(self, tenant: str, offset: int, limit: int, slot: Slot = "serving") -> list[str]: ...
+    def held(self, tenant: str, ids: Sequence[str]) -> list[str]: ...
+    def lost(self, tenant: str, ids: Sequence[str], vectors: FloatMatrix) -> list[str]: ...
+    def close(self) -> None: ...
+
+
 class VectorStore:
     """The index and the embedder of a vector worker.
 
@@ -58,7 +85,7 @@ class VectorStore:
 
     def __init__(
         self,
-        index: VectorIndex,
+        index: Index,
         embedder: Embedder,
         another: MakeEmbedder = no_other_embedder,
         guard: Guard = nullcontext,

@@ -18,7 +18,10 @@ def test_nothing_is_left_that_only_sqlite_understands(name: str) -> None:
     assert ONLY_SQLITE.findall(STATEMENTS[name]) == []
 
 
-OF_ALL = {"add_up_usage": "of all tenants, each for itself"}
+OF_ALL = {
+    "add_up_usage": "of all tenants, each for itself",
+    "unclaimed": "whose tasks wait, for the stack itself",
+}
 
 
 @pytest.mark.parametrize("name", sorted(OWN))

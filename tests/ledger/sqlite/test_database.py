@@ -314,3 +314,25 @@ async def test_a_cancelled_write_ends_once_it_is_written(database: Database) -> 
     assert (
         await database.read(lambda c: c.execute("SELECT count(*) FROM written").fetchone()[0]) == 0
     )
+
+
+async def test_a_long_read_keeps_no_other_read_waiting(notes: Database) -> None:
+    await notes.write(add("one"))
+    reached, may_end = threading.Event(), threading.Event()
+
+    def linger(connection: SqlConnection) -> list[str]:
+        reached.set()
+        assert may_end.wait(timeout=30)
+        return all_notes(connection)
+
+    long = asyncio.create_task(notes.read_apart(linger))
+    await eventually(reached.is_set)
+    meanwhile = await notes.read(all_notes)
+    may_end.set()
+
+    assert meanwhile == await long == ["one"]
+
+
+async def test_a_long_read_of_a_missing_table_is_an_error_of_the_storage(notes: Database) -> None:
+    with pytest.raises(StorageError):
+        await notes.read_apart(lambda c: c.execute("SELECT * FROM nothing").fetchall())

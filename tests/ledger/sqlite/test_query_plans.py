@@ -18,6 +18,8 @@ WHOLE = {
     "sample_indexed": "a start",
     "count_active": "an overview; from an index alone",
     "count_past": "an overview; from an index alone",
+    "growth_active": "a chart of a tenant's growth; read apart, from an index alone",
+    "growth_past": "a chart of a tenant's growth; read apart, from an index alone",
     "count_exported": "the beginning of an export",
     "count_rows": "a start",
     "count_shells": "a backup; from an index alone",

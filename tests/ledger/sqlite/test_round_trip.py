@@ -27,6 +27,8 @@ TABLES = {
     "access": "record",
     "feature": "record",
     "item": "rowid",
+    "showing": "row",
+    "shown": "showing, position",
 }
 NOT_CARRIED = {"task", "tombstone", "erasure", "consolidation", "tally", "usage"}
 """Tables: tasks are created anew; what a ledger erased, consolidated, committed and counted is its

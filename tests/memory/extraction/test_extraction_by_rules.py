@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from local2.keys import is_topic
+from local2.language.corrections import has_new_amount
 from local2.memory.extraction.items import Item, Passage, Utterance
 from local2.memory.extraction.rules import RulesExtractor, extract
 
@@ -89,6 +90,24 @@ def test_a_fact_with_one_possible_value_has_a_key(content: str, topic: str, expe
         ("I work for Acme.", "I got a new job at Northwind.", "user.employer"),
         ("I'm a nurse.", "I was promoted to ward manager.", "user.job"),
         ("I am 34 years old.", "I turned 35 yesterday.", "user.age"),
+        ("I am forty-one years old.", "I'm 42 years old now.", "user.age"),
+        ("I weigh 84 kilos.", "I weigh 78 kilos now.", "user.weight"),
+        ("I'm 84 kilos.", "I've gone down to 79 kg.", "user.weight"),
+        ("My weight is 180 pounds.", "I'm down to 165 pounds.", "user.weight"),
+        ("I'm 1.62 m tall.", "It turns out I measure 1.65 m.", "user.height"),
+        ("I wear size 42 shoes.", "My shoe size is 43 now.", "user.shoe_size"),
+        ("I earn 3,200 euros a month.", "I make 41k a year now.", "user.salary"),
+        ("I get paid 18 pounds an hour.", "My salary is £41,000 now.", "user.salary"),
+        ("I pay 900 euros rent.", "My landlord raised the rent to 950 euros.", "user.rent"),
+        ("I pay 650 a month for my flat.", "The rent went up to 700.", "user.rent"),
+        ("Ich wiege 84 Kilo.", "Ich bin runter auf 78 kg.", "user.weight"),
+        ("Ich bin 1,78 m groß.", "Ich bin jetzt 1,80 m groß.", "user.height"),
+        ("Meine Schuhgröße ist 42.", "Ich habe jetzt Schuhgröße 43.", "user.shoe_size"),
+        (
+            "Ich verdiene 3.000 Euro im Monat.",
+            "Mein Gehalt ist auf 52.000 Euro gestiegen.",
+            "user.salary",
+        ),
         ("The deadline is 14 June.", "We pushed the deadline to 21 June.", "project.deadline"),
     ],
 )
@@ -107,10 +126,42 @@ def test_a_change_has_the_key_of_what_it_changes(before: str, change: str, topic
         "I changed my order to a latte.",
         "I turned 90 degrees left.",
         "I joined the gym.",
+        "I'm 20 minutes late.",
+        "I'm 80 percent sure.",
+        "I turned 40 pages.",
+        "I lost 5 kilos last month.",
+        "My dog weighs 12 kilos now.",
+        "My sister is 1.62 m tall.",
+        "I used to weigh 95 kilos.",
+        "I want to weigh 75 kilos by June.",
+        "I make 20 pancakes a week.",
+        "I pay 40 euros a month for the gym.",
+        "My boss earns 9,000 euros a month.",
+        "My car is 12 years old.",
+        "Mein Sohn ist jetzt 1,20 m groß.",
+        "Ich bin 20 Minuten zu spät.",
     ],
 )
 def test_a_change_of_the_moment_has_no_key(content: str) -> None:
     assert [item.topic for item in items(content) if item.topic] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "later", "is_new"),
+    [
+        ("I have two kids.", "I have three kids now.", True),
+        ("I work four days a week.", "I now work five days a week.", True),
+        ("I owe the bank 5,000 euros.", "I owe the bank 4,200 euros now.", True),
+        ("Ich rauche zehn Zigaretten am Tag.", "Ich rauche jetzt fünf Zigaretten am Tag.", True),
+        ("My daughter is six.", "My daughter is four.", False),
+        ("I owe Tom 50 euros.", "I owe Eva 20 euros now.", False),
+        ("I work four days a week.", "I work four days a month now.", False),
+    ],
+)
+def test_another_amount_that_holds_now_is_a_new_one(before: str, later: str, is_new: bool) -> None:
+    ((old,), (new,)) = contents(before), contents(later)
+
+    assert has_new_amount(new, old) is is_new
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,26 @@ async def test_an_item_far_down_has_its_later_statements_too(
     assert later_of(found["items"], VOLVO)
 
 
+@pytest.mark.parametrize(
+    ("question", "statements"),
+    [
+        ("Wo wohne ich?", ("Ich wohne in Graz.", "Ich habe einen Hund.", "Ich arbeite bei Bosch.")),
+        ("¿Dónde vivo?", ("Vivo en Sevilla.", "Tengo un perro.", "Trabajo en un banco.")),
+        ("Where do I live?", ("I live in Oslo.", "I like coffee.", "My boss is Olga.")),
+    ],
+)
+async def test_in_a_short_chat_what_is_about_something_else_stands_beside_nothing(
+    bus: Connection, memory: Memory, question: str, statements: tuple[str, ...]
+) -> None:
+    for day, statement in enumerate(statements, start=1):
+        await tell(bus, day, statement)
+
+    items = await recall(bus, memory, question)
+
+    assert {one["content"] for one in items} >= set(statements[:1])
+    assert [later_of([item], item["content"]) for item in items] == [[] for _ in items]
+
+
 async def test_what_others_stated_later_does_not_stand_beside_my_statement(
     bus: Connection, memory: Memory
 ) -> None:

@@ -1,13 +1,18 @@
 """Memories are found, read, and mended on the page; what they say is never more than text."""
 
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import httpx
 import pytest
+from anyio.from_thread import start_blocking_portal
 from playwright.sync_api import Locator, expect
 
 from browsers import Reader
+from commands import Served
+from harness.fill import write_records
 from http_servers import call
+from local2.ledger.records import NewRecord
 
 HOSTILE = (
     "<img src=x onerror=alert(1)><script>alert(2)</script>"
@@ -202,3 +207,53 @@ def test_hostile_texts_are_text_everywhere(reader: Reader, ada: httpx.Client) ->
     assert rows(reader).count() >= 3
     reader.open(f"/memories?words={HOSTILE}".replace("#", ""))
     assert reader.page.locator("img[src=x], svg[onload]").count() == 0
+
+
+def test_many_memories_are_changed_and_brought_back_at_once(
+    reader: Reader, ada: httpx.Client
+) -> None:
+    word = unique("finch")
+    contents = [f"The {word} number {number} sings." for number in range(3)]
+    for content in contents:
+        stored(ada, content)
+    search(reader, word)
+    for number in range(2):
+        rows(reader).nth(number).get_by_role("checkbox").check()
+    expect(reader.page.locator(".chosen")).to_contain_text("2 chosen")
+    press(reader, "Retire")
+    reader.page.locator(".dialog").get_by_role("button", name="Retire").click()
+    expect(rows(reader)).to_have_count(1)
+    press(reader, "Undo")
+    expect(rows(reader)).to_have_count(3)
+    assert state_of(ada, word) == [(content, "active") for content in contents]
+
+
+def test_a_hundred_thousand_memories_are_read_page_by_page(
+    reader: Reader, page_stack: Served
+) -> None:
+    agent = unique("robot")
+    first = datetime(2026, 1, 1, tzinfo=UTC)
+    many = [
+        NewRecord(
+            id=f"{agent}-{number}",
+            kind="transcript",  # it is not indexed
+            owner="ada",
+            session_id="long",
+            agent=agent,
+            role="user",
+            content=f"Line {number:,}.",
+            event_time=first + timedelta(seconds=number),
+        )
+        for number in range(100_000)
+    ]
+    with start_blocking_portal() as portal:  # Playwright has the loop of this thread
+        portal.call(write_records, page_stack.folder / ".local2", many)
+    reader.open(f"/memories?agent={agent}")
+    expect(rows(reader)).to_have_count(50)
+    expect(rows(reader).first).to_contain_text("Line 99,999.")
+    for newest in ("Line 99,949.", "Line 99,899."):
+        press(reader, "Older")
+        expect(rows(reader).first).to_contain_text(newest)
+        expect(rows(reader)).to_have_count(50)
+    press(reader, "Newer")
+    expect(rows(reader).first).to_contain_text("Line 99,949.")

@@ -59,6 +59,15 @@ Work = Callable[[Any], T]
 """A function of a connection, run off the event loop."""
 
 
+class NewVector(NamedTuple):
+    """A record's vector by an embedder; `data` are its numbers, as float32."""
+
+    row: int
+    id: str
+    embedder: str
+    data: bytes
+
+
 class TextIndex(Protocol):
     """The words of records; all methods are used inside a read, and places are place words."""
 
@@ -116,10 +125,17 @@ class Database(Protocol):
     def is_shared(self) -> bool:
         """Whether others write it, too: what was read holds for that read only."""
 
+    @property
+    def searches_vectors(self) -> bool:
+        """Whether it searches the vectors of records itself (`operations/vectors.py`)."""
+
     def version(self, tx: "Transaction") -> Version: ...
 
     async def read(self, work: Work[T], *, owner: Hashable = None) -> T:
         """Run `work` off the event loop; it must not write. Owners take turns."""
+
+    async def read_apart(self, work: Work[T]) -> T:
+        """Run `work` that takes long and does not write; no other read waits for it."""
 
     async def write(
         self, work: Work[T], *, owner: Hashable = None, rests_on: Collection[str] | None = None
@@ -138,6 +154,12 @@ class Database(Protocol):
 
     def add_rows(self, tx: "Transaction", new: "Mapping[str, NewRecord]") -> dict[str, int]:
         """Add records, by id, except those whose ids exist; return the new rows by their ids."""
+
+    def keep_vectors(self, tx: "Transaction", vectors: Sequence[NewVector]) -> None:
+        """Store the vectors of records that are still there, in place of former ones."""
+
+    async def index_vectors(self, tenant: str, embedder: str) -> None:
+        """Build what it needs to search a tenant's large places by this embedder's vectors."""
 
     async def scrub(self) -> None:
         """Remove deleted content from the files, as far as they can be reached.

@@ -1,19 +1,29 @@
 """Selects the next tasks of one tenant, and reschedules those that fail.
 
 A task is added in the transaction that stores its record (`rows.py`), and deleted in the one that
-stores its effect. Only one process writes the ledger, so tasks in progress are known in memory
-alone: after a kill, every unfinished task is simply waiting.
+stores its effect. If only one stack writes the ledger, tasks in progress are known in memory alone:
+after a kill, every unfinished task is simply waiting. If several do, a claim is written, and holds
+as long as its stack lives; an effect is stored only by the stack that still has the claim.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from heapq import merge
 from itertools import chain, islice, zip_longest
 
+from local2.errors import StorageError, TaskTakenError
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes_of
 from local2.ledger.operations.working_sets import owner_of
-from local2.ledger.records import LONGEST_RETRY_DELAY, Task, TaskCounts, TaskKind, stamp
+from local2.ledger.records import (
+    LONGEST_RETRY_DELAY,
+    FailedTask,
+    Task,
+    TaskCounts,
+    TaskKind,
+    stamp,
+)
 
 MAX_PLACES = 16
 """Maximum number of places that one claim takes tasks from; the next claim continues after them."""
@@ -29,6 +39,17 @@ MAX_ERRORS = 3
 of them."""
 
 
+def finish_claimed(tx: Transaction, kind: TaskKind, row: int) -> None:
+    """Finish a task in the transaction that stores its effect.
+
+    Raises:
+        TaskTakenError: Another stack does it, or has done it: the effect must not be stored.
+    """
+    finished = tx.execute("finish_task", kind=kind, row=row).rowcount
+    if tx.is_shared and not finished:
+        raise TaskTakenError(f"The task {kind} of row {row} is another stack's.")
+
+
 class TaskQueue(Part):
     """The waiting tasks; owners take turns."""
 
@@ -36,10 +57,8 @@ class TaskQueue(Part):
         super().__init__(rows)
         self._places: defaultdict[TaskKind, str] = defaultdict(lambda: BEFORE_ALL)
 
-    @reads
-    def claim(
+    async def claim(
         self,
-        tx: Transaction,
         limits: Mapping[TaskKind, int],
         *,
         now: datetime,
@@ -52,34 +71,84 @@ class TaskQueue(Part):
         other task waits.
 
         Args:
-            tx: The read.
             limits: Maximum number of tasks of each kind.
             now: Decides whether a failed task is due. A task whose remaining wait exceeds the
                 longest delay is due, too: the clock was ahead when it failed.
             exclude: Tasks in progress, which are skipped.
             retry: Whether tasks that failed before come first.
         """
-        for kind, limit in limits.items():
-            busy = as_json([task.row for task in exclude if task.kind == kind])
-            due = tx.execute(
-                "due_task",
-                kind=kind,
-                now=stamp(now),
-                latest=stamp(now + LONGEST_RETRY_DELAY),
-                exclude=busy,
-            ).fetchone()
-            rows = [due["record"]] if due and retry else []
-            rows = rows or self._next_rows(tx, kind, limit, busy)
-            if rows := rows or ([due["record"]] if due else []):
-                found = tx.execute("tasks", kind=kind, rows=as_json(rows))
-                return [
-                    Task(kind=kind, row=row["record"], id=row["id"], attempts=row["attempts"])
-                    for row in found
-                ]
-        return []
 
-    def _next_rows(self, tx: Transaction, kind: TaskKind, limit: int, exclude: str) -> list[int]:
-        """Return the rows of the next tasks, taken from each owner in turn."""
+        def claim(tx: Transaction) -> list[Task]:
+            for kind, limit in limits.items():
+                busy = [task.row for task in exclude if task.kind == kind]
+                while rows := self._next_rows(tx, kind, limit, now, as_json(busy), retry=retry):
+                    found = tx.execute("tasks", kind=kind, rows=as_json(rows)).fetchall()
+                    if found:
+                        return [
+                            Task(
+                                kind=kind,
+                                row=row["record"],
+                                id=row["id"],
+                                attempts=row["attempts"],
+                            )
+                            for row in found
+                        ]
+                    busy += rows  # another stack is claiming them at this moment
+            return []
+
+        if self._rows.is_shared:
+            return await self._rows.resting_on(()).write(claim)
+        return await self._rows.read(claim)
+
+    async def give_back(self, tasks: Sequence[Task]) -> None:
+        """Let any stack do tasks that this one claimed and cannot do at present."""
+        if not self._rows.is_shared:
+            return
+        rows = as_json([task.row for task in tasks])
+        with suppress(StorageError):  # this stack tries them again, as long as it lives
+            await self._rows.resting_on(()).change("give_back_tasks", kind=tasks[0].kind, rows=rows)
+
+    @asynccontextmanager
+    async def claimed_work(self, name: str) -> AsyncIterator[bool]:
+        """Claim work that one stack at a time does; yield whether this one may do it.
+
+        Callers must see to it that this stack itself does it once at a time.
+        """
+        if not self._rows.is_shared:
+            yield True
+            return
+        rows = self._rows.resting_on(())
+        is_claimed = await rows.change("claim_work", name=name) > 0
+        try:
+            yield is_claimed
+        finally:
+            if is_claimed:
+                with suppress(StorageError):  # it is free once this stack has ended
+                    await rows.change("give_back_work", name=name)
+
+    def _next_rows(  # noqa: PLR0913 - what a claim asks for
+        self,
+        tx: Transaction,
+        kind: TaskKind,
+        limit: int,
+        now: datetime,
+        busy: str,
+        *,
+        retry: bool,
+    ) -> list[int]:
+        """Return the rows of the tasks to claim next: waiting ones, or one that failed before."""
+        due = tx.execute(
+            "due_task",
+            kind=kind,
+            now=stamp(now),
+            latest=stamp(now + LONGEST_RETRY_DELAY),
+            exclude=busy,
+        ).fetchone()
+        failed = [due["record"]] if due else []
+        return (failed if retry else []) or self._waiting_rows(tx, kind, limit, busy) or failed
+
+    def _waiting_rows(self, tx: Transaction, kind: TaskKind, limit: int, exclude: str) -> list[int]:
+        """Return the rows of the next waiting tasks, taken from each owner in turn."""
         statement = "oldest_tasks" if kind in OLDEST_FIRST else "newest_tasks"
         owners: defaultdict[str, list[list[int]]] = defaultdict(list)
         for place in self._next_places(tx, kind, min(limit, MAX_PLACES), exclude):
@@ -138,11 +207,46 @@ class TaskQueue(Part):
             not_before=not_before,
         )
 
-    async def try_again(self, *kinds: TaskKind) -> None:
-        """Give every task that was set aside one more attempt."""
+    async def try_again(self, *kinds: TaskKind, ids: Sequence[str] | None = None) -> int:
+        """Give tasks that were set aside one more attempt: all, or those of the records `ids`."""
+        return await self._change_those_aside("try_again", kinds, ids)
+
+    async def discard(self, *kinds: TaskKind, ids: Sequence[str] | None = None) -> int:
+        """Delete tasks that were set aside: all, or those of the records `ids`."""
+        return await self._change_those_aside("discard_tasks", kinds, ids)
+
+    async def _change_those_aside(
+        self, statement: str, kinds: Sequence[TaskKind], ids: Sequence[str] | None
+    ) -> int:
+        rows = None
+        if ids is not None:
+            found = await self._rows.all("rows_with_ids", ids=as_json(ids))
+            rows = as_json([row["row"] for row in found])
+        total = 0
         for kind in kinds:
-            while await self._rows.change("try_again", kind=kind, limit=PAGE) == PAGE:
-                pass
+            while changed := await self._rows.change(statement, kind=kind, rows=rows, limit=PAGE):
+                total += changed
+        return total
+
+    @reads
+    def failed(self, tx: Transaction, kind: TaskKind, limit: int) -> list[FailedTask]:
+        """Return tasks of a kind that failed, at most `limit`; first those that were set aside."""
+        found: list[FailedTask] = []
+        for state in ("aside", "later"):
+            rows = tx.execute("failed_tasks", kind=kind, state=state, limit=limit - len(found))
+            for row in rows:
+                due = row["not_before"]
+                found.append(
+                    FailedTask(
+                        kind=row["kind"],
+                        id=row["id"],
+                        record_kind=row["record_kind"],
+                        attempts=row["attempts"],
+                        due=datetime.fromisoformat(due) if due else None,
+                        error=row["error"],
+                    )
+                )
+        return found
 
     @reads
     def counts(self, tx: Transaction) -> list[TaskCounts]:

@@ -6,8 +6,9 @@ it; such a page may have fewer records than were asked for, and says where to co
 
 import heapq
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -21,11 +22,18 @@ from local2.ledger.browsing import (
     SessionUse,
 )
 from local2.ledger.engines import Cursor
-from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of
+from local2.ledger.operations.rows import (
+    Part,
+    Transaction,
+    as_json,
+    reads,
+    reads_apart,
+    record_of,
+)
 from local2.ledger.operations.working_sets import place_of, place_word
 from local2.ledger.records import stamp
 from local2.ledger.search import Place
-from local2.protocol.browsing import RecordState
+from local2.protocol.browsing import DayCount, RecordState
 from local2.protocol.memories import Kind
 
 MAX_READ = 3_000
@@ -70,7 +78,7 @@ class Browsing(Part):
             last = walk
         return BrowsedRecords(records=_records(tx, states), next=None)
 
-    @reads
+    @reads_apart
     def counts(self, tx: Transaction, places: Sequence[Place] | None) -> list[PlaceCount]:
         """Count the records of these places, or of all of the tenant's; empty ones are left out."""
         asked: dict[str, Any] = {}
@@ -93,7 +101,27 @@ class Browsing(Part):
             )
         return counts
 
-    @reads
+    @reads_apart
+    def growth(
+        self, tx: Transaction, places: Sequence[Place] | None, since: datetime
+    ) -> list[DayCount]:
+        """Count the records of these places, or of all, by their kinds and days, from a time on."""
+        asked: dict[str, Any] = {"since": stamp(since)}
+        suffix = ""
+        if places is not None:
+            suffix = "_of_places"
+            asked["places"] = as_json([place_word(tx.tenant, place) for place in places])
+        counts: Counter[tuple[date, Kind]] = Counter()
+        for state in ("active", "past"):
+            for row in tx.execute(f"growth_{state}{suffix}", **asked):
+                day = date.fromisoformat(row["day"])
+                counts[day, place_of(row["place"]).kind] += row["records"]
+        return [
+            DayCount(day=day, kind=kind, added=added)
+            for (day, kind), added in sorted(counts.items())
+        ]
+
+    @reads_apart
     def sessions(
         self, tx: Transaction, owners: Sequence[str] | None, limit: int
     ) -> list[SessionUse]:

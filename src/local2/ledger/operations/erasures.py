@@ -12,7 +12,16 @@ from datetime import datetime
 from local2.ledger.engines import Database, Row
 from local2.ledger.operations.extraction import remove_sources
 from local2.ledger.operations.record_rows import Cause, add_to_audit, restore
-from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes
+from local2.ledger.operations.rows import (
+    Part,
+    TenantRows,
+    Transaction,
+    as_json,
+    reads,
+    record_of,
+    writes,
+)
+from local2.ledger.operations.showings import drop_showings
 from local2.ledger.operations.tombstones import (
     add_tombstone_of,
     add_tombstones,
@@ -21,7 +30,7 @@ from local2.ledger.operations.tombstones import (
     lift_tombstones_of,
     selected_rows,
 )
-from local2.ledger.records import ACTIVE_RECORD_TASKS, NewRecord, stamp
+from local2.ledger.records import ACTIVE_RECORD_TASKS, NewRecord, Record, stamp
 from local2.ledger.transfer import (
     SAMPLES,
     Anonymised,
@@ -129,6 +138,13 @@ class Erasures(Part):
             add_to_audit(tx, "anonymised", id_, cause, {})
         return [Anonymised(row["id"], row["kind"]) for row in found]
 
+    @reads
+    def to_anonymise(self, tx: Transaction, before: datetime, limit: int) -> list[Record]:
+        """Return records that were retired before a time, those that were retired first first."""
+        asked = {"before": stamp(before), "limit": limit}
+        rows = [row["row"] for row in tx.execute("to_anonymise", **asked)]
+        return [record_of(row) for row in tx.execute("records", rows=as_json(rows))]
+
     async def count_to_anonymise(self, before: datetime) -> int:
         """Return how many records were retired before a time, and are not anonymised yet."""
         row = await self._rows.one("count_to_anonymise", before=stamp(before))
@@ -146,6 +162,7 @@ def _erase(
     _remove_from_sources(tx, ids)
     _clear(tx, rows, ids)
     erased = {"ids": as_json(ids)}
+    tx.execute("drop_shown_records", **erased)
     tx.execute("drop_items_found_by", **erased)
     merged = tx.execute("merged_into", **erased).fetchall()
     for statement in ("audit_of_replaced", "replaced_by_nothing", "drop_audit"):
@@ -156,6 +173,8 @@ def _erase(
     tx.execute("drop_outputs", owner=owner, keys=as_json(keys))
     asked = as_json([row["query_id"] for row in found if row["query_id"]])
     tx.execute("drop_waiting_ratings", owner=owner, query_ids=asked)
+    shown = tx.execute("showings_of_erased", **erased, owner=owner, query_ids=asked)
+    drop_showings(tx, shown.fetchall())
     tx.execute("erase_records", rows=numbers, at=stamp(how.at))
     _restore_merged(tx, merged, how)
     unindexed = tuple(Unindexed(row["row"], row["id"]) for row in found if row["indexed"])
@@ -209,6 +228,7 @@ def _finish_erasure(
         asked = {"owner": owner, "session_id": selection.session_id}
         tx.execute("drop_notes", **asked)
         tx.execute("drop_ratings_of", **asked)
+        drop_showings(tx, tx.execute("showings_of_owner", **asked).fetchall())
     if selection.whole_owner:
         tx.execute("drop_outputs_of", owner=owner)
     cause = Cause(agent=None, superseded_by="", at=how.at, why="erased")

@@ -4,7 +4,7 @@ A page reads a bounded number of rows, even if few of them are wanted, because q
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ from local2.protocol.portable import (
     PlaceLine,
     RecordLine,
     RelationLine,
+    ShowingLine,
     StoredVector,
 )
 
@@ -34,11 +35,12 @@ MAX_ROWS_READ = 2_000
 """Number of rows of a table that one page reads."""
 ROWS_OF = {"place": "record", "access": "record"}
 """Sections whose rows are numbered by another table than the one they are named after."""
-TALK_SECTIONS = frozenset({"feedback", "note", "output", "item"})
+TALK_SECTIONS = frozenset({"feedback", "note", "output", "item", "showing"})
 """Sections that are exported only if `ExportFilter.talks` is set."""
 FIRST_RELATION = ("", "", "")
 """The key before that of every relation."""
 
+L = TypeVar("L", bound=Line)
 Key = int | tuple[str, str, str]
 Keyed = Iterator[tuple[Key, Line | None]]
 """Lines, each with the key after which the next page continues; None is a row that is left out."""
@@ -125,7 +127,8 @@ class _Reader:
             yield from self._relation_lines(after)
             return
         until = after + MAX_ROWS_READ
-        make = self._place_line if section == "place" else LINE_MAKERS[section]
+        own = {"place": self._place_line, "showing": self._showing_line}
+        make = own.get(section) or LINE_MAKERS[section]
         statement = f"export_{section}"
         found = self._tx.execute(statement, **self._asked, after=after, until=until)
         for row in found:
@@ -165,8 +168,13 @@ class _Reader:
             return None
         return PlaceLine(record=row["id"], at=base["id"], offset=at - base["row"])
 
+    def _showing_line(self, row: Row) -> ShowingLine:
+        shown = self._tx.execute("shown_in", showing=row["row"])
+        records = tuple((one["record"], one["score"]) for one in shown)
+        return _line_of(ShowingLine, row, records=records)
 
-def _line_of(type_: type[Line], row: Row, **other: Any) -> Line:
+
+def _line_of(type_: type[L], row: Row, **other: Any) -> L:
     """Return the line of a row; the fields in `other` are not read from it."""
     names = [name for name in type_.__struct_fields__ if name not in other]
     return type_(**{name: row[name] for name in names}, **other)

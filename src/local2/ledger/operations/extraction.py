@@ -13,6 +13,7 @@ from itertools import groupby
 import msgspec
 
 from local2.language.words import informative_words
+from local2.ledger.operations.backlog import finish_claimed
 from local2.ledger.operations.facts import RecentTopics
 from local2.ledger.operations.record_rows import (
     Cause,
@@ -214,7 +215,7 @@ class Extractions(Part):
 
         def write(tx: Transaction) -> Extracted:
             for task in tasks:
-                tx.execute("finish_task", kind=task.kind, row=task.row)
+                finish_claimed(tx, task.kind, task.row)
             written: list[Written] = []
             ended: list[NewRecord] = []
             for change in found:

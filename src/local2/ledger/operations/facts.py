@@ -11,6 +11,7 @@ from functools import partial
 import msgspec
 
 from local2.keys import fold_topic
+from local2.ledger.operations.backlog import finish_claimed
 from local2.ledger.operations.record_rows import (
     Cause,
     add_records,
@@ -208,9 +209,10 @@ class LedgerFacts(Part):
         )
 
         def carry_out(tx: Transaction) -> list[Record]:
-            tx.execute("finish_task", kind="judge", row=fact.row)
             if not tx.execute("active_fact", id=fact.id).fetchone():
+                tx.execute("finish_task", kind="judge", row=fact.row)
                 return []
+            finish_claimed(tx, "judge", fact.row)
             for older in supports:
                 relate(tx, fact.id, "supports", older.id)
             for older in contradicts:

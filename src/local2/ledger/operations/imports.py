@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from local2.ledger.engines import NewVector
 from local2.ledger.import_rules import BETWEEN_RECORDS, broken_rule
 from local2.ledger.operations.record_rows import (
     Cause,
@@ -21,8 +22,10 @@ from local2.ledger.operations.record_rows import (
 )
 from local2.ledger.operations.relations import full_end
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, record_of
+from local2.ledger.operations.showings import add_showing
 from local2.ledger.operations.tombstones import was_erased, was_line_erased
 from local2.ledger.records import RELATION_TYPES, Record, with_features
+from local2.ledger.sessions import Showing, ShownRecord
 from local2.ledger.transfer import Importing
 from local2.ledger.upkeep import MAX_RELATIONS
 from local2.protocol.items import NOTHING, path_text
@@ -38,6 +41,7 @@ from local2.protocol.portable import (
     PlaceLine,
     RecordLine,
     RelationLine,
+    ShowingLine,
     Stored,
     StoredVector,
 )
@@ -129,6 +133,7 @@ class _Page:
             AuditLine: self._store_audit,
             AccessLine: self._store_access,
             ItemLine: self._store_item,
+            ShowingLine: self._store_showing,
         }
 
     def store(self, line: Stored, records: dict[str, Record], number: int) -> None:
@@ -138,9 +143,9 @@ class _Page:
             self.report.refused.append(RefusedLine(line=number, problem=problem))
         elif isinstance(line, RecordLine):
             self._count(line, was_new=self._store_record(line, records[line.id]))
-        elif isinstance(line, FeedbackLine | NoteLine | OutputLine | ItemLine) and (
-            was_line_erased(self._tx, line)
-        ):
+        elif isinstance(
+            line, FeedbackLine | NoteLine | OutputLine | ItemLine | ShowingLine
+        ) and was_line_erased(self._tx, line):
             self.report.erased += 1
         else:
             was_new = self._store_by_type[type(line)](line)
@@ -200,8 +205,8 @@ class _Page:
             add_to_audit(self._tx, "superseded", record.id, self._cause(other.id), detail)
         if line.vector is not None and self._has_right_size(line.vector):
             row = self._first_row("record_state", id=record.id)["row"]
-            vector = {"embedder": line.vector.embedder, "data": line.vector.data}
-            self._tx.execute("keep_vector", row=row, id=record.id, **vector)
+            new = NewVector(row, record.id, line.vector.embedder, line.vector.data)
+            self._tx.keep_vectors([new])
         return True
 
     def _has_right_size(self, vector: StoredVector) -> bool:
@@ -292,6 +297,29 @@ class _Page:
             cause = self._cause("" if in_turn else newer or "")
             supersede(self._tx, older, cause)
         return is_newer
+
+    def _store_showing(self, line: ShowingLine) -> bool | None:
+        """Store what was shown, of the records that are here; return whether it is new."""
+        if line.answer is not None and not self._exists(line.answer):
+            return None
+        asked = {name: getattr(line, name) for name in ("owner", "session_id", "shown_at")}
+        of = {"question": line.question, "answer": line.answer}
+        if self._first_row("known_showing", **asked, **of) is not None:
+            return False
+        showing = Showing(
+            owner=line.owner,
+            agent=line.agent,
+            session_id=line.session_id,
+            query_id=line.query_id,
+            question=line.question,
+            answer=line.answer,
+            shown_at=datetime.fromisoformat(line.shown_at),
+            records=tuple(
+                ShownRecord(id_, score) for id_, score in line.records if self._exists(id_)
+            ),
+        )
+        add_showing(self._tx, showing)
+        return True
 
     def _exists(self, record_id: str) -> bool:
         return self._first_row("record_state", id=record_id) is not None

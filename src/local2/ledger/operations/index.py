@@ -6,7 +6,7 @@ Each read or write is limited to a thousand rows, so that others do not wait lon
 import json
 from collections.abc import Sequence
 
-from local2.ledger.engines import Row
+from local2.ledger.engines import NewVector, Row
 from local2.ledger.operations.backlog import PAGE
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes_of
 from local2.ledger.records import Task, TaskKind
@@ -19,6 +19,7 @@ class IndexedRecords(Part):
     def __init__(self, rows: TenantRows) -> None:
         super().__init__(rows)
         self.tenant = rows.tenant
+        self.is_shared = rows.is_shared
         self.next: str | None = None
         """Embedder of the index that is being filled to replace the current one; every indexed
         record is added to it, too."""
@@ -54,11 +55,12 @@ class IndexedRecords(Part):
         """
         embedded = [record for record in records if record.vector is None]
 
-        new_vectors = [
-            {"row": record.row, "id": record.id, "embedder": embedder, "data": data}
-            for record, data in zip(embedded, vectors, strict=True)
-        ]
-        tx.execute_each("keep_vector", new_vectors)
+        tx.keep_vectors(
+            [
+                NewVector(record.row, record.id, embedder, data)
+                for record, data in zip(embedded, vectors, strict=True)
+            ]
+        )
         if kind == "index":
             serving = as_json([name for name in (embedder, self.next) if name])
             outdated = ({"row": record.row, "embedders": serving} for record in embedded)

@@ -6,7 +6,7 @@ its tenants, executes its statement itself, in `engines/`. Before a ledger is op
 `tests/ledger/sqlite/test_tenant_filter.py` lists these, and the statements that name no tenant.
 """
 
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from functools import lru_cache, partial, wraps
@@ -16,7 +16,15 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from local2.errors import QuotaError
-from local2.ledger.engines import Connection, Cursor, Database, Row, TextIndex, Version
+from local2.ledger.engines import (
+    Connection,
+    Cursor,
+    Database,
+    NewVector,
+    Row,
+    TextIndex,
+    Version,
+)
 from local2.ledger.records import UNLIMITED, NewRecord, Quota, Record, stamp
 from local2.protocol.payloads import Json
 
@@ -63,6 +71,11 @@ class Transaction:
         """The words of the records."""
         return self._database.text
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other stacks write the ledger, too."""
+        return self._database.is_shared
+
     def version(self) -> Version:
         """Return what this read sees of the changes."""
         return self._database.version(self)
@@ -70,6 +83,10 @@ class Transaction:
     def add_rows(self, new: Mapping[str, NewRecord]) -> dict[str, int]:
         """Add records except those whose ids exist; return the new rows by their ids."""
         return self._database.add_rows(self, new)
+
+    def keep_vectors(self, vectors: Sequence[NewVector]) -> None:
+        """Store the vectors of records that are still there, in place of former ones."""
+        self._database.keep_vectors(self, vectors)
 
     def execute(self, statement: str, **values: Any) -> Cursor:
         """Execute a named statement."""
@@ -110,6 +127,7 @@ class TenantRows:
         self._tombstones = TombstoneState()
         self._rests_on: Collection[str] | None = None
         self.tenant = tenant
+        self.is_shared = database.is_shared
 
     def resting_on(self, owners: Iterable[str]) -> "TenantRows":
         """Return the rows for writes that rest on what there is of these owners only.
@@ -127,6 +145,14 @@ class TenantRows:
         """Run an operation on the reader's connection; it must not write."""
         return await self._database.read(
             lambda c: operation(self._transaction(c), *args, **kwargs), owner=self.tenant
+        )
+
+    async def read_apart(
+        self, operation: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run an operation that takes long and does not write; no other read waits for it."""
+        return await self._database.read_apart(
+            lambda c: operation(self._transaction(c), *args, **kwargs)
         )
 
     async def write(
@@ -162,7 +188,10 @@ class TenantRows:
 
 
 class Part:
-    """A part of one tenant's ledger. Its operations are declared with `reads` and `writes`."""
+    """A part of one tenant's ledger.
+
+    Its operations are declared with `reads`, `reads_apart`, `writes` and `writes_of`.
+    """
 
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
@@ -176,6 +205,18 @@ def reads(
     @wraps(operation)
     async def read(part: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await part._rows.read(partial(operation, part), *args, **kwargs)  # noqa: SLF001 - a method
+
+    return read
+
+
+def reads_apart(
+    operation: Callable[Concatenate[S, Transaction, P], T],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Run a part's operation as a read that takes long, and that no other read waits for."""
+
+    @wraps(operation)
+    async def read(part: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await part._rows.read_apart(partial(operation, part), *args, **kwargs)  # noqa: SLF001 - a method
 
     return read
 

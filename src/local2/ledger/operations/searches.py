@@ -16,6 +16,7 @@ from local2.ledger.engines import Database, FullText
 from local2.ledger.entries import ECHO
 from local2.ledger.operations.candidates import WIDER_LIMIT, Filter, Pool, PoolMatches
 from local2.ledger.operations.rows import TenantRows, Transaction
+from local2.ledger.operations.vectors import nearest_rows
 from local2.ledger.operations.working_sets import Budgets, WorkingSets
 from local2.ledger.search import (
     AskVectors,
@@ -35,6 +36,9 @@ NEAREST = 50
 """Number of nearest hits requested from the vector index."""
 MIN_VISIBLE = 20
 """Minimum number of visible hits among them; with fewer, the search continues."""
+WIDER_NEAREST = 200
+"""Number of nearest vectors in a database that searches them: some are of a session that is left
+out, or were retired."""
 OWN_RECORDS = 3_000
 """Number of own records compared in one read, if too many of the nearest hits are others'."""
 TURNS_TO_SEND = 5
@@ -150,6 +154,20 @@ class SearchRun(Generic[D, T]):
         choice = self._choose(Matches.of(worded, meaning), self._draft(worded))
         return run_choice(choice, details_of)
 
+    def choose_with_nearest(self, tx: Transaction, pooled: PoolMatches, meaning: VectorResult) -> T:
+        """Choose as `choose_from_pool` does, from the nearest vectors in the database.
+
+        Raises:
+            HiddenByOthersError: Too few of them match the filter.
+        """
+        if meaning.hits is None:
+            return self.choose_from_pool(tx, pooled, meaning, [])
+        rows = nearest_rows(tx, self.filter, meaning.hits, WIDER_NEAREST)
+        nearest = self._pool(tx, pooled.pool).take_first(rows, NEAREST)
+        if len(nearest) < MIN_VISIBLE and len(rows) == WIDER_NEAREST:
+            raise HiddenByOthersError
+        return self.choose_from_pool(tx, pooled, meaning, nearest)
+
     async def nearest_of_all(self, meaning: VectorResult) -> list[int]:
         """Compare all records that the caller may see, page by page; return the nearest rows."""
         if meaning.hits is None:
@@ -192,6 +210,7 @@ class Searches:
     def __init__(self, database: Database, rows: TenantRows, budgets: Budgets) -> None:
         """`budgets`: the limits of what is held in RAM, which all tenants share."""
         self._rows = rows
+        self._searches_vectors = database.searches_vectors
         self._full_text = database.full_text(budgets)
         self._working_sets = WorkingSets(rows, budgets.records)
         self._embedder = ""
@@ -216,6 +235,11 @@ class Searches:
         row = await self._rows.one("has_waiting", **asked)
         return bool(row and row["waiting"])
 
+    async def may_find(self, search: Search, row: int) -> bool:
+        """Return whether a record fulfils the conditions of a search."""
+        filter_ = Filter.of(self._rows.tenant, search)
+        return await self._rows.read(lambda tx: bool(Pool(tx, filter_).take_first([row], 1)))
+
     async def find(
         self, search: Search, ask_vectors: AskVectors, draft: Drafter[D], choose: Chooser[D, T]
     ) -> T:
@@ -223,7 +247,8 @@ class Searches:
 
         Args:
             search: What to search for, and where.
-            ask_vectors: Queries the vector index; called again if too many hits are others'.
+            ask_vectors: Embeds the question, and queries the vector index unless the database
+                searches vectors itself; called again if too many hits are others'.
             draft: Computes what does not need the question's vector; in a small memory, while the
                 question is being embedded. Called off the event loop.
             choose: Makes the choice, and yields requests for details. Called off the event loop.
@@ -248,15 +273,20 @@ class Searches:
             _require_same_embedder(meaning, filter_)
             if drafted is not None:
                 return await self._rows.read(run.choose_from_whole, meaning, drafted)
-        meaning, pooled = await asyncio.gather(ask_vectors(NEAREST), self._pooled(run))
+        limit = 0 if self._searches_vectors else NEAREST
+        meaning, pooled = await asyncio.gather(ask_vectors(limit), self._pooled(run))
         _require_same_embedder(meaning, filter_)
-        with suppress(HiddenByOthersError):
-            return await self._rows.read(run.choose_from_pool, pooled, meaning, None)
-        wider = await ask_vectors(WIDER_LIMIT)
-        _require_same_embedder(wider, filter_)
-        if wider.hits is not None:
+        if self._searches_vectors:
             with suppress(HiddenByOthersError):
-                return await self._rows.read(run.choose_from_pool, pooled, wider, None)
+                return await self._rows.read(run.choose_with_nearest, pooled, meaning)
+        else:
+            with suppress(HiddenByOthersError):
+                return await self._rows.read(run.choose_from_pool, pooled, meaning, None)
+            wider = await ask_vectors(WIDER_LIMIT)
+            _require_same_embedder(wider, filter_)
+            if wider.hits is not None:
+                with suppress(HiddenByOthersError):
+                    return await self._rows.read(run.choose_from_pool, pooled, wider, None)
         nearest = await run.nearest_of_all(meaning)
         return await self._rows.read(run.choose_from_pool, pooled, meaning, nearest)
 

@@ -28,7 +28,13 @@ from local2.ledger.records import (
 from local2.ledger.search import Place
 from local2.ledger.transfer import ErasureOptions, Selected, Selection
 from local2.protocol.memories import Kind
-from local2.protocol.portable import FeedbackLine, ItemLine, NoteLine, OutputLine
+from local2.protocol.portable import (
+    FeedbackLine,
+    ItemLine,
+    NoteLine,
+    OutputLine,
+    ShowingLine,
+)
 
 SESSION_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript", "episode", "fact")
 USER_KINDS: tuple[Kind, ...] = ("fact", "note", "episode")
@@ -151,7 +157,9 @@ def erased_since(
     return _match(tx, digests, since=since)
 
 
-def was_line_erased(tx: Transaction, line: NoteLine | FeedbackLine | OutputLine | ItemLine) -> bool:
+def was_line_erased(
+    tx: Transaction, line: NoteLine | FeedbackLine | OutputLine | ItemLine | ShowingLine
+) -> bool:
     """Return whether a line of an export is older than the erasure of its owner or session."""
     match line:
         case OutputLine():
@@ -161,6 +169,8 @@ def was_line_erased(tx: Transaction, line: NoteLine | FeedbackLine | OutputLine 
             return erased_since(tx, line.owner, line.session_id, line.event_time)
         case ItemLine():
             return erased_since(tx, line.owner, line.session_id, line.updated_at)
+        case ShowingLine():
+            return erased_since(tx, line.owner, line.session_id, line.shown_at)
 
 
 def _match(tx: Transaction, digests: Sequence[str], *, since: str = "") -> bool:

@@ -17,6 +17,7 @@ import msgspec
 from local2.ledger.engines import Row
 from local2.ledger.operations.record_rows import Cause, relate, store_record, supersede
 from local2.ledger.operations.rows import Part, Transaction, as_json, writes_of
+from local2.ledger.operations.showings import add_showing
 from local2.ledger.operations.tombstones import erased_since, was_erased
 from local2.ledger.operations.unreported import (
     first_same_call,
@@ -25,7 +26,7 @@ from local2.ledger.operations.unreported import (
     with_unique_id,
 )
 from local2.ledger.records import DERIVED_FROM, NewRecord, Written, principal_of, stamp
-from local2.ledger.sessions import Rating
+from local2.ledger.sessions import Delivered, Rating, Showing, ShownRecord
 from local2.protocol.envelope import content_id, utc_now
 from local2.protocol.memories import EPISODIC
 
@@ -41,15 +42,22 @@ class Turns(Part):
     """One tenant's turns."""
 
     async def store(
-        self, records: Sequence[NewRecord], *, derived_from: Sequence[str] = ()
+        self,
+        records: Sequence[NewRecord],
+        *,
+        derived_from: Sequence[str] = (),
+        shown: Sequence[str] = (),
+        delivered: Delivered | None = None,
     ) -> list[Written]:
         """Add the records of a turn, or a note; the first of them is its episode, if any.
 
         A known record stays as it is. Another answer to the same query id replaces the older one,
         by time or else by arrival. Ratings that arrived early go to the first answer to a query id.
-        `derived_from` are the ids of the records that the answer is based on. The results of a turn
-        with very many calls are stored first, in separate transactions; an interrupted turn is
-        completed when it is delivered again.
+        `derived_from` are the ids of the records that the answer is based on, `shown` of those
+        that were shown to the agent before it. `delivered`: where the turn belongs among those
+        that other stacks store at the same time. The results of a turn with very many calls are
+        stored first, in separate transactions; an interrupted turn is completed when it is
+        delivered again.
         """
         lead = [one for one in records[:2] if one.kind == "episode" or one.id == one.turn]
         question = [one for one in lead if one.kind != "episode"]
@@ -57,8 +65,8 @@ class Turns(Part):
         early: list[Written] = []
         for start in range(begin, end, RECORDS_PER_TRANSACTION):
             part = [*question, *records[start : min(start + RECORDS_PER_TRANSACTION, end)]]
-            early += (await self._write(part, ()))[len(question) :]
-        rest = await self._write([*lead, *records[end:]], derived_from)
+            early += (await self._write(part, (), (), delivered))[len(question) :]
+        rest = await self._write([*lead, *records[end:]], derived_from, shown, delivered)
         return [*rest[:begin], *early, *rest[begin:]]
 
     @writes_of(lambda rating: [rating.owner])
@@ -81,13 +89,20 @@ class Turns(Part):
         tx.execute("rate", **values, answer=answer)
         tx.execute("score_answer", answer=answer)
 
-    @writes_of(lambda records, _: [record.owner for record in records])
+    @writes_of(lambda records, *_: [record.owner for record in records])
     def _write(
-        self, tx: Transaction, records: Sequence[NewRecord], derived_from: Sequence[str]
+        self,
+        tx: Transaction,
+        records: Sequence[NewRecord],
+        derived_from: Sequence[str],
+        shown: Sequence[str],
+        delivered: Delivered | None,
     ) -> list[Written]:
         if was_erased(tx, records[0]):
             return [Written(id=one.id, was_new=False, erased=True) for one in records]
         records = self._in_known_turn(tx, records)
+        if delivered is not None and tx.is_shared:
+            records = self._in_stream_order(tx, records, delivered)
         # Read all known records of the turn in one query: it may have thousands of calls.
         known: _Known = {}
         if len(records) > 1:
@@ -96,9 +111,12 @@ class Turns(Part):
         written = [self._store_record(tx, record, known) for record in records]
         answer = written[0]
         if records[0].kind in EPISODIC and answer.was_new and not answer.superseded_by:
-            self._give_ratings(tx, records[0], answer)
+            if records[0].query_id is not None:  # ratings name it
+                self._give_ratings(tx, records[0], answer)
             for record, one in zip(records, written, strict=True):
                 self._annotate(tx, record, one, derived_from)
+            if shown:
+                add_showing(tx, _showing_of(records[0], answer.id, shown))
         return written
 
     def _annotate(
@@ -123,6 +141,28 @@ class Turns(Part):
                 if known not in {None, record.turn}:
                     return [msgspec.structs.replace(one, turn=known) for one in records]
         return records
+
+    def _in_stream_order(
+        self, tx: Transaction, records: Sequence[NewRecord], delivered: Delivered
+    ) -> Sequence[NewRecord]:
+        """Place a turn before those of its session that were delivered later but stored earlier."""
+        lead, turn = records[0], records[-1].turn
+        if lead.session_id is None or turn is None:
+            return records
+        place = {"turn": turn, "sequence": delivered.sequence, "at": stamp(delivered.at)}
+        around = tx.execute(
+            "turns_around", owner=lead.owner, session_id=lead.session_id, **place
+        ).fetchone()
+        tx.execute("note_delivery", **place)
+        if around["after"] is None:
+            return records
+        high = float(around["after"])
+        low = high - 1 if around["before"] is None else max(float(around["before"]), high - 1)
+        step = (high - low) / (len(records) + 1)
+        return [
+            msgspec.structs.replace(record, stands_at=low + number * step)
+            for number, record in enumerate(records, 1)
+        ]
 
     def _store_record(self, tx: Transaction, record: NewRecord, known: _Known) -> Written:
         if record.turn is None:
@@ -177,3 +217,15 @@ class Turns(Part):
             tx.execute("rate", **dict(row), answer=answer.id)
         if waiting or answer.replaced:
             tx.execute("score_answer", answer=answer.id)
+
+
+def _showing_of(episode: NewRecord, answer: str, shown: Sequence[str]) -> Showing:
+    return Showing(
+        owner=episode.owner,
+        agent=episode.agent,
+        session_id=episode.session_id,
+        query_id=episode.query_id,
+        answer=answer,
+        shown_at=episode.event_time,
+        records=tuple(ShownRecord(id_) for id_ in dict.fromkeys(shown)),
+    )

@@ -68,7 +68,29 @@ WHERE tenant = :tenant AND kind = :kind AND record = :row;
 UPDATE task SET state = 'waits', attempts = attempts - 1
 WHERE tenant = :tenant AND kind = :kind AND record IN (
     SELECT record FROM task INDEXED BY task_turn
-    WHERE tenant = :tenant AND kind = :kind AND state = 'aside' LIMIT :limit);
+    WHERE tenant = :tenant AND kind = :kind AND state = 'aside'
+      AND (:rows IS NULL OR record IN (SELECT value FROM json_each(:rows)))
+    LIMIT :limit);
+
+-- name: discard_tasks
+DELETE FROM task
+WHERE tenant = :tenant AND kind = :kind AND record IN (
+    SELECT record FROM task INDEXED BY task_turn
+    WHERE tenant = :tenant AND kind = :kind AND state = 'aside'
+      AND (:rows IS NULL OR record IN (SELECT value FROM json_each(:rows)))
+    LIMIT :limit);
+
+-- name: rows_with_ids
+SELECT record.row FROM json_each(:ids) AS wanted
+CROSS JOIN record ON record.tenant = :tenant AND record.id = wanted.value;
+
+-- name: failed_tasks
+SELECT task.kind, ifnull(task.id, record.id) AS id, record.kind AS record_kind, task.attempts,
+       task.not_before, task.error
+FROM task INDEXED BY task_turn
+CROSS JOIN record ON record.row = task.record AND +record.tenant = :tenant
+WHERE task.tenant = :tenant AND task.kind = :kind AND task.state = :state
+ORDER BY task.place, task.record LIMIT :limit;
 
 -- name: count_tasks
 SELECT kind, count(*) AS tasks, count(*) FILTER (WHERE state = 'aside') AS aside FROM task INDEXED BY task_turn

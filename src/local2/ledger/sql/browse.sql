@@ -74,6 +74,33 @@ SELECT place, count(*) AS records, max(event_time) AS last FROM record INDEXED B
 WHERE tenant = :tenant AND superseded_by IS NOT NULL
 GROUP BY place;
 
+-- How many records there are of each day.
+-- name: growth_active_of_places
+SELECT place, substr(event_time, 1, 10) AS day, count(*) AS records
+FROM record INDEXED BY record_place
+WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places))
+  AND superseded_by IS NULL AND event_time >= :since
+GROUP BY place, day;
+
+-- name: growth_past_of_places
+SELECT place, substr(event_time, 1, 10) AS day, count(*) AS records
+FROM record INDEXED BY record_past
+WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places))
+  AND superseded_by IS NOT NULL AND event_time >= :since
+GROUP BY place, day;
+
+-- name: growth_active
+SELECT place, substr(event_time, 1, 10) AS day, count(*) AS records
+FROM record INDEXED BY record_place
+WHERE tenant = :tenant AND superseded_by IS NULL AND event_time >= :since
+GROUP BY place, day;
+
+-- name: growth_past
+SELECT place, substr(event_time, 1, 10) AS day, count(*) AS records
+FROM record INDEXED BY record_past
+WHERE tenant = :tenant AND superseded_by IS NOT NULL AND event_time >= :since
+GROUP BY place, day;
+
 -- The messages of a place from the newest on, with their sessions: from the index alone.
 -- name: sessions_of_place
 SELECT event_time, row, session_id FROM record INDEXED BY record_place

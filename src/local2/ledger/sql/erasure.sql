@@ -234,7 +234,9 @@ SELECT (SELECT count(*) FROM record WHERE tenant = :tenant AND id IN (SELECT val
        + (SELECT count(*) FROM relation
           WHERE tenant = :tenant AND target IN (SELECT value FROM json_each(:ids)))
        + (SELECT count(*) FROM audit
-          WHERE tenant = :tenant AND record_id IN (SELECT value FROM json_each(:ids))) AS references_,
+          WHERE tenant = :tenant AND record_id IN (SELECT value FROM json_each(:ids)))
+       + (SELECT count(*) FROM shown
+          WHERE tenant = :tenant AND record IN (SELECT value FROM json_each(:ids))) AS references_,
        (SELECT count(*) FROM vector WHERE record IN (
            SELECT row FROM json_each(:rows) CROSS JOIN record ON row = value WHERE +tenant = :tenant))
          AS vectors;

@@ -26,9 +26,9 @@ record.row, record.id, record.kind, record.scope, record.session_id, record.role
 
 -- name: visible
 SELECT {candidate}, 1 AS active
-FROM (SELECT value AS row FROM json_each(:rows)
+FROM (SELECT value AS row, key FROM json_each(:rows)
       UNION ALL
-      SELECT found.row FROM json_each(:ids) AS id
+      SELECT found.row, id.key FROM json_each(:ids) AS id
       CROSS JOIN record AS found ON found.tenant = :tenant AND found.id = id.value) AS wanted
 CROSS JOIN record ON record.row = wanted.row
 LEFT JOIN feature ON feature.record = record.row

@@ -4,7 +4,8 @@
 -- name: last_rows
 SELECT (SELECT max(row) FROM record) AS record, (SELECT max(row) FROM feedback) AS feedback,
        (SELECT max(row) FROM note) AS note, (SELECT max(rowid) FROM tool_output) AS output,
-       (SELECT max(row) FROM audit) AS audit, (SELECT max(row) FROM item) AS item;
+       (SELECT max(row) FROM audit) AS audit, (SELECT max(row) FROM item) AS item,
+       (SELECT max(row) FROM showing) AS showing;
 
 -- name: count_exported
 SELECT count(*) AS records FROM record INDEXED BY record_revision
@@ -111,6 +112,13 @@ WHERE row > :after AND row <= :until AND +tenant = :tenant
   AND (:session_id IS NULL OR session_id = :session_id)
 ORDER BY row;
 
+-- name: export_showing
+SELECT row, owner, agent, session_id, query_id, question, answer, shown_at FROM showing
+WHERE row > :after AND row <= :until AND +tenant = :tenant
+  AND (:places IS NULL OR owner = :owner)
+  AND (:session_id IS NULL OR session_id = :session_id)
+ORDER BY row;
+
 -- name: active_chunk
 SELECT record.* FROM record INDEXED BY record_chunk
 WHERE tenant = :tenant AND source_ref = :source_ref AND kind = 'document_chunk'
@@ -209,3 +217,8 @@ ON CONFLICT (tenant, owner, collection, namespace, key) DO UPDATE
 SET value = excluded.value, data = excluded.data, record = excluded.record,
     session_id = excluded.session_id, created_at = min(item.created_at, excluded.created_at),
     updated_at = excluded.updated_at;
+
+-- name: known_showing
+SELECT 1 FROM showing INDEXED BY showing_session
+WHERE tenant = :tenant AND owner = :owner AND session_id IS :session_id AND shown_at = :shown_at
+  AND question IS :question AND answer IS :answer LIMIT 1;

@@ -81,11 +81,12 @@ class KnownTools:
 class TurnEcho(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn repeats of the memory.
 
-    `sources`: the ids of the records on which the answer is based. `of_question`, `of_answer`:
-    metadata for the records of both.
+    `sources`: the ids of the records on which the answer is based. `shown`: of all that the results
+    of the turn's calls showed. `of_question`, `of_answer`: metadata for the records of both.
     """
 
     sources: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
     of_question: Json = {}
     of_answer: Json = {}
 
@@ -116,20 +117,22 @@ class EchoFinder:
         if answer is None:
             return TurnEcho(of_question=unanswered_metadata(query))
         owner, session_id = record.owner, record.session_id
-        results, ids = await asyncio.to_thread(self._memory_results, owner, session_id, calls)
+        results, in_turn = await asyncio.to_thread(self._memory_results, owner, calls)
+        ids = dict.fromkeys((*self._answer_log.shown_to(owner, session_id), *in_turn))
         shown: list[Shown] = []
         if ids:
             shown = await self._ledger.records.shown(
                 list(ids), excluded_turn=record.turn, characters=COMPARED_TEXT
             )
-        return await asyncio.to_thread(find_echo, query, answer, shown, results)
+        echo = await asyncio.to_thread(find_echo, query, answer, shown, results)
+        return msgspec.structs.replace(echo, shown=tuple(in_turn))
 
     def _memory_results(
-        self, owner: str, session_id: str | None, calls: Sequence[ToolCallRecord]
+        self, owner: str, calls: Sequence[ToolCallRecord]
     ) -> tuple[list[str], dict[str, None]]:
-        """The results that come from the memory, and the ids of the shown records."""
+        """The results that come from the memory, and the ids of the records they showed."""
         results = []
-        ids = dict.fromkeys(self._answer_log.shown_to(owner, session_id))
+        ids: dict[str, None] = {}
         for call in calls:
             if (shown := self._answer_log.shown_in(owner, call.name, call.content)) is not None:
                 results.append(call.content)

@@ -186,7 +186,12 @@ class Intake:
         records = self._with_extraction(
             [with_metadata(record, echo.metadata(record)) for record in made]
         )
-        written = await self._ledger.turns.store(records, derived_from=echo.sources)
+        written = await self._ledger.turns.store(
+            records,
+            derived_from=echo.sources,
+            shown=[*turn.shown, *echo.shown],
+            delivered=turn.delivered,
+        )
         self._changes.written(written, records)
         return written[0]
 

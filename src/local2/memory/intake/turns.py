@@ -1,11 +1,12 @@
 """Make records of a turn: its episode, its messages and its tool results, under stable ids."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
 
 from local2.ledger.records import NewRecord
+from local2.ledger.sessions import Delivered
 from local2.memory.intake.conversations import Conversation, MayBeOwn, SkipReason, records_of
 from local2.memory.intake.echoes import OWN_RESULT
 from local2.memory.intake.episodes import episode_text, new_episode
@@ -15,7 +16,11 @@ from local2.protocol.payloads import Json, ToolCallRecord
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """A question with its answer, or with None if the answer is not worth remembering."""
+    """A question with its answer, or with None if the answer is not worth remembering.
+
+    `shown`: the ids of the memories that its agent was shown unasked.
+    `delivered`: its place in the stream, if one delivered it.
+    """
 
     query: str
     answer: str | None
@@ -24,6 +29,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     query_id: str | None = None
     metadata: Json = {}
+    shown: Sequence[str] = ()
+    delivered: Delivered | None = None
 
     def messages(self, turn_id: str, skip_reason: SkipReason) -> list[ConversationMessage]:
         """The messages of the turn, without calls of the memory's own tools."""

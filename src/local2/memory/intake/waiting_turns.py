@@ -30,6 +30,10 @@ class WaitingTurns:
         self._storing = 0
         self._may_wait = True
 
+    def may_wait(self) -> None:
+        """Note that a turn was published, which another stack may store."""
+        self._may_wait = True
+
     @contextmanager
     def storing(self) -> Iterator[None]:
         """The context in which one of them is stored."""

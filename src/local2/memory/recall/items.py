@@ -10,7 +10,7 @@ from local2.language.words import bare_words
 from local2.ledger.records import Record
 from local2.ledger.search import Choice, DetailRequest
 from local2.memory.intake.echoes import OF_TURNS
-from local2.memory.recall.ranking import RankedRecord, Shares
+from local2.memory.recall.ranking import RankedRecord, Shares, Trace
 from local2.protocol.memories import EPISODIC
 from local2.protocol.memory_tools import ItemRelation
 
@@ -46,12 +46,17 @@ class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_items(
-    ranked: Iterator[RankedRecord], wanted: int, *, repetitions: bool, with_later: bool
+    ranked: Iterator[RankedRecord],
+    wanted: int,
+    *,
+    repetitions: bool,
+    with_later: bool,
+    trace: Trace | None = None,
 ) -> Choice[list[RecallItem]]:
     """Return the best items with their records, without duplicates and retired records.
 
     `repetitions`: whether to return every record of several with the same text. `with_later`:
-    whether they carry later statements.
+    whether they carry later statements. `trace`: is told what is left out.
     """
     first: list[RecallItem] = []
     records: dict[int, Record] = {}
@@ -62,6 +67,8 @@ def first_items(
         find_later = page[0].find_later
         rows = {row for one in page for row in (one.row, *one.mark) if row is not None}
         records |= (yield DetailRequest(records=sorted(rows - records.keys()))).records
+        if trace is not None:
+            trace.leave_out((one.row for one in page if one.row not in records), "retired")
         for item in (_item(one, records) for one in page if one.row in records):
             if len(first) == wanted:
                 break
@@ -70,6 +77,8 @@ def first_items(
             if repetitions or not _is_duplicate(item.record.topic, topics):
                 topics.add(item.record.topic)
                 first.append(item)
+            elif trace is not None:
+                trace.leave_out([item.record.row], "repeated")
     if not with_later or find_later is None:
         return first
     later = find_later([item.record.row for item in first])

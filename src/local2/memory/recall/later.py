@@ -13,6 +13,7 @@ import math
 import weakref
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,11 +72,12 @@ class LaterStatements:
         if not may_be_later.any():
             return [[] for _ in rows]
         toward = _unit_vectors(self._view, self._embedder, positions)
-        mean, deviation = self._usual_cosines(positions, toward)
         candidates = _unit_vectors(self._view, self._embedder, self._candidates)
         cosines = np.vecdot(toward[:, None], candidates)
-        closeness = (cosines - mean[:, None]) / deviation[:, None]
+        usual = self._usual_cosines(positions, toward)
+        closeness = (cosines - usual.mean[:, None]) / usual.deviation[:, None]
         may_be_later &= closeness >= MIN_CLOSENESS
+        may_be_later &= self._stands_out(positions, cosines, usual)
         partners = _partners(self._view, positions).tolist()
         only_these = math.log((self._view.size + 1) / 2.5)  # of a word that no third record has
         found = []
@@ -121,7 +123,17 @@ class LaterStatements:
         row = self._view.column["row"]
         return [int(row[later]) for _, later in sorted(found, reverse=True)[:MAX_LATER]]
 
-    def _usual_cosines(self, positions: Positions, toward: Floats) -> tuple[Array, Array]:
+    def _stands_out(self, positions: Positions, cosines: Floats, usual: "_Usual") -> Flags:
+        """Return for each record which candidates are closer than its speaker's other statements.
+
+        In a short chat, the assumed cosines may be too low: MiniLM's of all German texts are high.
+        """
+        counted = np.isin(self._candidates, usual.sample) & (self._candidates != positions[:, None])
+        number = usual.numbers[:, None] - counted
+        mean = (usual.sums[:, None] - counted * cosines) / np.maximum(number, 1)
+        return np.asarray(cosines >= mean + self._assumed_deviation * (number > 0))
+
+    def _usual_cosines(self, positions: Positions, toward: Floats) -> "_Usual":
         """Return mean and deviation of the cosines between each record and other statements.
 
         A few statements do not show them, so some unrelated ones are assumed.
@@ -135,7 +147,8 @@ class LaterStatements:
         means = (sums / np.maximum(numbers, 1))[:, None]
         squares = LATER_ASSUMED * self._assumed_deviation**2
         squares += (others * (cosines - means) ** 2).sum(axis=1)
-        return mean, np.sqrt(squares / (LATER_ASSUMED + numbers))
+        deviation = np.sqrt(squares / (LATER_ASSUMED + numbers))
+        return _Usual(sample, sums, numbers, mean, deviation)
 
     def _is_newer(self, positions: Positions) -> Flags:
         """Return for each record which candidates its speaker stated later.
@@ -171,6 +184,19 @@ class LaterStatements:
         statements = self._view.derive(_statements, self._embedder)
         relevant = np.flatnonzero(statements & self._relevant)
         return best_positions(self._scores, relevant, LATER_CANDIDATES)
+
+
+class _Usual(NamedTuple):
+    """How close each of several records is to the sample of other statements.
+
+    `sums` and `numbers` are those of the cosines that were measured.
+    """
+
+    sample: Positions
+    sums: Array
+    numbers: Array
+    mean: Array
+    deviation: Array
 
 
 class _Rarities(dict[str, float]):

@@ -7,17 +7,17 @@ neighbours of a short message count as part of its meaning. A query that continu
 gets other weights than a question about one: it wants the latest messages of any author.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import get_args
+from typing import Literal, get_args
 
 import msgspec
 import numpy as np
 
 from local2.ledger.columns import View
 from local2.ledger.entries import Array, Flags
-from local2.ledger.search import Choice, DetailRequest, Matches, WordMatches
+from local2.ledger.search import Choice, DetailRequest, Matches, Search, WordMatches
 from local2.memory.recall.dialogue import nods, put_replies_first
 from local2.memory.recall.later import LaterStatements
 from local2.memory.recall.likeness import Likeness, Wording
@@ -62,6 +62,8 @@ from local2.memory.scopes import Reach, Weights
 from local2.protocol.memories import OwnerScope
 
 DAY = 86_400.0
+LeftOut = Literal["retired", "repeated", "below_min_relevance"]
+"""Why a record that matches is not in the answer, unless better ones are."""
 READ_TOGETHER = 24
 """Number of records whose shares are read in one step: as many as most recalls need."""
 
@@ -138,7 +140,9 @@ class Draft:
         self.sums = sum(self.shares.values(), np.zeros(view.size))
 
 
-def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[RankedRecord]]:
+def rank(
+    found: Matches, draft: Draft, *, min_score: float, trace: "Trace | None" = None
+) -> Choice[Iterator[RankedRecord]]:
     """Return a lazy iterator over the records that match the question, best first.
 
     A record matches by its meaning, a word of the question, its topic key, or a link to such a
@@ -149,14 +153,16 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     ranking = Ranking(found, draft, min_score)
     for stage in STAGES:
         yield from stage(ranking)
-    return ranking.best_first()
+        if trace is not None:
+            trace.watch(stage, ranking)
+    return ranking.best_first() if trace is None else trace.follow(ranking)
 
 
 class Ranking:
     """What the stages of a ranking know and change: shares, what is relevant, and marks."""
 
     def __init__(self, found: Matches, draft: Draft, min_score: float) -> None:
-        self._found = found
+        self.found = found
         self.view, self.query, self.wording = found.view, draft.query, draft.wording
         self.min_score = min_score
         self.like = Likeness(found, draft.wording, draft.query)
@@ -170,14 +176,15 @@ class Ranking:
 
     def best_first(self) -> Iterator[RankedRecord]:
         scores = self.total.scores
-        later = LaterStatements(self._found, scores, self.relevant)
+        later = LaterStatements(self.found, scores, self.relevant)
         for page in sorted_pages(scores, np.flatnonzero(self.relevant), self.view.column):
             for begin in range(0, len(page), READ_TOGETHER):
-                yield from self._records_at(page[begin : begin + READ_TOGETHER], scores, later)
+                yield from self.records_at(page[begin : begin + READ_TOGETHER], scores, later)
 
-    def _records_at(
+    def records_at(
         self, positions: list[int], scores: Array, later: LaterStatements
     ) -> Iterator[RankedRecord]:
+        """Yield the records at these positions, whether or not they match."""
         at = np.array(positions)
         shown = shown_scores(scores[at]).round(4).tolist()
         shares = [self.total.shares[name][at] for name in Shares.__struct_fields__]
@@ -277,6 +284,66 @@ STAGES = (
     _put_newest_first,
 )
 """What changes the scores, in this order, after the shares that need no vector (`Draft`)."""
+
+
+class Trace:
+    """Follows one recall, to explain its result. Recall fills it, and is the same without it.
+
+    `ranked`: the matching records in order, the first `wanted` of them and those down to the
+    followed one. `left_out`: why records were left out of the answer, by row.
+    """
+
+    def __init__(self, *, wanted: int, row: int | None = None) -> None:
+        """`row`: the record to follow."""
+        self.row = row
+        self.ranked: list[RankedRecord] = []
+        self.left_out: dict[int, LeftOut] = {}
+        self.search: Search | None = None
+        self.candidates = self.matching = 0
+        self.unmatched: RankedRecord | None = None
+        """The followed record, if it is a candidate and does not match."""
+        self.dropped_by: str | None = None
+        """The stage that left the followed record out, though it matched."""
+        self._wanted = wanted
+        self._matched = False
+
+    def watch(self, stage: Callable[[Ranking], Choice[None]], ranking: Ranking) -> None:
+        """Note whether a stage left the followed record out."""
+        matches = any(ranking.relevant[position] for position in self._positions(ranking))
+        if matches:
+            self.dropped_by = None
+        elif self._matched:
+            self.dropped_by = stage.__name__.removeprefix("_")
+        self._matched = matches
+
+    def follow(self, ranking: Ranking) -> Iterator[RankedRecord]:
+        """Yield the matching records, best first, and note them."""
+        self.candidates, self.matching = ranking.view.size, int(ranking.relevant.sum())
+        positions = self._positions(ranking)
+        if positions and not self._matched:
+            scores = ranking.total.scores
+            later = LaterStatements(ranking.found, scores, ranking.relevant)
+            (self.unmatched,) = ranking.records_at(positions, scores, later)
+        for record in ranking.best_first():
+            self.ranked.append(record)
+            yield record
+
+    def leave_out(self, rows: Iterable[int], why: LeftOut) -> None:
+        """Note why records that match are not in the answer."""
+        self.left_out |= dict.fromkeys(rows, why)
+
+    def finish(self, rest: Iterator[RankedRecord]) -> None:
+        """Note the records that recall had no need to look at, as far as they are wanted."""
+        seen = any(record.row == self.row for record in self.ranked)
+        while len(self.ranked) < self._wanted or (self._matched and not seen):
+            record = next(rest, None)
+            if record is None:
+                break
+            seen = seen or record.row == self.row
+
+    def _positions(self, ranking: Ranking) -> list[int]:
+        """Return the position of the followed record, if it is a candidate."""
+        return [] if self.row is None else ranking.view.positions([self.row]).tolist()
 
 
 def shown_scores(sums: Array) -> Array:

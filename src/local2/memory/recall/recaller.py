@@ -7,7 +7,7 @@ An unavailable channel costs quality, not the answer; `degraded` and `rerank_use
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TypeVar, get_args
+from typing import Self, TypeVar, get_args
 
 import msgspec
 import structlog
@@ -29,13 +29,14 @@ from local2.memory.indexing import Indexer
 from local2.memory.intake.waiting_turns import WaitingTurns, why_incomplete
 from local2.memory.recall.items import RecallItem, first_items, labelled_text, with_relations
 from local2.memory.recall.query import Expander, Query, analyse
-from local2.memory.recall.ranking import Draft, rank
+from local2.memory.recall.ranking import Draft, Trace, rank
 from local2.memory.recall.reranker import Reranker, RerankError
 from local2.memory.scopes import Reach, Weights, own_places, reach
 from local2.memory.vectors import Vectors
 from local2.protocol.envelope import Caller, Clock
 from local2.protocol.memories import Kind, Scope, SourceKind
-from local2.protocol.times import in_utc
+from local2.protocol.memory_tools import Recall
+from local2.protocol.times import in_utc, time_of
 from local2.settings import SlotLimits
 
 D = TypeVar("D")
@@ -151,6 +152,27 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     """Prefix of the ids that senders gave to the wanted records; None for any."""
 
+    @classmethod
+    def of(cls, args: Recall) -> Self:
+        """The request that the arguments of the tool make.
+
+        Raises:
+            InvalidArgumentsError: A time is not valid.
+        """
+        return cls(
+            query=args.query,
+            top_k=args.top_k,
+            kinds=args.source_kinds or RECALLED_KINDS,
+            scope=args.scope,
+            since=time_of(args.since, "since") if args.since else None,
+            until=time_of(args.until, "until", ends=True) if args.until else None,
+            as_of=time_of(args.as_of, "as_of", ends=True) if args.as_of else None,
+            min_relevance=args.min_relevance,
+            continues=args.continues,
+            rerank=args.enable_rerank,
+            with_later=True,
+        )
+
 
 class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
     """The items, best first.
@@ -199,8 +221,12 @@ class Recaller:
         self._slots = slots or FairSlots(SEARCH_LIMITS)
         self.min_score = min_score
 
-    async def recall(self, caller: Caller, request: RecallRequest) -> RecallResult:
+    async def recall(
+        self, caller: Caller, request: RecallRequest, trace: Trace | None = None
+    ) -> RecallResult:
         """Return the records that answer the question, out of those that the caller may see.
+
+        `trace`: follows the recall, to explain its result.
 
         Raises:
             InvalidArgumentsError: The question is blank, the scope needs an identity that the
@@ -217,8 +243,10 @@ class Recaller:
         query = msgspec.structs.replace(query, continues=request.continues)
         query = query.expanded(await self._retrieval.aliases(query.text, caller), ())
         search = _build_search(request, query, within, since, until)
+        if trace is not None:
+            trace.search = search
         draft = partial(Draft, query, within, now, self._feedback_weight)
-        choose = partial(self._choose, request)
+        choose = partial(self._choose, request, trace)
         with self._slots.admitted(caller.principal):
             async with self._slots.slot(caller.principal):
                 # Asked before the search, which may miss a turn that is stored while it runs.
@@ -236,9 +264,11 @@ class Recaller:
         expansion = await self._models.expander.expand(text)
         return query.expanded(expansion.keywords, expansion.topics)
 
-    def _choose(self, request: RecallRequest, found: Matches, draft: Draft) -> Choice[RecallResult]:
+    def _choose(
+        self, request: RecallRequest, trace: Trace | None, found: Matches, draft: Draft
+    ) -> Choice[RecallResult]:
         min_score = found.min_score if self.min_score is None else self.min_score
-        ranked = yield from rank(found, draft, min_score=min_score)
+        ranked = yield from rank(found, draft, min_score=min_score, trace=trace)
         reranker = self._models.reranker if request.rerank else None
         to_rerank = 0 if reranker is None else request.candidates or reranker.count
         items = yield from first_items(
@@ -246,8 +276,15 @@ class Recaller:
             max(to_rerank, request.top_k),
             repetitions=request.repetitions,
             with_later=request.with_later,
+            trace=trace,
         )
-        items = yield from with_relations(_drop_irrelevant(items, request.min_relevance))
+        near = _drop_irrelevant(items, request.min_relevance)
+        if trace is not None:
+            kept = {item.record.row for item in near}
+            far = (item.record.row for item in items if item.record.row not in kept)
+            trace.leave_out(far, "below_min_relevance")
+            trace.finish(ranked)
+        items = yield from with_relations(near)
         return RecallResult(
             items=items,
             degraded=found.waiting or found.problem is not None,

@@ -9,7 +9,8 @@ can use the ledger meanwhile.
 import asyncio
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from heapq import nlargest, nsmallest
 
@@ -397,13 +398,13 @@ class Consolidation:
         await asyncio.sleep(START_DELAY)
         while True:
             try:
-                last = await self._ledger.upkeep.last_run(self._clock())
-                if last is not None and last.ended_at is not None:
-                    self._problem = None
-                # Failed runs count, since they may have made changes.
-                if last is None or last.began_at + self._every <= self._clock():
-                    await self.consolidate_everything()
-                    self._problem = None
+                if await self._is_due():
+                    async with self._alone():
+                        if await self._is_due():  # no other stack has just done it
+                            await self._consolidate_everything()
+                            self._problem = None
+            except OverloadedError:
+                log.info("consolidation_left_to_another_stack")
             except Local2Error as error:
                 self._problem = str(error)
                 log.warning("consolidation_delayed", reason=error.logged)
@@ -411,6 +412,28 @@ class Consolidation:
                 self._problem = type(error).__name__
                 log.exception("consolidation_failed")
             await asyncio.sleep(CHECK_SECONDS)
+
+    async def _is_due(self) -> bool:
+        """Whether the last run is long enough ago; one that failed counts, for what it changed."""
+        last = await self._ledger.upkeep.last_run(self._clock())
+        if last is not None and last.ended_at is not None:
+            self._problem = None
+        return last is None or last.began_at + self._every <= self._clock()
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """Let no other run happen meanwhile, also none of another stack that shares the ledger.
+
+        Raises:
+            OverloadedError: Another stack runs.
+        """
+        async with (
+            self._one_at_a_time,
+            self._ledger.backlog.claimed_work(NAME) as may_run,
+        ):
+            if not may_run:
+                raise OverloadedError
+            yield
 
     async def status(self) -> ConsolidationStatus | None:
         """Tell the state of the last run and of one in progress; None if there was no run."""
@@ -434,21 +457,23 @@ class Consolidation:
 
         Raises:
             StorageError: The ledger cannot be read or written; changes made so far remain.
+            OverloadedError: Another stack runs.
         """
+        async with self._alone():
+            return await self._consolidate_everything()
+
+    async def _consolidate_everything(self) -> Consolidated:
         run = new_id()
         actor = Actor(agent=NAME, run=run)
-        async with self._one_at_a_time:
-            done = self._current = Consolidated(run)
-            await self._ledger.upkeep.begin(run, self._clock())
-            await self._accesses.write()
-            place = await self._ledger.upkeep.next_place(None)
-            while place is not None:
-                await self._consolidate_place(place, done, actor, reported=False)
-                await report(done.facts)
-                place = await self._ledger.upkeep.next_place(place)
-            await self._ledger.upkeep.end(
-                run, self._clock(), changed=done.changed, failed=done.failed
-            )
+        done = self._current = Consolidated(run)
+        await self._ledger.upkeep.begin(run, self._clock())
+        await self._accesses.write()
+        place = await self._ledger.upkeep.next_place(None)
+        while place is not None:
+            await self._consolidate_place(place, done, actor, reported=False)
+            await report(done.facts)
+            place = await self._ledger.upkeep.next_place(place)
+        await self._ledger.upkeep.end(run, self._clock(), changed=done.changed, failed=done.failed)
         log.info("consolidated", run=done.run, changed=done.changed, failed=done.failed)
         return done
 
@@ -463,7 +488,7 @@ class Consolidation:
         """
         if self._one_at_a_time.locked():
             raise OverloadedError
-        async with self._one_at_a_time:
+        async with self._alone():
             done = self._current = Consolidated(None if dry_run else actor.run)
             await self._accesses.write()
             for place in places:

@@ -21,6 +21,7 @@ import msgspec
 import structlog
 
 from local2.keys import fold_topic
+from local2.language.corrections import has_new_amount
 from local2.language.endings import Ending, Match, endings_of, matched
 from local2.language.statements import contains, forget_compared
 from local2.ledger.ledger import Ledger
@@ -138,8 +139,13 @@ def verdict_on(new: NewRecord, old: NewRecord) -> Verdict:
         if not may_retire(new, old):
             return "contradicts"
         return "supersedes" if new.event_time >= old.event_time else "outdated"
-    adds = _contains(new, old) and may_retire(new, old) and new.topic is None is old.topic
-    return "enriches" if adds and new.event_time >= old.event_time else "unrelated"
+    verdict: Verdict = "unrelated"
+    if may_retire(new, old) and new.event_time >= old.event_time:
+        if has_new_amount(new.content, old.content):
+            verdict = "supersedes"
+        elif _contains(new, old) and new.topic is None is old.topic:
+            verdict = "enriches"
+    return verdict
 
 
 def _contains(one: NewRecord, other: NewRecord) -> bool:

@@ -36,6 +36,8 @@ from local2.protocol.payloads import (
 )
 
 P = TypeVar("P")
+MAX_SHOWN = 100
+"""Maximum number of memories that a turn may say it was shown; the rest is left out."""
 
 QUERY_EXAMPLE: Final = 'A query looks like {"payload": {"query": "…"}}.'
 TURN_EXAMPLE: Final = 'A turn looks like {"payload": {"query": "…", "answer": "…"}}.'
@@ -92,6 +94,7 @@ def read_generation(data: bytes) -> Reading[Generation]:
             query_id=message.id("query_id"),
             error=error,
             metadata=message.optional_object("metadata"),
+            shown=message.names("shown", MAX_SHOWN),
         )
         return message.read(turn)
 
@@ -226,6 +229,14 @@ class _MessageFields:
         if value is not None:
             self._note_unread(f"{self.path}{field}", "an object", value)
         return {}
+
+    def names(self, field: str, limit: int) -> list[str]:
+        """Read a list of ids; those that are none are left out."""
+        value = self.inner.get(field)
+        if value is not None and not isinstance(value, list):
+            self._note_unread(f"{self.path}{field}", "a list", value)
+            return []
+        return [name for name in map(name_of, value or ()) if name][:limit]
 
     def id(self, field: str) -> str | None:
         """Read an id from the payload, else from the envelope."""

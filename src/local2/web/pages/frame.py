@@ -4,7 +4,7 @@ A page only shows what it has, and raises errors: whatever `Local2Error` a handl
 raises becomes a notice with its remedy. `assets/page.css` has the looks, `assets/page.js` the keys.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -155,6 +155,23 @@ def text(tag: str, content: str) -> TextElement:
     return TextElement(tag=tag, text=content)
 
 
+def prose(tag: str, content: str) -> Element:
+    """An element with a text, of which the parts between backticks are shown as code."""
+    with ui.element(tag) as element:
+        for number, part in enumerate(content.split("`")):
+            text("code" if number % 2 else "span", part)
+    return element
+
+
+def facts(entries: Mapping[str, str]) -> Element:
+    """A list of names with their values."""
+    with ui.element("dl").classes("facts") as element:
+        for name, value in entries.items():
+            text("dt", name)
+            text("dd", value)
+    return element
+
+
 def tag(name: str, look: str = "") -> TextElement:
     """A word about something; `look`: accent, warning or danger."""
     return text("span", name).classes(f"tag {look}")
@@ -222,7 +239,8 @@ def exact(moment: datetime) -> str:
 def set_address(**parameters: str | None) -> None:
     """Write what a page shows into its address, so that it can be bookmarked, sent and reloaded."""
     query = urlencode({name: value for name, value in parameters.items() if value})
-    ui.navigate.history.replace(f"?{query}" if query else ".")
+    path = ui.context.client.request.url.path
+    ui.navigate.history.replace(f"{path}?{query}" if query else path)
 
 
 def notify(message: str, *, undo: Callable[[], Awaitable[None]] | None = None) -> None:

@@ -10,7 +10,8 @@ from nicegui.events import GenericEventArguments, ValueChangeEventArguments
 from local2.errors import InvalidArgumentsError
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedMemory, RecordState
 from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
-from local2.web.pages.frame import empty, exact, said, set_address
+from local2.web.pages.frame import empty, exact, said, set_address, text
+from local2.web.pages.memory_changes import MemoryChanges
 from local2.web.pages.memory_drawer import open_memory, readable
 from local2.web.pages.viewer import Viewer
 
@@ -46,15 +47,17 @@ ENTRIES = {
     "until": "Until",
 }
 """Filters with a text; the names are those of `Browse`."""
-OF, OWN = "of", "own"
-"""The filter for whose memories are shown: everybody's, those of a user, or only the viewer's."""
-WORDS = "words"
+WORDS, OF = "words", "of"
 LISTS = {choice.name for choice in (*CHOICES, *MORE_CHOICES)}
 """Filters whose values are lists, with commas in the address."""
-FILTERS = {WORDS, OF, OWN, *ENTRIES, *LISTS}
+FILTERS = {WORDS, OF, *ENTRIES, *LISTS}
 
 ROWS = """
 <tr tabindex="0" data-row :key="props.row.id" @click="$parent.$emit('open', props.row.id)">
+  <td class="choose" @click.stop>
+    <input type="checkbox" :aria-label="'Choose: ' + props.row.text"
+      @change="(event) => $parent.$emit('choose', props.row.id, event.target.checked)" />
+  </td>
   <td>
     <span class="mono quiet" v-if="props.row.topic">{{ props.row.topic }}</span>
     <span class="two-lines">{{ props.row.text }}</span>
@@ -71,6 +74,7 @@ ROWS = """
 COLUMNS = [
     {"name": name, "label": label, "field": name, "align": "left"}
     for name, label in (
+        ("choose", ""),
         ("text", "Memory"),
         ("tags", "Kind"),
         ("whose", "Belongs to"),
@@ -88,9 +92,11 @@ class MemoriesPage:
 
     def __init__(self, viewer: Viewer) -> None:
         self._viewer = viewer
+        self._sees_all = viewer.may("browse_all")
         self._filters = {name: value for name, value in viewer.query.items() if name in FILTERS}
         self._cursors: list[str | None] = [None]
         self._shown: dict[str, BrowsedMemory] = {}
+        self._chosen: dict[str, BrowsedMemory] = {}
 
     async def show(self) -> None:
         self._add_filters()
@@ -100,7 +106,7 @@ class MemoriesPage:
             await self._open(wanted)
 
     def _add_filters(self) -> None:
-        in_more = {choice.name for choice in MORE_CHOICES} | ENTRIES.keys()
+        in_more = {OF, *ENTRIES, *(choice.name for choice in MORE_CHOICES)}
         with ui.element("div").classes("filters"):
             self._add_entry(WORDS, "Search").props("data-search")
             for choice in CHOICES:
@@ -111,6 +117,8 @@ class MemoriesPage:
                     self._add_choice(choice)
                 for name, label in ENTRIES.items():
                     self._add_entry(name, label)
+                if self._sees_all:
+                    self._add_entry(OF, "Of user")
 
     def _add_choice(self, choice: Choice) -> None:
         options = {value: readable(value) for value in choice.values}
@@ -118,15 +126,15 @@ class MemoriesPage:
         chosen = [value for value in named if value in options]
         select = ui.select(options, multiple=True, value=chosen, label=choice.label)
         select.props("outlined dense options-dense")
-        select.on_value_change(partial(self._choose, choice.name))
+        select.on_value_change(partial(self._filter_by, choice.name))
 
     def _add_entry(self, name: str, label: str) -> ui.input:
         entry = ui.input(label, value=self._filters.get(name, ""))
         entry.props(f"outlined dense clearable debounce={TYPING_MILLISECONDS}")
-        entry.on_value_change(partial(self._choose, name))
+        entry.on_value_change(partial(self._filter_by, name))
         return entry
 
-    async def _choose(self, name: str, event: ValueChangeEventArguments[Any]) -> None:
+    async def _filter_by(self, name: str, event: ValueChangeEventArguments[Any]) -> None:
         value = event.value or ""
         self._filters[name] = ",".join(value) if isinstance(value, list) else value.strip()
         self._filters = {name: value for name, value in self._filters.items() if value}
@@ -142,11 +150,9 @@ class MemoriesPage:
         """
         wanted: dict[str, Any] = {"limit": PAGE_SIZE, "after": self._cursors[-1]}
         for name, value in self._filters.items():
-            if name != OWN:
-                wanted[name] = value.split(",") if name in LISTS else value
-        is_own = OWN in self._filters or not self._viewer.may("browse_all")
+            wanted[name] = value.split(",") if name in LISTS else value
         try:
-            return msgspec.convert(wanted, Browse if is_own else BrowseAll)
+            return msgspec.convert(wanted, BrowseAll if self._sees_all else Browse)
         except msgspec.ValidationError as error:
             raise InvalidArgumentsError(
                 f"A filter in the address has no such value: {error}.",
@@ -156,8 +162,11 @@ class MemoriesPage:
     async def _load(self) -> None:
         page = await self._viewer.memory.browse(self._request())
         self._shown = {memory.id: memory for memory in page.memories}
+        self._chosen = {}
         self._place.clear()
         with self._place:
+            self._changes = ui.element("div").classes("row-of chosen")
+            self._changes.visible = False
             if not page.memories:
                 self._show_nothing()
             else:
@@ -166,6 +175,7 @@ class MemoriesPage:
                 table.props("flat").classes("table")
                 table.add_slot("body", ROWS)
                 table.on("open", self._open_row)
+                table.on("choose", self._choose_row)
             with ui.element("div").classes("row-of pages"):
                 if len(self._cursors) > 1:
                     newer = ui.button("Newer", icon="o_chevron_left", on_click=self._newer)
@@ -194,6 +204,17 @@ class MemoriesPage:
     async def _older(self, cursor: str) -> None:
         self._cursors.append(cursor)
         await self._load()
+
+    def _choose_row(self, event: GenericEventArguments) -> None:
+        id_, is_chosen = event.args
+        self._chosen.pop(id_, None)
+        if is_chosen and id_ in self._shown:
+            self._chosen[id_] = self._shown[id_]
+        self._changes.visible = bool(self._chosen)
+        self._changes.clear()
+        with self._changes:
+            text("span", f"{len(self._chosen)} chosen")
+            MemoryChanges(self._viewer, list(self._chosen.values()), self._load).show()
 
     async def _open_row(self, event: GenericEventArguments) -> None:
         await self._open(event.args)

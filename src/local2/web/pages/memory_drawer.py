@@ -6,27 +6,22 @@ Any page opens it with `open_memory`.
 import asyncio
 import difflib
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from nicegui import ui
 
 from local2.protocol.browsing import BrowsedMemory
 from local2.protocol.memory_tools import (
-    EDIT_MEMORY,
-    FORGET,
-    HIDE_MEMORIES,
     MEMORY_HISTORY,
-    PIN_MEMORIES,
     RELATIONS,
-    RETIRE_FACT,
-    UNDO,
     ListRelations,
     MemoryHistory,
     RelatedMemory,
     Version,
     Versions,
 )
-from local2.web.pages.frame import ask_reason, confirmed, dialog, notify, tag, text, when
+from local2.web.pages.frame import dialog, tag, text, when
+from local2.web.pages.memory_changes import MemoryChanges, OnChange
 from local2.web.pages.viewer import Viewer
 
 MAX_COMPARED = 20_000
@@ -41,8 +36,6 @@ READABLE = {
     "tenant": "everybody",
 }
 """Words for names of the bus that are none."""
-
-OnChange = Callable[[], Awaitable[None]]
 
 
 def readable(name: str) -> str:
@@ -60,8 +53,7 @@ async def open_memory(
     Raises:
         Local2Error: The memory cannot be read.
     """
-    owner = known.user if known is not None else None
-    seen_by = viewer if owner is None else viewer.looking_as(owner)
+    seen_by = viewer.looking_as(known.user if known is not None else None)
     history, related = await asyncio.gather(
         seen_by.calls.ask(MEMORY_HISTORY, MemoryHistory(topic_or_id=id_)),
         seen_by.calls.ask(RELATIONS, ListRelations(id=id_)),
@@ -73,6 +65,11 @@ async def open_memory(
             for source in (shown.sources[:MAX_SOURCES] if shown else ())
         )
     )
+
+    async def changed() -> None:
+        drawer.close()
+        await on_change()
+
     with dialog("Memory").props("position=right full-height") as drawer:
         drawer.on("hide", drawer.delete)
         with ui.card().classes("drawer"):
@@ -86,7 +83,8 @@ async def open_memory(
                 text("p", shown.content).classes("whole-text memory-text")
                 _show_facts(shown, known)
                 if known is not None:
-                    _Actions(seen_by, known, shown.content, drawer, on_change).show()
+                    with ui.element("div").classes("row-of"):
+                        MemoryChanges(viewer, [known], changed, shown.content).show()
                 _show_sources(shown, sources)
                 _show_versions(history)
                 _show_relations(related.relations)
@@ -200,99 +198,3 @@ def _show_relations(relations: Sequence[RelatedMemory]) -> None:
                     if not related.active:
                         tag("retired")
                 text("p", related.content).classes("whole-text")
-
-
-class _Actions:
-    """What the viewer may do about a memory; each change is confirmed, and undone by its notice."""
-
-    def __init__(
-        self,
-        viewer: Viewer,
-        known: BrowsedMemory,
-        content: str,
-        drawer: ui.dialog,
-        on_change: OnChange,
-    ) -> None:
-        self._viewer = viewer
-        self._memory = viewer.memory
-        self._known = known
-        self._content = content
-        self._drawer = drawer
-        self._on_change = on_change
-
-    def show(self) -> None:
-        known = self._known
-        may = self._viewer.may
-        stands = known.state == "active" and known.by == "self"
-        is_statement = known.kind in {"fact", "note"}
-        with ui.element("div").classes("row-of"):
-            if stands and is_statement and may(EDIT_MEMORY.name):
-                ui.button("Edit", icon="o_edit", on_click=self._edit).props("outline")
-            if stands and known.kind == "fact" and may(PIN_MEMORIES.name):
-                name = "Unpin" if known.pinned else "Pin"
-                ui.button(name, icon="o_push_pin", on_click=self._pin).props("outline")
-            if stands and is_statement and may(RETIRE_FACT.name):
-                ui.button("Retire", icon="o_archive", on_click=self._retire).props("outline")
-            if stands and may(HIDE_MEMORIES.name):
-                hide = ui.button("Never recall", icon="o_visibility_off", on_click=self._hide)
-                hide.props("outline")
-            if may(FORGET.name) or may("forget_own"):
-                forget = ui.button("Forget", icon="o_delete_forever", on_click=self._forget)
-                forget.props("outline color=negative")
-
-    async def _edit(self) -> None:
-        with dialog("Edit") as form, ui.card().classes("dialog wide"):
-            text("h2", "Edit")
-            content = ui.textarea("Text", value=self._content).props("outlined autogrow")
-            reason = ui.input("Why", value="A correction.").props("outlined dense")
-
-            def save() -> None:
-                if (content.value or "").strip() and (reason.value or "").strip():
-                    form.submit((content.value, reason.value))
-
-            with ui.row().classes("dialog-actions"):
-                ui.button("Cancel", on_click=form.close).props("flat")
-                ui.button("Save", on_click=save)
-        written = await form
-        form.delete()
-        if written is not None:
-            edited = await self._memory.edit(self._known.id, *written)
-            await self._done("Edited." if edited.was_new else "It has this text.", edited.run)
-
-    async def _pin(self) -> None:
-        unpin = bool(self._known.pinned)
-        reason = "It matters no more than others." if unpin else "It matters in every session."
-        pinned = await self._memory.pin([self._known.id], reason, unpin=unpin)
-        await self._done("Unpinned." if unpin else "Pinned.", pinned.run)
-
-    async def _retire(self) -> None:
-        explanation = "It is not found any more, and stays in the history with your reason."
-        if reason := await ask_reason("Retire this memory?", explanation, "Retire"):
-            retired = await self._memory.retire([self._known.id], reason)
-            await self._done("Retired.", retired.run)
-
-    async def _hide(self) -> None:
-        explanation = "It is not found, and models are not shown it. It stays in the history."
-        if reason := await ask_reason("Never recall it again?", explanation, "Never recall"):
-            hidden = await self._memory.hide([self._known.id], reason)
-            await self._done("It is never recalled again.", hidden.run)
-
-    async def _forget(self) -> None:
-        preview = await self._memory.forget(id=self._known.id, dry_run=True)
-        erased = ", ".join(f"{count:,} {name}" for name, count in preview.erased.items() if count)
-        explanation = f"This erases for good: {erased or 'nothing'}. Nothing brings it back."
-        if await confirmed("Forget it for good?", explanation, "Forget", destroys=True):
-            receipt = await self._memory.forget(id=self._known.id)
-            rest = "" if receipt.complete else " Some traces remain: see `local2 forget`."
-            await self._done(f"{receipt.total:,} erased for good.{rest}", None)
-
-    async def _done(self, message: str, run: str | None) -> None:
-        async def undo() -> None:
-            await self._memory.undo(str(run))
-            notify("Undone.")
-            await self._on_change()
-
-        can_undo = run is not None and self._viewer.may(UNDO.name)
-        notify(message, undo=undo if can_undo else None)
-        self._drawer.close()
-        await self._on_change()

@@ -19,14 +19,19 @@ from local2.logs import get_logger
 from local2.protocol.envelope import Sender
 from local2.settings import Settings
 from local2.web.callers import claims_of
-from local2.web.pages import imports, memories
+from local2.web.pages import ask, facts, imports, memories, overview, sessions, upkeep
 from local2.web.pages.frame import Page, show_page
 from local2.web.pages.signing_in import ASSETS_PATH, SIGN_IN_PATH, SIGN_OUT_PATH, Door, SignIn
 from local2.web.pages.viewer import Viewer
 
 PAGES: tuple[Page, ...] = (
+    Page("/overview", "Overview", icon="o_speed", key="o", needs="status", show=overview.show),
     Page("/memories", "Memories", icon="o_notes", key="m", needs="browse", show=memories.show),
+    Page("/ask", "Ask", icon="o_manage_search", key="a", needs="explain", show=ask.show),
+    Page("/sessions", "Sessions", icon="o_forum", key="s", needs="browse", show=sessions.show),
+    Page("/facts", "Facts", icon="o_fact_check", key="f", needs="browse", show=facts.show),
     Page("/import", "Import", icon="o_upload_file", key="i", needs="ingest", show=imports.show),
+    Page("/upkeep", "Upkeep", icon="o_build", key="u", needs="audit", show=upkeep.show),
 )
 """Every page, in the order of the navigation. The first one that a viewer may see is the front."""
 ASSETS = Path(__file__).parent / "assets"

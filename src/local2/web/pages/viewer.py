@@ -49,7 +49,12 @@ class Viewer:
             return False
         return True
 
-    def looking_as(self, user: str) -> "Viewer":
-        """The same viewer as another user sees the memory, where a stack has no accounts."""
+    def looking_as(self, user: str | None) -> "Viewer":
+        """The viewer as a user's memories are seen and changed; None: as they are.
+
+        With accounts, nobody sees more than the own token allows.
+        """
+        if user is None or user == self.caller.user:
+            return self
         caller = msgspec.structs.replace(self.caller, user=user)
         return Viewer(self.link, self.settings, caller, self.role, self.query)

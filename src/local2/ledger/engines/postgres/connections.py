@@ -11,10 +11,21 @@ from typing import Any, ClassVar
 import psycopg
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import RowMaker
 
 from local2.errors import StorageError
 
+NETWORK: Mapping[str, str | int] = {
+    "target_session_attrs": "read-write",
+    "connect_timeout": 4,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""How soon a server that has gone silent counts as lost, and which of several servers in a URL is
+used: the one that can be written. What the URL says goes first."""
 ESCAPE = "\x1a"
 """Begins what stands for NUL; as it is, it stands twice. In JSON, both are \\u00…"""
 _SPECIAL = re.compile("\x00|\x1a|\\\\u0000|\\\\u001a")
@@ -90,18 +101,20 @@ class PostgresConnection:
     the wrong index where one owner has a hundred times as many rows as another.
     """
 
-    def __init__(self, connection: "psycopg.Connection[Row]") -> None:
+    def __init__(self, connection: "psycopg.Connection[Row]", stack: str = "") -> None:
+        """`stack`: the id of the stack that executes the statements, which they name as :stack."""
         self.raw = connection
+        self._stack = stack
 
     def execute(self, statement: str, values: Mapping[str, Any], /) -> "psycopg.Cursor[Row]":
-        return self.raw.execute(statement, _stored(values))
+        return self.raw.execute(statement, {**_stored(values), "stack": self._stack})
 
     def executemany(
         self, statement: str, many: Iterable[Mapping[str, Any]], /
     ) -> "psycopg.Cursor[Row]":
         cursor = self.raw.cursor()
         for values in many:
-            cursor.execute(statement, _stored(values))
+            cursor.execute(statement, {**_stored(values), "stack": self._stack})
         return cursor
 
 
@@ -117,25 +130,43 @@ def _stored(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def is_away(error: psycopg.Error) -> bool:
+    """Whether the server cannot be reached or cannot write; another one may soon."""
+    gone = (
+        psycopg.errors.AdminShutdown,
+        psycopg.errors.CrashShutdown,
+        psycopg.errors.CannotConnectNow,
+        psycopg.errors.ReadOnlySqlTransaction,
+    )
+    lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+    return lost or isinstance(error, gone)
+
+
 def as_storage_error(error: psycopg.Error) -> StorageError:
     """Convert PostgreSQL's error to a readable StorageError."""
-    remedy = None
-    if isinstance(error, psycopg.OperationalError):
-        remedy = "Check that the server of `ledger` runs, and that it can be reached."
-    return StorageError(f"The ledger refused: {' '.join(str(error).split())}.", remedy=remedy)
+    reason = " ".join(str(error).split())
+    if is_away(error):
+        return StorageError(
+            f"The database of the ledger cannot be reached: {reason}.",
+            remedy="Check that the server of `ledger` in config/memory.yaml runs, and that it can "
+            "be reached.",
+        )
+    return StorageError(f"The ledger refused: {reason}.")
 
 
-def connect(url: str) -> PostgresConnection:
-    """Connect to a database.
+def connect(url: str, stack: str = "") -> PostgresConnection:
+    """Connect to a database, for a stack.
 
     Raises:
-        StorageError: It cannot be reached, or it refuses.
+        psycopg.Error: It cannot be reached, or it refuses.
     """
-    try:
-        raw = psycopg.connect(
-            url, autocommit=True, row_factory=_row_factory, cursor_factory=psycopg.ClientCursor
-        )
-    except psycopg.Error as error:
-        raise as_storage_error(error) from error
+    raw = psycopg.connect(
+        make_conninfo(
+            url, **{name: NETWORK[name] for name in NETWORK.keys() - conninfo_to_dict(url).keys()}
+        ),
+        autocommit=True,
+        row_factory=_row_factory,
+        cursor_factory=psycopg.ClientCursor,
+    )
     raw.adapters.register_loader("text", _TextLoader)
-    return PostgresConnection(raw)
+    return PostgresConnection(raw, stack)

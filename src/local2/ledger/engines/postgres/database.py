@@ -1,31 +1,45 @@
 """Runs work on a PostgreSQL database: one job, one connection, one transaction.
 
 Work is passed as functions that take a connection, and runs in threads. Others may write the same
-database at the same time.
+database at the same time. While the server is away, because it restarts or another one takes over,
+work waits for it, and is done again if it was interrupted. A commit whose answer was lost is looked
+up, so that nothing is done twice.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
+import hashlib
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
 import psycopg
 
-from local2.ledger.engines import Version, Work
+from local2.background import Backoff
+from local2.errors import StorageError
+from local2.ledger.engines import NewVector, Version, Work
 from local2.ledger.engines.postgres.connections import (
     PostgresConnection,
     as_storage_error,
     connect,
+    escaped,
+    is_away,
 )
 from local2.ledger.engines.postgres.dialect import STATEMENTS
 from local2.ledger.engines.postgres.fulltext import FullText, TextIndex
+from local2.ledger.engines.postgres.neighbours import index_large_places
 from local2.ledger.engines.postgres.schema import ensure_schema
 from local2.ledger.operations.record_rows import columns_of, tasks_of
 from local2.ledger.operations.rows import Transaction, as_json
+from local2.ledger.operations.vectors import as_halves
 from local2.ledger.operations.working_sets import Budgets, place_word
-from local2.ledger.records import NewRecord, features_of
+from local2.ledger.records import NewRecord, TaskKind, features_of, stamp
 from local2.ledger.search import Place
+from local2.protocol.envelope import new_id
 
 CONNECTIONS = 8
 """Maximum number of connections, each of which runs one job at a time."""
@@ -39,20 +53,39 @@ EARLY_CONNECTIONS = 2
 """Number of further connections that are opened at the start."""
 ATTEMPTS = 5
 """How often a write is tried."""
+PATIENCE = 8.0
+"""Seconds that work waits for a server that is away: less than a caller waits for an answer."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
+"""Seconds between two attempts to reach it."""
 SCRUBBED = "record, feature, vector, note, item, tool_output, audit, task, relation"
 """The tables that have what somebody said, or about it."""
 
 T = TypeVar("T")
 
 
+class LiveStack(msgspec.Struct, frozen=True, kw_only=True):
+    """A stack that works on the database; `silent` are the seconds since it last said so."""
+
+    name: str
+    began_at: datetime
+    silent: float
+
+
 class Database:
-    """A PostgreSQL database with the ledgers of any number of tenants."""
+    """A PostgreSQL database with the ledgers of any number of tenants.
+
+    `stack` is the id of this stack among those that work on it. `secret` is known to all of them,
+    and to nobody else.
+    """
 
     statements = STATEMENTS
     text = TextIndex()
     is_shared = True
+    searches_vectors = True
 
     def __init__(self, url: str, threads: ThreadPoolExecutor) -> None:
+        self.stack = new_id()
+        self.secret = ""
         self._url = url
         self._threads = threads
         self._idle: list[PostgresConnection] = []
@@ -73,8 +106,38 @@ class Database:
             finally:
                 await database._run(database._close)
 
+    async def say_alive(self, name: str, now: datetime) -> list[tuple[str, TaskKind]]:
+        """Say that this stack lives; return the tenants and kinds of tasks that nobody does.
+
+        What a stack has claimed is free for others once it has not said so for ten seconds.
+        """
+        asked = {"name": name, "now": stamp(now)}
+
+        def say(connection: PostgresConnection) -> list[tuple[str, TaskKind]]:
+            connection.execute(STATEMENTS["say_alive"], asked)
+            return [
+                (row["tenant"], row["kind"])
+                for row in connection.execute(STATEMENTS["unclaimed"], asked)
+            ]
+
+        return await self._run(self._read, say)
+
+    async def live_stacks(self) -> list[LiveStack]:
+        """Return the stacks that live, the oldest first."""
+        found = await self._run(
+            self._read, lambda c: c.execute(STATEMENTS["stacks"], {}).fetchall()
+        )
+        return [
+            LiveStack(name=row["name"], began_at=row["began_at"], silent=row["silent"])
+            for row in found
+        ]
+
     async def read(self, work: Work[T], *, owner: Hashable = None) -> T:  # noqa: ARG002 - see `write`
         """Run `work`; it must not write."""
+        return await self._run(self._read, work)
+
+    async def read_apart(self, work: Work[T]) -> T:
+        """Run `work`; each job has a connection of its own anyway."""
         return await self._run(self._read, work)
 
     async def write(
@@ -124,6 +187,26 @@ class Database:
         added = tx.execute("add_records", records=as_json(rows))
         return {row["id"]: row["row"] for row in added}
 
+    def keep_vectors(self, tx: Transaction, vectors: Sequence[NewVector]) -> None:
+        """Store the vectors of records that are still there, in one statement."""
+        if not vectors:
+            return
+        tx.execute(
+            "keep_vectors",
+            rows=[vector.row for vector in vectors],
+            ids=[escaped(vector.id) for vector in vectors],
+            embedders=[vector.embedder for vector in vectors],
+            data=[vector.data for vector in vectors],
+            halves=[as_halves(vector.data) for vector in vectors],
+        )
+
+    async def index_vectors(self, tenant: str, embedder: str) -> None:
+        """Build an index of neighbours for each large place, and drop those of other embedders.
+
+        Others go on reading and writing meanwhile.
+        """
+        await self._run(self._read, partial(index_large_places, tenant, embedder))
+
     async def scrub(self) -> None:
         """Remove the former versions of rows, except from backups and the write-ahead log."""
         await self._run(self._read, lambda c: c.raw.execute(f"VACUUM {SCRUBBED}"))
@@ -138,36 +221,28 @@ class Database:
 
     def _ensure(self) -> None:
         """Create the tables, tidy up, and open connections for the first requests."""
-        self._read(ensure_schema)
-        self._read(lambda c: c.raw.execute(STATEMENTS["add_up_usage"].encode()))
-        self._idle += [connect(self._url) for _ in range(EARLY_CONNECTIONS)]
+
+        def prepare(connection: PostgresConnection) -> None:
+            ensure_schema(connection)
+            connection.execute(STATEMENTS["add_up_usage"], {})
+            row = connection.execute(STATEMENTS["identity"], {}).fetchone()
+            key, here = (row["key"], row["here"]) if row is not None else (b"", "")
+            self.secret = hashlib.blake2b(here.encode(), key=key, person=b"stacks").hexdigest()
+
+        self._use(prepare, patience=0)
+        self._idle += [connect(self._url, self.stack) for _ in range(EARLY_CONNECTIONS)]
 
     def _close(self) -> None:
+        with suppress(StorageError):
+            self._use(lambda c: c.execute(STATEMENTS["say_goodbye"], {}), patience=0)
         while self._idle:
             self._idle.pop().raw.close()
 
-    def _take(self) -> PostgresConnection:
-        with suppress(IndexError):
-            return self._idle.pop()
-        return connect(self._url)
-
-    def _give_back(self, connection: PostgresConnection) -> None:
-        if connection.raw.closed:
-            return
-        self._idle.append(connection)
-
     def _read(self, work: Work[T]) -> T:
-        connection = self._take()
-        try:
-            return work(connection)
-        except psycopg.Error as error:
-            raise as_storage_error(error) from error
-        finally:
-            self._give_back(connection)
+        return self._use(work)
 
     def _write(self, work: Work[T], owner: Hashable, rests_on: Collection[str] | None) -> T:
-        connection = self._take()
-        try:
+        def commit(connection: PostgresConnection) -> T:
             for attempt in range(ATTEMPTS):
                 try:
                     return self._commit(connection, work, owner, rests_on)
@@ -175,10 +250,34 @@ class Database:
                     if attempt == ATTEMPTS - 1:
                         raise
             raise AssertionError  # the last attempt returns or raises
-        except psycopg.Error as error:
-            raise as_storage_error(error) from error
-        finally:
-            self._give_back(connection)
+
+        return self._use(commit)
+
+    def _use(self, work: Work[T], *, patience: float | None = None) -> T:
+        """Run work on a connection; if the server is away, again on another one."""
+        deadline = time.monotonic() + (PATIENCE if patience is None else patience)
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        while True:
+            try:
+                connection = self._take()
+                try:
+                    return work(connection)
+                except psycopg.Error as error:
+                    if is_away(error):
+                        connection.raw.close()  # also one to a server that can no longer write
+                    raise
+                finally:
+                    if not connection.raw.closed:
+                        self._idle.append(connection)
+            except psycopg.Error as error:
+                if not is_away(error) or time.monotonic() > deadline:
+                    raise as_storage_error(error) from error
+            time.sleep(backoff.next_pause())
+
+    def _take(self) -> PostgresConnection:
+        with suppress(IndexError):
+            return self._idle.pop()
+        return connect(self._url, self.stack)
 
     def _commit(
         self,
@@ -188,17 +287,39 @@ class Database:
         rests_on: Collection[str] | None,
     ) -> T:
         raw = connection.raw
-        raw.execute("BEGIN")
+        begun = raw.execute("BEGIN; SELECT pg_current_xact_id()::text")
+        begun.nextset()
+        (transaction,) = begun.fetchone() or ("",)
         try:
             if owner is not None:
                 _lock(connection, owner, rests_on)
             result = work(connection)
-            raw.execute("COMMIT")
         except BaseException:
             if not raw.closed:
                 raw.execute("ROLLBACK")
             raise
+        try:
+            raw.execute("COMMIT")
+        except psycopg.Error as error:
+            if not is_away(error) or not self._was_committed(transaction):
+                raise
         return result
+
+    def _was_committed(self, transaction: str) -> bool:
+        """Find out whether a transaction was committed before the connection was lost.
+
+        Raises:
+            StorageError: The server stays away.
+        """
+        asked = {"transaction": transaction}
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            found = self._use(lambda c: c.execute(STATEMENTS["outcome"], asked).fetchone())
+            outcome = None if found is None else found["outcome"]
+            # The server may not have noticed yet that its client is gone.
+            if outcome != "in progress" or time.monotonic() > deadline:
+                return bool(outcome == "committed")
+            time.sleep(FIRST_PAUSE)
 
 
 def _lock(

@@ -16,6 +16,11 @@ _RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r" INDEXED BY \w+| NOT INDEXED", ""),
     (r"\+(?=[a-z])", ""),
     (r"\bCROSS JOIN (\w+(?:\(:\w+\))?(?: AS \w+)?\s+ON)\b", r"JOIN \1"),
+    # What another stack does is left out like what this one does.
+    (
+        r"record NOT IN \(SELECT value FROM json_each\(:exclude\)\)",
+        r"\g<0> AND is_free(claimed_by, :stack)",
+    ),
     (r"\bjson_each\(:(\w+)\)(?: AS (\w+))?", lambda found: _elements(found[1], found[2])),
     (r"\bifnull\(", "coalesce("),
     (r"\binstr\(", "strpos("),
@@ -55,6 +60,7 @@ def _elements(name: str, alias: str | None) -> str:
 
 _ORDERS = {
     "records": "wanted.key",
+    "visible": "wanted.key",
     "topic_rows": "wanted.key, record.row",
     "items_of_records": "wanted.key",
     "told_in_turn": "row",

@@ -20,6 +20,98 @@ SELECT tenant, sum(records), sum(bytes) FROM changes GROUP BY tenant;
 -- name: lock_tenant
 SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 0));
 
+-- A key that only readers of this ledger know, and which database it is: copies have the same key.
+-- name: identity
+SELECT key, system_identifier::text || ' ' || pg_database.oid::text AS here
+FROM erasure, pg_control_system(), pg_database WHERE datname = current_database();
+
+-- name: outcome
+SELECT pg_xact_status(:transaction::xid8) AS outcome;
+
+-- Says that a stack lives, and forgets those that have been dead for long; see `stack` in schema.sql.
+-- name: say_alive
+DELETE FROM stack WHERE seen_at < clock_timestamp() - interval '1 hour';
+INSERT INTO stack (id, name) VALUES (:stack, :name)
+ON CONFLICT (id) DO UPDATE SET seen_at = clock_timestamp();
+
+-- name: say_goodbye
+DELETE FROM stack WHERE id = :stack;
+
+-- name: stacks
+SELECT name, began_at, extract(epoch FROM clock_timestamp() - seen_at)::float8 AS silent FROM stack
+WHERE NOT is_free(id, NULL) ORDER BY began_at, id;
+
+-- The tasks of all tenants that nobody does.
+-- name: unclaimed
+SELECT DISTINCT tenant, kind FROM task
+WHERE (state = 'waits' OR state = 'later' AND not_before <= :now) AND is_free(claimed_by, NULL);
+
+-- Claims the tasks that no other stack claims at the same time.
+-- name: tasks
+WITH wanted AS (
+    SELECT * FROM unnest(translate(:rows, '[]', '{}')::bigint[]) WITH ORDINALITY AS wanted (value, key)
+), free AS (
+    SELECT task.record FROM wanted
+    JOIN task ON task.tenant = :tenant AND task.kind = :kind AND task.record = wanted.value
+    WHERE is_free(task.claimed_by, :stack)
+    FOR UPDATE OF task SKIP LOCKED
+), claimed AS (
+    UPDATE task SET claimed_by = :stack FROM free
+    WHERE task.tenant = :tenant AND task.kind = :kind AND task.record = free.record
+    RETURNING task.record, task.id, task.attempts
+)
+SELECT claimed.record, coalesce(claimed.id, record.id) AS id, claimed.attempts FROM wanted
+JOIN claimed ON claimed.record = wanted.value
+JOIN record ON record.row = claimed.record AND record.tenant = :tenant
+ORDER BY wanted.key;
+
+-- name: next_due
+SELECT min(not_before) AS due FROM task
+WHERE tenant = :tenant AND kind = :kind AND state = 'later' AND is_free(claimed_by, :stack);
+
+-- name: finish_task
+DELETE FROM task
+WHERE tenant = :tenant AND kind = :kind AND record = :row
+  AND (claimed_by IS NULL OR claimed_by = :stack);
+
+-- name: fail_task
+UPDATE task
+SET state = :state, attempts = attempts + 1, not_before = :not_before, error = :error, claimed_by = NULL
+WHERE tenant = :tenant AND kind = :kind AND record = :row
+  AND (claimed_by IS NULL OR claimed_by = :stack);
+
+-- name: give_back_tasks
+UPDATE task SET claimed_by = NULL
+WHERE tenant = :tenant AND kind = :kind AND claimed_by = :stack
+  AND record IN (SELECT * FROM unnest(translate(:rows, '[]', '{}')::bigint[]));
+
+-- Where the last turns of a session stand that were delivered before a turn, and after it. A stream
+-- that was created anew counts from one again: what it had delivered before is not after anything.
+-- name: turns_around
+SELECT max(place) FILTER (WHERE sequence < :sequence) AS before,
+       min(place) FILTER (WHERE sequence > :sequence) AS after
+FROM (SELECT coalesce(record.stands_at, record.row) AS place, delivery.sequence FROM record
+      JOIN delivery ON delivery.tenant = :tenant AND delivery.turn = record.turn
+      WHERE record.tenant = :tenant AND record.owner = :owner AND record.session_id = :session_id
+        AND record.kind IN ('chat_message', 'tool_output', 'transcript')
+        AND record.superseded_by IS NULL AND record.turn <> :turn
+        AND delivery.at > :at::timestamptz - interval '1 minute'
+      ORDER BY coalesce(record.stands_at, record.row) DESC LIMIT 200) AS last;
+
+-- name: note_delivery
+DELETE FROM delivery WHERE tenant = :tenant AND sequence < :sequence - 10000;
+INSERT INTO delivery (tenant, turn, sequence, at)
+VALUES (:tenant, :turn, :sequence, :at::timestamptz)
+ON CONFLICT (tenant, turn) DO NOTHING;
+
+-- name: claim_work
+INSERT INTO work (tenant, name, claimed_by) VALUES (:tenant, :name, :stack)
+ON CONFLICT (tenant, name) DO UPDATE SET claimed_by = excluded.claimed_by
+WHERE is_free(work.claimed_by, excluded.claimed_by);
+
+-- name: give_back_work
+DELETE FROM work WHERE tenant = :tenant AND name = :name AND claimed_by = :stack;
+
 -- name: lock_parts
 SELECT pg_advisory_xact_lock_shared(hashtextextended(:tenant, 0));
 SELECT pg_advisory_xact_lock(hashtextextended(:tenant || ' ' || name, 1))

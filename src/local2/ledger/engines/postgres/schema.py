@@ -4,6 +4,8 @@ import re
 from importlib.resources import files
 from typing import Any
 
+import psycopg
+
 from local2.errors import StorageError
 from local2.ledger.engines.postgres.connections import PostgresConnection
 from local2.ledger.sql import SCHEMA_FILE
@@ -12,6 +14,14 @@ _SCRIPT = (files(__package__) / SCHEMA_FILE).read_text(encoding="utf-8")
 _NUMBER = int(re.findall(r"^-- number: (\d+)$", _SCRIPT, re.MULTILINE)[0])
 _BY_CODE_POINT = {"C", "POSIX", "C.UTF-8", "C.utf8"}
 """Names of the order of texts that statements with ranges of texts need."""
+VECTORS = "pgvector"
+"""The schema of the types of vectors, which statements name."""
+_ADD_VECTORS = (
+    "CREATE SCHEMA IF NOT EXISTS pgvector; CREATE EXTENSION IF NOT EXISTS vector SCHEMA pgvector"
+)
+_SCHEMA_OF_VECTORS = (
+    "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'"
+)
 _PREPARE = """
 SELECT pg_advisory_xact_lock(hashtextextended('local2 schema', 0));
 CREATE TABLE IF NOT EXISTS schema_number (number bigint NOT NULL);
@@ -38,6 +48,7 @@ def ensure_schema(connection: PostgresConnection) -> None:
         raw.execute(_PREPARE)
         found = _first(connection, "SELECT max(number) FROM schema_number")
         if found is None:
+            _add_vectors(connection)
             raw.execute(_SCRIPT.encode())
             raw.execute("INSERT INTO schema_number VALUES (%(number)s)", {"number": _NUMBER})
         elif found != _NUMBER:
@@ -45,6 +56,28 @@ def ensure_schema(connection: PostgresConnection) -> None:
                 f"The ledger has schema {found}, and this local2 has schema {_NUMBER}.",
                 remedy="Use the local2 that wrote it.",
             )
+
+
+def _add_vectors(connection: PostgresConnection) -> None:
+    """Add the types and indexes of vectors (pgvector), in a schema of their own.
+
+    Among the tables, the type `vector` would have the name of one of them.
+
+    Raises:
+        StorageError: The server lacks them, or the user may not add them.
+    """
+    try:
+        connection.raw.execute(_ADD_VECTORS)
+        found = _first(connection, _SCHEMA_OF_VECTORS)
+    except (psycopg.errors.FeatureNotSupported, psycopg.errors.InsufficientPrivilege):
+        found = None
+    if found != VECTORS:
+        raise StorageError(
+            f"The database of the ledger lacks the extension `vector` in a schema {VECTORS}.",
+            remedy=f"Install pgvector 0.7 or newer on its server, and execute {_ADD_VECTORS} in "
+            "the database, as an administrator. If the extension is there already: ALTER "
+            f"EXTENSION vector SET SCHEMA {VECTORS}.",
+        )
 
 
 def _first(connection: PostgresConnection, query: str) -> Any:

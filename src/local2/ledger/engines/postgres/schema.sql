@@ -1,4 +1,4 @@
--- number: 1
+-- number: 3
 -- The schema of a new ledger in PostgreSQL; every change raises its number. What a table or a column
 -- means is said in the schema of SQLite: here stands what is different.
 
@@ -169,14 +169,37 @@ CREATE TABLE access (
     weighed bigint NOT NULL DEFAULT 0
 );
 
+-- `half` is what searches read: `data` in numbers of 16 bits, beside where the record stands.
 CREATE TABLE vector (
-    row      bigint GENERATED ALWAYS AS IDENTITY,
-    record   bigint NOT NULL REFERENCES record (row) ON DELETE CASCADE,
-    embedder text   NOT NULL,
-    data     bytea  NOT NULL,
+    row      bigint  GENERATED ALWAYS AS IDENTITY,
+    record   bigint  NOT NULL REFERENCES record (row) ON DELETE CASCADE,
+    embedder text    NOT NULL,
+    data     bytea   NOT NULL,
+    tenant   text    NOT NULL,
+    place    text    NOT NULL,
+    half     pgvector.halfvec NOT NULL,
     PRIMARY KEY (record, embedder)
 );
 ALTER TABLE vector ALTER COLUMN data SET STORAGE EXTERNAL;
+ALTER TABLE vector ALTER COLUMN half SET STORAGE MAIN;
+CREATE INDEX vector_place ON vector (tenant, place, embedder);
+
+-- Places with an index of neighbours, which are not compared vector by vector.
+CREATE TABLE large_place (
+    tenant     text   NOT NULL,
+    place      text   NOT NULL,
+    embedder   text   NOT NULL,
+    dimensions bigint NOT NULL,
+    PRIMARY KEY (tenant, place, embedder)
+);
+
+-- Whose vectors searches compare (`serving`), and whose are being made to replace them (`next`).
+CREATE TABLE embedder (
+    tenant text NOT NULL,
+    slot   text NOT NULL,
+    name   text NOT NULL,
+    PRIMARY KEY (tenant, slot)
+);
 CREATE FUNCTION vector_revised() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE record SET revision = this_transaction() WHERE row = NEW.record;
@@ -259,6 +282,31 @@ CREATE TABLE note (
 CREATE UNIQUE INDEX note_active ON note (tenant, owner, session_id, position) WHERE merged = 0;
 CREATE INDEX note_of_session ON note (tenant, owner, session_id, event_time);
 
+CREATE TABLE showing (
+    row        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant     text NOT NULL,
+    owner      text NOT NULL,
+    agent      text,
+    session_id text,
+    query_id   text,
+    question   text,
+    answer     text,
+    shown_at   text NOT NULL
+);
+CREATE INDEX showing_session ON showing (tenant, owner, session_id, row);
+CREATE INDEX showing_query ON showing (tenant, owner, query_id, row) WHERE query_id IS NOT NULL;
+CREATE UNIQUE INDEX showing_answer ON showing (tenant, answer) WHERE answer IS NOT NULL;
+CREATE INDEX showing_logged ON showing (tenant, shown_at) WHERE question IS NOT NULL;
+CREATE TABLE shown (
+    tenant   text   NOT NULL,
+    showing  bigint NOT NULL,
+    position bigint NOT NULL,
+    record   text   NOT NULL,
+    score    double precision,
+    PRIMARY KEY (tenant, showing, position)
+);
+CREATE INDEX shown_record ON shown (tenant, record, showing);
+
 CREATE TABLE item (
     row        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tenant     text NOT NULL,
@@ -289,10 +337,41 @@ CREATE TABLE task (
     not_before text,
     error      text,
     id         text,
+    claimed_by text,                           -- the stack that does it, see `is_free`
     PRIMARY KEY (tenant, kind, record)
 );
 CREATE INDEX task_turn ON task (tenant, kind, state, place, record);
 CREATE INDEX task_due ON task (tenant, kind, not_before) WHERE state = 'later';
+
+-- The order in which the stream delivered turns, which several stacks store at the same time.
+CREATE TABLE delivery (
+    tenant   text   NOT NULL,
+    turn     text   NOT NULL,
+    sequence bigint NOT NULL,
+    at       timestamptz NOT NULL,
+    PRIMARY KEY (tenant, turn)
+);
+CREATE INDEX delivery_in_order ON delivery (tenant, sequence);
+
+-- The stacks that work on this ledger. Each says every few seconds that it lives.
+CREATE TABLE stack (
+    id       text PRIMARY KEY,
+    name     text NOT NULL,
+    began_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    seen_at  timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+-- Whether a stack may do what one has claimed: nobody else has, or that one is dead.
+CREATE FUNCTION is_free(claimed_by text, by text) RETURNS boolean STABLE LANGUAGE sql AS $$
+    SELECT $1 IS NULL OR $1 IS NOT DISTINCT FROM $2 OR NOT EXISTS (
+        SELECT 1 FROM stack
+        WHERE stack.id = $1 AND seen_at > clock_timestamp() - interval '10 seconds') $$;
+-- Work that one stack at a time does for a tenant, such as its consolidation.
+CREATE TABLE work (
+    tenant     text NOT NULL,
+    name       text NOT NULL,
+    claimed_by text NOT NULL,
+    PRIMARY KEY (tenant, name)
+);
 
 CREATE TABLE tombstone (
     tenant    text NOT NULL,

@@ -6,21 +6,22 @@ a power cut.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Hashable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Collection, Hashable, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from local2.content_key import ContentKey
 from local2.errors import StorageError
-from local2.ledger.engines import Version
+from local2.ledger.engines import NewVector, Version
 from local2.ledger.engines.sqlite.connections import (
     BUSY_PATIENCE,
     OPEN_PATIENCE,
     SqlConnection,
     connect,
     damages_of,
+    open_to_read,
     truncate,
 )
 from local2.ledger.engines.sqlite.fulltext import FullText, TextIndex
@@ -49,6 +50,7 @@ class Database:
     statements = STATEMENTS
     text = TextIndex()
     is_shared = False
+    searches_vectors = False
 
     def __init__(self, path: Path, key: ContentKey | None, reader: Lane, writer: Lane) -> None:
         self._path = path
@@ -99,6 +101,10 @@ class Database:
     async def read(self, work: Work[T], *, owner: Hashable = None) -> T:
         """Run `work` on the reader's connection; it must not write. Owners take turns."""
         return await self._reader.submit(work, owner)
+
+    async def read_apart(self, work: Work[T]) -> T:
+        """Run long `work` on a connection of its own, so that no other read waits for it."""
+        return await asyncio.to_thread(_read_apart, self._path, self._key, work)
 
     async def write(
         self,
@@ -167,6 +173,13 @@ class Database:
             tx.execute("add_tasks", kind=kind, rows=as_json(rows_of_kind))
         return rows
 
+    def keep_vectors(self, tx: Transaction, vectors: Sequence[NewVector]) -> None:
+        """Store the vectors of records that are still there, in place of former ones."""
+        tx.execute_each("keep_vector", (vector._asdict() for vector in vectors))
+
+    async def index_vectors(self, tenant: str, embedder: str) -> None:
+        """Do nothing: the vector worker searches them."""
+
     async def scrub(self) -> None:
         """Remove deleted content from the files, including the full-text index.
 
@@ -192,6 +205,14 @@ class Database:
             if missing := count["last"] - count["there"]:
                 found.append(f"{missing} of {count['last']} records are missing.")
         return found
+
+
+def _read_apart(path: Path, key: ContentKey | None, work: Work[T]) -> T:
+    with closing(open_to_read(path, key)) as connection:
+        try:
+            return work(connection)
+        except (connection.Error, UnicodeDecodeError) as error:
+            raise as_storage_error(error, path) from error
 
 
 def _merge(pages: int, connection: SqlConnection) -> bool:

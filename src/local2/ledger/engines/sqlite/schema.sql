@@ -1,4 +1,4 @@
--- number: 22
+-- number: 23
 -- The schema of a new ledger; every change raises its number. Numbers 1 to 18 were migrations.
 
 -- Every memory is a row of `record`: what it says, whose it is, who said it, and how it ages.
@@ -259,6 +259,32 @@ CREATE TABLE note (
 CREATE UNIQUE INDEX note_active ON note (tenant, owner, session_id, position) WHERE merged = 0;
 -- An import looks whether a session has a note already, merged or not.
 CREATE INDEX note_of_session ON note (tenant, owner, session_id, event_time);
+
+-- What was shown to a user and when: by a recall, where recalls are logged, or before an answer.
+CREATE TABLE showing (
+    row        INTEGER PRIMARY KEY,
+    tenant     TEXT NOT NULL,
+    owner      TEXT NOT NULL,
+    agent      TEXT,
+    session_id TEXT,
+    query_id   TEXT,
+    question   TEXT,                         -- of a recall
+    answer     TEXT,                         -- of a turn: the id of its episode
+    shown_at   TEXT NOT NULL
+);
+CREATE INDEX showing_session ON showing (tenant, owner, session_id, row);
+CREATE INDEX showing_query ON showing (tenant, owner, query_id, row) WHERE query_id IS NOT NULL;
+CREATE UNIQUE INDEX showing_answer ON showing (tenant, answer) WHERE answer IS NOT NULL;
+CREATE INDEX showing_logged ON showing (tenant, shown_at) WHERE question IS NOT NULL;
+CREATE TABLE shown (
+    tenant   TEXT    NOT NULL,
+    showing  INTEGER NOT NULL,               -- the row of `showing`
+    position INTEGER NOT NULL,               -- from 0, the best
+    record   TEXT    NOT NULL,               -- its id
+    score    REAL,                           -- in a recall
+    PRIMARY KEY (tenant, showing, position)
+) WITHOUT ROWID;
+CREATE INDEX shown_record ON shown (tenant, record, showing);
 
 -- What frameworks store exactly, under a namespace and a key. A namespace is its parts as JSON, each with a
 -- comma behind, so that what lies within it begins with it, and nothing else does.

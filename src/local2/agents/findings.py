@@ -1,0 +1,188 @@
+"""What works in a tenant's memory, what does not or is late, and what to do about it.
+
+The running stack answers `memory.findings` with it, which `local2 doctor` and the page show.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from local2.bus.streams import MIN_FREE_MB
+from local2.errors import without_credentials
+from local2.ledger.records import Counts, TaskCounts
+from local2.protocol.envelope import utc_now
+from local2.protocol.maintenance import (
+    BackupStatus,
+    CheckResult,
+    ConsolidationStatus,
+    MemoryStatus,
+    ModelStatus,
+    NextIndex,
+    TasksSetAside,
+    Verdict,
+)
+from local2.settings import MemorySettings
+from local2.vectors import weights
+from local2.vectors.served import OPENAI_PREFIX
+
+STALLED_SECONDS = 30.0
+"""Seconds after which indexing counts as stalled, if records wait and none is indexed. A batch
+takes less."""
+MEGABYTE = 1_000_000
+
+
+def findings_of(status: MemoryStatus, memory: MemorySettings) -> Iterator[CheckResult]:
+    """Yield what is found in the status of a memory with these settings."""
+    yield check_index(status, memory)
+    if status.next is not None:
+        yield check_next_index(status.indexed, status.next)
+    yield check_tasks(status.set_aside)
+    if status.models is not None:
+        yield check_models(status.models)
+    yield check_consolidation(status.consolidation)
+    yield check_turns(status)
+    if status.to_anonymise:
+        yield check_retention(status, memory)
+    yield check_dead_letters(status)
+
+
+def check_index(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
+    counts = describe_counts(status)
+    stalled = 0.0  # seconds for which records have been waiting while none was indexed
+    if status.waiting and status.waiting_since is not None:
+        stalled = (utc_now() - status.waiting_since).total_seconds()
+    if stalled > STALLED_SECONDS:
+        counts += f", none of them indexed for {stalled:.0f} s"
+    if status.problem is not None:
+        return CheckResult("index", "broken", counts, remedy=status.problem)
+    if stalled > STALLED_SECONDS:
+        # The worker has just answered, so a batch waits for the embedder's server, if it has one.
+        server = embedding_server(status.embedder, memory)
+        remedy = "The vector worker is slow or hangs: see its log, then restart the stack."
+        if server is not None:
+            remedy = f"{server} is slow to embed a batch, or hangs: see its log, and restart it."
+        return CheckResult("index", "broken", counts, remedy=remedy)
+    if status.in_index != status.indexed:
+        detail = f"{counts}; the index holds {status.in_index}"
+        verdict: Verdict = "note" if status.waiting else "broken"
+        return CheckResult("index", verdict, detail, remedy="`local2 reindex`")
+    return CheckResult("index", "ok", f"{counts} ({status.embedder})")
+
+
+def embedding_server(embedder: str | None, memory: MemorySettings) -> str | None:
+    """The server of this embedder; None if the vector worker runs it itself."""
+    if embedder in {None, weights.MODEL}:
+        return None
+    if not str(embedder).startswith(OPENAI_PREFIX):
+        return f"Ollama at {without_credentials(memory.ollama_url)}"
+    return f"The endpoint {without_credentials(str(memory.openai_url))}"
+
+
+def check_next_index(indexed: int, next_: NextIndex) -> CheckResult:
+    detail = f"{max(indexed - next_.waiting, 0)} of {indexed} records ({next_.embedder})"
+    verdict: Verdict = "ok" if next_.problem is None else "broken"
+    return CheckResult("next index", verdict, detail, remedy=next_.problem)
+
+
+def check_tasks(counts: Sequence[TasksSetAside | TaskCounts]) -> CheckResult:
+    aside = [f"{n.aside} of kind {n.kind} ({'; '.join(n.errors)})" for n in counts if n.aside]
+    if not aside:
+        return CheckResult("tasks", "ok", "none was set aside")
+    detail = f"Set aside after repeated failures: {', '.join(aside)}"
+    remedy = "`local2 tasks list` says which. Each is tried once more when the stack starts."
+    return CheckResult("tasks", "broken", detail, remedy=remedy)
+
+
+def check_models(status: ModelStatus) -> CheckResult:
+    if not any(use.problem for use in status.uses):
+        return CheckResult("memory's models", "ok", str(status))
+    remedy = "Rules do it meanwhile. A model that failed is asked again by itself."
+    return CheckResult("memory's models", "note", str(status), remedy=remedy)
+
+
+def check_consolidation(status: ConsolidationStatus | None) -> CheckResult:
+    name = "consolidation"
+    if status is None or (status.run is None and status.problem is None):
+        return CheckResult(name, "ok", "none has run yet")
+    when = f"{status.began_at:%Y-%m-%d %H:%M}" if status.began_at else "never"
+    detail = f"last at {when}: {status.changed} changes, run {status.run}"
+    if status.problem is not None:
+        remedy = "`local2 consolidate` tries again at once; else the next scheduled run does."
+        return CheckResult(name, "broken", status.problem, remedy=remedy)
+    if status.failed:
+        detail += f"; {status.failed} failed"
+        remedy = "The log says which, and why. The next run tries them again."
+        return CheckResult(name, "broken", detail, remedy=remedy)
+    if status.ended_at is None and not status.under_way:
+        detail += "; it was interrupted"
+        return CheckResult(name, "note", detail, remedy="The next run continues it.")
+    return CheckResult(name, "ok", detail)
+
+
+def check_backups(status: BackupStatus) -> CheckResult:
+    if status.problem is not None:
+        return CheckResult("backups", "broken", status.problem)
+    if status.scheduled is None:
+        remedy = "Set backup_folder in config/memory.yaml, or run `local2 backup DIR`."
+        return CheckResult("backups", "note", "none are scheduled", remedy=remedy)
+    when = f"the newest of {status.newest:%Y-%m-%d %H:%M}" if status.newest else "none yet"
+    return CheckResult("backups", "ok", f"{when}, in {status.scheduled}")
+
+
+def check_turns(status: MemoryStatus) -> CheckResult:
+    if status.turns_problem is not None:
+        return CheckResult("turns", "broken", status.turns_problem)
+    if status.turns_waiting:
+        detail = f"{status.turns_waiting} wait to be stored"
+        return CheckResult("turns", "note", detail, remedy="The log names those that fail.")
+    return CheckResult("turns", "ok", "JetStream accepts them")
+
+
+def check_retention(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
+    due = f"{status.to_anonymise} records, retired {memory.anonymise_after_days} days ago or longer"
+    if memory.anonymise == "on":
+        return CheckResult("retention", "ok", f"anonymises {due}")
+    detail = f"would anonymise {due} (anonymise: {memory.anonymise})"
+    remedy = "Set `anonymise: on` in config/memory.yaml to do so."
+    return CheckResult("retention", "note", detail, remedy=remedy)
+
+
+def check_dead_letters(status: MemoryStatus) -> CheckResult:
+    """Report messages that were given up. The reason says whether the sender is at fault."""
+    if not status.dead_letters:
+        return CheckResult("dead letters", "ok", "every message could be stored")
+    return CheckResult(
+        "dead letters",
+        "note",
+        f"{status.dead_letters} messages could not be stored",
+        remedy="`local2 dead-letters list` says why.",
+    )
+
+
+def describe_counts(counts: Counts | MemoryStatus) -> str:
+    return f"{counts.records} records, {counts.indexed} indexed, {counts.waiting} waiting"
+
+
+def check_disk(memory: MemorySettings) -> CheckResult:
+    """Report how much room the memory takes, and how much is left; it reads the folders."""
+    folders = {path.resolve() for path in (memory.data_dir, memory.chroma_path)}
+    outermost = [path for path in folders if not folders & set(path.parents)]
+    used = sum(map(_size_of, outermost)) // MEGABYTE
+    existing = [next(p for p in (path, *path.parents) if p.exists()) for path in folders]
+    free = min(shutil.disk_usage(path).free for path in existing) // MEGABYTE
+    detail = f"{used:,} MB are used, {free:,} MB are free"
+    if free < MIN_FREE_MB:
+        return CheckResult("disk", "broken", detail, f"Make room: a start needs {MIN_FREE_MB} MB.")
+    return CheckResult("disk", "ok", detail)
+
+
+def _size_of(folder: Path) -> int:
+    size = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                size += os.lstat(f"{place}/{name}").st_size
+            except FileNotFoundError:
+                continue  # the server and the index replace their files
+    return size

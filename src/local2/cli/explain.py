@@ -1,0 +1,73 @@
+"""`local2 explain`: why a question finds some memories, and not another one."""
+
+import click
+
+from local2.cli.answers import INDENT, NAME, parts_of_score, show_entry, shown_time
+from local2.cli.commands import asked_by_caller, command, tool_arguments
+from local2.cli.output import Output, styled
+from local2.client.access import connected
+from local2.client.maintenance import explain as ask_to_explain
+from local2.protocol.envelope import Sender
+from local2.protocol.explaining import Explain, ExplainedMemory
+from local2.protocol.memory_tools import Recall
+from local2.settings import Settings
+
+
+@command()
+@tool_arguments(Recall, without=("synthesize", "explain"))
+@click.argument("id", required=False, help="A memory to explain, wherever it ended up.")
+@click.option(
+    "--considered", type=click.IntRange(0, 100), default=20, help="How many memories to explain."
+)
+@asked_by_caller(session="The current session.")
+async def explain(  # noqa: PLR0913 - one parameter an option
+    settings: Settings,
+    output: Output,
+    *,
+    args: Recall,
+    id: str | None,  # noqa: A002 - as the argument is called
+    considered: int,
+    caller: Sender,
+) -> None:
+    asked = Explain(recall=args, id=id, considered=considered)
+    async with connected(settings, name=NAME, user=caller.user) as bus:
+        explained = await ask_to_explain(bus, asked, caller)
+    output.data(explained)
+    if output.json:
+        return
+    for memory in explained.memories:
+        _show(output, memory)
+    if explained.asked is not None:
+        output.line(styled("Asked about:", bold=True))
+        _show(output, explained.asked)
+    output.line(
+        styled(f"{explained.matching:,} of {explained.candidates:,} candidates match.", dim=True)
+    )
+    if explained.degraded:
+        output.line(styled(f"The search was incomplete: {explained.reason}", fg="yellow"))
+
+
+def _show(output: Output, memory: ExplainedMemory) -> None:
+    score = "" if memory.score is None else f" {memory.score:.2f}"
+    rank = "-" if memory.rank is None else f"{memory.rank}."
+    head = [styled(f"{rank}{score}", bold=memory.place is not None)]
+    if memory.event_time is not None:
+        head.append(shown_time(memory.event_time))
+    if label := memory.topic or memory.label:
+        head.append(styled(label, fg="cyan"))
+    head.append(styled(memory.id, dim=True))
+    show_entry(output, "  ".join(head), memory.content)
+    details = [memory.why]
+    if memory.reranked is not None:
+        details.append(f"A reranker gave it {memory.reranked:.2f}.")
+    if memory.stage is not None:
+        details.append(f"Rule: {memory.stage}.")
+    if memory.conditions:
+        details.append(f"Ruled out by: {', '.join(memory.conditions)}.")
+    if memory.retired_why is not None:
+        details.append(f"It was {memory.retired_why}.")
+    if memory.superseded_by:
+        details.append(f"Replaced by {memory.superseded_by}.")
+    output.line(f"{INDENT}{' '.join(details)}")
+    if memory.explanation is not None:
+        output.line(f"{INDENT}{parts_of_score(memory.explanation)}")

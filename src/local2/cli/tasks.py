@@ -1,0 +1,88 @@
+"""`local2 tasks`: list, retry and discard the work on records that failed repeatedly."""
+
+from collections.abc import Sequence
+
+import click
+from rich.table import Table
+
+from local2.cli.answers import NAME, shown_time
+from local2.cli.commands import command
+from local2.cli.output import Output, shown, uncut
+from local2.client.access import connected
+from local2.client.maintenance import tasks
+from local2.errors import InvalidArgumentsError
+from local2.protocol.maintenance import TaskAction, TaskRequest
+from local2.settings import Settings
+
+group = click.Group("tasks", no_args_is_help=True)
+ids_argument = click.argument("ids", metavar="ID…", nargs=-1, help="Ids of their records.")
+all_option = click.option("--all", "every", is_flag=True, help="All that were set aside.")
+kind_option = click.option(
+    "--kind", help="Only tasks of this kind: index, unindex, embed, extract or judge."
+)
+
+
+@command("list", group=group)
+@kind_option
+async def list_tasks(settings: Settings, output: Output, *, kind: str | None) -> None:
+    """Count what has yet to be done with records, and list the tasks that failed, and why."""
+    async with connected(settings, name=NAME) as bus:
+        report = await tasks(bus, TaskRequest(kind=kind))
+    output.data(report)
+    if output.json:
+        return
+    if not report.counts:
+        output.text("Everything is done.")
+        return
+    table = Table("Kind", "Waiting", "Set aside")
+    for count in report.counts:
+        table.add_row(count.kind, f"{count.waiting:,}", f"{count.aside:,}")
+    output.table(table)
+    if report.failed:
+        table = Table("Kind", uncut("Record"), "Failures", "Again at", uncut("Why it failed"))
+        for task in report.failed:
+            due = shown_time(task.due) if task.due else "never"
+            cells = task.kind, task.id, str(task.attempts), due, task.error
+            table.add_row(*map(shown, cells))
+        output.table(table)
+
+
+@command(group=group)
+@ids_argument
+@all_option
+@kind_option
+async def retry(
+    settings: Settings, output: Output, *, ids: Sequence[str], every: bool, kind: str | None
+) -> None:
+    """Give tasks that were set aside one more attempt."""
+    await _change(settings, output, "retry", ids, every=every, kind=kind)
+
+
+@command(group=group)
+@ids_argument
+@all_option
+@kind_option
+async def discard(
+    settings: Settings, output: Output, *, ids: Sequence[str], every: bool, kind: str | None
+) -> None:
+    """Drop tasks that were set aside: nothing is extracted from their messages, or judged."""
+    await _change(settings, output, "discard", ids, every=every, kind=kind)
+
+
+async def _change(  # noqa: PLR0913 - everything that both commands share
+    settings: Settings,
+    output: Output,
+    action: TaskAction,
+    ids: Sequence[str],
+    *,
+    every: bool,
+    kind: str | None,
+) -> None:
+    if every == bool(ids):
+        raise InvalidArgumentsError("Give either the ids of records or --all.")
+    wanted = TaskRequest(action=action, kind=kind, ids=None if every else tuple(ids))
+    async with connected(settings, name=NAME) as bus:
+        report = await tasks(bus, wanted)
+    output.data(report)
+    done = {"retry": "tried again", "discard": "discarded"}[action]
+    output.text(f"{report.changed:,} tasks are {done}.")

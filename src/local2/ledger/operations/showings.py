@@ -1,0 +1,89 @@
+"""Notes which memories were shown: by recalls, where they are logged, and before turns' answers."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from local2.ledger.engines import Row
+from local2.ledger.operations.rows import Part, Transaction, as_json, reads, writes
+from local2.ledger.records import stamp
+from local2.ledger.sessions import Showing, ShowingFilter, ShownRecord
+
+LAST_ROW = 2**62
+"""A row number that no showing reaches."""
+
+
+class Showings(Part):
+    """What one tenant's users were shown."""
+
+    @writes
+    def add(self, tx: Transaction, showings: Iterable[Showing]) -> None:
+        """Note what was shown."""
+        for showing in showings:
+            add_showing(tx, showing)
+
+    @reads
+    def find(
+        self, tx: Transaction, wanted: ShowingFilter, limit: int, *, before: int | None = None
+    ) -> list[Showing]:
+        """Return what was noted last, in that order; `before`: continue before this row."""
+        found: list[Row] = []
+        for owner in wanted.owners:
+            found += tx.execute(
+                f"showings_of_{wanted.of}",
+                name=wanted.name,
+                owner=owner,
+                before=LAST_ROW if before is None else before,
+                limit=limit,
+            ).fetchall()
+        latest = sorted(found, key=lambda row: -int(row["row"]))[:limit]
+        return [showing_of(tx, row) for row in latest]
+
+    @writes
+    def drop_logged(self, tx: Transaction, *, before: datetime, limit: int) -> int:
+        """Delete up to `limit` logged recalls from before a time; return how many."""
+        found = tx.execute("logged_before", before=stamp(before), limit=limit).fetchall()
+        drop_showings(tx, found)
+        return len(found)
+
+
+def add_showing(tx: Transaction, showing: Showing) -> None:
+    """Note what was shown, unless that of the same answer is noted."""
+    inserted = tx.execute(
+        "insert_showing",
+        owner=showing.owner,
+        agent=showing.agent,
+        session_id=showing.session_id,
+        query_id=showing.query_id,
+        question=showing.question,
+        answer=showing.answer,
+        shown_at=stamp(showing.shown_at),
+    ).fetchone()
+    if inserted is not None:
+        shown = (
+            {"showing": inserted["row"], "position": position, "record": one.id, "score": one.score}
+            for position, one in enumerate(showing.records)
+        )
+        tx.execute_each("insert_shown", shown)
+
+
+def showing_of(tx: Transaction, row: Row) -> Showing:
+    """Return what a row of `showing` says, with the records that were shown."""
+    shown = tx.execute("shown_in", showing=row["row"])
+    return Showing(
+        row=row["row"],
+        owner=row["owner"],
+        agent=row["agent"],
+        session_id=row["session_id"],
+        query_id=row["query_id"],
+        question=row["question"],
+        answer=row["answer"],
+        shown_at=datetime.fromisoformat(row["shown_at"]),
+        records=tuple(ShownRecord(one["record"], one["score"]) for one in shown),
+    )
+
+
+def drop_showings(tx: Transaction, showings: Sequence[Row]) -> None:
+    """Delete these rows of `showing`, and what they showed."""
+    rows = as_json([row["row"] for row in showings])
+    for statement in ("drop_shown_in", "drop_showings"):
+        tx.execute(statement, rows=rows)

@@ -1,0 +1,85 @@
+"""Searches the vectors of records where the database does so itself.
+
+Every stack then finds a vector as soon as it is committed, and there is no index to be filled.
+Places are compared vector by vector; each large place has an index of neighbours.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from local2.ledger.operations.candidates import Filter
+from local2.ledger.operations.rows import Part, Transaction, reads, writes_of
+from local2.ledger.upkeep import Embedders
+from local2.protocol.vectors import VectorHits
+
+LARGE_PLACE = 50_000
+"""Number of vectors from which a place has an index of neighbours: to compare as many takes about
+30 ms."""
+EF_SEARCH = 400
+"""Number of vectors that a search of an index of neighbours keeps in view; most are far better."""
+DECIMALS = 6
+"""Number of digits behind the point with which a number of 16 bits is written."""
+
+
+def nearest_rows(tx: Transaction, filter_: Filter, hits: VectorHits, limit: int) -> list[int]:
+    """Return the rows of the searched places nearest to the question, the nearest first.
+
+    Their places apart, they need not match the filter.
+    """
+    asked = {
+        "embedder": hits.embedder,
+        "question": as_halves(hits.question),
+        "limit": limit,
+    }
+    dimensions = {
+        row["place"]: row["dimensions"]
+        for row in tx.execute("large_places", embedder=hits.embedder, places=list(filter_.words))
+    }
+    small = [place for place in filter_.words if place not in dimensions]
+    found = tx.execute("nearest", places=small, **asked).fetchall() if small else []
+    for place, numbers in dimensions.items():
+        more = {"place": place, "dimensions": numbers, "ef_search": max(EF_SEARCH, limit)}
+        found += tx.execute("nearest_in_large_place", **more, **asked).fetchall()
+    return [record for record, _ in sorted(found, key=lambda row: (row[1], row[0]))[:limit]]
+
+
+def as_halves(vector: bytes) -> str:
+    """Return a vector (float32) as the database reads numbers of 16 bits."""
+    numbers = np.frombuffer(vector, np.float32).astype(np.float64).round(DECIMALS).tolist()
+    return str(numbers)
+
+
+class KeptVectors(Part):
+    """One tenant's vectors, which the database keeps and searches."""
+
+    @reads
+    def embedders(self, tx: Transaction) -> Embedders:
+        """Return whose vectors are searched, and whose are being made to replace them."""
+        names = {row["slot"]: row["name"] for row in tx.execute("embedders")}
+        return Embedders(serving=names.get("serving"), next=names.get("next"))
+
+    @writes_of(lambda *_, **__: [])
+    def serve(self, tx: Transaction, embedder: str) -> None:
+        """Let searches compare the vectors of this embedder."""
+        tx.execute("set_embedder", slot="serving", name=embedder)
+        tx.execute("drop_embedder", slot="next")
+
+    @writes_of(lambda *_, **__: [])
+    def begin_next(self, tx: Transaction, embedder: str) -> None:
+        """Note that this embedder makes vectors to replace those that are searched."""
+        tx.execute("set_embedder", slot="next", name=embedder)
+
+    async def count(self, embedder: str) -> int:
+        """Return the number of indexed records that have a vector by this embedder."""
+        row = await self._rows.one("count_vectors", embedder=embedder)
+        return int(row["count"]) if row else 0
+
+    async def ids(self, embedder: str, offset: int, limit: int) -> list[str]:
+        """Return a page of the ids of records with a vector by this embedder."""
+        asked = {"embedder": embedder, "offset": offset, "limit": limit}
+        return [row["id"] for row in await self._rows.all("ids_with_vectors", **asked)]
+
+    async def held(self, ids: Sequence[str]) -> list[str]:
+        """Return those of these ids whose records have a vector."""
+        return [row["id"] for row in await self._rows.all("ids_having_vectors", ids=list(ids))]

@@ -1,0 +1,167 @@
+"""Explain to one caller why a question finds some memories, and not another one.
+
+An explanation follows the real recall (`Trace`); no rule is repeated here. What the ledger ruled
+out before ranking is found by asking it again with one condition at a time.
+"""
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import msgspec
+
+from local2.ledger.ledger import Ledger
+from local2.ledger.records import Record
+from local2.ledger.search import Search
+from local2.memory.recall.ranking import RankedRecord, Trace
+from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
+from local2.memory.scopes import may_see, visible_places
+from local2.memory.views import view
+from local2.protocol.envelope import Caller
+from local2.protocol.explaining import (
+    EXPLAINED_CHARACTERS,
+    Condition,
+    Explain,
+    Explained,
+    ExplainedMemory,
+    Outcome,
+)
+from local2.protocol.memories import Kind
+from local2.protocol.memory_tools import Explanation
+
+WHY: Mapping[Outcome, str] = {
+    "returned": "It is in the answer.",
+    "beyond_top_k": "It matches, but better ones took the places.",
+    "below_min_relevance": "It matches, but its score is too far below the best one.",
+    "repeated": "A better one says the same in the same words.",
+    "overruled": "It matches, but a rule of ranking left it out for others.",
+    "unmatched": "Neither its meaning nor a word, a key or a relation matches the question.",
+    "not_a_candidate": "In a memory of this size, only the best by words and by meaning are "
+    "compared, and it is not among them.",
+    "excluded": "The question does not search where it is.",
+    "retired": "It does not stand, or did not at that time.",
+    "not_visible": "This caller sees no memory with this id.",
+}
+
+
+class Explaining:
+    """Explains the recalls of one caller. They do not count as recalls."""
+
+    def __init__(self, ledger: Ledger, recaller: Recaller, caller: Caller) -> None:
+        self._ledger = ledger
+        self._recaller = recaller
+        self._caller = caller
+
+    async def explain(self, asked: Explain) -> Explained:
+        """Recall, and explain the best matching memories and the one that was asked about.
+
+        Raises what `Recaller.recall` raises.
+        """
+        record = await self._visible(asked.id) if asked.id is not None else None
+        trace = Trace(wanted=asked.considered, row=record.row if record else None)
+        request = RecallRequest.of(asked.recall)
+        recalled = await self._recaller.recall(self._caller, request, trace)
+        best = [ranked.row for ranked in trace.ranked[: asked.considered]]
+        records = {found.row: found for found in await self._ledger.records.at(best)}
+        result = _Result(trace, recalled)
+        return Explained(
+            memories=[
+                self._view(records[row], **result.fields_of(row)) for row in best if row in records
+            ],
+            asked=None if asked.id is None else await self._explain(asked.id, record, result),
+            candidates=trace.candidates,
+            matching=trace.matching,
+            min_score=recalled.min_score,
+            degraded=recalled.degraded,
+            rerank_used=recalled.rerank_used,
+            reason=recalled.reason,
+        )
+
+    async def _visible(self, id_: str) -> Record | None:
+        """Return the record with this id, if the caller may see it."""
+        found = (await self._ledger.records.by_id([id_])).values()
+        return next((record for record in found if may_see(record, self._caller)), None)
+
+    async def _explain(self, id_: str, record: Record | None, result: "_Result") -> ExplainedMemory:
+        if record is None:
+            return ExplainedMemory(id=id_, outcome="not_visible", why=WHY["not_visible"])
+        fields = result.fields_of(record.row)
+        if not fields:
+            outcome, conditions = await self._why_no_candidate(record, result.search)
+            fields = {"outcome": outcome, "why": WHY[outcome], "conditions": conditions}
+        return self._view(record, **fields)
+
+    async def _why_no_candidate(
+        self, record: Record, search: Search
+    ) -> tuple[Outcome, tuple[Condition, ...]]:
+        """Return why a record that the caller may see was not compared with the question."""
+        conditions: dict[Condition, tuple[str, ...]] = {
+            "scope": ("places",),
+            "session": ("only_session", "excluded_session"),
+            "since": ("since",),
+            "until": ("until",),
+            "source": ("source",),
+            "current_turn": ("current_query_id",),
+        }
+        everywhere = visible_places(self._caller, get_args(Kind))
+        without_any = Search(
+            text=search.text, places=tuple(everywhere), as_of=search.as_of, owner=search.owner
+        )
+        searches = self._ledger.searches
+        if not await searches.may_find(without_any, record.row):
+            return "retired", ()
+        excluding = []
+        for condition, names in conditions.items():
+            values = {name: getattr(search, name) for name in names}
+            with_one = msgspec.structs.replace(without_any, **values)
+            if not await searches.may_find(with_one, record.row):
+                excluding.append(condition)
+        return ("excluded", tuple(excluding)) if excluding else ("not_a_candidate", ())
+
+    def _view(self, record: Record, **fields: Any) -> ExplainedMemory:
+        content = record.content[:EXPLAINED_CHARACTERS]
+        return view(record, self._caller, ExplainedMemory, content=content, **fields)
+
+
+class _Result:
+    """What became of the records in a recall."""
+
+    def __init__(self, trace: Trace, recalled: RecallResult) -> None:
+        assert trace.search is not None  # noqa: S101 - recall has run
+        self.search = trace.search
+        self._trace = trace
+        self._ranks = {ranked.row: rank for rank, ranked in enumerate(trace.ranked, start=1)}
+        self._places = {
+            item.record.row: (place, item.score)
+            for place, item in enumerate(recalled.items, start=1)
+        }
+
+    def fields_of(self, row: int) -> dict[str, Any]:
+        """Return the fields of `ExplainedMemory` for a record; none if it was no candidate."""
+        trace = self._trace
+        if (rank := self._ranks.get(row)) is not None:
+            ranked = trace.ranked[rank - 1]
+            place, score = self._places.get(row, (None, ranked.score))
+            left_out: Outcome = trace.left_out.get(row, "beyond_top_k")
+            return _fields(
+                ranked,
+                "returned" if place is not None else left_out,
+                rank=rank,
+                place=place,
+                reranked=score if score != ranked.score else None,
+            )
+        if trace.unmatched is not None and trace.unmatched.row == row:
+            outcome: Outcome = "overruled" if trace.dropped_by else "unmatched"
+            return _fields(trace.unmatched, outcome, stage=trace.dropped_by)
+        return {}
+
+
+def _fields(ranked: RankedRecord, outcome: Outcome, **other: Any) -> dict[str, Any]:
+    return {
+        "outcome": outcome,
+        "why": WHY[outcome],
+        "score": ranked.score,
+        "explanation": Explanation(shares=msgspec.to_builtins(ranked.shares), weight=ranked.weight),
+        "cosine": ranked.cosine,
+        "covered": ranked.covered,
+        **other,
+    }

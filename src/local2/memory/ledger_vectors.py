@@ -1,0 +1,168 @@
+"""The vectors of a ledger that searches them itself: the vector worker only embeds.
+
+A vector is found as soon as the write that finishes its task is committed, by every stack of the
+ledger. They all follow the embedder that the ledger names, whichever of them changed it.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+import structlog
+
+from local2.errors import EmbedderMismatchError, StorageError, VectorError
+from local2.ledger.ledger import Ledger
+from local2.ledger.operations.vectors import KeptVectors
+from local2.memory.vectors import Vectors, ids_in_index
+from local2.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
+
+VECTORS_PER_CHECK = 5_000
+"""Number of vectors that are stored until it is checked whether a place has become large."""
+RETRY_DELAY = 60.0
+"""Seconds until an index is tried again that could not be built."""
+
+log = structlog.get_logger()
+
+
+class LedgerVectors:
+    """The interface of `Vectors`, over a ledger and a vector worker that keeps no index."""
+
+    def __init__(self, ledger: Ledger, kept: KeptVectors, worker: Vectors) -> None:
+        self._ledger = ledger
+        self._kept = kept
+        self._worker = worker
+        self._stored = 0
+        self._may_have_grown = asyncio.Event()
+        self._may_have_grown.set()
+
+    async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits:
+        """Embed a question; the ledger itself finds what is nearest."""
+        del limit
+        hits: VectorHits
+        hits, embedders = await asyncio.gather(
+            self._worker.search(text, 0, tenant=tenant), self._kept.embedders()
+        )
+        if embedders.serving is None or embedders.serving == hits.embedder:
+            return hits
+        await self._require_served(tenant)
+        return await self._worker.search(text, 0, tenant=tenant)
+
+    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
+        """Embed the items without a vector; the ledger stores it as it finishes their tasks."""
+        self._note_stored(len(items))
+        embedded = await self._embedded(items, tenant)
+        if embedded.embedder != (await self._kept.embedders()).serving:
+            await self._require_served(tenant)
+            raise VectorError("Another embedder has begun to serve.")
+        return embedded
+
+    async def upsert_next(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
+        without = [item for item in items if item.vector is None]
+        return await self._worker.upsert_next(without, tenant=tenant)
+
+    async def delete(self, ids: list[str], *, tenant: str) -> None:
+        """Do nothing: searches leave out what is retired, and erasures delete vectors."""
+
+    async def ids(
+        self, offset: int, limit: int, *, tenant: str, of_next: bool = False
+    ) -> list[str]:
+        del tenant
+        embedders = await self._kept.embedders()
+        embedder = embedders.next if of_next else embedders.serving
+        return [] if embedder is None else await self._kept.ids(embedder, offset, limit)
+
+    async def held(self, ids: list[str], *, tenant: str) -> list[str]:
+        del tenant
+        return await self._kept.held(ids)
+
+    async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
+        """Return nothing: a vector that is stored is also found."""
+        del items, tenant
+        return []
+
+    async def status(self, *, tenant: str) -> VectorStatus:
+        """Return the state of the worker's embedder and of the ledger's vectors.
+
+        A worker with another embedder than the ledger names is told to change it.
+        """
+        status = await self._worker.status(tenant=tenant)
+        embedders = await self._kept.embedders()
+        serving = embedders.serving
+        if status.problem is None and serving is None:
+            await self._kept.serve(status.embedder)
+            serving = status.embedder
+        if status.problem is None and serving is not None and serving != status.embedder:
+            try:
+                await self._worker.begin_next(serving, tenant=tenant)
+                status = await self._worker.swap(serving, tenant=tenant)
+            except VectorError as error:
+                problem = f"The vectors were made by {serving}: {error}"
+                status = msgspec.structs.replace(status, problem=problem)
+        return msgspec.structs.replace(
+            status,
+            count=0 if serving is None else await self._kept.count(serving),
+            next=embedders.next,
+            next_dimensions=status.next_dimensions if status.next == embedders.next else 0,
+        )
+
+    async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus:
+        """Let the worker's embedder serve, whichever it is; vectors that it has made remain."""
+        del whole
+        status = await self._worker.status(tenant=tenant)
+        await self._kept.serve(status.embedder)
+        return await self.status(tenant=tenant)
+
+    async def begin_next(self, embedder: str, *, tenant: str) -> VectorStatus:
+        status = await self._worker.begin_next(embedder, tenant=tenant)
+        if status.next is None:  # it serves already
+            await self._kept.serve(status.embedder)
+        else:
+            await self._kept.begin_next(status.next)
+        return status
+
+    async def swap(self, embedder: str, *, tenant: str) -> VectorStatus:
+        """Let the next embedder serve; what other stacks have indexed meanwhile is embedded."""
+        present = await ids_in_index(self, tenant, of_next=True)
+        status = await self._worker.swap(embedder, tenant=tenant)
+        await self._kept.serve(embedder)
+        missing, _ = await self._ledger.index.compare_ids(present)
+        await self._ledger.index.queue(missing)
+        self._may_have_grown.set()
+        return status
+
+    async def index_large_places(self) -> None:
+        """Build the indexes that searches of large places use, as they grow, until cancelled."""
+        while True:
+            await self._may_have_grown.wait()
+            self._may_have_grown.clear()
+            try:
+                serving = (await self._kept.embedders()).serving
+                if serving is not None:
+                    await self._ledger.index_vectors(serving)
+            except StorageError as error:
+                log.warning("large_places_not_indexed", reason=error.logged)
+                await asyncio.sleep(RETRY_DELAY)
+                self._may_have_grown.set()
+
+    async def _embedded(self, items: Sequence[VectorItem], tenant: str) -> VectorsStored:
+        without = [item for item in items if item.vector is None]
+        if without:
+            return await self._worker.upsert(without, tenant=tenant)
+        serving = (await self._kept.embedders()).serving
+        return VectorsStored(vectors=[], embedder=serving or "")
+
+    async def _require_served(self, tenant: str) -> None:
+        """Let the worker change to the embedder that the ledger names.
+
+        Raises:
+            EmbedderMismatchError: It cannot.
+        """
+        status = await self.status(tenant=tenant)
+        if status.problem is not None:
+            raise EmbedderMismatchError(status.problem)
+
+    def _note_stored(self, vectors: int) -> None:
+        self._stored += vectors
+        if self._stored >= VECTORS_PER_CHECK:
+            self._stored = 0
+            self._may_have_grown.set()

@@ -1,0 +1,429 @@
+"""Ask: what a question finds for any user, session and moment, why, and why not something else."""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
+from functools import partial
+from typing import Any, get_args
+
+import msgspec
+from nicegui import ui
+from nicegui.element import Element
+from nicegui.events import ValueChangeEventArguments
+
+from local2.client.memory import Memory
+from local2.protocol.browsing import Browse
+from local2.protocol.envelope import utc_now
+from local2.protocol.explaining import Explain, Explained, ExplainedMemory
+from local2.protocol.memories import Scope
+from local2.protocol.memory_tools import RECALL, Explanation, Recall
+from local2.protocol.payloads import Json
+from local2.protocol.subjects import tool_request
+from local2.web.callers import SESSION_HEADER, USER_HEADER
+from local2.web.pages.frame import dialog, empty, section, set_address, tag, text, when
+from local2.web.pages.memory_drawer import open_memory, readable
+from local2.web.pages.viewer import Viewer
+
+CONSIDERED = 20
+"""Number of matching memories that are shown, in the answer or not."""
+MAX_NAMED = 5
+"""Maximum number of memories that are found by words, to be explained."""
+DEFAULT_TOP_K = 5
+SECOND = "2"
+"""Behind the names of the second setting in the address."""
+HUES = 9
+"""Number of colours of the parts of scores; see `.part-0` in page.css."""
+MIN_DAYS = 30
+"""Minimum number of days that the slider reaches back."""
+OUTCOMES = {
+    "returned": "in the answer",
+    "beyond_top_k": "no place left",
+    "below_min_relevance": "too far below",
+    "repeated": "said already",
+    "not_visible": "not visible",
+    "not_a_candidate": "no candidate",
+}
+"""Words for outcomes that are none."""
+
+
+class Setting(msgspec.Struct, kw_only=True):
+    """How a question is asked; two settings are compared side by side.
+
+    `as_of`: a date as in the address, up to the end of which the memory is looked at.
+    """
+
+    scope: Scope = "any"
+    top_k: int = DEFAULT_TOP_K
+    as_of: str | None = None
+    min_relevance: float = 0.0
+    rerank: bool = True
+
+    @classmethod
+    def read(cls, query: Mapping[str, str], suffix: str) -> "Setting":
+        """Read a setting from an address; what it does not know stays as it is by default."""
+        named = {
+            name: query[f"{name}{suffix}"]
+            for name in cls.__struct_fields__
+            if f"{name}{suffix}" in query
+        }
+        try:
+            return msgspec.convert(named, cls, strict=False)
+        except msgspec.ValidationError:
+            return cls()
+
+    def address(self, suffix: str) -> dict[str, str]:
+        """The parameters of the address that differ from the defaults."""
+        return {
+            f"{name}{suffix}": str(value)
+            for name, value in msgspec.structs.asdict(self).items()
+            if value != getattr(Setting(), name)
+        }
+
+    def recall(self, question: str) -> Recall:
+        """The question in this setting, as the tool takes it."""
+        return Recall(
+            query=question,
+            top_k=self.top_k,
+            scope=self.scope,
+            as_of=self.as_of,
+            min_relevance=self.min_relevance,
+            enable_rerank=self.rerank,
+        )
+
+
+async def show(viewer: Viewer) -> None:
+    await AskPage(viewer).show()
+
+
+class AskPage:
+    """One viewer's question, in one setting or in two."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        query = viewer.query
+        self._viewer = viewer
+        self._question = query.get("q", "")
+        self._user = query.get("user") or viewer.caller.user or ""
+        self._session = query.get("session", "")
+        self._settings = [Setting.read(query, "")]
+        if "compare" in query:
+            self._settings.append(Setting.read(query, SECOND))
+        self._days = MIN_DAYS
+
+    async def show(self) -> None:
+        overview = await self._viewer.memory.overview(everybody=self._viewer.may("browse_all"))
+        if overview.sessions:
+            first = min(session.first for session in overview.sessions)
+            self._days = max(MIN_DAYS, (utc_now() - first).days + 1)
+        with ui.element("div").classes("filters"):
+            question = ui.input("Question", value=self._question).props(
+                "outlined dense data-search"
+            )
+            question.on_value_change(partial(self._set, "_question"))
+            question.on("keydown.enter", self._ask)
+            if not self._viewer.has_accounts:
+                users = [owner.name for owner in overview.users if owner.name]
+                user = ui.input("User", value=self._user, autocomplete=users)
+                user.props("outlined dense").on_value_change(partial(self._set, "_user"))
+            sessions = [session.session_id for session in overview.sessions]
+            session = ui.input("Session", value=self._session, autocomplete=sessions)
+            session.props("outlined dense clearable")
+            session.on_value_change(partial(self._set, "_session"))
+        with ui.element("div").classes("row-of"):
+            ui.button("Ask", icon="o_search", on_click=self._ask)
+            ui.button("Compare", icon="o_compare", on_click=self._compare).props("outline")
+            ui.button("Copy as …", icon="o_content_copy", on_click=self._show_copies).props(
+                "outline"
+            )
+        self._columns = ui.element("div").classes("answer-columns")
+        await self._ask()
+
+    def _set(self, name: str, event: ValueChangeEventArguments[Any]) -> None:
+        setattr(self, name, (event.value or "").strip())
+
+    async def _compare(self) -> None:
+        if len(self._settings) == 1:
+            self._settings.append(msgspec.structs.replace(self._settings[0]))
+        else:
+            self._settings.pop()
+        await self._ask()
+
+    @property
+    def _memory(self) -> Memory:
+        """The memory as the chosen user sees it in the chosen session."""
+        viewer = self._viewer
+        if not viewer.has_accounts and self._user:
+            viewer = viewer.looking_as(self._user)
+        return viewer.memory.of(session=self._session or None)
+
+    async def _ask(self) -> None:
+        """Ask in every setting, and show the answers side by side."""
+        is_compared = len(self._settings) > 1
+        set_address(
+            q=self._question,
+            user=self._user if self._user != (self._viewer.caller.user or "") else None,
+            session=self._session,
+            compare="1" if is_compared else None,
+            **self._settings[0].address(""),
+            **(self._settings[1].address(SECOND) if is_compared else {}),
+        )
+        answers = []
+        if self._question:
+            for setting in self._settings:
+                asked = Explain(recall=setting.recall(self._question), considered=CONSIDERED)
+                answers.append(await self._memory.explain(asked))
+        self._columns.clear()
+        with self._columns:
+            for number, setting in enumerate(self._settings):
+                with ui.element("div").classes("answer-column"):
+                    self._add_setting(setting)
+                    if answers:
+                        other = answers[1 - number] if is_compared else None
+                        self._show_answer(setting, answers[number], other)
+        if not self._question:
+            with self._columns:
+                empty(
+                    "o_manage_search",
+                    "Ask as an agent would.",
+                    "Each memory that is found shows what its score is made of.",
+                )
+
+    def _add_setting(self, setting: Setting) -> None:
+        def choose(name: str, event: ValueChangeEventArguments[Any]) -> None:
+            setattr(setting, name, event.value)
+
+        with ui.element("div").classes("setting"):
+            scopes = {scope: readable(scope) for scope in get_args(Scope)}
+            scope = ui.select(scopes, value=setting.scope, label="Scope").props("outlined dense")
+            scope.on_value_change(partial(choose, "scope"))
+            scope.on_value_change(self._ask)
+            top_k = ui.select(
+                [1, 3, 5, 10, 20], value=setting.top_k, label="Places", new_value_mode=None
+            ).props("outlined dense")
+            top_k.on_value_change(partial(choose, "top_k"))
+            top_k.on_value_change(self._ask)
+            least = ui.select(
+                {0.0: "all", 0.25: "25 %", 0.5: "50 %", 0.75: "75 %"},
+                value=setting.min_relevance,
+                label="Least score, of the best",
+            ).props("outlined dense")
+            least.on_value_change(partial(choose, "min_relevance"))
+            least.on_value_change(self._ask)
+            reranked = ui.switch("Reranker", value=setting.rerank)
+            reranked.on_value_change(partial(choose, "rerank"))
+            reranked.on_value_change(self._ask)
+            self._add_moment(setting)
+
+    def _add_moment(self, setting: Setting) -> None:
+        """Add the slider for the moment at which the memory is looked at."""
+        today = utc_now().date()
+        back = 0
+        if setting.as_of:
+            back = min(max((today - date.fromisoformat(setting.as_of)).days, 0), self._days)
+        with ui.element("div").classes("moment"):
+            said = text("span", _moment_said(setting.as_of)).classes("quiet")
+            slider = ui.slider(min=-self._days, max=0, step=1, value=-back)
+            slider.props('aria-label="As of this day"')
+
+            def look(event: ValueChangeEventArguments[Any]) -> None:
+                days = -int(event.value)
+                setting.as_of = (today - timedelta(days=days)).isoformat() if days else None
+                said.text = _moment_said(setting.as_of)
+
+            slider.on_value_change(look)
+            slider.on("change", self._ask)
+
+    def _show_answer(self, setting: Setting, answer: Explained, other: Explained | None) -> None:
+        found = [memory for memory in answer.memories if memory.place is not None]
+        found.sort(key=lambda memory: memory.place or 0)
+        missed = [memory for memory in answer.memories if memory.place is None]
+        scale = max((_positive(memory.explanation) for memory in answer.memories), default=0.0)
+        places = None
+        if other is not None:
+            places = {memory.id: memory.place for memory in other.memories}
+        if answer.degraded:
+            text("p", f"The search was incomplete: {answer.reason}").classes("banner")
+        hint = f"{answer.matching:,} of {answer.candidates:,} candidates match."
+        with section("In the answer", hint):
+            if not found:
+                text("p", "Nothing is found in this setting.").classes("quiet")
+            self._show_memories(found, scale, places)
+        if missed:
+            with section("Matched as well", "The best of those that are not in the answer."):
+                self._show_memories(missed, scale, places)
+        with section("Why not this one?", "Any memory, by its id or by words that it has."):
+            entry = ui.input("Id or words").props("outlined dense clearable")
+            place = ui.element("div").classes("page-content")
+            entry.on("keydown.enter", partial(self._explain_others, setting, entry, place, scale))
+
+    def _show_memories(
+        self,
+        memories: Sequence[ExplainedMemory],
+        scale: float,
+        places: Mapping[str, int | None] | None = None,
+    ) -> None:
+        with ui.element("ol").classes("answers"):
+            for memory in memories:
+                with ui.element("li"):
+                    self._show_memory(memory, scale, places)
+
+    def _show_memory(
+        self,
+        memory: ExplainedMemory,
+        scale: float,
+        places: Mapping[str, int | None] | None,
+    ) -> None:
+        with ui.element("div").classes("row-of"):
+            if memory.place is not None:
+                text("strong", f"{memory.place}.")
+            if memory.score is not None:
+                text("span", f"{memory.score:.2f}").props('title="The score it was ranked by"')
+            if memory.reranked is not None:
+                tag(f"reranked {memory.reranked:.2f}", "accent")
+            outcome = OUTCOMES.get(memory.outcome, readable(memory.outcome))
+            tag(outcome, "accent" if memory.place is not None else "")
+            if places is not None and places.get(memory.id) != memory.place:
+                there = places.get(memory.id)
+                tag(f"{there}. on the other side" if there else "not on the other side", "warning")
+            if memory.event_time is not None:
+                with ui.element("span").classes("quiet"):
+                    when(memory.event_time)
+            if label := memory.topic or memory.label:
+                text("span", label).classes("mono quiet")
+        if memory.content:
+            content = text("button", memory.content).props("type=button")
+            content.classes("plain-text two-lines")
+            content.on("click", partial(open_memory, self._viewer, memory.id, self._ask))
+        if memory.explanation is not None:
+            _show_parts(memory.explanation, scale)
+        if memory.place is None:
+            text("p", _why(memory)).classes("quiet")
+
+    async def _explain_others(
+        self, setting: Setting, entry: ui.input, place: Element, scale: float
+    ) -> None:
+        """Explain the memory with the typed id, or those that have the typed words."""
+        typed = (entry.value or "").strip()
+        if not typed:
+            return
+        memory, recall = self._memory, setting.recall(self._question)
+
+        async def explain(id_: str) -> ExplainedMemory | None:
+            asked = Explain(recall=recall, id=id_, considered=0)
+            return (await memory.explain(asked)).asked
+
+        explained = [await explain(typed)]
+        if explained[0] is None or explained[0].outcome == "not_visible":
+            named = await memory.browse(
+                Browse(words=typed, limit=MAX_NAMED, states=("active", "replaced", "retired"))
+            )
+            explained = [await explain(one.id) for one in named.memories] or explained
+        place.clear()
+        with place:
+            self._show_memories([one for one in explained if one is not None], scale)
+
+    async def _show_copies(self) -> None:
+        """Show the question as a call that other programs can make."""
+        arguments = self._settings[0].recall(self._question or "…").given()
+        base = str(ui.context.client.request.base_url).rstrip("/")
+        copies: dict[str, Callable[[], str]] = {
+            "curl": lambda: as_curl(base, self._user, self._session, arguments),
+            "Python": lambda: as_python(self._user, self._session, arguments),
+            "nats": lambda: as_nats(self._user, self._session, arguments),
+        }
+        with dialog("Copy as") as shown, ui.card().classes("dialog wide"):
+            shown.on("hide", shown.delete)
+            text("h2", "Copy as")
+            for name, write in copies.items():
+                with ui.element("div").classes("row-of"):
+                    text("h3", name)
+                    copy = partial(ui.clipboard.write, write())
+                    ui.button("Copy", on_click=copy).props("flat dense")
+                text("pre", write()).classes("code").props("tabindex=0")
+            with ui.row().classes("dialog-actions"):
+                ui.button("Close", on_click=shown.close).props("flat")
+        shown.open()
+
+
+def _moment_said(as_of: str | None) -> str:
+    return f"As of the end of {as_of}" if as_of else "As of now"
+
+
+def _positive(explanation: Explanation | None) -> float:
+    """The length of a bar: what raises a score."""
+    shares = explanation.shares.values() if explanation is not None else ()
+    return sum(share for share in shares if share > 0)
+
+
+def _show_parts(explanation: Explanation, scale: float) -> None:
+    """Show what a score is made of: what raises it, and below what lowers it; and both in words."""
+    hues = {name: number % HUES for number, name in enumerate(explanation.shares)}
+    parts = {name: share for name, share in explanation.shares.items() if share}
+    for sign, look in ((1, "bar"), (-1, "bar lowering")):
+        shown = {name: share for name, share in parts.items() if share * sign > 0}
+        if not shown or not scale:
+            continue
+        with ui.element("div").classes(look).props("aria-hidden=true"):
+            for name, share in shown.items():
+                width = min(100 * abs(share) / scale, 100)
+                part = ui.element("span").classes(f"part-{hues[name]}").style(f"width:{width:.2f}%")
+                part.props["title"] = f"{name} {share:+.2f}"
+    with ui.element("ul").classes("parts"):
+        for name, share in parts.items():
+            with ui.element("li"):
+                ui.element("i").classes(f"part-{hues[name]}").props("aria-hidden=true")
+                text("span", f"{name} {share:+.2f}")
+        if explanation.weight != 1:
+            with ui.element("li"):
+                text("span", f"× {explanation.weight:g} for its scope")  # noqa: RUF001 - times
+
+
+def _why(memory: ExplainedMemory) -> str:
+    """Why a memory is not in the answer, in words."""
+    parts = [memory.why]
+    if memory.rank is not None:
+        parts.append(f"By its score it is number {memory.rank}.")
+    if memory.stage is not None:
+        parts.append(f"The rule: {readable(memory.stage)}.")
+    if memory.conditions:
+        parts.append(f"Ruled out by: {', '.join(map(readable, memory.conditions))}.")
+    if memory.retired_why is not None:
+        parts.append(f"It was {memory.retired_why}.")
+    return " ".join(parts)
+
+
+def as_curl(base: str, user: str, session: str, arguments: Json) -> str:
+    """The recall as a request for HTTP."""
+    headers = ["Content-Type: application/json"]
+    headers += [f"{USER_HEADER}: {user}"] if user else []
+    headers += [f"{SESSION_HEADER}: {session}"] if session else []
+    given = " ".join(f"-H {shlex.quote(header)}" for header in headers)
+    body = shlex.quote(msgspec.json.encode(arguments).decode())
+    return (
+        f'curl -s {base}/v1/tools/{RECALL.name} -H "Authorization: Bearer $TOKEN" \\\n'
+        f"  {given} \\\n  -d {body}"
+    )
+
+
+def as_python(user: str, session: str, arguments: Json) -> str:
+    """The recall as a program."""
+    who = {"user": user, "session": session}
+    named = ", ".join(f"{name}={value!r}" for name, value in who.items() if value)
+    # The Python client has no argument for the reranker: it is as the stack has it.
+    given = {name: value for name, value in arguments.items() if name != "enable_rerank"}
+    values = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    return (
+        "import asyncio\n\nimport local2\n\n\nasync def main():\n"
+        f"    async with local2.connect({named}) as memory:\n"
+        f"        found = await memory.recall({values})\n"
+        "    for item in found.items:\n        print(item.score, item.content)\n\n\n"
+        "asyncio.run(main())"
+    )
+
+
+def as_nats(user: str, session: str, arguments: Json) -> str:
+    """The recall as a request on the bus."""
+    envelope: Json = {"user": user, "session_id": session}
+    request = {name: value for name, value in envelope.items() if value}
+    request["payload"] = {"args": arguments}
+    body = shlex.quote(msgspec.json.encode(request).decode())
+    return f"nats req {tool_request(RECALL.name)} {body}"

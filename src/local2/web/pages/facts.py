@@ -1,0 +1,188 @@
+"""Facts: what holds about somebody as a timeline, and contradictions that wait for a decision."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+from nicegui import ui
+from nicegui.element import Element
+from nicegui.events import ValueChangeEventArguments
+
+from local2.protocol.browsing import Browse, BrowsedMemory
+from local2.protocol.memory_tools import RELATIONS, ListRelations, RelatedMemory
+from local2.web.pages.frame import empty, notify, section, set_address, tag, text, when
+from local2.web.pages.memory_drawer import open_memory, readable
+from local2.web.pages.viewer import Viewer
+
+PAGE_SIZE = 50
+EVERYBODY = "everybody"
+"""The owner of the facts that are for everybody, and in the address."""
+
+
+class Contradiction(NamedTuple):
+    """A fact that stands, and what says otherwise: a later fact, or a message that denies it."""
+
+    fact: BrowsedMemory
+    against: RelatedMemory
+
+
+async def show(viewer: Viewer) -> None:
+    await FactsPage(viewer).show()
+
+
+class FactsPage:
+    """The facts of one owner, the newest first."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self._viewer = viewer
+        self._owner = viewer.query.get("owner") or viewer.caller.user or EVERYBODY
+        self._cursors: list[str | None] = [None]
+
+    async def show(self) -> None:
+        viewer = self._viewer
+        owners = {EVERYBODY: "For everybody"}
+        if viewer.caller.user:
+            owners[viewer.caller.user] = f"{viewer.caller.user} (you)"
+        if not viewer.has_accounts and viewer.may("browse_all"):
+            overview = await viewer.memory.overview(everybody=True)
+            owners |= {
+                owner.name: owner.name
+                for owner in overview.users
+                if owner.name and owner.name not in owners
+            }
+        if self._owner not in owners:
+            self._owner = EVERYBODY
+        with ui.element("div").classes("filters"):
+            choice = ui.select(owners, value=self._owner, label="Facts about")
+            choice.props("outlined dense").on_value_change(self._choose)
+        self._place = ui.element("div").classes("page-content")
+        await self._load()
+
+    async def _choose(self, event: ValueChangeEventArguments[str]) -> None:
+        self._owner, self._cursors = event.value, [None]
+        set_address(owner=self._owner)
+        await self._load()
+
+    @property
+    def _seen_by(self) -> Viewer:
+        """The viewer as the owner sees the memory."""
+        is_other = self._owner not in {EVERYBODY, self._viewer.caller.user}
+        return self._viewer.looking_as(self._owner) if is_other else self._viewer
+
+    async def _load(self) -> None:
+        seen_by = self._seen_by
+        page = await seen_by.memory.browse(
+            Browse(
+                kinds=("fact",),
+                scopes=("tenant", "agent") if self._owner == EVERYBODY else ("user",),
+                states=("active", "replaced", "retired"),
+                limit=PAGE_SIZE,
+                after=self._cursors[-1],
+            )
+        )
+        waiting = await contradictions(seen_by, page.memories)
+        self._place.clear()
+        with self._place:
+            if not page.memories:
+                empty(
+                    "o_fact_check",
+                    "There are no facts here.",
+                    "Agents store them (remember_fact), and they are extracted from conversations.",
+                )
+            if waiting:
+                hint = "Both still stand. Decide which one holds; the other stays in the history."
+                with section("Waiting for a decision", hint):
+                    for contradiction in waiting:
+                        self._show_contradiction(contradiction)
+            self._show_timeline(page.memories)
+            with ui.element("div").classes("row-of pages"):
+                if len(self._cursors) > 1:
+                    newer = ui.button("Newer", icon="o_chevron_left", on_click=self._newer)
+                    newer.props("outline")
+                if page.next is not None:
+                    older = ui.button("Older", on_click=partial(self._older, page.next))
+                    older.props("outline icon-right=o_chevron_right")
+
+    async def _newer(self) -> None:
+        self._cursors.pop()
+        await self._load()
+
+    async def _older(self, cursor: str) -> None:
+        self._cursors.append(cursor)
+        await self._load()
+
+    def _show_timeline(self, facts: Sequence[BrowsedMemory]) -> None:
+        month = ""
+        timeline: Element | None = None
+        for fact in facts:
+            begun = fact.event_time.astimezone().strftime("%B %Y")
+            if timeline is None or begun != month:
+                month = begun
+                text("h2", month)
+                timeline = ui.element("ol").classes("timeline")
+            with timeline, ui.element("li").classes("" if fact.state == "active" else "past"):
+                with ui.element("div").classes("row-of quiet"):
+                    when(fact.event_time)
+                    if fact.topic:
+                        text("span", fact.topic).classes("mono")
+                    if fact.state != "active":
+                        tag(readable(fact.retired_why or fact.state))
+                    if fact.pinned:
+                        tag("pinned", "accent")
+                content = text("button", fact.content).classes("plain-text two-lines")
+                content.props("type=button")
+                opening = partial(open_memory, self._seen_by, fact.id, self._load, fact)
+                content.on("click", opening)
+
+    def _show_contradiction(self, contradiction: Contradiction) -> None:
+        fact, against = contradiction
+        with ui.element("div").classes("contradiction"):
+            for name, content, moment in (
+                ("Stands", fact.content, fact.event_time),
+                ("Says otherwise", against.content, against.event_time),
+            ):
+                with ui.element("div").classes("panel"):
+                    with ui.element("div").classes("row-of quiet"):
+                        text("span", name)
+                        when(moment)
+                    text("p", content).classes("whole-text")
+        with ui.element("div").classes("row-of"):
+            retire = partial(self._retire, fact.id, "What says otherwise holds.")
+            ui.button("It no longer holds", on_click=retire).props("outline")
+            if against.kind == "fact":
+                keep = partial(self._retire, against.id, "The earlier fact holds.")
+            else:
+                keep = partial(self._state_again, fact)
+            ui.button("It still holds", on_click=keep).props("outline")
+
+    async def _retire(self, id_: str, reason: str) -> None:
+        retired = await self._seen_by.memory.retire([id_], reason)
+
+        async def undo() -> None:
+            await self._seen_by.memory.undo(str(retired.run))
+            await self._load()
+
+        notify("Settled.", undo=undo if retired.run is not None else None)
+        await self._load()
+
+    async def _state_again(self, fact: BrowsedMemory) -> None:
+        """State a fact once more: a message that denied it does not count any longer."""
+        scope = fact.scope if fact.scope != "session" else "user"
+        await self._seen_by.memory.remember(fact.content, topic=fact.topic, scope=scope)
+        notify("Settled: it still holds.")
+        await self._load()
+
+
+async def contradictions(viewer: Viewer, facts: Sequence[BrowsedMemory]) -> list[Contradiction]:
+    """Find what says otherwise about facts that stand, as far as it stands, too."""
+    standing = [fact for fact in facts if fact.state == "active"]
+    related = await asyncio.gather(
+        *(viewer.calls.ask(RELATIONS, ListRelations(id=fact.id)) for fact in standing)
+    )
+    return [
+        Contradiction(fact, relation)
+        for fact, found in zip(standing, related, strict=True)
+        for relation in found.relations
+        if relation.type == "contradicts" and relation.incoming and relation.active
+    ]

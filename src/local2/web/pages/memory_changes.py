@@ -1,0 +1,151 @@
+"""What can be done about one memory or many: each is asked about, and undone by its notice."""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+
+from nicegui import ui
+
+from local2.client.memory import Memory
+from local2.protocol.browsing import BrowsedMemory
+from local2.protocol.memory_tools import (
+    EDIT_MEMORY,
+    FORGET,
+    HIDE_MEMORIES,
+    PIN_MEMORIES,
+    RETIRE_FACT,
+    UNDO,
+)
+from local2.web.pages.frame import ask_reason, confirmed, dialog, notify, text
+from local2.web.pages.viewer import Viewer
+
+STATEMENTS = {"fact", "note"}
+"""The kinds that can be edited and retired."""
+
+OnChange = Callable[[], Awaitable[None]]
+Change = Callable[[Memory, list[str]], Awaitable[str | None]]
+"""Changes memories of one owner by their ids; returns the run that `undo` takes, if any."""
+
+
+class MemoryChanges:
+    """Buttons for what the viewer may do about these memories.
+
+    `content`: the whole text of the only one, without which it cannot be edited. `on_change` is
+    called after each change.
+    """
+
+    def __init__(
+        self,
+        viewer: Viewer,
+        memories: Sequence[BrowsedMemory],
+        on_change: OnChange,
+        content: str | None = None,
+    ) -> None:
+        self._viewer = viewer
+        self._memories = memories
+        self._on_change = on_change
+        self._content = content
+        self._are_pinned = all(memory.pinned for memory in memories)
+        number = len(memories)
+        self._these = "this memory" if number == 1 else f"these {number} memories"
+
+    def show(self) -> None:
+        """Add the buttons for what is possible for all of the memories."""
+        may = self._viewer.may
+        stand = all(memory.state == "active" and memory.by == "self" for memory in self._memories)
+        kinds = {memory.kind for memory in self._memories}
+        if stand and kinds <= STATEMENTS and self._content is not None and may(EDIT_MEMORY.name):
+            ui.button("Edit", icon="o_edit", on_click=self._edit).props("outline")
+        if stand and kinds == {"fact"} and may(PIN_MEMORIES.name):
+            name = "Unpin" if self._are_pinned else "Pin"
+            ui.button(name, icon="o_push_pin", on_click=self._pin).props("outline")
+        if stand and kinds <= STATEMENTS and may(RETIRE_FACT.name):
+            ui.button("Retire", icon="o_archive", on_click=self._retire).props("outline")
+        if stand and may(HIDE_MEMORIES.name):
+            hide = ui.button("Never recall", icon="o_visibility_off", on_click=self._hide)
+            hide.props("outline")
+        if len(self._memories) == 1 and (may(FORGET.name) or may("forget_own")):
+            forget = ui.button("Forget", icon="o_delete_forever", on_click=self._forget)
+            forget.props("outline color=negative")
+
+    async def _edit(self) -> None:
+        with dialog("Edit") as form, ui.card().classes("dialog wide"):
+            text("h2", "Edit")
+            content = ui.textarea("Text", value=self._content).props("outlined autogrow")
+            reason = ui.input("Why", value="A correction.").props("outlined dense")
+
+            def save() -> None:
+                if (content.value or "").strip() and (reason.value or "").strip():
+                    form.submit((content.value, reason.value))
+
+            with ui.row().classes("dialog-actions"):
+                ui.button("Cancel", on_click=form.close).props("flat")
+                ui.button("Save", on_click=save)
+        written = await form
+        form.delete()
+        if written is not None:
+
+            async def edit(memory: Memory, ids: list[str]) -> str | None:
+                return (await memory.edit(ids[0], *written)).run
+
+            await self._change(edit, "Edited.")
+
+    async def _pin(self) -> None:
+        unpin = self._are_pinned
+        reason = "It matters no more than others." if unpin else "It matters in every session."
+
+        async def pin(memory: Memory, ids: list[str]) -> str | None:
+            return (await memory.pin(ids, reason, unpin=unpin)).run
+
+        await self._change(pin, "Unpinned." if unpin else "Pinned.")
+
+    async def _retire(self) -> None:
+        explanation = "It is not found any more, and stays in the history with your reason."
+        reason = await ask_reason(f"Retire {self._these}?", explanation, "Retire")
+        if reason is not None:
+
+            async def retire(memory: Memory, ids: list[str]) -> str | None:
+                return (await memory.retire(ids, reason)).run
+
+            await self._change(retire, "Retired.")
+
+    async def _hide(self) -> None:
+        explanation = "It is not found, and models are not shown it. It stays in the history."
+        reason = await ask_reason(f"Never recall {self._these} again?", explanation, "Never recall")
+        if reason is not None:
+
+            async def hide(memory: Memory, ids: list[str]) -> str | None:
+                return (await memory.hide(ids, reason)).run
+
+            await self._change(hide, "Never recalled again.")
+
+    async def _change(self, change: Change, done: str) -> None:
+        ids_by_owner: dict[str | None, list[str]] = defaultdict(list)
+        for memory in self._memories:
+            ids_by_owner[memory.user].append(memory.id)
+        runs: list[tuple[Memory, str]] = []
+        for user, ids in ids_by_owner.items():
+            owner = self._viewer.looking_as(user).memory
+            if (run := await change(owner, ids)) is not None:
+                runs.append((owner, run))
+
+        async def undo() -> None:
+            for owner, run in runs:
+                await owner.undo(run)
+            notify("Undone.")
+            await self._on_change()
+
+        can_undo = runs and self._viewer.may(UNDO.name)
+        notify(done, undo=undo if can_undo else None)
+        await self._on_change()
+
+    async def _forget(self) -> None:
+        (memory,) = self._memories
+        owner = self._viewer.looking_as(memory.user).memory
+        preview = await owner.forget(id=memory.id, dry_run=True)
+        erased = ", ".join(f"{count:,} {name}" for name, count in preview.erased.items() if count)
+        explanation = f"This erases for good: {erased or 'nothing'}. Nothing brings it back."
+        if await confirmed("Forget it for good?", explanation, "Forget", destroys=True):
+            receipt = await owner.forget(id=memory.id)
+            rest = "" if receipt.complete else " Traces remain; `local2 forget` says where."
+            notify(f"{receipt.total:,} erased for good.{rest}")
+            await self._on_change()

@@ -1,0 +1,262 @@
+"""Overview: whether everything works, what the memory has, and how it grows; kept up to date."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import get_args
+
+from nicegui import ui
+
+from local2.protocol import subjects
+from local2.protocol.browsing import DayCount, Growth, GrowthRequest, Overview
+from local2.protocol.envelope import utc_now
+from local2.protocol.maintenance import CheckResult, Findings, MemoryStatus, ModelStatus, Verdict
+from local2.protocol.memories import Kind
+from local2.protocol.payloads import Empty
+from local2.web.pages.frame import empty, exact, facts, prose, said, section, tag, text
+from local2.web.pages.memory_drawer import readable
+from local2.web.pages.viewer import Viewer
+
+LOOK_SECONDS = 5.0
+"""Seconds between two looks at whether everything works."""
+COUNT_SECONDS = 30.0
+"""Seconds between two counts, which read an index of everything that may be seen."""
+DAYS = 30
+KINDS: Sequence[Kind] = get_args(Kind)
+MARKS: dict[Verdict, tuple[str, str]] = {
+    "broken": ("o_error", "Broken"),
+    "note": ("o_info", "Note"),
+    "ok": ("o_check_circle", "Works"),
+}
+"""The icon and the word for each verdict, the most urgent first."""
+
+KIND_ROWS = """
+<tr :key="props.row.kind">
+  <td><span class="swatch" :class="props.row.shade"></span> {{ props.row.name }}</td>
+  <td data-label="Stand">{{ props.row.active }}</td>
+  <td data-label="Former" class="quiet">{{ props.row.past }}</td>
+  <td data-label="Newest" class="quiet">
+    <time :title="props.row.exact">{{ props.row.said }}</time>
+  </td>
+</tr>
+"""
+KIND_COLUMNS = [
+    {"name": name, "label": label, "field": name, "align": "left"}
+    for name, label in (
+        ("name", "Kind"),
+        ("active", "Stand"),
+        ("past", "Former"),
+        ("said", "Newest"),
+    )
+]
+
+
+async def show(viewer: Viewer) -> None:
+    await OverviewPage(viewer).show()
+
+
+class OverviewPage:
+    """One viewer's overview; a part is built again when what it shows has changed."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self._viewer = viewer
+        self._found: Findings | None = None
+        self._counted: tuple[Overview, Growth] | None = None
+
+    async def show(self) -> None:
+        with section("Health"):
+            self._health = ui.element("div").classes("stack")
+        with ui.element("div").classes("columns"):
+            with section("Index and queue"):
+                self._index = ui.element("div")
+            with section("Models"):
+                self._models = ui.element("div")
+            with section("Disk and backups"):
+                self._disk = ui.element("div")
+        with section("Growth", f"Memories by the day they are of (UTC), the last {DAYS} days."):
+            self._growth = ui.element("div").classes("stack")
+        await asyncio.gather(self._look(), self._count())
+        ui.timer(LOOK_SECONDS, self._look, immediate=False)
+        ui.timer(COUNT_SECONDS, self._count, immediate=False)
+
+    async def _look(self) -> None:
+        if not self._viewer.link.is_reached:
+            return
+        found = await self._viewer.calls.request(subjects.MEMORY_FINDINGS, Empty(), Findings)
+        if found == self._found:
+            return
+        self._found = found
+        for place in (self._health, self._index, self._models, self._disk):
+            place.clear()
+        with self._health:
+            _show_findings(found.findings)
+        with self._index:
+            _show_index(found.status)
+        with self._models:
+            _show_models(found.status.embedder, found.status.models)
+        details = {finding.name: finding.detail for finding in found.findings}
+        with self._disk:
+            facts(
+                {
+                    "Disk": details["disk"],
+                    # With accounts, only the operator is told.
+                    "Backups": details.get("backups", "the operator makes those of all tenants"),
+                }
+            )
+
+    async def _count(self) -> None:
+        if not self._viewer.link.is_reached:
+            return
+        of_all = self._viewer.may("browse_all")
+        calls = self._viewer.calls
+        counted = await asyncio.gather(
+            self._viewer.memory.overview(everybody=of_all),
+            calls.request(
+                subjects.MEMORY_GROWTH_ALL if of_all else subjects.MEMORY_GROWTH,
+                GrowthRequest(days=DAYS),
+                Growth,
+            ),
+        )
+        if counted == self._counted:
+            return
+        self._counted = counted
+        overview, growth = counted
+        self._growth.clear()
+        with self._growth:
+            if not overview.counts:
+                empty("o_notes", "Nothing is remembered yet.", "What is stored is counted here.")
+                return
+            _show_growth(growth.days, utc_now().date())
+            _show_kinds(overview)
+
+
+def _show_findings(findings: Sequence[CheckResult]) -> None:
+    """Show what needs attention, and the rest behind a line that opens."""
+    urgent = [
+        finding
+        for verdict in ("broken", "note")
+        for finding in findings
+        if finding.verdict == verdict
+    ]
+    works = [finding for finding in findings if finding.verdict == "ok"]
+    if not any(finding.verdict == "broken" for finding in urgent):
+        with ui.element("div").classes("finding"):
+            ui.icon(MARKS["ok"][0]).props("aria-hidden=true")
+            text("strong", "The memory works.")
+    for finding in urgent:
+        _show_finding(finding)
+    with ui.expansion(f"What works ({len(works)})").props("dense"):
+        for finding in works:
+            _show_finding(finding)
+
+
+def _show_finding(finding: CheckResult) -> None:
+    icon, word = MARKS[finding.verdict]
+    with ui.element("div").classes(f"finding {finding.verdict}"):
+        ui.icon(icon).props(f'role=img aria-label="{word}"')
+        with ui.element("div"):
+            with ui.element("p"):
+                text("strong", f"{finding.name.capitalize()}: ")
+                text("span", finding.detail)
+            if finding.remedy:
+                prose("p", finding.remedy).classes("quiet")
+
+
+def _show_index(status: MemoryStatus) -> None:
+    in_index = "the index does not answer" if status.in_index is None else f"{status.in_index:,}"
+    aside = sum(tasks.aside for tasks in status.set_aside)
+    facts(
+        {
+            "Records": f"{status.records:,}",
+            "Indexed": f"{status.indexed:,} (vectors: {in_index})",
+            "Wait for the index": f"{status.waiting:,}",
+            "Wait to be read for facts": f"{status.unread:,}",
+            "Turns that wait": f"{status.turns_waiting:,}",
+            "Tasks set aside": f"{aside:,}",
+            "Dead letters": f"{status.dead_letters:,}",
+        }
+    )
+    if status.next is not None:
+        text(
+            "p",
+            f"{status.next.embedder} replaces the embedder; it still has to embed "
+            f"{status.next.waiting:,} records.",
+        ).classes("quiet")
+
+
+def _show_models(embedder: str | None, models: ModelStatus | None) -> None:
+    entries = {"embedding": embedder or "does not answer"}
+    problems = {}
+    for use in models.uses if models else ():
+        entries[use.work] = use.by
+        if use.problem:
+            problems[use.work] = use.problem
+    if models is not None and (models.calls or models.max_calls):
+        most = f" of {models.max_calls:,}" if models.max_calls else ""
+        entries["calls today"] = f"{models.calls:,}{most}"
+        most = f" of {models.max_tokens:,}" if models.max_tokens else ""
+        entries["tokens today"] = f"{models.tokens:,}{most}"
+    facts({name.capitalize(): value for name, value in entries.items()})
+    for work, problem in problems.items():
+        with ui.element("p").classes("quiet"):
+            tag(work, "warning")
+            text("span", f" {problem}")
+
+
+def _show_growth(counts: Sequence[DayCount], today: date) -> None:
+    """Draw a bar for each day, with a part for each kind."""
+    by_day: defaultdict[date, dict[Kind, int]] = defaultdict(dict)
+    for count in counts:
+        by_day[count.day][count.kind] = count.added
+    days = [today - timedelta(days=ago) for ago in reversed(range(DAYS))]
+    # What a clock that is ahead has dated later belongs to no bar.
+    sums = {day: sum(by_day[day].values()) for day in days}
+    highest = max(sums.values())
+    with ui.element("figure").classes("growth"):
+        with ui.element("div").classes("bars").props("role=img") as bars:
+            bars.props["aria-label"] = (
+                f"{sum(sums.values()):,} memories in {DAYS} days, at most {highest:,} on a day"
+            )
+            for day in days:
+                with ui.element("div").classes("bar") as bar:
+                    bar.props["title"] = _described(day, by_day[day])
+                    for kind, added in by_day[day].items():
+                        part = ui.element("span").classes(_shade(kind))
+                        part.style(f"height: {100 * added / highest:.2f}%")
+        with ui.element("figcaption").classes("quiet"):
+            text("span", f"{days[0]:%-d %b}")
+            text("span", f"at most {highest:,} a day")
+            text("span", "today")
+
+
+def _described(day: date, counts: dict[Kind, int]) -> str:
+    parts = [f"{added:,} {readable(kind)}" for kind, added in counts.items()]
+    return f"{day:%A, %-d %B}: {', '.join(parts) or 'nothing'}"
+
+
+def _shade(kind: Kind) -> str:
+    """The class of a kind's colour in the chart."""
+    return f"shade-{KINDS.index(kind)}"
+
+
+def _show_kinds(overview: Overview) -> None:
+    rows = []
+    for kind in KINDS:
+        counts = [count for count in overview.counts if count.kind == kind]
+        if counts:
+            newest = max(count.last for count in counts)
+            rows.append(
+                {
+                    "kind": kind,
+                    "name": readable(kind),
+                    "shade": _shade(kind),
+                    "active": f"{sum(count.active for count in counts):,}",
+                    "past": f"{sum(count.past for count in counts):,}",
+                    "said": said(newest),
+                    "exact": exact(newest),
+                }
+            )
+    table = ui.table(rows=rows, columns=KIND_COLUMNS, row_key="kind")
+    table.props("flat").classes("table")
+    table.add_slot("body", KIND_ROWS)

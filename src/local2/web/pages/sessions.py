@@ -1,0 +1,199 @@
+"""Sessions: conversations as they were, and beside each answer what had been shown before it."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from urllib.parse import urlencode
+
+from nicegui import ui
+
+from local2.protocol.browsing import Browse, SessionCount
+from local2.protocol.memory_tools import SessionContent, SessionMessage
+from local2.protocol.showings import FindShowings, ShowingFound
+from local2.web.pages.frame import empty, notify, section, set_address, tag, text, when
+from local2.web.pages.memory_drawer import open_memory
+from local2.web.pages.viewer import Viewer
+
+SHOWN_MESSAGES = 200
+"""Maximum number of messages of a session that are shown, the newest ones."""
+RATED_MESSAGES = 100
+"""Number of the newest messages whose ratings are shown."""
+RATINGS = {1.0: "o_thumb_up", -1.0: "o_thumb_down"}
+
+
+async def show(viewer: Viewer) -> None:
+    await SessionsPage(viewer).show()
+
+
+class SessionsPage:
+    """The sessions that a viewer may see, and one of them as a conversation."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self._viewer = viewer
+
+    async def show(self) -> None:
+        viewer = self._viewer
+        # Where there are accounts, nobody reads another user's conversations.
+        everybody = not viewer.has_accounts and viewer.may("browse_all")
+        overview = await viewer.memory.overview(everybody=everybody)
+        if not overview.sessions:
+            empty(
+                "o_forum",
+                "There are no conversations yet.",
+                "Talk in the terminal (local2 chat), connect an agent, or bring conversations with "
+                "you (local2 import).",
+            )
+            return
+        query = viewer.query
+        chosen = next(
+            (
+                session
+                for session in overview.sessions
+                if session.session_id == query.get("id")
+                and query.get("user") in {None, session.user}
+            ),
+            None,
+        )
+        with ui.element("div").classes("list-and-detail"):
+            with ui.element("div").classes("list").props("data-rows"):
+                for session in overview.sessions:
+                    self._add_session(session)
+            self._place = ui.element("div").classes("page-content")
+        await self._open(chosen or overview.sessions[0])
+
+    def _add_session(self, session: SessionCount) -> None:
+        row = ui.element("div").classes("list-row").props("tabindex=0 role=button data-row")
+        row.on("click", partial(self._open, session))
+        with row:
+            text("span", session.session_id).classes("cut-text")
+            with ui.element("span").classes("row-of quiet"):
+                when(session.last)
+                text("span", f"{session.messages:,} messages")
+                if session.user:
+                    text("span", session.user)
+
+    async def _open(self, session: SessionCount) -> None:
+        viewer, id_ = self._viewer, session.session_id
+        if session.user is not None and not viewer.has_accounts:
+            viewer = viewer.looking_as(session.user)
+        content = await viewer.memory.load_session(id_, limit=SHOWN_MESSAGES)
+        shown = await viewer.memory.shown(FindShowings(session_id=id_, limit=100))
+        browsed = await viewer.memory.browse(
+            Browse(session_id=id_, kinds=("chat_message",), limit=RATED_MESSAGES)
+        )
+        ratings = {memory.id: memory.score for memory in browsed.memories if memory.score}
+        set_address(id=id_, user=session.user)
+        self._place.clear()
+        with self._place:
+            Conversation(viewer, content, shown.showings, ratings).show()
+
+
+class Conversation:
+    """One session as a chat."""
+
+    def __init__(
+        self,
+        viewer: Viewer,
+        content: SessionContent,
+        showings: Sequence[ShowingFound],
+        ratings: Mapping[str, float],
+    ) -> None:
+        self._viewer = viewer
+        self._content = content
+        self._showings = showings
+        self._ratings = ratings
+
+    def show(self) -> None:
+        content = self._content
+        with section(content.session_id):
+            if content.degraded:
+                text("p", f"Turns may be missing: {content.reason}").classes("banner")
+            if content.earlier:
+                text("p", "There are earlier messages.").classes("quiet")
+            if not content.messages:
+                text("p", "Its messages were forgotten, or belong to somebody else.")
+            question = ""
+            for number, message in enumerate(content.messages):
+                if message.role == "user":
+                    question = message.content
+                following = content.messages[number + 1 :][:1]
+                ends_turn = not following or following[0].role == "user"
+                self._show_message(message)
+                if message.role == "assistant" and message.content and ends_turn:
+                    self._show_turn(message, question)
+
+    def _show_message(self, message: SessionMessage) -> None:
+        if message.role == "tool":
+            with ui.expansion(f"Answer of {message.name or 'a tool'}").classes("message tool"):
+                text("pre", message.content).classes("code").props("tabindex=0")
+            return
+        for call in message.tool_calls:
+            text("p", f"calls {call.name}").classes("message quiet")
+        if not message.content:
+            return
+        is_users = message.role == "user"
+        with ui.element("div").classes("message said-by-user" if is_users else "message"):
+            with ui.element("div").classes("row-of quiet"):
+                text("span", message.name or message.role)
+                when(message.event_time)
+            text("p", message.content).classes("whole-text")
+
+    def _show_turn(self, message: SessionMessage, question: str) -> None:
+        """Show, beside an answer, what had been shown before it, and its rating."""
+        of_turn = [
+            showing
+            for showing in self._showings
+            if message.query_id is not None and showing.query_id == message.query_id
+        ]
+        with ui.element("div").classes("of-turn"):
+            with ui.element("div").classes("row-of"):
+                if message.query_id is not None:
+                    self._add_rating(message)
+                if question:
+                    asked = {"q": question, "user": self._viewer.caller.user or ""}
+                    link = text("a", "Ask this again")
+                    link.props["href"] = f"/ask?{urlencode(asked)}"
+            for showing in of_turn:
+                self._show_showing(showing)
+            if not of_turn:
+                text("p", "No memories were shown before this answer.").classes("quiet")
+
+    def _show_showing(self, showing: ShowingFound) -> None:
+        if showing.question is not None:
+            head = f"Recalled for “{showing.question}”"
+        else:
+            head = "Shown before this answer"
+        with ui.expansion(f"{head}: {len(showing.memories)}").classes("showing"):
+            for memory in showing.memories:
+                with ui.element("div").classes("row-of"):
+                    if memory.score is not None:
+                        tag(f"{memory.score:.2f}")
+                    if memory.content is None:
+                        text("span", "It is gone, or belongs to somebody else.").classes("quiet")
+                        continue
+                    shown = text("button", memory.content).classes("plain-text")
+                    shown.props("type=button")
+                    shown.on("click", partial(open_memory, self._viewer, memory.id, _stay))
+
+    def _add_rating(self, message: SessionMessage) -> None:
+        given = self._ratings.get(message.id)
+        said = tag(_rating_said(given), "accent")
+        said.visible = given is not None
+
+        async def rate(score: float) -> None:
+            session = self._content.session_id
+            await self._viewer.memory.feedback(str(message.query_id), score, session=session)
+            said.text, said.visible = _rating_said(score), True
+            notify("Rated. It counts from the next recall on.")
+
+        for score, icon in RATINGS.items():
+            name = "Good answer" if score > 0 else "Bad answer"
+            button = ui.button(icon=icon, on_click=partial(rate, score))
+            button.props(f'flat round dense aria-label="{name}"')
+
+
+async def _stay() -> None:
+    """A conversation stays as it was, whatever becomes of a memory."""
+
+
+def _rating_said(score: float | None) -> str:
+    return f"rated {score:+g}" if score is not None else ""

@@ -1,0 +1,695 @@
+"""Upkeep: consolidation, the log of changes, retention, failed work and backups, a part at a time.
+
+Whatever a part changes is previewed or confirmed, and undone where the memory can undo it.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+from nicegui import ui
+from nicegui.element import Element
+from nicegui.events import GenericEventArguments
+
+from local2.errors import UnavailableError
+from local2.protocol import subjects
+from local2.protocol.maintenance import (
+    BackupList,
+    BackupRequest,
+    BackupsFound,
+    BackupStatus,
+    LetterAction,
+    LetterFound,
+    LetterRequest,
+    MemoryStatus,
+    RetentionReport,
+    StoredLetter,
+    TaskAction,
+    TaskReport,
+    TaskRequest,
+    VerificationRequest,
+    VerifiedBackup,
+)
+from local2.protocol.memory_tools import (
+    AUDIT,
+    CONSOLIDATE,
+    UNDO,
+    Audit,
+    AuditEntry,
+    Consolidate,
+    ConsolidationReport,
+    Undo,
+)
+from local2.protocol.payloads import Empty
+from local2.web.pages.frame import (
+    confirmed,
+    empty,
+    exact,
+    facts,
+    notify,
+    said,
+    section,
+    tag,
+    text,
+    when,
+)
+from local2.web.pages.memory_drawer import open_memory, readable
+from local2.web.pages.viewer import Viewer
+
+CONSOLIDATION_SECONDS = 600.0
+"""Seconds that a consolidation may take, since it may ask a model."""
+AUDIT_ENTRIES = 50
+MAX_LETTERS = 50
+"""Maximum number of dead letters that are shown; each is read by itself."""
+TEXT_CHARACTERS = 400
+"""Maximum characters of a text in a table."""
+POLL_SECONDS = 1.0
+"""Seconds between two looks at the progress of a backup."""
+MEGABYTE = 1_000_000
+Rows = list[dict[str, Any]]
+Handler = Callable[[GenericEventArguments], Awaitable[None]]
+
+
+class Part(NamedTuple):
+    """A part of the page; `needs`: what the viewer's role must permit."""
+
+    name: str
+    title: str
+    needs: str
+    show: Callable[[Viewer], Awaitable[None]]
+
+
+async def show(viewer: Viewer) -> None:
+    parts = [part for part in PARTS if viewer.may(part.needs)]
+    named = viewer.query.get("part")
+    shown = next((part for part in parts if part.name == named), parts[0])
+    with ui.element("nav").classes("parts").props('aria-label="Parts of upkeep"'):
+        for part in parts:
+            with Element("a").props(f"href=?part={part.name}") as link:
+                text("span", part.title)
+            if part is shown:
+                link.props("aria-current=true")
+    await shown.show(viewer)
+
+
+class RefreshedPart:
+    """A part whose content is built again after it has changed something."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self.viewer = viewer
+        self.calls = viewer.calls
+
+    async def show(self) -> None:
+        self._place = ui.element("div").classes("page-content").props("data-rows")
+        await self.refresh()
+
+    async def refresh(self) -> None:
+        raise NotImplementedError
+
+    def rebuild(self) -> Element:
+        """Empty the part; what is added within `with` is its new content."""
+        self._place.clear()
+        return self._place
+
+    async def open_row(self, event: GenericEventArguments) -> None:
+        """Open the memory of a row in the drawer."""
+        await open_memory(self.viewer, event.args, self.refresh)
+
+
+def show_table(
+    columns: Mapping[str, str], body: str, rows: Rows, /, **handlers: Handler
+) -> ui.table:
+    """Show rows with the cells of a template, `body`, whose events the handlers take.
+
+    `columns`: the heading of each column by its name.
+    """
+    described = [
+        {"name": name, "label": label, "field": name, "align": "left"}
+        for name, label in columns.items()
+    ]
+    table = ui.table(rows=rows, columns=described, row_key="key")
+    table.props("flat").classes("table")
+    table.add_slot("body", body)
+    for event, handler in handlers.items():
+        table.on(event, handler)
+    return table
+
+
+# Consolidation
+
+
+class ConsolidationPart(RefreshedPart):
+    """Facts in order: what would change is shown first, and then changed."""
+
+    async def refresh(self) -> None:
+        status = await self.calls.request(subjects.MEMORY_STATUS, Empty(), MemoryStatus)
+        last = status.consolidation
+        with self.rebuild():
+            with section(
+                "Keep facts in order",
+                "Archives what is stale, merges what says the same, and settles contradictions. "
+                "It runs by itself once a day.",
+            ):
+                if last is not None and last.began_at is not None:
+                    with ui.element("p").classes("row-of"):
+                        text("span", "Last time:")
+                        when(last.began_at)
+                        text("span", f"{last.changed:,} changes")
+                        if last.failed:
+                            tag(f"{last.failed:,} failed", "danger")
+                if last is not None and last.problem:
+                    text("p", last.problem).classes("quiet")
+                with ui.row():
+                    ui.button("Preview", on_click=self._preview).props("outline")
+            self._preview_place = ui.element("div").classes("page-content")
+
+    async def _preview(self) -> None:
+        report = await self._consolidate(dry_run=True)
+        self._preview_place.clear()
+        with self._preview_place:
+            if not report.changes:
+                empty("o_done_all", "Everything is in order.", "Nothing would be changed.")
+                return
+            with section(f"{_counted(report)} of {report.facts:,} facts"):
+                show_table(CHANGE_COLUMNS, CHANGE_ROWS, _change_rows(report), open=self.open_row)
+                with ui.row():
+                    ui.button("Apply", on_click=self._apply)
+            for left in report.left:
+                with ui.element("p").classes("quiet"):
+                    text("span", f"Stays as it is: {left.reason} ")
+                    text("span", f"{left.id}, {left.contradicts}").classes("mono")
+
+    async def _apply(self) -> None:
+        explanation = (
+            "Memories may have changed since the preview: the changes are those that are due now. "
+            "All of them can be undone together."
+        )
+        if not await confirmed("Put facts in order?", explanation, "Apply"):
+            return
+        report = await self._consolidate(dry_run=False)
+        run = report.run
+
+        async def undo() -> None:
+            await undo_run(self.viewer, str(run), self.refresh)
+
+        notify(f"Done: {_counted(report)}.", undo=None if run is None else undo)
+        await self.refresh()
+
+    async def _consolidate(self, *, dry_run: bool) -> ConsolidationReport:
+        asked = Consolidate(dry_run=dry_run)
+        return await self.calls.ask(CONSOLIDATE, asked, within=CONSOLIDATION_SECONDS)
+
+
+CHANGE_COLUMNS = {"what": "What", "text": "Memory", "why": "Why"}
+CHANGE_ROWS = """
+<tr tabindex="0" data-row :key="props.row.key" @click="$parent.$emit('open', props.row.id)">
+  <td><span class="tag">{{ props.row.what }}</span></td>
+  <td><span class="two-lines">{{ props.row.text }}</span></td>
+  <td class="quiet">{{ props.row.why }}</td>
+</tr>
+"""
+
+
+def _change_rows(report: ConsolidationReport) -> Rows:
+    return [
+        {
+            "key": number,
+            "id": change.id,
+            "what": readable(change.action),
+            "text": change.content[:TEXT_CHARACTERS],
+            "why": change.reason,
+        }
+        for number, change in enumerate(report.changes)
+    ]
+
+
+def _counted(report: ConsolidationReport) -> str:
+    counts = Counter(readable(change.action) for change in report.changes)
+    return ", ".join(f"{count:,} {action}" for action, count in counts.items()) or "no changes"
+
+
+async def undo_run(viewer: Viewer, run: str, on_change: Callable[[], Awaitable[None]]) -> None:
+    """Undo a run, and say what of it was undone."""
+    report = await viewer.calls.ask(UNDO, Undo(run=run))
+    parts = [f"{len(report.undone):,} memories are as they were"]
+    if report.not_done:
+        parts.append(f"{len(report.not_done):,} have changed since, and stay")
+    if report.others:
+        parts.append(f"{report.others:,} changes are for others to undo")
+    notify(f"{'; '.join(parts)}.")
+    await on_change()
+
+
+# The log of changes
+
+
+class ChangesPart(RefreshedPart):
+    """Who changed what and why, the newest first; a run of changes is undone together."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        super().__init__(viewer)
+        self._before: list[int | None] = [None]
+
+    async def refresh(self) -> None:
+        asked = Audit(limit=AUDIT_ENTRIES, before=self._before[-1])
+        trail = await self.calls.ask(AUDIT, asked)
+        with self.rebuild():
+            if not trail.entries:
+                empty(
+                    "o_history",
+                    "Nothing was changed.",
+                    "Edits, corrections and consolidations are listed here, with who and why.",
+                )
+                return
+            rows = [_entry_row(entry) for entry in trail.entries]
+            show_table(ENTRY_COLUMNS, ENTRY_ROWS, rows, open=self.open_row, undo=self._undo)
+            with ui.element("div").classes("row-of pages"):
+                if len(self._before) > 1:
+                    ui.button("Newer", on_click=self._newer).props("outline")
+                if trail.next is not None:
+                    older = ui.button("Older", on_click=lambda: self._older(trail.next))
+                    older.props("outline")
+
+    async def _newer(self) -> None:
+        self._before.pop()
+        await self.refresh()
+
+    async def _older(self, before: int | None) -> None:
+        self._before.append(before)
+        await self.refresh()
+
+    async def _undo(self, event: GenericEventArguments) -> None:
+        run = str(event.args)
+        trail = await self.calls.ask(AUDIT, Audit(run=run))
+        count = f"{len(trail.entries):,}{' or more' if trail.next is not None else ''}"
+        explanation = f"Its entries here: {count}. What has changed since stays as it is."
+        if await confirmed("Undo this run?", explanation, "Undo"):
+            await undo_run(self.viewer, run, self.refresh)
+
+
+ENTRY_COLUMNS = {"said": "When", "what": "What", "memory": "Memory", "who": "Who", "why": "Why"}
+ENTRY_ROWS = """
+<tr tabindex="0" data-row :key="props.row.key" @click="$parent.$emit('open', props.row.id)">
+  <td class="quiet"><time :title="props.row.exact">{{ props.row.said }}</time></td>
+  <td><span class="tag">{{ props.row.what }}</span></td>
+  <td>{{ props.row.memory }} <span class="mono quiet">{{ props.row.id }}</span></td>
+  <td class="quiet">{{ props.row.who }}</td>
+  <td class="quiet">
+    {{ props.row.why }}
+    <button v-if="props.row.run" type="button" class="row-action"
+      :title="'Run ' + props.row.run" @click.stop="$parent.$emit('undo', props.row.run)">
+      Undo
+    </button>
+  </td>
+</tr>
+"""
+
+
+def _entry_row(entry: AuditEntry) -> dict[str, Any]:
+    by = {"self": "you", "other": "somebody else"}.get(entry.by or "", "")
+    is_undo = entry.action == "undone"
+    return {
+        "key": entry.number,
+        "id": entry.id,
+        "said": said(entry.at),
+        "exact": exact(entry.at),
+        "what": readable(entry.action),
+        "memory": entry.topic or readable(entry.memory_type or entry.kind or ""),
+        "who": ", ".join(filter(None, (by, entry.agent))),
+        "why": entry.reason or "",
+        "run": None if is_undo else entry.run,
+    }
+
+
+# Retention
+
+
+async def show_retention(viewer: Viewer) -> None:
+    """Show what is anonymised next, or would be."""
+    report = await viewer.calls.request(subjects.MEMORY_RETENTION, Empty(), RetentionReport)
+    is_on = report.anonymise == "on"
+    with section("Retention"):
+        will_be = "is deleted within the hour" if is_on else "would be deleted if it were on"
+        text(
+            "p",
+            f"The content of memories that were retired {report.after_days:,} days ago or longer "
+            f"{will_be}: at present {report.due:,}.",
+        )
+        facts({"Setting": f"anonymise: {report.anonymise} (config/memory.yaml)"})
+    if not report.records:
+        empty("o_event_available", "Nothing is due.", "Retired memories are listed here in time.")
+        return
+    rows = [
+        {
+            "key": record.id,
+            "said": said(record.retired_at) if record.retired_at else "",
+            "exact": exact(record.retired_at) if record.retired_at else "",
+            "what": readable(record.retired_why or record.kind),
+            "text": record.content,
+        }
+        for record in report.records
+    ]
+    show_table({"said": "Retired", "what": "Why", "text": "Memory"}, DUE_ROWS, rows)
+    if report.due > len(rows):
+        text("p", f"… and {report.due - len(rows):,} more.").classes("quiet")
+
+
+DUE_ROWS = """
+<tr :key="props.row.key">
+  <td class="quiet"><time :title="props.row.exact">{{ props.row.said }}</time></td>
+  <td><span class="tag">{{ props.row.what }}</span></td>
+  <td><span class="two-lines">{{ props.row.text }}</span></td>
+</tr>
+"""
+
+
+# Dead letters
+
+
+class LettersPart(RefreshedPart):
+    """Messages that could not be stored: read, published again, or discarded."""
+
+    async def refresh(self) -> None:
+        letters: list[StoredLetter] = []
+        while len(letters) < MAX_LETTERS:
+            number = letters[-1].sequence + 1 if letters else 1
+            found = await self._ask("next", number)
+            if found is None:
+                break
+            letters.append(found)
+        self._letters = {letter.sequence: letter for letter in letters}
+        with self.rebuild():
+            if not letters:
+                empty("o_mark_email_read", "No dead letters.", "Every message could be stored.")
+                return
+            rows = [
+                {
+                    "key": stored.sequence,
+                    "said": said(stored.at),
+                    "exact": exact(stored.at),
+                    "what": stored.letter.subject,
+                    "who": stored.letter.source,
+                    "why": stored.letter.reason,
+                }
+                for stored in letters
+            ]
+            show_table(LETTER_COLUMNS, LETTER_ROWS, rows, read=self._read)
+            if len(letters) == MAX_LETTERS:
+                text("p", "Others follow once these are gone.").classes("quiet")
+
+    async def _read(self, event: GenericEventArguments) -> None:
+        stored = self._letters[int(event.args)]
+        letter = stored.letter
+        look = 'position=right full-height aria-label="Dead letter"'
+        with ui.dialog(value=True).props(look) as dialog:
+            dialog.on("hide", dialog.delete)
+            with ui.card().classes("drawer"):
+                with ui.element("header").classes("drawer-head"):
+                    text("h2", f"Dead letter {stored.sequence}")
+                    close = ui.button(icon="o_close", on_click=dialog.close)
+                    close.props('flat round dense aria-label="Close"')
+                text("p", letter.reason)
+                with ui.row():
+                    again = ui.button(
+                        "Publish again", on_click=lambda: self._settle("retry", stored, dialog)
+                    )
+                    again.set_enabled(not letter.cut)
+                    discard = ui.button(
+                        "Discard", on_click=lambda: self._settle("drop", stored, dialog)
+                    )
+                    discard.props("outline color=negative")
+                if letter.cut:
+                    text("p", "Only its beginning is here: its sender has to send it again.")
+                facts(
+                    {
+                        "Subject": letter.subject,
+                        "Sender": letter.source or "unknown",
+                        "User": letter.user or "unknown",
+                        "Given up": exact(stored.at),
+                    }
+                )
+                text("pre", letter.message).classes("whole-text mono")
+
+    async def _settle(self, action: LetterAction, stored: StoredLetter, dialog: ui.dialog) -> None:
+        if action == "drop" and not await confirmed(
+            "Discard this letter?", "Its message is gone for good.", "Discard", destroys=True
+        ):
+            return
+        await self._ask(action, stored.sequence)
+        dialog.close()
+        notify("Published again." if action == "retry" else "Discarded.")
+        await self.refresh()
+
+    async def _ask(self, action: LetterAction, number: int) -> StoredLetter | None:
+        wanted = LetterRequest(action=action, number=number)
+        return (
+            await self.calls.request(subjects.MEMORY_DEAD_LETTER_REQUEST, wanted, LetterFound)
+        ).found
+
+
+LETTER_COLUMNS = {"said": "When", "what": "Subject", "who": "Sender", "why": "Why not"}
+LETTER_ROWS = """
+<tr tabindex="0" data-row :key="props.row.key" @click="$parent.$emit('read', props.row.key)">
+  <td class="quiet"><time :title="props.row.exact">{{ props.row.said }}</time></td>
+  <td class="mono">{{ props.row.what }}</td>
+  <td class="quiet">{{ props.row.who }}</td>
+  <td>{{ props.row.why }}</td>
+</tr>
+"""
+
+
+# Tasks
+
+
+class TasksPart(RefreshedPart):
+    """What has yet to be done with records, and what failed at it."""
+
+    async def refresh(self, report: TaskReport | None = None) -> None:
+        report = report or await self._ask("list")
+        with self.rebuild():
+            with section(
+                "Work on records",
+                "A task that fails again and again is set aside, and tried once more when the "
+                "memory starts.",
+            ):
+                if not report.counts:
+                    text("p", "Everything is done.")
+                facts(
+                    {
+                        readable(
+                            count.kind
+                        ): f"{count.waiting:,} waiting, {count.aside:,} set aside"
+                        for count in report.counts
+                    }
+                )
+                if any(count.aside for count in report.counts):
+                    with ui.row():
+                        ui.button("Try all again", on_click=lambda: self._change("retry"))
+                        discard = ui.button("Discard all", on_click=lambda: self._change("discard"))
+                        discard.props("outline color=negative")
+            if report.failed:
+                rows = [
+                    {
+                        "key": f"{task.kind} {task.id}",
+                        "id": task.id,
+                        "kind": task.kind,
+                        "what": readable(task.kind),
+                        "why": task.error,
+                        "tried": f"{task.attempts:,}",
+                        "due": said(task.due) if task.due else "set aside",
+                        "aside": task.due is None,
+                    }
+                    for task in report.failed
+                ]
+                show_table(TASK_COLUMNS, TASK_ROWS, rows, open=self.open_row, again=self._retry)
+
+    async def _retry(self, event: GenericEventArguments) -> None:
+        kind, id_ = event.args
+        await self._change("retry", kind=kind, ids=(id_,))
+
+    async def _change(
+        self, action: TaskAction, *, kind: str | None = None, ids: tuple[str, ...] | None = None
+    ) -> None:
+        explanation = (
+            "Nothing will be extracted from their messages, or judged. Tasks of the index stay."
+        )
+        if action == "discard" and not await confirmed(
+            "Discard what was set aside?", explanation, "Discard", destroys=True
+        ):
+            return
+        report = await self._ask(action, kind, ids)
+        done = "are tried again" if action == "retry" else "are discarded"
+        notify(f"{report.changed:,} tasks {done}.")
+        await self.refresh(report)
+
+    async def _ask(
+        self, action: TaskAction, kind: str | None = None, ids: tuple[str, ...] | None = None
+    ) -> TaskReport:
+        wanted = TaskRequest(action=action, kind=kind, ids=ids)
+        return await self.calls.request(subjects.MEMORY_TASKS, wanted, TaskReport)
+
+
+TASK_COLUMNS = {"what": "Task", "id": "Record", "why": "Why it failed", "due": "Again"}
+TASK_ROWS = """
+<tr tabindex="0" data-row :key="props.row.key" @click="$parent.$emit('open', props.row.id)">
+  <td><span class="tag">{{ props.row.what }}</span></td>
+  <td class="mono quiet">{{ props.row.id }}</td>
+  <td>{{ props.row.why }} <span class="quiet">({{ props.row.tried }} times)</span></td>
+  <td class="quiet">
+    {{ props.row.due }}
+    <button v-if="props.row.aside" type="button" class="row-action"
+      @click.stop="$parent.$emit('again', [props.row.kind, props.row.id])">
+      Try again
+    </button>
+  </td>
+</tr>
+"""
+
+
+# Backups
+
+
+class BackupsPart(RefreshedPart):
+    """Backups of everything: listed, made, and read whole to see whether they are intact."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        super().__init__(viewer)
+        self._status: BackupStatus | None = None
+        self._folder = ""
+
+    async def show(self) -> None:
+        await super().show()
+        ui.timer(POLL_SECONDS, self._follow, immediate=False)
+
+    async def refresh(self) -> None:
+        status = await self._ask_status()
+        self._status = status
+        self._folder = self._folder or status.scheduled or ""
+        if not self._folder and status.last is not None:
+            self._folder = status.last.folder
+        found = None
+        if self._folder and not status.under_way:
+            found = await self._find()
+        with self.rebuild():
+            with section("Backups"):
+                if status.scheduled is None:
+                    text("p", "None are made by themselves: set backup_folder for that.").classes(
+                        "quiet"
+                    )
+                folder = ui.input("Folder on the machine of the memory", value=self._folder)
+                folder.props("outlined dense").on_value_change(self._name_folder)
+                with ui.row():
+                    make = ui.button("Make a backup", on_click=self._make)
+                    make.set_enabled(not status.under_way)
+                    show_them = ui.button("Show", on_click=self.refresh).props("outline")
+                    show_them.set_enabled(not status.under_way)
+                self._show_progress(status)
+            if isinstance(found, BackupsFound) and found.backups:
+                rows = [
+                    {
+                        "key": backup.generation,
+                        "said": said(backup.at),
+                        "exact": exact(backup.at),
+                        "records": "" if backup.records is None else f"{backup.records:,} records",
+                        "size": "" if backup.size is None else _megabytes(backup.size),
+                        "note": "encrypted" if backup.encrypted else backup.problem or "",
+                    }
+                    for backup in found.backups
+                ]
+                show_table(BACKUP_COLUMNS, BACKUP_ROWS, rows, verify=self._verify)
+            elif self._folder and not status.under_way:
+                empty("o_inventory_2", "No backups here.", "Make one, or name another folder.")
+
+    def _show_progress(self, status: BackupStatus) -> None:
+        if status.under_way:
+            doing = "Reading the backup" if status.verifying else "Making a backup"
+            total = f" of {_megabytes(status.total)}" if status.total else ""
+            text("p", f"{doing}: {_megabytes(status.done)}{total}").props("role=status")
+            ui.linear_progress(
+                value=status.done / status.total if status.total else 0, show_value=False
+            ).props('aria-label="Progress"')
+            return
+        if status.problem is not None:
+            with ui.element("p"):
+                tag("failed", "danger")
+                text("span", f" {status.problem}")
+        if status.verified is not None:
+            _show_verified(status.verified)
+
+    async def _follow(self) -> None:
+        """Look at the progress, while there is any."""
+        if self._status is None or not self._status.under_way:
+            return
+        status = await self._ask_status()
+        if status != self._status:
+            await self.refresh()
+
+    def _name_folder(self, event: Any) -> None:
+        self._folder = (event.value or "").strip()
+
+    async def _make(self) -> None:
+        wanted = BackupRequest(folder=self._folder)
+        await self.calls.request(subjects.MEMORY_BACKUP, wanted, BackupStatus)
+        await self.refresh()
+
+    async def _verify(self, event: GenericEventArguments) -> None:
+        wanted = VerificationRequest(folder=self._folder, generation=str(event.args))
+        await self.calls.request(subjects.MEMORY_BACKUP_VERIFY, wanted, BackupStatus)
+        await self.refresh()
+
+    async def _find(self) -> BackupsFound | None:
+        wanted = BackupList(folder=self._folder)
+        try:
+            return await self.calls.request(subjects.MEMORY_BACKUP_LIST, wanted, BackupsFound)
+        except UnavailableError:  # there is no such folder yet
+            return None
+
+    async def _ask_status(self) -> BackupStatus:
+        return await self.calls.request(subjects.MEMORY_BACKUP, BackupRequest(), BackupStatus)
+
+
+BACKUP_COLUMNS = {"said": "Made", "key": "Backup", "records": "Content", "note": ""}
+BACKUP_ROWS = """
+<tr :key="props.row.key">
+  <td><time :title="props.row.exact">{{ props.row.said }}</time></td>
+  <td class="mono quiet">{{ props.row.key }}</td>
+  <td class="quiet">{{ props.row.records }} {{ props.row.size }}</td>
+  <td class="quiet">
+    {{ props.row.note }}
+    <button type="button" class="row-action" @click.stop="$parent.$emit('verify', props.row.key)">
+      Verify
+    </button>
+  </td>
+</tr>
+"""
+
+
+def _show_verified(verified: VerifiedBackup) -> None:
+    with ui.element("p").classes("row-of"):
+        tag("damaged" if verified.damaged else "intact", "danger" if verified.damaged else "accent")
+        text("span", f"{verified.generation} was read whole, made")
+        when(verified.at)
+    for ledger in verified.ledgers:
+        if ledger.damage is not None:
+            text("p", f"{ledger.path}: {ledger.damage}")
+        elif ledger.unread is not None:
+            text("p", f"{ledger.path}: every piece is intact; {ledger.unread}").classes("quiet")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / MEGABYTE:,.1f} MB"
+
+
+OPERATOR_ONLY = "backup"
+"""No role permits it: with accounts, backups of all tenants are the operator's."""
+
+PARTS = (
+    Part(
+        "consolidation", "Facts", CONSOLIDATE.name, lambda viewer: ConsolidationPart(viewer).show()
+    ),
+    Part("changes", "Changes", AUDIT.name, lambda viewer: ChangesPart(viewer).show()),
+    Part("tasks", "Failed work", "tasks", lambda viewer: TasksPart(viewer).show()),
+    Part("letters", "Dead letters", "dead_letters", lambda viewer: LettersPart(viewer).show()),
+    Part("retention", "Retention", "retention", show_retention),
+    Part("backups", "Backups", OPERATOR_ONLY, lambda viewer: BackupsPart(viewer).show()),
+)

@@ -1,0 +1,96 @@
+"""While the server is away, work waits for it, and nothing is lost or done twice."""
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+
+from ledgers import record
+from local2.errors import StorageError
+from local2.ledger.engines.postgres import database as databases
+from local2.ledger.engines.postgres.database import Database
+from local2.ledger.ledger import Ledger
+from postgres_server import PostgresServer
+
+DISCONNECT = b"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                 WHERE datname = current_database() AND pid <> pg_backend_pid()"""
+LOST = psycopg.OperationalError("server closed the connection unexpectedly")
+
+
+@pytest.fixture
+def ledger(here: Database) -> Ledger:
+    return Ledger(here, "default")
+
+
+async def names(ledger: Ledger) -> list[str]:
+    return sorted(await ledger.records.by_id([f"r{number}" for number in range(99)]))
+
+
+async def test_work_goes_on_over_other_connections(ledger: Ledger, url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute(DISCONNECT)
+        await ledger.records.store([record("Gold.", id="r1")])
+        other.execute(DISCONNECT)
+
+        assert await names(ledger) == ["r1"]
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+async def test_a_commit_without_an_answer_is_looked_up(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, is_committed: bool
+) -> None:
+    execute, lost = psycopg.Connection.execute, list[str]()
+
+    def execute_or_lose(connection: Any, statement: Any, *values: Any) -> Any:
+        if statement == "COMMIT" and not lost:
+            lost.append(statement)
+            if is_committed:
+                execute(connection, statement)
+            connection.close()
+            raise LOST
+        return execute(connection, statement, *values)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", execute_or_lose)
+    tries = list[int]()
+    await ledger._rows.write(lambda tx: tries.append(tx.execute("last_row").fetchone()["last"]))
+
+    assert lost == ["COMMIT"]
+    assert len(tries) == (1 if is_committed else 2)
+
+
+async def test_what_was_acknowledged_survives_the_servers_death(
+    ledger: Ledger, postgres_databases: PostgresServer
+) -> None:
+    stored = list[str]()
+
+    async def store(number: int) -> None:
+        await ledger.records.store([record(f"Gold {number}.", id=f"r{number}")])
+        stored.append(f"r{number}")
+
+    await asyncio.gather(*map(store, range(9)))
+    late = [asyncio.create_task(store(number)) for number in range(10, 40)]
+    await asyncio.sleep(0)
+    postgres_databases.kill()
+    waiting = asyncio.create_task(store(99))
+    await asyncio.to_thread(postgres_databases.start)
+    await asyncio.gather(*late)
+
+    await waiting
+    assert {*await names(ledger), "r99"} == set(stored)
+
+
+async def test_a_server_that_stays_away_is_an_error_with_a_remedy(
+    ledger: Ledger, postgres_databases: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(databases, "PATIENCE", 0.2)
+    postgres_databases.kill()
+    try:
+        with pytest.raises(StorageError, match="cannot be reached") as away:
+            await ledger.records.store([record("Gold.", id="r1")])
+    finally:
+        await asyncio.to_thread(postgres_databases.start)
+
+    assert "Check that the server" in (away.value.remedy or "")
+    await ledger.records.store([record("Gold.", id="r1")])
+    assert await names(ledger) == ["r1"]

@@ -1,0 +1,68 @@
+"""Turns of a session stand in the order of their stream, whichever stack stores them first."""
+
+import asyncio
+from datetime import timedelta
+from itertools import permutations
+
+from ledgers import DAY, OWNER
+from local2.ledger.engines.postgres.database import Database
+from local2.ledger.ledger import Ledger
+from local2.ledger.sessions import Delivered, FactSelection, SessionKey, StoredSession
+from local2.memory.intake.turns import Turn, records_of_turn
+from local2.protocol.envelope import Caller
+
+RICHARD = Caller(tenant="default", user=OWNER, agent="test", session_id="s1")
+
+
+async def store(ledger: Ledger, session: str, number: int, *, sequence: int | None = None) -> None:
+    """Store a turn as the stream delivered it."""
+    turn = Turn(
+        query=f"Question {number}?",
+        answer=f"Answer {number}.",
+        at=DAY,
+        session_id=session,
+        query_id=f"{session} q{number}",
+    )
+    at = DAY + timedelta(seconds=number)
+    delivered = Delivered(sequence=number if sequence is None else sequence, at=at)
+    await ledger.turns.store(list(records_of_turn(turn, RICHARD)), delivered=delivered)
+
+
+async def told(ledger: Ledger, session: str) -> list[str]:
+    def contents(stored: StoredSession) -> list[str]:
+        return [message.content for message in stored.messages]
+
+    wanted = list[FactSelection]()
+    return await ledger.sessions.load(SessionKey(OWNER, session), 99, wanted, contents)
+
+
+def exchanges(*numbers: int) -> list[str]:
+    return [text for n in numbers for text in (f"Question {n}?", f"Answer {n}.")]
+
+
+async def test_whatever_order_they_are_stored_in(here: Database, there: Database) -> None:
+    ledgers = [Ledger(here, "default"), Ledger(there, "default")]
+
+    for name, order in enumerate(permutations((1, 2, 3, 4))):
+        for turn, number in enumerate(order):
+            await store(ledgers[turn % 2], f"s{name}", number)
+
+        assert await told(ledgers[0], f"s{name}") == exchanges(1, 2, 3, 4), order
+
+
+async def test_even_if_stacks_store_them_at_the_same_time(here: Database, there: Database) -> None:
+    ledgers = [Ledger(here, "default"), Ledger(there, "default")]
+
+    await asyncio.gather(*(store(ledgers[n % 2], "s1", n) for n in reversed(range(1, 13))))
+    await store(ledgers[0], "s1", 7)
+
+    assert await told(ledgers[0], "s1") == exchanges(*range(1, 13))
+
+
+async def test_a_stream_that_begins_anew_continues_its_sessions(here: Database) -> None:
+    ledger = Ledger(here, "default")
+    await store(ledger, "s1", 1, sequence=500)
+
+    await store(ledger, "s1", 100, sequence=1)
+
+    assert await told(ledger, "s1") == exchanges(1, 100)

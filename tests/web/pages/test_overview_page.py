@@ -1,0 +1,43 @@
+"""Overview shows whether everything works, what there is and how it grows, and stays up to date."""
+
+import re
+
+import httpx
+from playwright.sync_api import expect
+
+from browsers import Reader
+from http_servers import call
+
+SOON = 30_000
+"""Milliseconds in which a page shows what has changed."""
+
+
+def store(client: httpx.Client, content: str) -> None:
+    call(client, "remember_fact", content=content, scope="user")
+
+
+def test_an_overview_says_what_works_and_what_there_is(ada: httpx.Client, reader: Reader) -> None:
+    store(ada, "Ada prefers the window seat.")
+    reader.open("/overview")
+    page = reader.page
+
+    health = page.locator("section", has=page.get_by_role("heading", name="Health"))
+    expect(health).to_contain_text("none are scheduled")
+    expect(health.locator("code", has_text="local2 backup DIR")).to_be_visible()
+    health.get_by_text(re.compile("What works")).click()
+    expect(health).to_contain_text("every message could be stored")
+    expect(page.get_by_role("img", name=re.compile("memories in 30 days"))).to_be_visible()
+    fact = page.locator("tr", has_text=re.compile(r"^\s*fact"))
+    expect(fact).to_contain_text("just now")
+    expect(page.locator("dl", has_text="Embedding")).to_contain_text("MiniLM")
+    reader.check_accessibility()
+
+
+def test_an_overview_follows_what_changes(ada: httpx.Client, reader: Reader) -> None:
+    reader.open("/overview")
+    records = reader.page.locator("dt", has_text=re.compile("^Records$")).locator("+ dd")
+    before = int(records.inner_text().replace(",", ""))
+
+    store(ada, "Ada moved to the aisle.")
+
+    expect(records).to_have_text(f"{before + 1:,}", timeout=SOON)

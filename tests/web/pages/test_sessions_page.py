@@ -1,0 +1,91 @@
+"""Sessions: conversations with their tools' outputs, what was shown before answers, and ratings."""
+
+import httpx
+import pytest
+from anyio.from_thread import start_blocking_portal
+from playwright.sync_api import expect
+
+from browsers import Reader
+from commands import Served
+from http_servers import call
+from local2.bus.connection import connect
+from local2.bus.streams import publish_durably
+from local2.client.access import ask
+from local2.protocol.envelope import Sender, encode, seal
+from local2.protocol.payloads import Generation, ToolCallRecord
+from local2.protocol.showings import FindShowings, ShowingsPage
+from local2.protocol.subjects import MEMORY_SHOWN, RESPONSE_GENERATION
+from waiting import eventually
+
+SESSION = "harbour-talk"
+CONTENT = "Ada's harbour is Genoa."
+
+
+@pytest.fixture(scope="module")
+def turn(ada: httpx.Client, page_stack: Served) -> Generation:
+    """A turn with a tool's output, whose agent had been shown a memory."""
+    fact = call(ada, "remember_fact", content=CONTENT, scope="user")["data"]["id"]
+    made = Generation(
+        query="Which harbour do I use? <img src=x onerror=alert(1)>",
+        answer="You use Genoa.",
+        session_id=SESSION,
+        query_id="harbour-query",
+        tool_calls=[ToolCallRecord(name="weather", content="Genoa: 21 degrees.", id="call-1")],
+        shown=[fact],
+    )
+
+    async def publish() -> None:
+        message = seal(made, type="response", source="agent", user="ada")
+        async with connect(page_stack.url, name="test") as bus:
+            await publish_durably(bus, RESPONSE_GENERATION, encode(message))
+
+            async def is_stored() -> bool:
+                wanted, sender = FindShowings(session_id=SESSION), Sender(user="ada")
+                return bool((await ask(bus, MEMORY_SHOWN, wanted, ShowingsPage, sender)).showings)
+
+            await eventually(is_stored)
+
+    with start_blocking_portal() as portal:
+        portal.call(publish)
+    return made
+
+
+def test_a_conversation_shows_tools_outputs_and_what_was_shown_before_an_answer(
+    reader: Reader, turn: Generation
+) -> None:
+    reader.open("/sessions")
+    reader.page.get_by_role("button", name=SESSION).click()
+    chat = reader.page.locator(".section")
+    expect(chat).to_contain_text(turn.query)
+    expect(chat).to_contain_text(turn.answer)
+
+    chat.get_by_text("Answer of weather").click()
+    expect(chat).to_contain_text("Genoa: 21 degrees.")
+    shown = chat.locator(".of-turn")
+    shown.get_by_text("Shown before this answer: 1").click()
+    shown.get_by_role("button", name=CONTENT).click()
+    expect(reader.page.get_by_role("dialog")).to_contain_text(CONTENT)
+
+
+def test_an_answer_is_rated_and_the_rating_stays(reader: Reader, turn: Generation) -> None:
+    assert turn.query_id
+    reader.open(f"/sessions?id={SESSION}")
+    reader.page.get_by_role("button", name="Good answer").click()
+
+    expect(reader.page.locator(".of-turn")).to_contain_text("rated +1")
+    expect(reader.page.get_by_role("status")).to_contain_text("Rated.")
+    rated = reader.page.get_by_text("rated +1")
+    for _ in range(50):  # until the memory has stored what was published
+        reader.open(f"/sessions?id={SESSION}")
+        if rated.is_visible():
+            break
+    expect(rated).to_be_visible()
+    reader.check_accessibility()
+
+
+def test_a_question_is_asked_again_from_its_answer(reader: Reader, turn: Generation) -> None:
+    reader.open(f"/sessions?id={SESSION}")
+    reader.page.get_by_role("link", name="Ask this again").click()
+
+    reader.page.wait_for_url("**/ask?**")
+    expect(reader.page.get_by_label("Question")).to_have_value(turn.query)
