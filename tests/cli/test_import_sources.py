@@ -94,7 +94,7 @@ def test_what_was_left_out_is_told_by_reason_and_name(
     done = local2(running.folder, "import", str(file), "--user", user)
     (again,) = answer(running.folder, "import", str(file), "--user", user)
 
-    assert "2 messages: 0 records stored" in dry.stdout
+    assert "2 messages: nothing was sent, 2 left out.\n" in dry.stdout
     assert done.returncode == 0
     assert f"{file}: ChatGPT export.\n" in done.stdout
     assert "(messages of more than 900,000 bytes): chatgpt-c1: message m2." in done.stdout

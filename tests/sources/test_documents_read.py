@@ -4,6 +4,7 @@ import io
 import os
 import zipfile
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -116,8 +117,7 @@ def test_a_folder_is_read_with_its_html_pdf_and_docx(tmp_path: Path) -> None:
         "hidden files": [".git"],
         "links": ["elsewhere", "link.txt"],
         "no files, but pipes or devices": ["pipe.txt"],
-        "files of another kind (.png)": ["picture.png"],
-        "files of another kind (.zip)": ["inner.zip"],
+        "files of other kinds": ["inner.zip", "picture.png"],
     }
     assert in_archive == {"notes": "inside"}
     assert alone == "letter"
@@ -135,6 +135,22 @@ def test_a_document_that_needs_too_much_is_left_out_and_the_next_is_read(
     assert {title: text.strip() for title, text in texts.items()} == {"b": "Fern"}
     ((name,),) = left_out.values()
     assert name == "a.html: Converting it needs too much time or memory."
+
+
+def test_reading_can_be_stopped_also_while_a_document_is_converted(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("Moss")
+    (tmp_path / "b.html").write_text("<p>Fern</p>" * 1_000_000)
+    (tmp_path / "c.md").write_text("Lichen")
+
+    with opened(tmp_path) as source:
+        items = source.items()
+        first = next(items)
+        Timer(1.0, source.stop).start()
+        rest = list(items)
+
+    assert isinstance(first, Document)
+    assert first.title == "a"
+    assert rest == []
 
 
 def test_a_converted_document_needs_the_extra(

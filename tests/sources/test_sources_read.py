@@ -200,7 +200,7 @@ def test_claudes_blocks_attachments_and_branches_are_read(tmp_path: Path) -> Non
     assert left_out == {
         "messages of branches that were edited or asked for again": 1,
         "what the model thought before it answered": 1,
-        "parts of the type 'token_budget'": 1,
+        "parts of other types": 1,
         "images, sound and files": 1,
         "conversations without messages": 1,
         "files of the export without conversations or facts": 2,

@@ -48,7 +48,10 @@ def import_source(  # noqa: PLR0913 - one parameter an option
 
         importer = Importer(source, caller, mine=mine, on_sent=show)
         try:
-            run_async(_run(settings, importer, caller, dry_run=dry_run))
+            if dry_run:
+                importer.count()
+            else:
+                run_async(_send(settings, importer, caller))
         except Local2Error as failed:
             error = str(failed)
         except KeyboardInterrupt:
@@ -62,10 +65,7 @@ def import_source(  # noqa: PLR0913 - one parameter an option
     report(output, [Outcome(file=name_of(file), content=content, data=done, error=error)])
 
 
-async def _run(settings: Settings, importer: Importer, caller: Sender, *, dry_run: bool) -> None:
-    if dry_run:
-        importer.count()
-        return
+async def _send(settings: Settings, importer: Importer, caller: Sender) -> None:
     async with connected(settings, name=NAME, user=caller.user) as bus:
         await importer.run(bus)
 
@@ -74,7 +74,8 @@ def _told(group: LeftOut) -> str:
     """Say what was left out for one reason."""
     names = [beginning(name, NAME_CHARACTERS) for name in group.names[:SHOWN_NAMES]]
     more = ["and more; --json lists them"] if len(group.names) > SHOWN_NAMES else []
-    return f"Left out: {group.count:,} ({group.reason}): {'; '.join([*names, *more])}."
+    named = "; ".join([*names, *more]).rstrip(".")
+    return f"Left out: {group.count:,} ({group.reason}): {named}."
 
 
 def _progress(output: Output) -> "Progress":

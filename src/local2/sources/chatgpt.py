@@ -81,7 +81,9 @@ def items(objects: Iterable[FoundObject], left_out: LeftOuts) -> Iterator[Conver
         id_ = chat.conversation_id or chat.id or content_id(chat.title, chat.create_time)
         name = f"{chat.title or 'untitled'} ({id_})"
         branch = _current_branch(chat)
-        others = len(chat.mapping) - len(branch)
+        others = sum(
+            chat.mapping[id_].message is not None for id_ in chat.mapping.keys() - set(branch)
+        )
         if others:
             left_out.add(name, "messages of branches that were edited or asked for again", others)
         messages = list(_messages(chat, branch, name, left_out))

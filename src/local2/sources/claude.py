@@ -147,7 +147,7 @@ class _Blocks:
                 case {"type": str(kind)} if kind in THINKING:
                     left_out.add(name, "what the model thought before it answered")
                 case _:
-                    left_out.add(name, f"parts of the type {block.get('type')!r:.40}")
+                    left_out.add(f"{name}: {block.get('type')}", "parts of other types")
 
     def _id_of(self, id_: Any, number: int) -> str:
         return id_ if isinstance(id_, str) and id_ else f"call {number}"
@@ -155,7 +155,8 @@ class _Blocks:
     def _answer(self, block: Json) -> None:
         """Add a result to its call; without the call's id, to the first call without a result."""
         content = as_text(block.get("content"))
-        call = self.calls.get(block.get("tool_use_id") or "")
+        id_ = block.get("tool_use_id")
+        call = self.calls.get(id_) if isinstance(id_, str) else None
         if call is None:
             call = next((call for call in self.calls.values() if not call.content), None)
         if call is not None:

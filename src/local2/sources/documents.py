@@ -6,11 +6,12 @@ small file can be made so that it needs any amount of both. It opens no address 
 
 import io
 import multiprocessing
+import signal
 import zipfile
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Final, Self
 
 from local2.errors import BadRequestError, Local2Error, TooLargeError, extra_to_install
@@ -26,19 +27,25 @@ CONVERTING_BYTES = 2_000_000_000
 """Memory that converting may use."""
 CONVERTING_SECONDS = 60
 """Processor time that converting a file may take."""
+STOP_SECONDS = 0.2
+"""Seconds after which converting notices that it is to be stopped."""
 
 
-def items(files: Iterable[SourceFile], left_out: LeftOuts) -> Iterator[Document]:
-    """Read the documents among the files."""
-    with Converter() as converter:
+def items(
+    files: Iterable[SourceFile], left_out: LeftOuts, is_stopped: Callable[[], bool]
+) -> Iterator[Document]:
+    """Read the documents among the files, until it is to be stopped."""
+    with Converter(is_stopped) as converter:
         for file in files:
+            if is_stopped():
+                return
             try:
                 if file.suffix in PLAIN:
                     content = text_of(file)
                 elif file.suffix in CONVERTED:
                     content = converter.markdown_of(file)
                 else:
-                    left_out.add(file.name, f"files of another kind ({file.suffix or 'no ending'})")
+                    left_out.add(file.name, "files of other kinds")
                     continue
             except Local2Error as error:
                 left_out.add(f"{file.name}: {error}", "documents that could not be read")
@@ -84,15 +91,16 @@ def checked(text: str) -> str:
 class Converter:
     """Converts documents to Markdown in another process, which starts with the first of them."""
 
-    def __init__(self) -> None:
-        self._pool: ProcessPoolExecutor | None = None
+    def __init__(self, is_stopped: Callable[[], bool]) -> None:
+        self._is_stopped = is_stopped
+        self._process: BaseProcess | None = None
+        self._connection: Connection | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+        self._end()
 
     def markdown_of(self, file: SourceFile) -> str:
         """Convert a document.
@@ -114,37 +122,57 @@ class Converter:
                 check_archive(archive, len(data), "It")
                 if DOCX_PART not in archive.namelist():
                     raise BadRequestError("It is no Word document.")
-        if self._pool is None:
-            # A process of its own, not a fork: this one has threads.
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(1, context, initializer=_limit_memory)
+        connection = self._connection or self._start()
+        connection.send((data, file.suffix, CONVERTING_SECONDS))
+        while not connection.poll(STOP_SECONDS):
+            if self._is_stopped():
+                self._end()
+                raise BadRequestError("It was interrupted.")
         try:
-            text = self._pool.submit(_converted, data, file.suffix, CONVERTING_SECONDS).result()
-        except BrokenProcessPool as error:
-            self._pool = None
+            text = connection.recv()
+        except (EOFError, OSError) as error:  # the process has ended
+            self._end()
             raise BadRequestError("Converting it needs too much time or memory.") from error
         if text is None:
             raise BadRequestError("It is damaged, or needs too much memory.")
         return checked(text)
 
+    def _start(self) -> Connection:
+        context = multiprocessing.get_context("spawn")  # not a fork: this process has threads
+        self._connection, other_end = context.Pipe()
+        self._process = context.Process(target=_convert_all, args=(other_end,), daemon=True)
+        self._process.start()
+        other_end.close()
+        return self._connection
 
-def _limit_memory() -> None:
+    def _end(self) -> None:
+        if self._process is not None and self._connection is not None:
+            self._connection.close()
+            self._process.kill()
+            self._process.join()
+        self._process = self._connection = None
+
+
+def _convert_all(connection: Connection) -> None:
+    """Convert what comes, in the process for it, until the other end is closed or a limit met."""
     import resource  # noqa: PLC0415 - it does not exist for Windows
-
-    resource.setrlimit(resource.RLIMIT_AS, (CONVERTING_BYTES, CONVERTING_BYTES))
-
-
-def _converted(data: bytes, suffix: str, seconds: int) -> str | None:
-    """Convert a document in the process for it, which is killed after so long; None if it fails."""
-    import resource  # noqa: PLC0415
 
     from markitdown import MarkItDown, StreamInfo  # noqa: PLC0415 - it is slow to import
 
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    until = int(used.ru_utime + used.ru_stime) + seconds
-    resource.setrlimit(resource.RLIMIT_CPU, (until, resource.RLIM_INFINITY))
-    stream_info = StreamInfo(extension=suffix)
-    try:
-        return MarkItDown().convert_stream(io.BytesIO(data), stream_info=stream_info).markdown
-    except Exception:  # noqa: BLE001 - its libraries raise anything for a damaged file
-        return None
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
+    resource.setrlimit(resource.RLIMIT_AS, (CONVERTING_BYTES, CONVERTING_BYTES))
+    converter = MarkItDown()
+    while True:
+        try:
+            data, suffix, seconds = connection.recv()
+        except EOFError:
+            return
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        until = int(used.ru_utime + used.ru_stime) + seconds
+        resource.setrlimit(resource.RLIMIT_CPU, (until, resource.RLIM_INFINITY))
+        stream_info = StreamInfo(extension=suffix)
+        try:
+            text = converter.convert_stream(io.BytesIO(data), stream_info=stream_info).markdown
+        except Exception:  # noqa: BLE001 - its libraries raise anything for a damaged file
+            text = None
+        connection.send(text)

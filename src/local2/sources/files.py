@@ -82,7 +82,9 @@ def files_of(
     if path.is_dir():
         yield list(_files_in_folder(path, left_out))
     elif _is_archive(path):
-        with reading(_text(path)), zipfile.ZipFile(path) as archive:
+        with reading(_text(path)):
+            archive = zipfile.ZipFile(path)
+        with archive:
             check_archive(archive, path.stat().st_size, _text(path))
             yield list(_files_in_archive(archive, path, left_out))
     else:

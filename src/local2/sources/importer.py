@@ -71,6 +71,7 @@ class SourceReport(msgspec.Struct, kw_only=True):
     changed: int = 0
     known: int = 0
     erased: int = 0
+    dry_run: bool = False
     left_out: list[LeftOut] = []
 
     def summary(self) -> str:
@@ -85,9 +86,11 @@ class SourceReport(msgspec.Struct, kw_only=True):
             )
             if number
         ]
-        records = [f"{_counted(self.stored, 'record')} stored"]
+        records = [
+            "nothing was sent" if self.dry_run else f"{_counted(self.stored, 'record')} stored"
+        ]
         records += [f"{self.changed:,} changed"] if self.changed else []
-        records += [f"{self.known:,} already known"]
+        records += [] if self.dry_run else [f"{self.known:,} already known"]
         records += [f"{self.erased:,} erased before, and not stored again"] if self.erased else []
         count = sum(group.count for group in self.left_out)
         records += [f"{count:,} left out"] if count else []
@@ -129,6 +132,7 @@ class Importer:
         Raises:
             Local2Error: The source cannot be read to its end.
         """
+        self._report.dry_run = True
         for item in self._source.items():
             self._count_item(item)
 
@@ -150,6 +154,7 @@ class Importer:
                 await self._begin_facts([item for item in part if isinstance(item, Fact)])
             await self._finish(down_to=0)
         finally:
+            self._source.stop()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -11,6 +11,8 @@ from local2.protocol.payloads import Json
 
 MAX_NAMES = 1_000
 """Maximum names that are kept for one reason, so that a report stays small; all are counted."""
+NAME_CHARACTERS = 500
+"""Maximum characters of such a name."""
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +73,7 @@ class LeftOuts:
             group = self._by_reason.setdefault(reason, LeftOut(reason=reason, names=[]))
             group.count += count
             if len(group.names) < MAX_NAMES:
-                group.names.append(name)
+                group.names.append(name[:NAME_CHARACTERS])
 
     def groups(self) -> list[LeftOut]:
         """What was left out by its reason, the most frequent first."""

@@ -7,7 +7,7 @@ archive with such a file on its first level is an export; any other is a collect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Final, Literal, get_args
+from typing import Final, Literal, cast, get_args
 
 from local2.errors import InvalidArgumentsError
 from local2.sources import chatgpt, claude, documents, hindsight, mem0, messages
@@ -58,36 +58,52 @@ SIGNS: Final[dict[str, dict[str, Format]]] = {
 }
 """By which field of the objects under a prefix (in ijson's form) a format is known."""
 JSON: Final = frozenset({".json", ".jsonl", ".ndjson"})
+"""The endings of files of a folder or an archive that may be parts of an export."""
 
 
 class Source:
     """An opened source: its format, the bytes to read, and its items, which are read once.
 
-    `bytes_read` grows while they are read.
+    `bytes_read` grows while they are read, in whatever thread does that; `stop` ends it early.
     """
 
-    def __init__(self, format_: Format, files: Sequence[SourceFile], left_out: LeftOuts) -> None:
+    def __init__(
+        self, format_: Format, files: Sequence[tuple[SourceFile, Shape | None]], left_out: LeftOuts
+    ) -> None:
         self.format: Format = format_
         self.left_out = left_out
-        self.total_bytes = sum(file.size for file in files)
+        self.total_bytes = sum(file.size for file, _ in files)
         self.bytes_read = 0
         self._files = files
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Let `items` end before the next file or object."""
+        self._stopped = True
 
     def items(self) -> Iterator[Item]:
+        """Read the items.
+
+        Raises:
+            BadRequestError: A file cannot be read to its end.
+            TooLargeError: An object is too large.
+        """
         if self.format == "documents":
-            return documents.items(map(self._begun, self._files), self.left_out)
+            return documents.items(self._documents(), self.left_out, lambda: self._stopped)
         return READERS[self.format](self._objects(), self.left_out)
 
-    def _begun(self, file: SourceFile) -> SourceFile:
-        self.bytes_read += file.size
-        return file
+    def _documents(self) -> Iterator[SourceFile]:
+        for file, _ in self._files:
+            yield file
+            self.bytes_read += file.size
 
     def _objects(self) -> Iterator[FoundObject]:
-        for file in self._files:
-            shape = _shape(file)
-            if shape is None or shape.kind != self.format:
-                shape = Shape.guessed(file)
-            yield from objects_in(file, shape, self.left_out, self._count)
+        for file, shape in self._files:
+            read = shape or Shape.guessed(file)
+            for found in objects_in(file, read, self.left_out, self._count):
+                if self._stopped:
+                    return
+                yield found
 
     def _count(self, number: int) -> None:
         self.bytes_read += number
@@ -108,49 +124,44 @@ def opened(
     """
     left_out = LeftOuts()
     with files_of(path, left_out, place) as files:
-        known = format_ or _format_of(files, path)
+        # What has one file has its format, whatever the file's name is.
+        is_alone = len(files) == 1 and not path.is_dir()
+        shapes = [
+            (file, shape_of(file, SIGNS) if _may_be_json(file, is_alone) else None)
+            for file in files
+        ]
+        known = format_ or _format_of(shapes, is_alone=is_alone)
         read = []
-        for file in files:
-            if known == "documents" or format_ is not None or _is_of(file, known):
-                read.append(file)
+        for file, shape in shapes:
+            if known == "documents" or (shape is not None and shape.kind == known):
+                read.append((file, shape))
+            elif format_ is not None and (is_alone or file.suffix in JSON):
+                read.append((file, None))
             else:
                 left_out.add(file.name, "files of the export without conversations or facts")
         yield Source(known, read, left_out)
 
 
-def _format_of(files: Sequence[SourceFile], path: Path) -> Format:
+def _may_be_json(file: SourceFile, is_alone: bool) -> bool:
+    if is_alone:
+        return file.suffix not in documents.PLAIN | documents.CONVERTED
+    return file.suffix in JSON
+
+
+def _format_of(files: Sequence[tuple[SourceFile, Shape | None]], *, is_alone: bool) -> Format:
     """Recognise the format of a source.
 
     Raises:
         InvalidArgumentsError: It is a single file of no known kind.
     """
-    for file in _of_first_level(files):
-        shape = _shape(file)
-        if shape is not None:
-            return shape.kind  # type: ignore[return-value]
-    if path.is_dir() or len(files) != 1:
-        return "documents"
-    (file,) = files
-    if file.suffix in documents.PLAIN | documents.CONVERTED:
-        return "documents"
-    raise InvalidArgumentsError(
-        f"{file.name} is nothing that is known.",
-        remedy=f"Say what it is, with --as: {', '.join(FORMATS)}.",
-    )
-
-
-def _of_first_level(files: Sequence[SourceFile]) -> Iterator[SourceFile]:
-    """Yield the files that are in no folder, or in one that everything is in."""
-    folders = {PurePosixPath(file.name).parts[0] for file in files}
-    level = 2 if len(folders) == 1 else 1
-    return (file for file in files if len(PurePosixPath(file.name).parts) <= level)
-
-
-def _is_of(file: SourceFile, format_: Format) -> bool:
-    shape = _shape(file)
-    return shape is not None and shape.kind == format_
-
-
-def _shape(file: SourceFile) -> Shape | None:
-    """The shape of a file if it is JSON of a known format; a single file may have any name."""
-    return None if file.suffix in documents.PLAIN | documents.CONVERTED else shape_of(file, SIGNS)
+    folders = {PurePosixPath(file.name).parts[0] for file, _ in files}
+    first_level = 2 if len(folders) == 1 else 1  # everything may be in one folder
+    for file, shape in files:
+        if shape is not None and len(PurePosixPath(file.name).parts) <= first_level:
+            return cast("Format", shape.kind)
+    if is_alone and files[0][0].suffix not in documents.PLAIN | documents.CONVERTED:
+        raise InvalidArgumentsError(
+            f"{files[0][0].name} is nothing that is known.",
+            remedy=f"Say what it is, with --as: {', '.join(FORMATS)}.",
+        )
+    return "documents"
