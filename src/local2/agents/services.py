@@ -321,7 +321,7 @@ async def find_letter(request: Request[LetterRequest]) -> LetterFound:
     """Read or drop a dead letter; with accounts, only the memory may use JetStream for that."""
     bus, ask, tenant = request.parts.bus, request.payload, request.tenant
     if ask.action == "next":
-        answer = LetterFound(found=await next_letter(bus, max(ask.number, 1), tenant))
+        answer = LetterFound(found=await next_letter(bus, ask.number, tenant))
     else:
         answer = LetterFound(found=await read_letter(bus, ask.number, tenant))
     if ask.action == "drop":

@@ -1,7 +1,7 @@
 """Payloads for operators: health, checks, status, dead letters, backups, export and import."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -108,7 +108,7 @@ class LetterRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`memory.dead_letters`: read or drop a letter, or read the next one from a number on."""
 
     action: LetterAction = "next"
-    number: int = 1
+    number: Annotated[int, msgspec.Meta(ge=1, lt=2**53)] = 1
 
 
 class LetterFound(msgspec.Struct, frozen=True, kw_only=True):
