@@ -390,7 +390,7 @@ async def find_letter(request: Request[LetterRequest]) -> LetterFound:
     """
     bus, ask, tenant = request.parts.bus, request.payload, request.tenant
     if ask.action == "next":
-        answer = LetterFound(found=await next_letter(bus, max(ask.number, 1), tenant))
+        answer = LetterFound(found=await next_letter(bus, ask.number, tenant))
     else:
         stored = await read_letter(bus, ask.number, tenant)
         if ask.action == "retry":

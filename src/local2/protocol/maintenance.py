@@ -179,7 +179,7 @@ class LetterRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     action: LetterAction = "next"
-    number: int = 1
+    number: Annotated[int, msgspec.Meta(ge=1, lt=2**53)] = 1
 
 
 class LetterFound(msgspec.Struct, frozen=True, kw_only=True):

@@ -87,7 +87,11 @@ class ReceivedMessage(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     parts: Annotated[
-        list[Any], msgspec.Meta(description="The parts of a content that is more than text.")
+        list[Any],
+        msgspec.Meta(
+            description="The parts of a content that is more than text.",
+            extra_json_schema={"items": {}},  # generators of clients ask for it
+        ),
     ] = []
     fields: Annotated[Json, msgspec.Meta(description="Other fields to store with it.")] = {}
 
