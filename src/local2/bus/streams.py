@@ -71,6 +71,10 @@ a higher value would raise MIN_FREE_MB."""
 MIN_FREE_MB = 100
 """Megabytes of free disk space that a start needs: JetStream uses at most three quarters of the
 free space, and DEAD_LETTER_BYTES must fit (decision 0002)."""
+REPLICAS = 3
+"""Copies of a stream in a cluster: any one of three servers may be lost."""
+TOO_FEW_SERVERS = (10005, 10074)
+"""JetStream's error codes when the cluster has, or reaches, too few servers for the copies."""
 INSUFFICIENT_STORAGE = 10047
 """JetStream's error code when it cannot reserve the bytes of a stream."""
 
@@ -131,13 +135,9 @@ async def ensure_streams(bus: Connection, tenant: str) -> None:
         max_age=DEAD_LETTER_AGE,
         max_bytes=DEAD_LETTER_BYTES,
     )
-    jetstream = bus.client.jetstream()
     try:
         for stream in (turns, dead_letters):
-            try:
-                await jetstream.update_stream(stream)
-            except nats.js.errors.NotFoundError:
-                await jetstream.add_stream(stream)
+            await _put_stream(bus, stream)
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
         if isinstance(error, nats.js.errors.APIError) and error.err_code == INSUFFICIENT_STORAGE:
             raise BusError(
@@ -148,6 +148,31 @@ async def ensure_streams(bus: Connection, tenant: str) -> None:
             f"The NATS server at {bus.url} refuses JetStream: {error}.",
             remedy="Start it with `jetstream { … }`, or leave `url` empty for the embedded one.",
         ) from error
+
+
+async def _put_stream(bus: Connection, stream: StreamConfig) -> None:
+    """Create or update a stream, with as many copies as the cluster can hold."""
+    jetstream = bus.client.jetstream()
+    try:
+        found = await jetstream.stream_info(stream.name or "")
+        put, copies = jetstream.update_stream, found.config.num_replicas or 1
+    except nats.js.errors.NotFoundError:
+        put, copies = jetstream.add_stream, 1
+    if is_clustered(bus):
+        try:
+            await put(stream.evolve(num_replicas=REPLICAS))
+        except nats.js.errors.APIError as error:
+            if error.err_code not in TOO_FEW_SERVERS:
+                raise
+            log.warning("fewer_copies", stream=stream.name, copies=copies)
+        else:
+            return
+    await put(stream.evolve(num_replicas=copies))
+
+
+def is_clustered(bus: Connection) -> bool:
+    """Whether the server is one of a cluster."""
+    return bool(bus.client._server_info.get("cluster"))  # noqa: SLF001 - nats-py shows it nowhere else
 
 
 async def publish_durably(  # noqa: PLR0913 - the parts of a message

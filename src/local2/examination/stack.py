@@ -6,6 +6,7 @@ from contextlib import nullcontext
 import msgspec
 
 from local2.backup.files import ledger_files
+from local2.backup.service import BY_POSTGRESQL
 from local2.client.access import connected
 from local2.client.maintenance import backup_status, memory_status
 from local2.errors import (
@@ -25,6 +26,7 @@ from local2.protocol.maintenance import (
     BackupStatus,
     CheckResult,
     ConsolidationStatus,
+    LiveStack,
     MemoryStatus,
     ModelStatus,
     NextIndex,
@@ -45,6 +47,8 @@ SILENT_STACK = (
 )
 STOP_FIRST = "Stop the stack, which keeps writing to the ledger, and try again."
 BACKUPS = "backups"
+SILENT_SECONDS = 5.0
+"""Seconds after which a stack that shares the ledger counts as silent: it speaks every two."""
 STALLED_SECONDS = 30.0
 """Seconds after which indexing counts as stalled, if records wait and none is indexed. A batch
 takes less."""
@@ -55,6 +59,8 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
         async with connected(settings, name="cli", patience=PATIENCE) as bus:
             yield CheckResult("stack", "ok", f"running at {bus.url}")
             status = await memory_status(bus)
+            if status.stacks:
+                yield stacks(status.stacks)
             yield index(status, settings.memory)
             if status.next is not None:
                 yield next_index(status.indexed, status.next)
@@ -64,7 +70,7 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
             yield consolidation(status.consolidation)
             yield turns(status)
             async with connected(settings, name="cli", operator=True) as own:
-                yield backups(await backup_status(own))
+                yield backups(await backup_status(own), settings.memory)
             if status.to_anonymise:
                 yield retention(status, settings.memory)
             yield dead_letters(status)
@@ -168,6 +174,18 @@ def index(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
     return CheckResult("index", "ok", f"{counts} ({status.embedder})")
 
 
+def stacks(live: Sequence[LiveStack]) -> CheckResult:
+    """List the stacks that share the ledger."""
+    names = [f"{stack.name}, since {stack.began_at:%Y-%m-%d %H:%M}" for stack in live]
+    detail = f"{len(live)} share the ledger: {'; '.join(names)}"
+    silent = [stack for stack in live if stack.silent > SILENT_SECONDS]
+    if silent:
+        detail += f"; {len(silent)} of them silent for up to {max(s.silent for s in silent):.0f} s"
+        remedy = "Others take over what a silent stack does. If it stays away, see its log."
+        return CheckResult("stacks", "note", detail, remedy=remedy)
+    return CheckResult("stacks", "ok", detail)
+
+
 def next_index(indexed: int, next_: NextIndex) -> CheckResult:
     detail = f"{max(indexed - next_.waiting, 0)} of {indexed} records ({next_.embedder})"
     verdict: Verdict = "ok" if next_.problem is None else "broken"
@@ -209,7 +227,9 @@ def consolidation(status: ConsolidationStatus | None) -> CheckResult:
     return CheckResult(name, "ok", detail)
 
 
-def backups(status: BackupStatus) -> CheckResult:
+def backups(status: BackupStatus, memory: MemorySettings) -> CheckResult:
+    if memory.ledger is not None:
+        return CheckResult(BACKUPS, "note", BY_POSTGRESQL.message, remedy=BY_POSTGRESQL.remedy)
     if status.problem is not None:
         return CheckResult(BACKUPS, "broken", status.problem)
     if status.scheduled is None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # these are operations themselves
     from local2.ledger.operations.working_sets import Budgets
     from local2.ledger.records import NewRecord
     from local2.ledger.search import Search, StemCounts
+    from local2.protocol.maintenance import LiveStack
 
 T = TypeVar("T")
 
@@ -157,6 +158,9 @@ class Database(Protocol):
 
     async def index_vectors(self, tenant: str, embedder: str) -> None:
         """Build what it needs to search a tenant's large places by this embedder's vectors."""
+
+    async def live_stacks(self) -> "list[LiveStack]":
+        """Return the stacks that work on it, the oldest first; none if only one can."""
 
     async def scrub(self) -> None:
         """Remove deleted content from the files, as far as they can be reached.

@@ -16,7 +16,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
 import psycopg
 
 from local2.background import Backoff
@@ -40,6 +39,7 @@ from local2.ledger.operations.working_sets import Budgets, place_word
 from local2.ledger.records import NewRecord, TaskKind, features_of, stamp
 from local2.ledger.search import Place
 from local2.protocol.envelope import new_id
+from local2.protocol.maintenance import LiveStack
 
 CONNECTIONS = 8
 """Maximum number of connections, each of which runs one job at a time."""
@@ -61,14 +61,6 @@ SCRUBBED = "record, feature, vector, note, item, tool_output, audit, task, relat
 """The tables that have what somebody said, or about it."""
 
 T = TypeVar("T")
-
-
-class LiveStack(msgspec.Struct, frozen=True, kw_only=True):
-    """A stack that works on the database; `silent` are the seconds since it last said so."""
-
-    name: str
-    began_at: datetime
-    silent: float
 
 
 class Database:
