@@ -18,7 +18,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from itertools import pairwise
+from itertools import cycle, islice, pairwise
 from pathlib import Path
 from random import Random
 from typing import Protocol
@@ -64,7 +64,9 @@ class Load(msgspec.Struct, kw_only=True):
     )
     """The texts of each session, in order."""
     waits: defaultdict[str, list[float]] = msgspec.field(default_factory=lambda: defaultdict(list))
-    """Seconds until an answer, with repetitions, by what was killed last."""
+    """Seconds until a tool answered, with repetitions, by what was killed last."""
+    turns: list[float] = []
+    """Seconds until a stream acknowledged a turn: servers of a bus first elect another leader."""
     last_answer: float = 0.0
     gaps: defaultdict[str, list[float]] = msgspec.field(default_factory=lambda: defaultdict(list))
     """Seconds in which no client had an answer, by what was killed last."""
@@ -74,7 +76,9 @@ class Load(msgspec.Struct, kw_only=True):
     killed: str = "nothing"
     is_over: bool = False
 
-    async def until_answered(self, ask: Callable[[], Awaitable[bool]]) -> None:
+    async def until_answered(
+        self, ask: Callable[[], Awaitable[bool]], *, by_tool: bool = True
+    ) -> None:
         """Repeat a request until it is answered, and note how long that took."""
         begun = time.perf_counter()
         while True:
@@ -83,7 +87,8 @@ class Load(msgspec.Struct, kw_only=True):
                     break
             await asyncio.sleep(PAUSE)
         now = time.perf_counter()
-        self.waits[self.killed].append(now - begun)
+        waits = self.waits[self.killed] if by_tool else self.turns
+        waits.append(now - begun)
         self.gaps[self.killed].append(now - max(self.last_answer, begun))
         self.last_answer = now
 
@@ -239,7 +244,7 @@ async def report_in_order(bus: Connection, load: Load, writer: int) -> None:
             await publish_durably(bus, "memory.turn", data, message_id=message_id, timeout=ATTEMPT)
             return True
 
-        await load.until_answered(ask)
+        await load.until_answered(ask, by_tool=False)
         load.acknowledged[session] += [turn.query, turn.answer]
         await asyncio.sleep(TURN_PAUSE)
 
@@ -269,10 +274,11 @@ async def read_on(bus: Connection, load: Load, reader: int) -> None:
 
 
 async def kill_at_random(cluster: Cluster, load: Load, kills: int, random: Random) -> None:
-    """Kill one process after the other, and start it again."""
-    for _ in range(kills):
+    """Kill one process after the other, of each kind in turn, and start it again."""
+    kinds = cycle(dict.fromkeys(process.kind for process in cluster.processes))
+    for kind in islice(kinds, kills):
         await asyncio.sleep(SETTLING)
-        process = random.choice(cluster.processes)
+        process = random.choice([one for one in cluster.processes if one.kind == kind])
         load.killed = process.kind
         await process.kill()
         await asyncio.sleep(random.uniform(*DOWN))
@@ -345,12 +351,20 @@ async def measure(kills: int) -> list[Figure]:
         Figure(key="reads", about="recalls of what was acknowledged", blocks=[load.reads]),
         Figure(key="unseen", about="not found by them", blocks=[load.unseen], at_most=0),
     ]
+    figures.append(
+        Figure(
+            key="longest_turn",
+            about="longest until a turn was acknowledged",
+            blocks=[max(load.turns)],
+            unit="s",
+        )
+    )
     for kind in ("stack", "nats", "postgres"):
         if waits := load.waits[kind]:
             figures += [
                 Figure(
                     key=f"longest_{kind}",
-                    about=f"longest request after a kill of {kind}",
+                    about=f"longest request of a tool after a kill of {kind}",
                     blocks=[max(waits)],
                     unit="s",
                     at_most=LONGEST if kind == "stack" else None,
