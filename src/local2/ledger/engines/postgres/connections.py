@@ -4,7 +4,8 @@ Text of PostgreSQL cannot hold NUL: it is escaped, also in JSON, and comes back 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -15,6 +16,10 @@ from psycopg.rows import RowMaker
 
 from local2.errors import StorageError
 
+BIND = "SELECT set_config('local2.tenant', %(tenant)s, true);\n"
+"""Lets a transaction see the rows of one tenant (`of_tenant`, schema.sql)."""
+OF_ALL = "*"
+"""Stands for a tenant in the few statements that are about all of them."""
 ESCAPE = "\x1a"
 """Begins what stands for NUL; as it is, it stands twice. In JSON, both are \\u00…"""
 _SPECIAL = re.compile("\x00|\x1a|\\\\u0000|\\\\u001a")
@@ -88,20 +93,64 @@ class PostgresConnection:
 
     The server's own parameters would be typed and planned once for all values: a general plan reads
     the wrong index where one owner has a hundred times as many rows as another.
+
+    Statements see the rows of one tenant only, whatever they ask for (row-level security), and none
+    outside of `reading` and `writing`. What says so, and what else goes before them, is sent with
+    them. Nothing is set for longer than a transaction, since pgbouncer may give the connection to
+    another client then.
     """
 
     def __init__(self, connection: "psycopg.Connection[Row]") -> None:
         self.raw = connection
+        self._before = ""
+        self._bound: Mapping[str, Any] = {}
+        self._only_once = False
+
+    @contextmanager
+    def reading(self, tenant: str) -> Iterator[None]:
+        """Read a tenant's rows; each statement sees what is committed when it begins."""
+        self._before, self._bound, self._only_once = BIND, {"tenant": tenant}, False
+        try:
+            yield
+        finally:
+            self._before = ""
+
+    @contextmanager
+    def writing(self, tenant: str, *, locks: str = "", **values: Any) -> Iterator[None]:
+        """Write a tenant's rows in a transaction, which begins with the first statement.
+
+        `locks`: statements that wait for other transactions, with their values.
+        """
+        self._before = f"BEGIN;\n{BIND}{locks}"
+        self._bound, self._only_once = {"tenant": tenant, **values}, True
+        try:
+            yield
+            if not self._before:
+                self.raw.execute("COMMIT")
+        except BaseException:
+            if not self._before and not self.raw.closed:
+                self.raw.execute("ROLLBACK")
+            raise
+        finally:
+            self._before = ""
 
     def execute(self, statement: str, values: Mapping[str, Any], /) -> "psycopg.Cursor[Row]":
-        return self.raw.execute(statement, _stored(values))
+        before = self._before
+        if not before:
+            return self.raw.execute(statement, _stored(values))
+        if self._only_once:
+            self._before = ""
+        cursor = self.raw.execute(before + statement, _stored({**self._bound, **values}))
+        while cursor.nextset():  # to the result of the statement itself, which is the last one
+            pass
+        return cursor
 
     def executemany(
         self, statement: str, many: Iterable[Mapping[str, Any]], /
     ) -> "psycopg.Cursor[Row]":
         cursor = self.raw.cursor()
         for values in many:
-            cursor.execute(statement, _stored(values))
+            cursor = self.execute(statement, values)
         return cursor
 
 

@@ -5,16 +5,18 @@ database at the same time.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
+import structlog
 
 from local2.ledger.engines import NewVector, Version, Work
 from local2.ledger.engines.postgres.connections import (
+    OF_ALL,
     PostgresConnection,
     as_storage_error,
     connect,
@@ -23,7 +25,7 @@ from local2.ledger.engines.postgres.connections import (
 from local2.ledger.engines.postgres.dialect import STATEMENTS
 from local2.ledger.engines.postgres.fulltext import FullText, TextIndex
 from local2.ledger.engines.postgres.neighbours import index_large_places
-from local2.ledger.engines.postgres.schema import ensure_schema
+from local2.ledger.engines.postgres.schema import bypasses_policies, ensure_schema
 from local2.ledger.operations.record_rows import columns_of, tasks_of
 from local2.ledger.operations.rows import Transaction, as_json
 from local2.ledger.operations.vectors import as_halves
@@ -45,6 +47,13 @@ ATTEMPTS = 5
 """How often a write is tried."""
 SCRUBBED = "record, feature, vector, note, item, tool_output, audit, task, relation"
 """The tables that have what somebody said, or about it."""
+
+BYPASSES = (
+    "The user of `ledger` is an administrator of PostgreSQL, whom no policy holds back: only the "
+    "statements keep tenants apart. Use one that just owns the database."
+)
+
+log = structlog.get_logger()
 
 T = TypeVar("T")
 
@@ -78,22 +87,27 @@ class Database:
             finally:
                 await database._run(database._close)
 
-    async def read(self, work: Work[T], *, owner: Hashable = None) -> T:  # noqa: ARG002 - see `write`
-        """Run `work`; it must not write."""
-        return await self._run(self._read, work)
+    async def read(self, work: Work[T], *, owner: str | None = None) -> T:
+        """Run `work`; it must not write. `owner`: the tenant whose rows it sees."""
+        return await self._run(self._read, work, owner or "")
 
     async def write(
-        self, work: Work[T], *, owner: Hashable = None, rests_on: Collection[str] | None = None
+        self,
+        work: Work[T],
+        *,
+        owner: str | None = None,
+        rests_on: Collection[str] | None = None,
     ) -> T:
         """Run `work` in a transaction; return once it is committed.
 
-        Writes of an owner follow each other if one of them rests on what the other does, or on all.
+        Writes of an owner, which is a tenant, follow each other if one of them rests on what the
+        other does, or on all.
 
         Raises:
             StorageError: PostgreSQL refused; nothing was written.
             Local2Error: `work` raised it; nothing was written.
         """
-        written = asyncio.ensure_future(self._run(self._write, work, owner, rests_on))
+        written = asyncio.ensure_future(self._run(self._write, work, owner or "", rests_on))
         try:
             return await asyncio.shield(written)
         except asyncio.CancelledError:
@@ -147,15 +161,15 @@ class Database:
 
         Others go on reading and writing meanwhile.
         """
-        await self._run(self._read, partial(index_large_places, tenant, embedder))
+        await self._run(self._read, partial(index_large_places, tenant, embedder), tenant)
 
     async def scrub(self) -> None:
         """Remove the former versions of rows, except from backups and the write-ahead log."""
-        await self._run(self._read, lambda c: c.raw.execute(f"VACUUM {SCRUBBED}"))
+        await self._run(self._outside, lambda c: c.raw.execute(f"VACUUM {SCRUBBED}"))
 
     async def problems(self) -> list[str]:
         """Return the reason why the ledger cannot be read; PostgreSQL itself checks its pages."""
-        await self._run(self._read, lambda c: c.raw.execute("SELECT count(*) FROM record"))
+        await self._run(self._outside, lambda c: c.raw.execute("SELECT count(*) FROM record"))
         return []
 
     async def _run(self, work: Callable[..., T], *values: Any) -> T:
@@ -163,8 +177,10 @@ class Database:
 
     def _ensure(self) -> None:
         """Create the tables, tidy up, and open connections for the first requests."""
-        self._read(ensure_schema)
-        self._read(lambda c: c.raw.execute(STATEMENTS["add_up_usage"].encode()))
+        self._outside(ensure_schema)
+        if self._outside(bypasses_policies):
+            log.warning("ledger_without_row_security", reason=BYPASSES)
+        self._read(lambda c: c.execute(STATEMENTS["add_up_usage"], {}), OF_ALL)
         self._idle += [connect(self._url) for _ in range(EARLY_CONNECTIONS)]
 
     def _close(self) -> None:
@@ -181,7 +197,8 @@ class Database:
             return
         self._idle.append(connection)
 
-    def _read(self, work: Work[T]) -> T:
+    def _outside(self, work: Work[T]) -> T:
+        """Run what is about the whole database."""
         connection = self._take()
         try:
             return work(connection)
@@ -190,48 +207,32 @@ class Database:
         finally:
             self._give_back(connection)
 
-    def _write(self, work: Work[T], owner: Hashable, rests_on: Collection[str] | None) -> T:
-        connection = self._take()
-        try:
+    def _read(self, work: Work[T], tenant: str) -> T:
+        def read(connection: PostgresConnection) -> T:
+            with connection.reading(tenant):
+                return work(connection)
+
+        return self._outside(read)
+
+    def _write(self, work: Work[T], tenant: str, rests_on: Collection[str] | None) -> T:
+        def write(connection: PostgresConnection) -> T:
             for attempt in range(ATTEMPTS):
                 try:
-                    return self._commit(connection, work, owner, rests_on)
+                    with _locked(connection, tenant, rests_on):
+                        return work(connection)
                 except AGAIN:
                     if attempt == ATTEMPTS - 1:
                         raise
             raise AssertionError  # the last attempt returns or raises
-        except psycopg.Error as error:
-            raise as_storage_error(error) from error
-        finally:
-            self._give_back(connection)
 
-    def _commit(
-        self,
-        connection: PostgresConnection,
-        work: Work[T],
-        owner: Hashable,
-        rests_on: Collection[str] | None,
-    ) -> T:
-        raw = connection.raw
-        raw.execute("BEGIN")
-        try:
-            if owner is not None:
-                _lock(connection, owner, rests_on)
-            result = work(connection)
-            raw.execute("COMMIT")
-        except BaseException:
-            if not raw.closed:
-                raw.execute("ROLLBACK")
-            raise
-        return result
+        return self._outside(write)
 
 
-def _lock(
-    connection: PostgresConnection, owner: Hashable, rests_on: Collection[str] | None
-) -> None:
-    """Wait for the writes that the transaction rests on, and keep them from beginning."""
+def _locked(
+    connection: PostgresConnection, tenant: str, rests_on: Collection[str] | None
+) -> AbstractContextManager[None]:
+    """Begin a transaction that waits for the writes on which it rests, and keeps them away."""
     if rests_on is None:
-        connection.execute(STATEMENTS["lock_tenant"], {"tenant": owner})
-    else:
-        names = as_json(sorted(set(rests_on)))  # in one order, so that none waits for each other
-        connection.execute(STATEMENTS["lock_parts"], {"tenant": owner, "names": names})
+        return connection.writing(tenant, locks=STATEMENTS["lock_tenant"])
+    locked = as_json(sorted(set(rests_on)))  # in one order, so that none waits for each other
+    return connection.writing(tenant, locks=STATEMENTS["lock_parts"], locked=locked)
