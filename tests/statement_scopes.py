@@ -13,6 +13,7 @@ WITH_TENANT = {
     "record", "task", "relation", "feedback", "note", "tool_output", "audit", "access", "tombstone",
     "consolidation", "usage", "item", "work", "delivery", "large_place", "embedder",
 }  # fmt: skip
+ONLY_POSTGRES = {"work", "delivery", "large_place", "embedder"}
 BY_RECORD = {"vector": "record", "feature": "record", "record_text": "rowid"}
 """Tables without a tenant, and the column with the row number of the record they belong to."""
 TABLES = WITH_TENANT | set(BY_RECORD)

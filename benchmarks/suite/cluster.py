@@ -53,7 +53,7 @@ LONGEST = 5.0
 NUMBER = re.compile(r"number (\d+)")
 STORED = """SELECT session_id, content FROM record
             WHERE kind = 'chat_message' AND superseded_by IS NULL
-            ORDER BY session_id, coalesce(stands_at, row)"""
+            ORDER BY session_id, stands"""
 
 
 class Load(msgspec.Struct, kw_only=True):
@@ -297,7 +297,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def compare(ledger: str, load: Load) -> Outcome:
     stored: defaultdict[str, list[str]] = defaultdict(list)
-    with psycopg.connect(ledger) as connection:
+    with psycopg.connect(ledger, options="-c local2.tenant=*") as connection:
         for session, content in connection.execute(STORED):
             stored[session].append(content)
     lost = doubled = disordered = 0

@@ -5,7 +5,7 @@ tables, the statements that only it can read, and the full-text index.
 """
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:  # these are operations themselves
@@ -132,11 +132,11 @@ class Database(Protocol):
 
     def version(self, tx: "Transaction") -> Version: ...
 
-    async def read(self, work: Work[T], *, owner: Hashable = None) -> T:
+    async def read(self, work: Work[T], *, owner: str | None = None) -> T:
         """Run `work` off the event loop; it must not write. Owners take turns."""
 
     async def write(
-        self, work: Work[T], *, owner: Hashable = None, rests_on: Collection[str] | None = None
+        self, work: Work[T], *, owner: str | None = None, rests_on: Collection[str] | None = None
     ) -> T:
         """Run `work` in a transaction; return once it is committed to disk. Owners take turns.
 
