@@ -807,6 +807,11 @@ async def ledger__index_vectors(ledger: Ledger, _: str) -> object:
 
 
 @operation
+async def ledger__live_stacks(ledger: Ledger, _: str) -> object:
+    return await ledger.live_stacks()
+
+
+@operation
 async def ledger__counts(ledger: Ledger, _: str) -> object:
     return await ledger.counts()
 
