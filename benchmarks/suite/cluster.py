@@ -45,6 +45,8 @@ DOWN = (0.2, 2.0)
 """Seconds for which a killed process stays away, at least and at most."""
 SETTLING = 4.0
 """Seconds between two kills: a bus of three bears the loss of one server, and no more."""
+RESTART = 0.5
+"""Seconds until a process that has ended by itself is started again."""
 START_PATIENCE = 120.0
 PAUSE, TURN_PAUSE = 0.02, 0.25
 """Seconds between two requests of a client, and two turns: streams take more than ledgers store."""
@@ -101,7 +103,7 @@ class Killable(Protocol):
 
 
 class Child:
-    """A child process that is killed and started again."""
+    """A child process that is killed and started again; one that ends by itself is, too."""
 
     def __init__(self, kind: str, command: Sequence[str], log: Path, **environment: str) -> None:
         self.kind = kind
@@ -109,10 +111,21 @@ class Child:
         self._log = log
         self._environment = {**os.environ, **environment}
         self._process: asyncio.subprocess.Process | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
+        self._watching = asyncio.create_task(self._restart())
+
+    async def _restart(self) -> None:
+        """Do what a service manager does."""
+        while True:
+            process = await self._run()
+            await process.wait()
+            await asyncio.sleep(RESTART)
+
+    async def _run(self) -> asyncio.subprocess.Process:
         with self._log.open("ab") as output:
-            self._process = await asyncio.create_subprocess_exec(
+            self._process = process = await asyncio.create_subprocess_exec(
                 *self._command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
@@ -120,11 +133,15 @@ class Child:
                 env=self._environment,
                 start_new_session=True,  # Ctrl-C reaches only the benchmark, which ends it
             )
+        return process
 
     async def kill(self) -> None:
         await self.stop(signal.SIGKILL)
 
     async def stop(self, by: signal.Signals = signal.SIGTERM) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait((self._watching,))
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(by)
             await self._process.wait()

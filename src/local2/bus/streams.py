@@ -26,7 +26,7 @@ from nats.js.api import (
 
 from local2.background import running_task
 from local2.bus.connection import BusMessage, Connection, Headers
-from local2.errors import BusError
+from local2.errors import BusError, LeaseHeldError
 from local2.logs import get_logger
 from local2.protocol import subjects
 
@@ -35,6 +35,8 @@ TURNS_STORED_TIMEOUT = 30.0
 repaired."""
 POLL_INTERVAL = 0.05
 """Seconds between two reads of a stream's state."""
+ELECTION_TIMEOUT = 20.0
+"""Seconds for which a stack that starts waits for a cluster to elect who leads JetStream."""
 RELOAD_TIMEOUT = 2.0
 """Seconds to repeat a request for which there is no JetStream: a server that reads its accounts
 again has none for a moment."""
@@ -168,6 +170,24 @@ async def _put_stream(bus: Connection, stream: StreamConfig) -> None:
         else:
             return
     await put(stream.evolve(num_replicas=copies))
+
+
+async def when_elected(bus: Connection, work: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Do work with JetStream again while a cluster elects the servers that lead it.
+
+    Raises:
+        BusError: It fails for ELECTION_TIMEOUT, or at once without a cluster.
+    """
+    deadline = asyncio.get_running_loop().time() + ELECTION_TIMEOUT
+    while True:
+        try:
+            return await work()
+        except LeaseHeldError:
+            raise
+        except BusError:
+            if not is_clustered(bus) or asyncio.get_running_loop().time() > deadline:
+                raise
+        await asyncio.sleep(RETRY_DELAY)
 
 
 def is_clustered(bus: Connection) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from ledgers import open_ledger, record
 from local2.content_key import ContentKey
 from local2.errors import ConfigError, StorageError
+from local2.ledger.engines.postgres import database
 from local2.ledger.engines.postgres.connections import OF_ALL
 from local2.ledger.engines.postgres.database import Database
 from local2.ledger.ledger import Ledger
@@ -69,7 +70,10 @@ async def test_a_ledger_of_another_schema_is_refused(url: str) -> None:
             pass
 
 
-async def test_a_database_that_cannot_be_reached_is_an_error_with_a_remedy() -> None:
+async def test_a_database_that_cannot_be_reached_is_an_error_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(database, "PATIENCE", 0.1)
     with pytest.raises(StorageError) as refused:
         async with Database.open("postgresql://nobody@127.0.0.1:1/nothing"):
             pass

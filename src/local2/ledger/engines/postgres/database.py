@@ -233,7 +233,7 @@ class Database:
             key, here = (row["key"], row["here"]) if row is not None else (b"", "")
             self.secret = hashlib.blake2b(here.encode(), key=key, person=b"stacks").hexdigest()
 
-        self._use(prepare, patience=0)
+        self._use(prepare)
         self._idle += [connect(self._url, self.stack) for _ in range(EARLY_CONNECTIONS)]
 
     def _close(self) -> None:
