@@ -16,20 +16,29 @@ import psycopg
 from local2.ledger.engines.postgres.connections import connect
 from local2.ledger.engines.postgres.schema import ensure_schema
 
-CREATE = "CREATE DATABASE {} TEMPLATE {} {}"
+CREATE = "CREATE DATABASE {} TEMPLATE {} OWNER local2 {}"
 SORTED = "LOCALE 'C' ENCODING 'UTF8'"
+EXTENSION = (
+    "CREATE SCHEMA pgvector",
+    "CREATE EXTENSION vector SCHEMA pgvector",
+    "GRANT USAGE ON SCHEMA pgvector TO local2",
+)
 
 
 class PostgresServer:
-    """A running server, whose databases are copies of one with empty tables."""
+    """A running server, whose databases are copies of one with empty tables.
+
+    Their owner is no administrator, as in an installation.
+    """
 
     def __init__(self, server: Any) -> None:
         self._server = server
-        self._url = server.get_uri("{}")
+        self._url: str = server.get_uri("{}")
         self._numbers = count()
         self._execute("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
-        self._execute(CREATE.format("empty", "template0", SORTED))
-        connection = connect(self._url.format("empty"))
+        self._execute("CREATE ROLE local2 LOGIN", CREATE.format("empty", "template0", SORTED))
+        self._execute(*EXTENSION, database="empty")
+        connection = connect(self._of_owner("empty"))
         ensure_schema(connection)
         connection.raw.close()
 
@@ -39,7 +48,7 @@ class PostgresServer:
         name = f"ledger{next(self._numbers)}"
         self._execute(CREATE.format(name, "empty", "STRATEGY file_copy"))
         try:
-            yield self._url.format(name)
+            yield self._of_owner(name)
         finally:
             self._execute(f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -57,8 +66,11 @@ class PostgresServer:
                 return
             time.sleep(0.1)
 
-    def _execute(self, *statements: str) -> None:
-        with psycopg.connect(self._url.format("postgres"), autocommit=True) as connection:
+    def _of_owner(self, database: str) -> str:
+        return self._url.format(database).replace("//postgres:", "//local2:")
+
+    def _execute(self, *statements: str, database: str = "postgres") -> None:
+        with psycopg.connect(self._url.format(database), autocommit=True) as connection:
             for statement in statements:
                 connection.execute(statement.encode())
 

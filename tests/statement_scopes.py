@@ -14,6 +14,7 @@ WITH_TENANT = {
     "consolidation", "usage", "item", "showing", "shown", "work", "delivery", "large_place",
     "embedder",
 }  # fmt: skip
+ONLY_POSTGRES = {"work", "delivery", "large_place", "embedder"}
 BY_RECORD = {"vector": "record", "feature": "record", "record_text": "rowid"}
 """Tables without a tenant, and the column with the row number of the record they belong to."""
 TABLES = WITH_TENANT | set(BY_RECORD)

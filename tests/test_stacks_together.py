@@ -17,11 +17,12 @@ from local2.client.tools import call_tool
 from local2.errors import LeaseHeldError
 from local2.memory.recall.recaller import RecallRequest
 from local2.protocol.envelope import Caller, encode, seal
+from local2.protocol.maintenance import BackupRequest
 from local2.protocol.payloads import Generation, ToolCallRecord
 from local2.settings import BusSettings, Settings
 from local2.stack.app import Stack, open_stack
 from postgres_server import PostgresServer
-from stacks import CALLER, contents, in_step, recall, save, settings_in
+from stacks import CALLER, contents, in_step, recall, save, settings_in, status
 from waiting import eventually
 from workers import stack_with_worker_here
 
@@ -117,6 +118,7 @@ async def test_stacks_share_the_requests_and_what_one_stores_every_one_finds(
     assert [contents(one) for one in found] == [[text] for text in texts]
     assert min(await requests_of(together.client, "save_memory")) > 0
     await in_step(together.client)
+    assert len((await status(together.client)).stacks) == len(together.stacks)
 
 
 async def test_a_recall_on_one_stack_sees_every_save_and_forget_of_another(
@@ -162,6 +164,14 @@ async def test_no_stack_remembers_what_another_has_answered(together: Together) 
 
     exchanges = [text for n in range(6) for text in (f"Question {n}?", f"Answer {n}.")]
     assert await loaded(together.client, caller) == exchanges
+
+
+async def test_a_backup_is_left_to_postgresql(together: Together, tmp_path: Path) -> None:
+    request = encode(seal(BackupRequest(folder=str(tmp_path)), type="request", source="test"))
+
+    answer = await together.client.request("memory.backup", request)
+
+    assert "pg_dump" in answer.data.decode()
 
 
 async def test_a_stack_with_another_ledger_is_refused(

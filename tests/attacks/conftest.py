@@ -1,18 +1,34 @@
 """One live stack for all attacks, with content stored by two tenants' users."""
 
 import json
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psycopg
 import pytest
 import pytest_asyncio
 
 from attacks.listening import work_of_ada
-from attacks.world import ADAS, BETAS, ITEM, ITEMS, OUTPUT, QUERY, SESSION, SHARED, World, ask
+from attacks.world import (
+    ADAS,
+    BETAS,
+    ITEM,
+    ITEMS,
+    OUTPUT,
+    QUERY,
+    SESSION,
+    SHARED,
+    ReadRows,
+    World,
+    ask,
+)
 from commands import local2
+from local2.settings import MemorySettings
+from postgres_server import PostgresServer
 from tenant_agents import Agent, agent, with_tenants
 from waiting import eventually
 from workers import stack_with_worker_here
@@ -35,28 +51,51 @@ ADDED_AGENTS = (
 )
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["sqlite", "postgres"])
+async def world(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[World]:
     folder: Path = tmp_path_factory.mktemp("attacks")
     settings = with_tenants(folder, "acme", "beta")
     without_consolidation = msgspec.structs.replace(settings.memory, consolidation_hours=0)
-    settings = msgspec.structs.replace(settings, memory=without_consolidation)
+    memory = without_consolidation
+    databases = ExitStack()
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres_databases")
+        memory = msgspec.structs.replace(
+            memory, ledger=databases.enter_context(server.new_database())
+        )
+    settings = msgspec.structs.replace(settings, memory=memory)
     for tenant, name, role in ADDED_AGENTS:
         done = local2(folder, "tenants", "add", tenant, "--agent", name, "--role", role)
         assert done.returncode == 0, done.stderr
     async with AsyncExitStack() as resources:
+        resources.push(databases)
         opening = stack_with_worker_here(settings, log_folder=folder)
         stack = await resources.enter_async_context(opening)
         agents: dict[str, Agent] = {}
         for nickname, (tenant, name) in AGENTS.items():
             connected = agent(folder, stack.url, tenant, name)
             agents[nickname] = await resources.enter_async_context(connected)
-        world = World(folder, stack.url, agents, settings.memory.data_dir / "ledger.sqlite3")
+        world = World(folder, stack.url, agents, _reader(memory))
         await _store_content(world)
         await work_of_ada(world)
         await eventually(lambda: _indexed(world), within=60)
         world.begin_attacks()
         yield world
+
+
+def _reader(memory: MemorySettings) -> ReadRows:
+    def of_sqlite(sql: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(memory.data_dir / "ledger.sqlite3")) as ledger:
+            return ledger.execute(sql).fetchall()
+
+    def of_postgres(sql: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(memory.ledger or "") as ledger:
+            ledger.execute("SELECT set_config('local2.tenant', '*', false)")
+            return ledger.execute(sql.encode()).fetchall()
+
+    return of_sqlite if memory.ledger is None else of_postgres
 
 
 async def _indexed(world: World) -> bool:

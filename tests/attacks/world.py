@@ -6,9 +6,7 @@ of bob's. `rita` may only read. `mallory` is an agent of beta, with a token for 
 
 import asyncio
 import json
-import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import closing
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -35,10 +33,14 @@ PATIENCE = 1.0
 """Seconds to wait for an answer that should not arrive."""
 
 
+ReadRows = Callable[[str], list[tuple[Any, ...]]]
+"""Reads rows of all tenants from the ledger."""
+
+
 class World:
     """The connected agents, and tokens signed with the tenants' own keys."""
 
-    def __init__(self, folder: Path, url: str, agents: dict[str, Agent], ledger: Path) -> None:
+    def __init__(self, folder: Path, url: str, agents: dict[str, Agent], ledger: ReadRows) -> None:
         self.folder = folder
         self.url = url
         self.agents = agents
@@ -66,17 +68,15 @@ class World:
 
     def stored(self) -> dict[str, list[tuple[Any, ...]]]:
         """Return every row that was there before the attacks, and all that belongs to an ada."""
-        with closing(sqlite3.connect(self.ledger)) as ledger:
-            tables = {
-                table: f"SELECT * FROM {table} WHERE owner = 'ada' ORDER BY rowid"  # noqa: S608
-                for table in ("note", "item", "tool_output", "feedback")
-            } | {"record": f"SELECT * FROM record WHERE row <= {self.last_row} ORDER BY row"}  # noqa: S608
-            return {table: ledger.execute(sql).fetchall() for table, sql in tables.items()}
+        tables = {
+            table: f"SELECT * FROM {table} WHERE owner = 'ada'"  # noqa: S608
+            for table in ("note", "item", "tool_output", "feedback")
+        } | {"record": f"SELECT * FROM record WHERE row <= {self.last_row}"}  # noqa: S608
+        return {table: sorted(self.ledger(sql), key=repr) for table, sql in tables.items()}
 
     def begin_attacks(self) -> None:
         """Keep what is stored now, which attacks may not change."""
-        with closing(sqlite3.connect(self.ledger)) as ledger:
-            (self.last_row,) = ledger.execute("SELECT max(row) FROM record").fetchone()
+        ((self.last_row,),) = self.ledger("SELECT max(row) FROM record")
         self.rows = self.stored()
 
     async def known_to_users(self) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def new_ledger(
     with ExitStack() as databases:
 
         def make() -> OpenLedger:
-            if request.param is postgres:
+            if request.param.__name__ == postgres.__name__:
                 server: PostgresServer = request.getfixturevalue("postgres_databases")
                 return OpenLedger(postgres, databases.enter_context(server.new_database()))
             folder = shutil.copytree(empty_ledgers, next(folders))

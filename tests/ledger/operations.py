@@ -845,6 +845,51 @@ async def records__counts(ledger: Ledger, _: str) -> object:
 
 
 @operation
+async def vectors__serve(ledger: Ledger, marker: str) -> object:
+    if ledger.vectors is not None:
+        await ledger.vectors.serve(EMBEDDER + marker)
+    return None
+
+
+@operation
+async def vectors__begin_next(ledger: Ledger, _: str) -> object:
+    if ledger.vectors is not None:
+        await ledger.vectors.begin_next(NEXT)
+    return None
+
+
+@operation
+async def vectors__embedders(ledger: Ledger, _: str) -> object:
+    return ledger.vectors and await ledger.vectors.embedders()
+
+
+@operation
+async def vectors__count(ledger: Ledger, _: str) -> object:
+    return ledger.vectors and await ledger.vectors.count(EMBEDDER)
+
+
+@operation
+async def vectors__ids(ledger: Ledger, _: str) -> object:
+    return ledger.vectors and await ledger.vectors.ids(EMBEDDER, 0, 99)
+
+
+@operation
+async def vectors__held(ledger: Ledger, _: str) -> object:
+    return ledger.vectors and sorted(await ledger.vectors.held(["e1", "m1", "f1", "nobody's"]))
+
+
+@operation
+async def ledger__index_vectors(ledger: Ledger, _: str) -> object:
+    await ledger.index_vectors(EMBEDDER)
+    return None
+
+
+@operation
+async def ledger__live_stacks(ledger: Ledger, _: str) -> object:
+    return await ledger.live_stacks()
+
+
+@operation
 async def ledger__counts(ledger: Ledger, _: str) -> object:
     return await ledger.counts()
 

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from local2.backup.service import BY_POSTGRESQL
 from local2.bus.streams import MIN_FREE_MB
 from local2.errors import without_credentials
 from local2.ledger.records import Counts, TaskCounts
@@ -16,6 +17,7 @@ from local2.protocol.maintenance import (
     BackupStatus,
     CheckResult,
     ConsolidationStatus,
+    LiveStack,
     MemoryStatus,
     ModelStatus,
     NextIndex,
@@ -26,6 +28,8 @@ from local2.settings import MemorySettings
 from local2.vectors import weights
 from local2.vectors.served import OPENAI_PREFIX
 
+SILENT_SECONDS = 5.0
+"""Seconds after which a stack that shares the ledger counts as silent: it speaks every two."""
 STALLED_SECONDS = 30.0
 """Seconds after which indexing counts as stalled, if records wait and none is indexed. A batch
 takes less."""
@@ -34,6 +38,8 @@ MEGABYTE = 1_000_000
 
 def findings_of(status: MemoryStatus, memory: MemorySettings) -> Iterator[CheckResult]:
     """Yield what is found in the status of a memory with these settings."""
+    if status.stacks:
+        yield check_stacks(status.stacks)
     yield check_index(status, memory)
     if status.next is not None:
         yield check_next_index(status.indexed, status.next)
@@ -68,6 +74,18 @@ def check_index(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
         verdict: Verdict = "note" if status.waiting else "broken"
         return CheckResult("index", verdict, detail, remedy="`local2 reindex`")
     return CheckResult("index", "ok", f"{counts} ({status.embedder})")
+
+
+def check_stacks(live: Sequence[LiveStack]) -> CheckResult:
+    """List the stacks that share the ledger."""
+    names = [f"{stack.name}, since {stack.began_at:%Y-%m-%d %H:%M}" for stack in live]
+    detail = f"{len(live)} share the ledger: {'; '.join(names)}"
+    silent = [stack for stack in live if stack.silent > SILENT_SECONDS]
+    if silent:
+        detail += f"; {len(silent)} of them silent for up to {max(s.silent for s in silent):.0f} s"
+        remedy = "Others take over what a silent stack does. If it stays away, see its log."
+        return CheckResult("stacks", "note", detail, remedy=remedy)
+    return CheckResult("stacks", "ok", detail)
 
 
 def embedding_server(embedder: str | None, memory: MemorySettings) -> str | None:
@@ -120,7 +138,9 @@ def check_consolidation(status: ConsolidationStatus | None) -> CheckResult:
     return CheckResult(name, "ok", detail)
 
 
-def check_backups(status: BackupStatus) -> CheckResult:
+def check_backups(status: BackupStatus, memory: MemorySettings) -> CheckResult:
+    if memory.ledger is not None:
+        return CheckResult("backups", "note", BY_POSTGRESQL.message, remedy=BY_POSTGRESQL.remedy)
     if status.problem is not None:
         return CheckResult("backups", "broken", status.problem)
     if status.scheduled is None:

@@ -23,6 +23,7 @@ from local2.protocol.envelope import encode, seal, utc_now
 from local2.protocol.maintenance import (
     ConsolidationStatus,
     Health,
+    LiveStack,
     MemoryStatus,
     NextIndex,
     Readiness,
@@ -52,6 +53,7 @@ GAUGES: Mapping[str, str] = {
     "local2_tasks_set_aside": "Tasks set aside after repeated failures, by kind.",
     "local2_turns_waiting": "Turns and ratings that are not in the ledger yet.",
     "local2_dead_letters": "Messages that could not be stored.",
+    "local2_stacks": "Stacks that share the ledger and live.",
 }
 
 TurnsProblem = Callable[[], str | None]
@@ -66,6 +68,7 @@ class LedgerStatus(msgspec.Struct, kw_only=True):
     tasks: Sequence[TaskCounts] = ()
     consolidation: ConsolidationStatus | None = None
     next_index: NextIndex | None = None
+    stacks: list[LiveStack] = []
 
     @property
     def unread(self) -> int:
@@ -110,6 +113,7 @@ class StatusReader:
             read.tasks = await self._memory.ledger.backlog.counts()
             read.consolidation = await self._memory.consolidation.status()
             read.next_index = await self._memory.reembedding.status()
+            read.stacks = await self._memory.ledger.live_stacks()
         except StorageError as error:  # the status has what was read until then
             problem = str(error)
         dead_letters = turns = 0
@@ -152,6 +156,7 @@ class StatusReader:
             next=read.next_index,
             to_anonymise=read.to_anonymise,
             models=self._memory.models.status(),
+            stacks=read.stacks,
         )
 
 
@@ -228,6 +233,7 @@ class HealthAgent(Participant):
             "local2_index_vectors": status.in_index,
             "local2_dead_letters": status.dead_letters,
             "local2_turns_waiting": turns,
+            "local2_stacks": len(status.stacks) or 1,
         }
         readings += [
             GaugeReading(name=name, value=value, labels=labels)

@@ -9,6 +9,7 @@ a dead letter.
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import structlog
@@ -32,6 +33,7 @@ from local2.bus.streams import (
     stream_state,
     turns_stored,
     turns_stream,
+    when_elected,
 )
 from local2.errors import BusError, DeadlineError, Local2Error, RequestError, abridged
 from local2.ledger.sessions import Delivered
@@ -206,9 +208,9 @@ async def deliver_turns(bus: Connection, tenant: str, *, is_shared: bool = False
     Raises:
         BusError: JetStream refuses a stream or the consumer.
     """
-    await ensure_streams(bus, tenant)
+    await when_elected(bus, partial(ensure_streams, bus, tenant))
     if is_shared:
-        await share_turns_consumer(bus, NAME, tenant)
+        await when_elected(bus, partial(share_turns_consumer, bus, NAME, tenant))
     else:
         await restart_turns_consumer(bus, NAME, tenant)
 

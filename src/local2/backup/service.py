@@ -22,7 +22,13 @@ from local2.backup.sealing import Decrypter, Seal
 from local2.backup.taking import BackupPlan, Progress, make_backup
 from local2.backup.verifying import VerifyRequest, verify_backup
 from local2.content_key import KeyOf
-from local2.errors import BackupError, InvalidArgumentsError, Local2Error, OverloadedError
+from local2.errors import (
+    BackupError,
+    ConfigError,
+    InvalidArgumentsError,
+    Local2Error,
+    OverloadedError,
+)
 from local2.protocol.envelope import Clock
 from local2.protocol.maintenance import (
     BackupList,
@@ -36,6 +42,12 @@ from local2.protocol.maintenance import (
 )
 from local2.settings import MemorySettings
 
+BY_POSTGRESQL = ConfigError(
+    "The memory is in a PostgreSQL database, whose own tools make backups of it.",
+    remedy="`pg_dump --format=custom --file=FILE URL` copies it while stacks serve, and "
+    "`pg_restore` brings it back; for a backup of any moment, see `pg_basebackup` and the archive "
+    "of its write-ahead log. What was forgotten stays in earlier backups.",
+)
 FAULT = "It failed; the server's log says where."
 START_DELAY = 60.0
 """Seconds after a start in which no scheduled backup begins, in favour of the first requests."""
@@ -104,7 +116,10 @@ class Backups:
         Raises:
             InvalidArgumentsError: No absolute folder is named, or the number to keep is below 1.
             OverloadedError: Another backup is made or read at present.
+            ConfigError: The memory is in a PostgreSQL database.
         """
+        if self._settings.ledger is not None:
+            raise BY_POSTGRESQL
         if not request.folder or not Path(request.folder).is_absolute():
             raise InvalidArgumentsError("folder: the full path of a folder is needed.")
         if request.keep is not None and request.keep < 1:

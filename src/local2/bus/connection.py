@@ -255,7 +255,7 @@ async def connect(  # noqa: PLR0913 - the options of a connection
     """Connect to a NATS server; drain the connection when the context ends.
 
     Args:
-        url: `nats://[user:password@]host:port`.
+        url: `nats://[user:password@]host:port`; several of one cluster with commas between them.
         name: The client's name in the server's monitoring.
         request_timeout: Seconds that `request` waits by default.
         patience: Seconds to wait for the first connection; reconnects are tried without limit.

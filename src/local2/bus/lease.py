@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -22,6 +23,7 @@ from nats.js.api import StorageType
 from nats.js.kv import KeyValue
 
 from local2.bus.connection import Connection
+from local2.bus.streams import REPLICAS, TOO_FEW_SERVERS, is_clustered
 from local2.errors import BusError, LeaseHeldError
 
 BUCKET = "local2-lease"
@@ -153,9 +155,21 @@ class Lease:
         try:
             return await jetstream.key_value(BUCKET)
         except nats.js.errors.BucketNotFoundError:
-            return await jetstream.create_key_value(
-                bucket=BUCKET, ttl=LEASE_SECONDS, history=1, storage=self._storage
+            create = partial(
+                jetstream.create_key_value,
+                bucket=BUCKET,
+                ttl=LEASE_SECONDS,
+                history=1,
+                storage=self._storage,
             )
+            if not is_clustered(self._bus):
+                return await create()
+            try:
+                return await create(replicas=REPLICAS)
+            except nats.js.errors.APIError as error:
+                if error.err_code not in TOO_FEW_SERVERS:
+                    raise
+                return await create()
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:

@@ -228,7 +228,7 @@ async def open_client(
         identity = {"nkeys_seed_str": credentials.seed, "inbox_prefix": credentials.inbox}
     opening = asyncio.create_task(
         client.connect(
-            url,
+            url.split(","),
             name=name,
             error_cb=state.failed,
             disconnected_cb=state.disconnected,

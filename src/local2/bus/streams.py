@@ -26,7 +26,7 @@ from nats.js.api import (
 
 from local2.background import running_task
 from local2.bus.connection import BusMessage, Connection, Headers
-from local2.errors import BusError
+from local2.errors import BusError, LeaseHeldError
 from local2.logs import get_logger
 from local2.protocol import subjects
 
@@ -35,6 +35,8 @@ TURNS_STORED_TIMEOUT = 30.0
 repaired."""
 POLL_INTERVAL = 0.05
 """Seconds between two reads of a stream's state."""
+ELECTION_TIMEOUT = 20.0
+"""Seconds for which a stack that starts waits for a cluster to elect who leads JetStream."""
 RELOAD_TIMEOUT = 2.0
 """Seconds to repeat a request for which there is no JetStream: a server that reads its accounts
 again has none for a moment."""
@@ -71,6 +73,10 @@ a higher value would raise MIN_FREE_MB."""
 MIN_FREE_MB = 100
 """Megabytes of free disk space that a start needs: JetStream uses at most three quarters of the
 free space, and DEAD_LETTER_BYTES must fit (decision 0002)."""
+REPLICAS = 3
+"""Copies of a stream in a cluster: any one of three servers may be lost."""
+TOO_FEW_SERVERS = (10005, 10074)
+"""JetStream's error codes when the cluster has, or reaches, too few servers for the copies."""
 INSUFFICIENT_STORAGE = 10047
 """JetStream's error code when it cannot reserve the bytes of a stream."""
 
@@ -131,13 +137,9 @@ async def ensure_streams(bus: Connection, tenant: str) -> None:
         max_age=DEAD_LETTER_AGE,
         max_bytes=DEAD_LETTER_BYTES,
     )
-    jetstream = bus.client.jetstream()
     try:
         for stream in (turns, dead_letters):
-            try:
-                await jetstream.update_stream(stream)
-            except nats.js.errors.NotFoundError:
-                await jetstream.add_stream(stream)
+            await _put_stream(bus, stream)
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
         if isinstance(error, nats.js.errors.APIError) and error.err_code == INSUFFICIENT_STORAGE:
             raise BusError(
@@ -148,6 +150,49 @@ async def ensure_streams(bus: Connection, tenant: str) -> None:
             f"The NATS server at {bus.url} refuses JetStream: {error}.",
             remedy="Start it with `jetstream { … }`, or leave `url` empty for the embedded one.",
         ) from error
+
+
+async def _put_stream(bus: Connection, stream: StreamConfig) -> None:
+    """Create or update a stream, with as many copies as the cluster can hold."""
+    jetstream = bus.client.jetstream()
+    try:
+        found = await jetstream.stream_info(stream.name or "")
+        put, copies = jetstream.update_stream, found.config.num_replicas or 1
+    except nats.js.errors.NotFoundError:
+        put, copies = jetstream.add_stream, 1
+    if is_clustered(bus):
+        try:
+            await put(stream.evolve(num_replicas=REPLICAS))
+        except nats.js.errors.APIError as error:
+            if error.err_code not in TOO_FEW_SERVERS:
+                raise
+            log.warning("fewer_copies", stream=stream.name, copies=copies)
+        else:
+            return
+    await put(stream.evolve(num_replicas=copies))
+
+
+async def when_elected(bus: Connection, work: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Do work with JetStream again while a cluster elects the servers that lead it.
+
+    Raises:
+        BusError: It fails for ELECTION_TIMEOUT, or at once without a cluster.
+    """
+    deadline = asyncio.get_running_loop().time() + ELECTION_TIMEOUT
+    while True:
+        try:
+            return await work()
+        except LeaseHeldError:
+            raise
+        except BusError:
+            if not is_clustered(bus) or asyncio.get_running_loop().time() > deadline:
+                raise
+        await asyncio.sleep(RETRY_DELAY)
+
+
+def is_clustered(bus: Connection) -> bool:
+    """Whether the server is one of a cluster."""
+    return bool(bus.client._server_info.get("cluster"))  # noqa: SLF001 - nats-py shows it nowhere else
 
 
 async def publish_durably(  # noqa: PLR0913 - the parts of a message

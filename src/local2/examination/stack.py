@@ -45,7 +45,7 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
                 yield finding
             if has_accounts(settings.bus):  # a tenant is not told of the backups of all
                 async with connected(settings, name="cli", operator=True) as own:
-                    yield check_backups(await backup_status(own))
+                    yield check_backups(await backup_status(own), settings.memory)
             if deep:
                 yield CheckResult(WHOLE_LEDGER, "note", "not read", remedy=STOP_FIRST)
     except ForbiddenError as error:

@@ -25,6 +25,7 @@ from local2.ledger.operations.upkeep import Upkeep
 from local2.ledger.operations.vectors import KeptVectors
 from local2.ledger.operations.working_sets import budgets_of
 from local2.ledger.records import UNLIMITED, Counts, Quota
+from local2.protocol.maintenance import LiveStack
 
 
 class Ledger:
@@ -71,6 +72,10 @@ class Ledger:
     async def index_vectors(self, embedder: str) -> None:
         """Build what the database needs to search large places by this embedder's vectors."""
         await self._database.index_vectors(self.tenant, embedder)
+
+    async def live_stacks(self) -> list[LiveStack]:
+        """Return the stacks that share the ledger, the oldest first; none if only one can."""
+        return await self._database.live_stacks()
 
     async def problems(self) -> list[str]:
         """Return the problems of the whole ledger, of all tenants; an empty list if it is sound."""

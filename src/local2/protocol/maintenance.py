@@ -338,6 +338,14 @@ class ModelStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return f"{', '.join(uses)}; today {calls} calls and {tokens} tokens"
 
 
+class LiveStack(msgspec.Struct, frozen=True, kw_only=True):
+    """A stack that shares the ledger; `silent` are the seconds since it last said that it lives."""
+
+    name: str
+    began_at: datetime
+    silent: float
+
+
 class MemoryStatus(msgspec.Struct, kw_only=True):
     """The answer to `memory.status`: the state of the ledger, the index and the backlog.
 
@@ -350,7 +358,7 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     start. `consolidation`: the last one; None before the first. `next`: the index of another
     embedder that is being filled. `to_anonymise`: number of retired records that are due for
     anonymisation. `models`: what judges, extracts, reads questions and answers; None if the stack
-    opened no models.
+    opened no models. `stacks`: all that share the ledger and live, if several may.
     """
 
     records: int
@@ -370,6 +378,7 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     next: NextIndex | None = None
     to_anonymise: int = 0
     models: ModelStatus | None = None
+    stacks: list[LiveStack] = []
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from local2.bus.connection import Connection, connect
 from local2.bus.identity import Attested, new_secret
 from local2.bus.lease import Holder, Lease
 from local2.bus.server import EmbeddedServer, embedded_server
+from local2.bus.streams import when_elected
 from local2.content_key import ContentKey
 from local2.errors import ConfigError, FolderLockedError, StackNotRunningError
 from local2.home import folder_lock, is_alive, read_runtime
@@ -132,7 +133,7 @@ async def join(
     ledger = hashlib.blake2b(shared_secret.encode()).hexdigest() if shared_secret else ""
     holder = Holder.for_folder(settings.memory.data_dir, ledger)
     lease = Lease(bus, holder, in_memory=server is not None)
-    await lease.acquire()
+    await when_elected(bus, lease.acquire)
     resources.push_async_callback(lease.release)
     return Joined(
         bus=bus,

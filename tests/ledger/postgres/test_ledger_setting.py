@@ -9,12 +9,14 @@ import pytest
 from ledgers import open_ledger, record
 from local2.content_key import ContentKey
 from local2.errors import ConfigError, StorageError
+from local2.ledger.engines.postgres import database
+from local2.ledger.engines.postgres.connections import OF_ALL
 from local2.ledger.engines.postgres.database import Database
 from local2.ledger.ledger import Ledger
 from local2.settings import MemorySettings
 from stacks import settings_in
 
-USAGE = b"SELECT tenant, records, bytes FROM usage ORDER BY tenant"
+USAGE = "SELECT tenant, records, bytes FROM usage ORDER BY tenant"
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ async def test_a_start_adds_up_what_a_tenant_uses(url: str) -> None:
                 await Ledger(database, name).records.store([record(f"Gold {number}.")])
 
     async with Database.open(url) as database:
-        found = await database.read(lambda c: c.raw.execute(USAGE).fetchall())
+        found = await database.read(lambda c: c.execute(USAGE, {}).fetchall(), owner=OF_ALL)
 
     assert [tuple(row) for row in found] == [("default", 3, 21), ("other", 3, 21)]
 
@@ -68,7 +70,10 @@ async def test_a_ledger_of_another_schema_is_refused(url: str) -> None:
             pass
 
 
-async def test_a_database_that_cannot_be_reached_is_an_error_with_a_remedy() -> None:
+async def test_a_database_that_cannot_be_reached_is_an_error_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(database, "PATIENCE", 0.1)
     with pytest.raises(StorageError) as refused:
         async with Database.open("postgresql://nobody@127.0.0.1:1/nothing"):
             pass

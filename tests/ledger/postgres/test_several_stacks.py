@@ -32,7 +32,10 @@ async def erase(ledger: Ledger, selection: Selection) -> None:
 def writers(url: str) -> Iterator[list[PostgresConnection]]:
     """Connections that take no lock, so that they write at the same time."""
     with ExitStack() as opened:
-        yield [PostgresConnection(opened.enter_context(connect(url).raw)) for _ in range(8)]
+        connections = [opened.enter_context(connect(url).raw) for _ in range(8)]
+        for connection in connections:
+            connection.execute("SELECT set_config('local2.tenant', 'default', false)")
+        yield [PostgresConnection(connection) for connection in connections]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -142,7 +145,7 @@ async def test_a_write_waits_only_for_writes_about_the_same_owner(
 ) -> None:
     ledger, other = Ledger(here, "default"), writers[0]
     other.raw.execute("BEGIN")
-    other.execute(here.statements["lock_parts"], {"tenant": "default", "names": f'["{OWNER}"]'})
+    other.execute(here.statements["lock_parts"], {"tenant": "default", "locked": f'["{OWNER}"]'})
 
     waiting = asyncio.create_task(ledger.facts.store(fact("Gold.", topic="user.metal")))
     await ledger.facts.store(fact("Lead.", topic="user.metal", owner="eve"))

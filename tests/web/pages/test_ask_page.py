@@ -48,7 +48,7 @@ def test_a_question_shows_what_is_found_with_the_parts_of_its_scores(
     first = reader.page.locator(".answers > li").first
     expect(first).to_contain_text("The yacht Calypso is moored in Genoa.")
     expect(first.locator(".parts")).to_contain_text(re.compile(r"meaning \+[01]\.\d\d"))
-    widths = first.locator(".bar span").evaluate_all("all => all.map(one => one.offsetWidth)")
+    widths = first.locator(".score-bar span").evaluate_all("all => all.map(one => one.offsetWidth)")
     assert sum(widths) > 100
     expect(reader.page).to_have_url(re.compile(r"/ask\?q=Where\+is"))
     reader.check_accessibility()

@@ -5,7 +5,7 @@ tables, the statements that only it can read, and the full-text index.
 """
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:  # these are operations themselves
@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # these are operations themselves
     from local2.ledger.operations.working_sets import Budgets
     from local2.ledger.records import NewRecord
     from local2.ledger.search import Search, StemCounts
+    from local2.protocol.maintenance import LiveStack
 
 T = TypeVar("T")
 
@@ -131,14 +132,14 @@ class Database(Protocol):
 
     def version(self, tx: "Transaction") -> Version: ...
 
-    async def read(self, work: Work[T], *, owner: Hashable = None) -> T:
+    async def read(self, work: Work[T], *, owner: str | None = None) -> T:
         """Run `work` off the event loop; it must not write. Owners take turns."""
 
     async def read_apart(self, work: Work[T]) -> T:
         """Run `work` that takes long and does not write; no other read waits for it."""
 
     async def write(
-        self, work: Work[T], *, owner: Hashable = None, rests_on: Collection[str] | None = None
+        self, work: Work[T], *, owner: str | None = None, rests_on: Collection[str] | None = None
     ) -> T:
         """Run `work` in a transaction; return once it is committed to disk. Owners take turns.
 
@@ -160,6 +161,9 @@ class Database(Protocol):
 
     async def index_vectors(self, tenant: str, embedder: str) -> None:
         """Build what it needs to search a tenant's large places by this embedder's vectors."""
+
+    async def live_stacks(self) -> "list[LiveStack]":
+        """Return the stacks that work on it, the oldest first; none if only one can."""
 
     async def scrub(self) -> None:
         """Remove deleted content from the files, as far as they can be reached.

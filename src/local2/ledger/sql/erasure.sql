@@ -114,7 +114,7 @@ WHERE +tenant = :tenant AND row IN (SELECT value FROM json_each(:rows));
 SELECT row, id, kind FROM record INDEXED BY record_to_anonymise
 WHERE tenant = :tenant AND retired_at < :before AND retired_why NOT IN ('anonymised', 'erased')
   AND retired_why <> 'hidden' AND ifnull(retired_noted_at, '') < :before
-ORDER BY retired_at LIMIT :limit;
+ORDER BY retired_at, row LIMIT :limit;
 
 -- name: count_to_anonymise
 SELECT count(*) AS due FROM record INDEXED BY record_to_anonymise

@@ -358,7 +358,7 @@ def _show_parts(explanation: Explanation, scale: float) -> None:
     """Show what a score is made of: what raises it, and below what lowers it; and both in words."""
     hues = {name: number % HUES for number, name in enumerate(explanation.shares)}
     parts = {name: share for name, share in explanation.shares.items() if share}
-    for sign, look in ((1, "bar"), (-1, "bar lowering")):
+    for sign, look in ((1, "score-bar"), (-1, "score-bar lowering")):
         shown = {name: share for name, share in parts.items() if share * sign > 0}
         if not shown or not scale:
             continue

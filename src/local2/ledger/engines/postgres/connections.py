@@ -4,7 +4,8 @@ Text of PostgreSQL cannot hold NUL: it is escaped, also in JSON, and comes back 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -26,6 +27,10 @@ NETWORK: Mapping[str, str | int] = {
 }
 """How soon a server that has gone silent counts as lost, and which of several servers in a URL is
 used: the one that can be written. What the URL says goes first."""
+BIND = "SELECT set_config('local2.tenant', %(tenant)s, true)"
+"""Lets a transaction see the rows of one tenant (`of_tenant`, schema.sql)."""
+OF_ALL = "*"
+"""Stands for a tenant in the few statements that are about all of them."""
 ESCAPE = "\x1a"
 """Begins what stands for NUL; as it is, it stands twice. In JSON, both are \\u00…"""
 _SPECIAL = re.compile("\x00|\x1a|\\\\u0000|\\\\u001a")
@@ -94,27 +99,94 @@ def _row_factory(cursor: "psycopg.Cursor[Any]") -> RowMaker[Row]:
     return _row_class(tuple(column.name for column in described or ()))
 
 
+class UnknownOutcomeError(Exception):
+    """The connection was lost before a commit was answered: `transaction` may be committed."""
+
+    def __init__(self, transaction: str, error: psycopg.Error) -> None:
+        super().__init__(transaction)
+        self.transaction = transaction
+        self.error = error
+
+
 class PostgresConnection:
     """A connection whose statements have named parameters, and are planned for their values.
 
     The server's own parameters would be typed and planned once for all values: a general plan reads
     the wrong index where one owner has a hundred times as many rows as another.
+
+    Statements see the rows of one tenant only, whatever they ask for (row-level security), and none
+    outside of `reading` and `writing`. What says so, and what else goes before them, is sent with
+    them. Nothing is set for longer than a transaction, since pgbouncer may give the connection to
+    another client then.
     """
 
     def __init__(self, connection: "psycopg.Connection[Row]", stack: str = "") -> None:
         """`stack`: the id of the stack that executes the statements, which they name as :stack."""
         self.raw = connection
         self._stack = stack
+        self._before = ""
+        self._bound: Mapping[str, Any] = {}
+        self._is_beginning = False
+        self._transaction = ""
+
+    @contextmanager
+    def reading(self, tenant: str) -> Iterator[None]:
+        """Read a tenant's rows; each statement sees what is committed when it begins."""
+        self._before, self._bound, self._is_beginning = f"{BIND};\n", {"tenant": tenant}, False
+        try:
+            yield
+        finally:
+            self._before = ""
+
+    @contextmanager
+    def writing(self, tenant: str, *, locks: str = "", **values: Any) -> Iterator[None]:
+        """Write a tenant's rows in a transaction, which begins with the first statement.
+
+        `locks`: statements that wait for other transactions, with their values.
+
+        Raises:
+            UnknownOutcomeError: The connection was lost while the transaction was committed.
+        """
+        self._before = f"BEGIN;\n{BIND}, pg_current_xact_id()::text;\n{locks}"
+        self._bound, self._is_beginning = {"tenant": tenant, **values}, True
+        try:
+            yield
+        except BaseException:
+            if not self._before and not self.raw.closed:
+                self.raw.execute("ROLLBACK")
+            self._before = ""
+            raise
+        if self._before:
+            self._before = ""
+            return
+        try:
+            self.raw.execute("COMMIT")
+        except psycopg.Error as error:
+            if is_away(error):
+                raise UnknownOutcomeError(self._transaction, error) from error
+            raise
 
     def execute(self, statement: str, values: Mapping[str, Any], /) -> "psycopg.Cursor[Row]":
-        return self.raw.execute(statement, {**_stored(values), "stack": self._stack})
+        before, is_beginning = self._before, self._is_beginning
+        if not before:
+            return self.raw.execute(statement, {**_stored(values), "stack": self._stack})
+        if is_beginning:
+            self._before = ""
+        bound = _stored({**self._bound, **values, "stack": self._stack})
+        cursor = self.raw.execute(before + statement, bound)
+        if is_beginning:
+            cursor.nextset()  # from BEGIN to what is bound
+            (_, self._transaction) = cursor.fetchone() or ("", "")
+        while cursor.nextset():  # to the result of the statement itself, which is the last one
+            pass
+        return cursor
 
     def executemany(
         self, statement: str, many: Iterable[Mapping[str, Any]], /
     ) -> "psycopg.Cursor[Row]":
         cursor = self.raw.cursor()
         for values in many:
-            cursor.execute(statement, {**_stored(values), "stack": self._stack})
+            cursor = self.execute(statement, values)
         return cursor
 
 

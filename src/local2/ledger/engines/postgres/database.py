@@ -9,21 +9,23 @@ up, so that nothing is done twice.
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
 import psycopg
+import structlog
 
 from local2.background import Backoff
 from local2.errors import StorageError
 from local2.ledger.engines import NewVector, Version, Work
 from local2.ledger.engines.postgres.connections import (
+    OF_ALL,
     PostgresConnection,
+    UnknownOutcomeError,
     as_storage_error,
     connect,
     escaped,
@@ -32,7 +34,7 @@ from local2.ledger.engines.postgres.connections import (
 from local2.ledger.engines.postgres.dialect import STATEMENTS
 from local2.ledger.engines.postgres.fulltext import FullText, TextIndex
 from local2.ledger.engines.postgres.neighbours import index_large_places
-from local2.ledger.engines.postgres.schema import ensure_schema
+from local2.ledger.engines.postgres.schema import bypasses_policies, ensure_schema
 from local2.ledger.operations.record_rows import columns_of, tasks_of
 from local2.ledger.operations.rows import Transaction, as_json
 from local2.ledger.operations.vectors import as_halves
@@ -40,6 +42,7 @@ from local2.ledger.operations.working_sets import Budgets, place_word
 from local2.ledger.records import NewRecord, TaskKind, features_of, stamp
 from local2.ledger.search import Place
 from local2.protocol.envelope import new_id
+from local2.protocol.maintenance import LiveStack
 
 CONNECTIONS = 8
 """Maximum number of connections, each of which runs one job at a time."""
@@ -60,15 +63,14 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
 SCRUBBED = "record, feature, vector, note, item, tool_output, audit, task, relation"
 """The tables that have what somebody said, or about it."""
 
+BYPASSES = (
+    "The user of `ledger` is an administrator of PostgreSQL, whom no policy holds back: only the "
+    "statements keep tenants apart. Use one that just owns the database."
+)
+
+log = structlog.get_logger()
+
 T = TypeVar("T")
-
-
-class LiveStack(msgspec.Struct, frozen=True, kw_only=True):
-    """A stack that works on the database; `silent` are the seconds since it last said so."""
-
-    name: str
-    began_at: datetime
-    silent: float
 
 
 class Database:
@@ -120,38 +122,41 @@ class Database:
                 for row in connection.execute(STATEMENTS["unclaimed"], asked)
             ]
 
-        return await self._run(self._read, say)
+        return await self._run(self._read, say, OF_ALL)
 
     async def live_stacks(self) -> list[LiveStack]:
         """Return the stacks that live, the oldest first."""
-        found = await self._run(
-            self._read, lambda c: c.execute(STATEMENTS["stacks"], {}).fetchall()
-        )
+        found = await self._run(self._use, lambda c: c.execute(STATEMENTS["stacks"], {}).fetchall())
         return [
             LiveStack(name=row["name"], began_at=row["began_at"], silent=row["silent"])
             for row in found
         ]
 
-    async def read(self, work: Work[T], *, owner: Hashable = None) -> T:  # noqa: ARG002 - see `write`
-        """Run `work`; it must not write."""
-        return await self._run(self._read, work)
+    async def read(self, work: Work[T], *, owner: str | None = None) -> T:
+        """Run `work`; it must not write. `owner`: the tenant whose rows it sees."""
+        return await self._run(self._read, work, owner or "")
 
     async def read_apart(self, work: Work[T]) -> T:
         """Run `work`; each job has a connection of its own anyway."""
         return await self._run(self._read, work)
 
     async def write(
-        self, work: Work[T], *, owner: Hashable = None, rests_on: Collection[str] | None = None
+        self,
+        work: Work[T],
+        *,
+        owner: str | None = None,
+        rests_on: Collection[str] | None = None,
     ) -> T:
         """Run `work` in a transaction; return once it is committed.
 
-        Writes of an owner follow each other if one of them rests on what the other does, or on all.
+        Writes of an owner, which is a tenant, follow each other if one of them rests on what the
+        other does, or on all.
 
         Raises:
             StorageError: PostgreSQL refused; nothing was written.
             Local2Error: `work` raised it; nothing was written.
         """
-        written = asyncio.ensure_future(self._run(self._write, work, owner, rests_on))
+        written = asyncio.ensure_future(self._run(self._write, work, owner or "", rests_on))
         try:
             return await asyncio.shield(written)
         except asyncio.CancelledError:
@@ -205,15 +210,15 @@ class Database:
 
         Others go on reading and writing meanwhile.
         """
-        await self._run(self._read, partial(index_large_places, tenant, embedder))
+        await self._run(self._read, partial(index_large_places, tenant, embedder), tenant)
 
     async def scrub(self) -> None:
         """Remove the former versions of rows, except from backups and the write-ahead log."""
-        await self._run(self._read, lambda c: c.raw.execute(f"VACUUM {SCRUBBED}"))
+        await self._run(self._use, lambda c: c.raw.execute(f"VACUUM {SCRUBBED}"))
 
     async def problems(self) -> list[str]:
         """Return the reason why the ledger cannot be read; PostgreSQL itself checks its pages."""
-        await self._run(self._read, lambda c: c.raw.execute("SELECT count(*) FROM record"))
+        await self._run(self._use, lambda c: c.raw.execute("SELECT count(*) FROM record"))
         return []
 
     async def _run(self, work: Callable[..., T], *values: Any) -> T:
@@ -224,12 +229,15 @@ class Database:
 
         def prepare(connection: PostgresConnection) -> None:
             ensure_schema(connection)
-            connection.execute(STATEMENTS["add_up_usage"], {})
+            if bypasses_policies(connection):
+                log.warning("ledger_without_row_security", reason=BYPASSES)
+            with connection.reading(OF_ALL):
+                connection.execute(STATEMENTS["add_up_usage"], {})
             row = connection.execute(STATEMENTS["identity"], {}).fetchone()
             key, here = (row["key"], row["here"]) if row is not None else (b"", "")
             self.secret = hashlib.blake2b(here.encode(), key=key, person=b"stacks").hexdigest()
 
-        self._use(prepare, patience=0)
+        self._use(prepare)
         self._idle += [connect(self._url, self.stack) for _ in range(EARLY_CONNECTIONS)]
 
     def _close(self) -> None:
@@ -238,23 +246,37 @@ class Database:
         while self._idle:
             self._idle.pop().raw.close()
 
-    def _read(self, work: Work[T]) -> T:
-        return self._use(work)
+    def _read(self, work: Work[T], tenant: str) -> T:
+        def read(connection: PostgresConnection) -> T:
+            with connection.reading(tenant):
+                return work(connection)
 
-    def _write(self, work: Work[T], owner: Hashable, rests_on: Collection[str] | None) -> T:
-        def commit(connection: PostgresConnection) -> T:
+        return self._use(read)
+
+    def _write(self, work: Work[T], tenant: str, rests_on: Collection[str] | None) -> T:
+        def write(connection: PostgresConnection) -> T:
             for attempt in range(ATTEMPTS):
                 try:
-                    return self._commit(connection, work, owner, rests_on)
+                    with _locked(connection, tenant, rests_on):
+                        result = work(connection)
                 except AGAIN:
                     if attempt == ATTEMPTS - 1:
                         raise
+                except UnknownOutcomeError as unknown:
+                    if not self._was_committed(unknown.transaction):
+                        raise unknown.error from unknown
+                    return result
+                else:
+                    return result
             raise AssertionError  # the last attempt returns or raises
 
-        return self._use(commit)
+        return self._use(write)
 
     def _use(self, work: Work[T], *, patience: float | None = None) -> T:
-        """Run work on a connection; if the server is away, again on another one."""
+        """Run work on a connection; if the server is away, again on another one.
+
+        Outside of `_read` and `_write`, no rows of tenants are seen.
+        """
         deadline = time.monotonic() + (PATIENCE if patience is None else patience)
         backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
@@ -279,32 +301,6 @@ class Database:
             return self._idle.pop()
         return connect(self._url, self.stack)
 
-    def _commit(
-        self,
-        connection: PostgresConnection,
-        work: Work[T],
-        owner: Hashable,
-        rests_on: Collection[str] | None,
-    ) -> T:
-        raw = connection.raw
-        begun = raw.execute("BEGIN; SELECT pg_current_xact_id()::text")
-        begun.nextset()
-        (transaction,) = begun.fetchone() or ("",)
-        try:
-            if owner is not None:
-                _lock(connection, owner, rests_on)
-            result = work(connection)
-        except BaseException:
-            if not raw.closed:
-                raw.execute("ROLLBACK")
-            raise
-        try:
-            raw.execute("COMMIT")
-        except psycopg.Error as error:
-            if not is_away(error) or not self._was_committed(transaction):
-                raise
-        return result
-
     def _was_committed(self, transaction: str) -> bool:
         """Find out whether a transaction was committed before the connection was lost.
 
@@ -322,12 +318,11 @@ class Database:
             time.sleep(FIRST_PAUSE)
 
 
-def _lock(
-    connection: PostgresConnection, owner: Hashable, rests_on: Collection[str] | None
-) -> None:
-    """Wait for the writes that the transaction rests on, and keep them from beginning."""
+def _locked(
+    connection: PostgresConnection, tenant: str, rests_on: Collection[str] | None
+) -> AbstractContextManager[None]:
+    """Begin a transaction that waits for the writes on which it rests, and keeps them away."""
     if rests_on is None:
-        connection.execute(STATEMENTS["lock_tenant"], {"tenant": owner})
-    else:
-        names = as_json(sorted(set(rests_on)))  # in one order, so that none waits for each other
-        connection.execute(STATEMENTS["lock_parts"], {"tenant": owner, "names": names})
+        return connection.writing(tenant, locks=STATEMENTS["lock_tenant"])
+    locked = as_json(sorted(set(rests_on)))  # in one order, so that none waits for each other
+    return connection.writing(tenant, locks=STATEMENTS["lock_parts"], locked=locked)

@@ -23,6 +23,8 @@ _RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     ),
     (r"\bjson_each\(:(\w+)\)(?: AS (\w+))?", lambda found: _elements(found[1], found[2])),
     (r"\bifnull\(", "coalesce("),
+    # A column, because the sum of two types cannot be searched under row-level security.
+    (r"\bcoalesce\((\w+\.)?stands_at, (?:\w+\.)?row\)", r"\1stands"),
     (r"\binstr\(", "strpos("),
     (r"\browid\b", "row"),
     (r"\bIS NOT (?!NULL\b|DISTINCT\b)", "IS DISTINCT FROM "),

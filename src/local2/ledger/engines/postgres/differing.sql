@@ -90,13 +90,13 @@ WHERE tenant = :tenant AND kind = :kind AND claimed_by = :stack
 -- name: turns_around
 SELECT max(place) FILTER (WHERE sequence < :sequence) AS before,
        min(place) FILTER (WHERE sequence > :sequence) AS after
-FROM (SELECT coalesce(record.stands_at, record.row) AS place, delivery.sequence FROM record
+FROM (SELECT record.stands AS place, delivery.sequence FROM record
       JOIN delivery ON delivery.tenant = :tenant AND delivery.turn = record.turn
       WHERE record.tenant = :tenant AND record.owner = :owner AND record.session_id = :session_id
         AND record.kind IN ('chat_message', 'tool_output', 'transcript')
         AND record.superseded_by IS NULL AND record.turn <> :turn
         AND delivery.at > :at::timestamptz - interval '1 minute'
-      ORDER BY coalesce(record.stands_at, record.row) DESC LIMIT 200) AS last;
+      ORDER BY record.stands DESC LIMIT 200) AS last;
 
 -- name: note_delivery
 DELETE FROM delivery WHERE tenant = :tenant AND sequence < :sequence - 10000;
@@ -115,7 +115,7 @@ DELETE FROM work WHERE tenant = :tenant AND name = :name AND claimed_by = :stack
 -- name: lock_parts
 SELECT pg_advisory_xact_lock_shared(hashtextextended(:tenant, 0));
 SELECT pg_advisory_xact_lock(hashtextextended(:tenant || ' ' || name, 1))
-FROM jsonb_array_elements_text(:names::jsonb) AS name;
+FROM jsonb_array_elements_text(:locked::jsonb) AS name;
 
 -- name: annotate
 UPDATE record
@@ -153,21 +153,21 @@ SELECT here.row, near.row AS near, near.behind, near.stands
 FROM unnest(CAST(translate(:rows, '[]', '{}') AS bigint[])) AS wanted (value)
 JOIN record AS here ON here.row = wanted.value AND here.kind IN ('chat_message', 'tool_output')
 CROSS JOIN LATERAL (
-    (SELECT other.row, 1 AS behind, coalesce(other.stands_at, other.row) AS stands
+    (SELECT other.row, 1 AS behind, other.stands AS stands
      FROM record AS other
      WHERE other.tenant = :tenant AND other.owner = here.owner
        AND other.session_id = here.session_id AND other.superseded_by IS NULL
        AND other.kind IN ('chat_message', 'tool_output', 'transcript') AND other.kind <> 'transcript'
-       AND coalesce(other.stands_at, other.row) > coalesce(here.stands_at, here.row)
-     ORDER BY coalesce(other.stands_at, other.row) LIMIT :span)
+       AND other.stands > here.stands
+     ORDER BY other.stands LIMIT :span)
     UNION ALL
-    (SELECT other.row, 0 AS behind, coalesce(other.stands_at, other.row) AS stands
+    (SELECT other.row, 0 AS behind, other.stands AS stands
      FROM record AS other
      WHERE other.tenant = :tenant AND other.owner = here.owner
        AND other.session_id = here.session_id AND other.superseded_by IS NULL
        AND other.kind IN ('chat_message', 'tool_output', 'transcript') AND other.kind <> 'transcript'
-       AND coalesce(other.stands_at, other.row) < coalesce(here.stands_at, here.row)
-     ORDER BY coalesce(other.stands_at, other.row) DESC LIMIT :span)) AS near
+       AND other.stands < here.stands
+     ORDER BY other.stands DESC LIMIT :span)) AS near
 WHERE here.tenant = :tenant
 ORDER BY near.stands;
 
@@ -227,18 +227,21 @@ WITH new AS MATERIALIZED (
         tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type,
         durability, importance, content, metadata, agent, session_id, query_id, turn, stands_at,
         alias, pending, source_class, stated_by, summary, keywords, queries, confidence,
-        event_time, score, superseded_by, retired_at, retired_why, pairs, stored_at, pinned, place, words)
+        event_time, score, superseded_by, retired_at, retired_why, pairs, stored_at, pinned, place)
     SELECT :tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type,
            durability, importance, content, metadata, agent, session_id, query_id, turn, stands_at,
            alias, pending, source_class, stated_by, summary, keywords, queries, confidence,
-           event_time, score, superseded_by, retired_at, retired_why, pairs, stored_at, pinned, place,
-           words_in(place, stems)
+           event_time, score, superseded_by, retired_at, retired_why, pairs, stored_at, pinned, place
     FROM new ORDER BY number
     ON CONFLICT (tenant, id) DO NOTHING
     RETURNING row, id
 ), featured AS (
-    INSERT INTO feature (record, stems, length, density, firsthand, timed, wish)
-    SELECT added.row, new.stems, new.length, new.density, new.firsthand, new.timed, new.wish
+    INSERT INTO feature (record, tenant, stems, length, density, firsthand, timed, wish)
+    SELECT added.row, :tenant, new.stems, new.length, new.density, new.firsthand, new.timed, new.wish
+    FROM added JOIN new ON new.id = added.id
+), worded AS (
+    INSERT INTO record_words (record, words, active)
+    SELECT added.row, coalesce(words_in(new.place, new.stems), '{}'), new.superseded_by IS NULL
     FROM added JOIN new ON new.id = added.id
 ), tasked AS (
     INSERT INTO task (tenant, kind, record, place)

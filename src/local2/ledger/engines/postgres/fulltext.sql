@@ -6,9 +6,9 @@ ARRAY(SELECT word_in(place, stem) FROM jsonb_array_elements_text(:places::jsonb)
       CROSS JOIN jsonb_array_elements_text(:stems::jsonb) AS stem)
 
 -- name: rows_with_any
-SELECT record.row FROM record
-WHERE record.tenant = :tenant AND record.superseded_by IS NULL
-  AND record.words && {searched_words}
+SELECT record.row FROM record_words JOIN record ON record.row = record_words.record
+WHERE record_words.active AND record_words.words && {searched_words}
+  AND record.tenant = :tenant AND record.superseded_by IS NULL
   AND (:session_id::text IS NULL OR record.session_id = :session_id)
   AND (:excluded_session::text IS NULL OR record.scope <> 'session'
        OR record.session_id IS DISTINCT FROM :excluded_session)
@@ -24,10 +24,10 @@ JOIN feature ON feature.record = record.row;
 -- name: count_words
 SELECT stem.value AS stem, (
     SELECT count(*) FROM (
-        SELECT 1 FROM record
-        WHERE record.tenant = :tenant AND record.superseded_by IS NULL
-          AND record.words && ARRAY(SELECT word_in(place, stem.value)
-                                    FROM jsonb_array_elements_text(:places::jsonb) AS place)
+        SELECT 1 FROM record_words
+        WHERE record_words.active
+          AND record_words.words && ARRAY(SELECT word_in(place, stem.value)
+                                          FROM jsonb_array_elements_text(:places::jsonb) AS place)
         LIMIT :probe) AS found) AS count
 FROM jsonb_array_elements_text(:stems::jsonb) AS stem (value);
 
@@ -38,38 +38,39 @@ WHERE tenant = :tenant AND place IN (SELECT jsonb_array_elements_text(:places::j
 
 -- The texts that have all words of a phrase; whether these follow each other is seen in the texts.
 -- name: texts_with_all
-SELECT record.row, record.content, record.topic, record.label FROM record
-WHERE record.tenant = :tenant AND record.superseded_by IS NULL
+SELECT record.row, record.content, record.topic, record.label FROM record_words JOIN record ON record.row = record_words.record
+WHERE record_words.active AND record_words.words && {searched_words}
+  AND record.tenant = :tenant AND record.superseded_by IS NULL
   AND record.place IN (SELECT jsonb_array_elements_text(:places::jsonb))
-  AND record.words @> ARRAY(SELECT word_in(record.place, stem)
-                            FROM jsonb_array_elements_text(:stems::jsonb) AS stem)
-  AND record.words && {searched_words}
+  AND record_words.words @> ARRAY(SELECT word_in(record.place, stem)
+                                  FROM jsonb_array_elements_text(:stems::jsonb) AS stem)
 ORDER BY record.row LIMIT :limit;
 
 -- name: rows_with_all
-SELECT record.row FROM record
+SELECT record.row FROM record JOIN record_words ON record_words.record = record.row
 WHERE record.tenant = :tenant AND record.row < :before_row
-  AND record.words @> ARRAY(SELECT word_in(record.place, stem)
-                            FROM jsonb_array_elements_text(:stems::jsonb) AS stem)
+  AND record_words.words @> ARRAY(SELECT word_in(record.place, stem)
+                                  FROM jsonb_array_elements_text(:stems::jsonb) AS stem)
 ORDER BY record.row DESC LIMIT :limit;
 
 -- name: active_rows_with_all
-SELECT record.row FROM record
-WHERE record.tenant = :tenant AND record.row < :before_row AND record.superseded_by IS NULL
+SELECT record.row FROM record_words JOIN record ON record.row = record_words.record
+WHERE record_words.active AND record_words.words && {searched_words}
+  AND record.tenant = :tenant AND record.row < :before_row AND record.superseded_by IS NULL
   AND record.place IN (SELECT jsonb_array_elements_text(:places::jsonb))
-  AND record.words @> ARRAY(SELECT word_in(record.place, stem)
-                            FROM jsonb_array_elements_text(:stems::jsonb) AS stem)
-  AND record.words && {searched_words}
+  AND record_words.words @> ARRAY(SELECT word_in(record.place, stem)
+                                  FROM jsonb_array_elements_text(:stems::jsonb) AS stem)
 ORDER BY record.row DESC LIMIT :limit;
 
 -- name: facts_with_any
-SELECT record.row, feature.stems FROM record
+SELECT record.row, feature.stems FROM record_words
+JOIN record ON record.row = record_words.record
 JOIN feature ON feature.record = record.row
-WHERE record.tenant = :tenant AND record.kind = 'fact' AND record.superseded_by IS NULL
-  AND record.words && {searched_words}
+WHERE record_words.active AND record_words.words && {searched_words}
+  AND record.tenant = :tenant AND record.kind = 'fact' AND record.superseded_by IS NULL
 ORDER BY record.row DESC LIMIT :limit;
 
 -- name: text_traces
-SELECT count(*) AS found FROM record
-WHERE tenant = :tenant AND words IS NOT NULL
-  AND row IN (SELECT * FROM unnest(CAST(translate(:rows, '[]', '{}') AS bigint[])));
+SELECT count(*) AS found FROM record JOIN record_words ON record_words.record = record.row
+WHERE record.tenant = :tenant
+  AND record.row IN (SELECT * FROM unnest(CAST(translate(:rows, '[]', '{}') AS bigint[])));

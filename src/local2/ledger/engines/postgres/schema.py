@@ -58,6 +58,16 @@ def ensure_schema(connection: PostgresConnection) -> None:
             )
 
 
+def bypasses_policies(connection: PostgresConnection) -> bool:
+    """Return whether row-level security does not hold for the user."""
+    return bool(
+        _first(
+            connection,
+            "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user",
+        )
+    )
+
+
 def _add_vectors(connection: PostgresConnection) -> None:
     """Add the types and indexes of vectors (pgvector), in a schema of their own.
 

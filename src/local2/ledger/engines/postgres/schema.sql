@@ -1,4 +1,4 @@
--- number: 3
+-- number: 4
 -- The schema of a new ledger in PostgreSQL; every change raises its number. What a table or a column
 -- means is said in the schema of SQLite: here stands what is different.
 
@@ -79,7 +79,7 @@ CREATE TABLE record (
     pairs         text,
     stored_at     text,
     pinned        smallint,
-    words         bigint[],                    -- `words_in`; NULL once the text is erased
+    stands        double precision GENERATED ALWAYS AS (coalesce(stands_at, row)) STORED,
     UNIQUE (tenant, id)
 );
 CREATE INDEX record_fact ON record (tenant, scope, owner, md5(content))
@@ -103,7 +103,7 @@ CREATE INDEX record_by_query ON record (tenant, owner, query_id, session_id)
 CREATE INDEX record_turn ON record (tenant, turn) WHERE turn IS NOT NULL;
 CREATE INDEX record_alias ON record (tenant, alias) WHERE alias IS NOT NULL;
 CREATE INDEX record_pending ON record (tenant, owner, session_id) WHERE pending = 1;
-CREATE INDEX record_standing ON record (tenant, owner, session_id, coalesce(stands_at, row))
+CREATE INDEX record_standing ON record (tenant, owner, session_id, stands)
     WHERE kind IN ('chat_message', 'tool_output', 'transcript') AND superseded_by IS NULL;
 CREATE UNIQUE INDEX record_active_topic ON record (tenant, scope, owner, folded_topic)
     WHERE folded_topic IS NOT NULL AND superseded_by IS NULL;
@@ -120,10 +120,19 @@ CREATE INDEX record_to_anonymise ON record (tenant, retired_at)
     WHERE retired_at IS NOT NULL AND retired_why NOT IN ('anonymised', 'erased');
 CREATE INDEX record_keyed ON record (tenant, place, importance)
     WHERE folded_topic IS NOT NULL AND kind = 'fact' AND superseded_by IS NULL;
-CREATE INDEX record_words ON record USING gin (words) WHERE superseded_by IS NULL;
+
+-- The words of texts (`words_in`), until these are erased. Only numbers: row-level security, which
+-- would keep the index from being used, hides the records.
+CREATE TABLE record_words (
+    record bigint   PRIMARY KEY,
+    words  bigint[] NOT NULL,
+    active boolean  NOT NULL
+);
+CREATE INDEX record_words_found ON record_words USING gin (words) WHERE active;
 
 CREATE TABLE feature (
     record    bigint PRIMARY KEY,
+    tenant    text NOT NULL,
     stems     text NOT NULL,
     length    bigint NOT NULL,
     density   double precision NOT NULL,
@@ -151,8 +160,11 @@ BEGIN
     END IF;
     IF (NEW.content, NEW.topic, NEW.label, NEW.event_time) IS DISTINCT FROM
        (OLD.content, OLD.topic, OLD.label, OLD.event_time) THEN
-        NEW.words := NULL;
+        DELETE FROM record_words WHERE record = NEW.row;
         DELETE FROM feature WHERE record = NEW.row;
+    END IF;
+    IF (NEW.superseded_by IS NULL) <> (OLD.superseded_by IS NULL) THEN
+        UPDATE record_words SET active = NEW.superseded_by IS NULL WHERE record = NEW.row;
     END IF;
     RETURN NEW;
 END $$;
@@ -443,3 +455,21 @@ CREATE TRIGGER output_used AFTER INSERT OR DELETE ON tool_output
 FOR EACH ROW EXECUTE FUNCTION bytes_used();
 CREATE TRIGGER item_used AFTER INSERT OR DELETE OR UPDATE OF value, data ON item
 FOR EACH ROW EXECUTE FUNCTION bytes_used();
+
+-- The backstop of the statements' own predicates: a transaction sees the rows of its tenant only
+-- (`local2.tenant`, or '*' for the few statements about all tenants). Also for the tables' owner, but
+-- not for an administrator.
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOR name IN SELECT table_name FROM information_schema.columns
+                WHERE table_schema = current_schema AND column_name = 'tenant' LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
+        EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
+        EXECUTE format(
+            'CREATE POLICY of_tenant ON %I USING ('
+            'tenant = (SELECT current_setting(''local2.tenant'', true)) '
+            'OR (SELECT current_setting(''local2.tenant'', true)) = ''*'')', name);
+    END LOOP;
+END $$;

@@ -32,6 +32,7 @@ from local2.ledger.operations.record_rows import columns_of, tasks_of
 from local2.ledger.operations.rows import Transaction, as_json
 from local2.ledger.operations.working_sets import Budgets
 from local2.ledger.records import NewRecord, TaskKind, features_of
+from local2.protocol.maintenance import LiveStack
 
 COUNTED = "record"
 """The table whose rows the tally counts: records are superseded or reduced to a shell, but never
@@ -179,6 +180,10 @@ class Database:
 
     async def index_vectors(self, tenant: str, embedder: str) -> None:
         """Do nothing: the vector worker searches them."""
+
+    async def live_stacks(self) -> list[LiveStack]:
+        """Return none: the lock of the data folder belongs to one stack."""
+        return []
 
     async def scrub(self) -> None:
         """Remove deleted content from the files, including the full-text index.
