@@ -425,7 +425,7 @@ async def find_problems(request: Request[Empty]) -> Findings:
     found = [*findings_of(status, settings)]
     found.append(await asyncio.to_thread(check_disk, settings))
     if not parts.bus.by_tenant:  # they are of all tenants
-        found.append(check_backups(await parts.backups.status(), parts.settings))
+        found.append(check_backups(await parts.backups.status(), settings))
     return Findings(status=status, findings=found)
 
 
