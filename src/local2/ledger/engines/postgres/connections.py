@@ -4,7 +4,7 @@ Text of PostgreSQL cannot hold NUL: it is escaped, also in JSON, and comes back 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -92,7 +92,8 @@ class PostgresConnection:
     """A connection whose statements have named parameters, and are planned for their values.
 
     The server's own parameters would be typed and planned once for all values: a general plan reads
-    the wrong index where one owner has a hundred times as many rows as another.
+    the wrong index where one owner has a hundred times as many rows as another. Only `prepared`
+    statements, which search nothing, are planned once.
 
     Statements see the rows of one tenant only, whatever they ask for (row-level security), and none
     outside of `reading` and `writing`. What says so, and what else goes before them, is sent with
@@ -100,8 +101,11 @@ class PostgresConnection:
     another client then.
     """
 
-    def __init__(self, connection: "psycopg.Connection[Row]") -> None:
+    def __init__(
+        self, connection: "psycopg.Connection[Row]", prepared: Collection[str] = ()
+    ) -> None:
         self.raw = connection
+        self._prepared = prepared
         self._before = ""
         self._bound: Mapping[str, Any] = {}
         self._only_once = False
@@ -135,6 +139,8 @@ class PostgresConnection:
             self._before = ""
 
     def execute(self, statement: str, values: Mapping[str, Any], /) -> "psycopg.Cursor[Row]":
+        if statement in self._prepared:
+            return self._execute_prepared(statement, values)
         before = self._before
         if not before:
             return self.raw.execute(statement, _stored(values))
@@ -144,6 +150,14 @@ class PostgresConnection:
         while cursor.nextset():  # to the result of the statement itself, which is the last one
             pass
         return cursor
+
+    def _execute_prepared(self, statement: str, values: Mapping[str, Any]) -> "psycopg.Cursor[Row]":
+        """Execute a statement of a transaction, which the server keeps prepared."""
+        if self._before:  # the server takes one prepared statement at a time
+            self.raw.execute(self._before, _stored(self._bound))
+            self._before = ""
+        cursor = psycopg.Cursor(self.raw)
+        return cursor.execute(statement, _stored(values), prepare=True)
 
     def executemany(
         self, statement: str, many: Iterable[Mapping[str, Any]], /
@@ -174,8 +188,8 @@ def as_storage_error(error: psycopg.Error) -> StorageError:
     return StorageError(f"The ledger refused: {' '.join(str(error).split())}.", remedy=remedy)
 
 
-def connect(url: str) -> PostgresConnection:
-    """Connect to a database.
+def connect(url: str, prepared: Collection[str] = ()) -> PostgresConnection:
+    """Connect to a database, whose server keeps these statements prepared.
 
     Raises:
         StorageError: It cannot be reached, or it refuses.
@@ -187,4 +201,4 @@ def connect(url: str) -> PostgresConnection:
     except psycopg.Error as error:
         raise as_storage_error(error) from error
     raw.adapters.register_loader("text", _TextLoader)
-    return PostgresConnection(raw)
+    return PostgresConnection(raw, prepared)

@@ -45,6 +45,8 @@ EARLY_CONNECTIONS = 2
 """Number of further connections that are opened at the start."""
 ATTEMPTS = 5
 """How often a write is tried."""
+PREPARED = {STATEMENTS["add_records"]}
+"""What is planned once for a connection: to plan it takes longer than to add a record."""
 SCRUBBED = "record, feature, vector, note, item, tool_output, audit, task, relation"
 """The tables that have what somebody said, or about it."""
 
@@ -181,7 +183,7 @@ class Database:
         if self._outside(bypasses_policies):
             log.warning("ledger_without_row_security", reason=BYPASSES)
         self._read(lambda c: c.execute(STATEMENTS["add_up_usage"], {}), OF_ALL)
-        self._idle += [connect(self._url) for _ in range(EARLY_CONNECTIONS)]
+        self._idle += [self._connect() for _ in range(EARLY_CONNECTIONS)]
 
     def _close(self) -> None:
         while self._idle:
@@ -190,7 +192,10 @@ class Database:
     def _take(self) -> PostgresConnection:
         with suppress(IndexError):
             return self._idle.pop()
-        return connect(self._url)
+        return self._connect()
+
+    def _connect(self) -> PostgresConnection:
+        return connect(self._url, PREPARED)
 
     def _give_back(self, connection: PostgresConnection) -> None:
         if connection.raw.closed:
