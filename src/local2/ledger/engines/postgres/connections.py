@@ -4,7 +4,7 @@ Text of PostgreSQL cannot hold NUL: it is escaped, also in JSON, and comes back 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -112,7 +112,8 @@ class PostgresConnection:
     """A connection whose statements have named parameters, and are planned for their values.
 
     The server's own parameters would be typed and planned once for all values: a general plan reads
-    the wrong index where one owner has a hundred times as many rows as another.
+    the wrong index where one owner has a hundred times as many rows as another. Only `prepared`
+    statements, which search nothing, are planned once.
 
     Statements see the rows of one tenant only, whatever they ask for (row-level security), and none
     outside of `reading` and `writing`. What says so, and what else goes before them, is sent with
@@ -120,10 +121,19 @@ class PostgresConnection:
     another client then.
     """
 
-    def __init__(self, connection: "psycopg.Connection[Row]", stack: str = "") -> None:
-        """`stack`: the id of the stack that executes the statements, which they name as :stack."""
+    def __init__(
+        self,
+        connection: "psycopg.Connection[Row]",
+        stack: str = "",
+        prepared: Collection[str] = (),
+    ) -> None:
+        """`stack`: the id of the stack that executes the statements, which they name as :stack.
+
+        `prepared`: statements of a transaction that the server keeps prepared.
+        """
         self.raw = connection
         self._stack = stack
+        self._prepared = prepared
         self._before = ""
         self._bound: Mapping[str, Any] = {}
         self._is_beginning = False
@@ -167,6 +177,14 @@ class PostgresConnection:
             raise
 
     def execute(self, statement: str, values: Mapping[str, Any], /) -> "psycopg.Cursor[Row]":
+        if statement not in self._prepared:
+            return self._execute_behind(statement, values)
+        if self._before:  # the server takes one prepared statement at a time
+            self._execute_behind("", {})
+        return psycopg.Cursor(self.raw).execute(statement, _stored(values), prepare=True)
+
+    def _execute_behind(self, statement: str, values: Mapping[str, Any]) -> "psycopg.Cursor[Row]":
+        """Execute a statement behind what goes before it, if anything does."""
         before, is_beginning = self._before, self._is_beginning
         if not before:
             return self.raw.execute(statement, {**_stored(values), "stack": self._stack})
@@ -226,8 +244,8 @@ def as_storage_error(error: psycopg.Error) -> StorageError:
     return StorageError(f"The ledger refused: {reason}.")
 
 
-def connect(url: str, stack: str = "") -> PostgresConnection:
-    """Connect to a database, for a stack.
+def connect(url: str, stack: str = "", prepared: Collection[str] = ()) -> PostgresConnection:
+    """Connect to a database, for a stack; its server keeps these statements prepared.
 
     Raises:
         psycopg.Error: It cannot be reached, or it refuses.
@@ -241,4 +259,4 @@ def connect(url: str, stack: str = "") -> PostgresConnection:
         cursor_factory=psycopg.ClientCursor,
     )
     raw.adapters.register_loader("text", _TextLoader)
-    return PostgresConnection(raw, stack)
+    return PostgresConnection(raw, stack, prepared)
