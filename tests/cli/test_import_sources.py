@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from commands import COMMAND, START_SECONDS, Served, answer, local2, recalled
 from local2.settings import HOME_VARIABLE
 from sources_made_up import archive_of, chatgpt_chat, chatgpt_message, many_chats
@@ -65,6 +67,7 @@ def _pieces(terminal: Any) -> Iterator[bytes]:
         return
 
 
+@pytest.mark.timeout(300)
 def test_a_killed_import_is_completed_without_doubles(running: Served, tmp_path: Path) -> None:
     file = archive_of(tmp_path / "chatgpt.zip", {"conversations.json": many_chats(CHATS, MESSAGES)})
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from local2.errors import BadRequestError, InvalidArgumentsError, Local2Error, TooLargeError
+from local2.sources import objects
 from local2.sources.items import Conversation, Fact, Item
 from local2.sources.objects import MAX_DEPTH, MAX_OBJECT_BYTES, PIECE_BYTES
 from local2.sources.opening import Format, opened
@@ -309,9 +310,10 @@ def test_messages_are_read_by_lines_and_sessions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by_lines", [True, False])
-def test_a_line_of_100_megabytes_does_not_fill_the_memory(
-    tmp_path: Path, *, by_lines: bool
+def test_a_line_far_over_the_limit_does_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, by_lines: bool
 ) -> None:
+    monkeypatch.setattr(objects, "MAX_OBJECT_BYTES", 2_000_000)
     file = tmp_path / "huge.json"
     with file.open("wb") as opened_file:
         opened_file.write(b"" if by_lines else b"[")
@@ -327,7 +329,7 @@ def test_a_line_of_100_megabytes_does_not_fill_the_memory(
         else:
             with pytest.raises(TooLargeError, match="after object 0, one has more than"):
                 read(file)
-        assert tracemalloc.get_traced_memory()[1] < 6 * MAX_OBJECT_BYTES
+        assert tracemalloc.get_traced_memory()[1] < 6 * objects.MAX_OBJECT_BYTES
     finally:
         tracemalloc.stop()
 

@@ -82,7 +82,7 @@ def shape_of(file: SourceFile, signs: Mapping[str, Mapping[str, str]]) -> Shape 
         signs: Under each prefix, the kind by the name of a field.
     """
     with reading(file.name), file.open() as opened:
-        beginning = _Pieces(opened, max_bytes=SNIFFED_BYTES)
+        beginning = _Pieces(opened, SNIFFED_BYTES)
         try:
             for prefix, event, value in ijson.parse(beginning, multiple_values=True):
                 if event == "map_key" and (kind := signs.get(prefix, {}).get(value)):
@@ -156,7 +156,7 @@ def _by_prefix(
         BadRequestError: The file is not JSON from some place on.
         TooLargeError: An object is too large.
     """
-    pieces = _Pieces(opened, count)
+    pieces = _Pieces(opened, MAX_OBJECT_BYTES, count)
     found = ijson.items(pieces, prefix, buf_size=PIECE_BYTES, use_float=True)
     number = 0
     while True:
@@ -186,9 +186,7 @@ class _Pieces:
     Reading raises a TooLargeError if an object has more than `max_bytes`, or is nested too deeply.
     """
 
-    def __init__(
-        self, opened: BinaryIO, count: Count = lambda _: None, *, max_bytes: int = MAX_OBJECT_BYTES
-    ) -> None:
+    def __init__(self, opened: BinaryIO, max_bytes: int, count: Count = lambda _: None) -> None:
         self._opened = opened
         self._count = count
         self._max_bytes = max_bytes
