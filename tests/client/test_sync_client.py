@@ -32,7 +32,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def portal_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "local2"]
+    return [thread for thread in threading.enumerate() if thread.name == "local2 memory"]
 
 
 def test_a_program_without_a_loop_stores_and_finds_memories(stack: Served) -> None:

@@ -80,6 +80,20 @@ def test_another_users_memory_is_neither_read_nor_erased_by_its_id(
     assert still.json()["content"] == "Ada skis."
 
 
+def test_the_routes_of_mem0_act_as_the_user_of_the_token(
+    server: HttpServer, tokens: Tokens
+) -> None:
+    note = {"messages": [{"role": "user", "content": "Bob dives."}], "user_id": "ada"}
+    with server.client(tokens.ada) as ada, server.client(tokens.bob) as bob:
+        (added,) = bob.post("/mem0/v3/memories/add/", json=note).json()["results"]
+        path = f"/mem0/v1/memories/{added['id']}@bob/"
+        refused = [problem(ada.get(path)), problem(ada.put(path, json={"text": "Ada dives."}))]
+        found = bob.get(path).json()
+
+    assert [status for status, _, _ in refused] == [404, 404]
+    assert found["memory"] == "Bob dives."
+
+
 def changed(token: str, **claims: object) -> str:
     """The token with other claims, and the signature of the former ones."""
     head, body, signature = token.split(".")
@@ -99,6 +113,8 @@ def changed(token: str, **claims: object) -> str:
         ("DELETE", "/v1/memories/1"),
         ("GET", "/v1/events"),
         ("GET", "/v1/openapi.json"),
+        ("GET", "/mem0/v1/ping/"),
+        ("POST", "/mem0/v3/memories/"),
     ],
 )
 def test_no_path_serves_a_foreign_forged_or_expired_token(

@@ -51,7 +51,7 @@ class Opening(AbstractAsyncContextManager[A], AbstractContextManager[S], Generic
 
     def __enter__(self) -> S:
         with ExitStack() as thread:
-            portal = thread.enter_context(start_blocking_portal(name="local2"))
+            portal = thread.enter_context(start_blocking_portal(name="local2 memory"))
             opened = thread.enter_context(portal.wrap_async_context_manager(self._opening))
             self._thread = thread.pop_all()
         return self._blocking(opened)

@@ -15,6 +15,8 @@ from local2.web.answers import UnauthorizedError
 AGENT = "http"
 """The agent of requests that name none."""
 USER_HEADER, AGENT_HEADER, SESSION_HEADER = "Local2-User", "Local2-Agent", "Local2-Session"
+SCHEMES = {"bearer", "token"}
+"""How a token may be announced; mem0's client says `Token`."""
 LEEWAY = 5.0
 """Seconds by which clocks may differ."""
 
@@ -51,7 +53,7 @@ class Gate:
         sent = headers.getlist("authorization")
         scheme, _, presented = sent[0].partition(" ") if len(sent) == 1 else ("", "", "")
         presented = presented.strip()
-        if scheme.lower() != "bearer" or not presented:
+        if scheme.lower() not in SCHEMES or not presented:
             raise UnauthorizedError("The request has no token.", remedy=self._hint)
         if self._token is None:
             if claims_of(presented).exp + LEEWAY < time.time():

@@ -44,6 +44,7 @@ from local2.errors import (
     RequestError,
     TooLargeError,
     UnknownToolError,
+    error_from_code,
     extra_to_install,
     quoted,
 )
@@ -52,14 +53,23 @@ from local2.logs import get_logger
 from local2.protocol import subjects
 from local2.protocol.envelope import Sender, json_errors
 from local2.protocol.json_text import read_json
-from local2.protocol.memory_tools import FORGET, MEMORY_HISTORY, TOOL_NAMES, Versions
+from local2.protocol.memory_tools import (
+    FORGET,
+    MEMORY_HISTORY,
+    TOOL_NAMES,
+    A,
+    D,
+    MemoryTool,
+    Versions,
+)
 from local2.protocol.payloads import ErrorReply, ToolResult
-from local2.protocol.services import SERVICES, STATUS
+from local2.protocol.services import SERVICES, STATUS, ServiceDeclaration
 from local2.protocol.subjects import checked_tool_name
 from local2.settings import Settings
 from local2.web.answers import JSON, STATUS_BY_CODE, Answer, NotFoundError, UnauthorizedError
 from local2.web.callers import Gate, claims_of
 from local2.web.events import EventStream
+from local2.web.mem0 import Mem0
 from local2.web.openapi import (
     DOCUMENT_PATH,
     EVENTS_PATH,
@@ -80,6 +90,7 @@ MAX_STREAMS = 100
 EXAMPLE = 'Send a JSON object with the arguments, such as {"query": "…"}.'
 DECLARED_SERVICES = {service.subject: service for service in SERVICES}
 
+S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
 log = get_logger()
 _objects = msgspec.json.Decoder(dict[str, Raw])
@@ -169,6 +180,7 @@ class HttpServer:
             _route("DELETE", f"{MEMORIES_PATH}/{{id}}", self._answered(self._erase_memory)),
             _route("GET", EVENTS_PATH, self._answered(self._stream_events)),
             _route("GET", DOCUMENT_PATH, self._answered(self._describe)),
+            *(_route(r.method, r.path, self._answered(r.handle)) for r in Mem0(self).routes()),
         ]
         app = Starlette(routes=routes, exception_handlers={HTTPException: _refuse_path})
         app.router.redirect_slashes = False
@@ -214,7 +226,7 @@ class HttpServer:
 
     async def _call_tool(self, request: Request, caller: Sender) -> Answer:
         tool = checked_tool_name(request.path_params["tool"])
-        body = await self._body(request)
+        body = await self.read_body(request)
         arguments = _read_object(body)
         return await self._once(request, caller, body, lambda: self._tool(tool, arguments, caller))
 
@@ -222,7 +234,7 @@ class HttpServer:
         subject = request.path_params["service"]
         if subject not in DECLARED_SERVICES:
             raise HTTPException(HTTPStatus.NOT_FOUND)
-        body = await self._body(request)
+        body = await self.read_body(request)
         payload = Raw(msgspec.json.encode(_read_object(body)))
         return await self._once(
             request, caller, body, lambda: self._service(subject, payload, caller)
@@ -310,6 +322,27 @@ class HttpServer:
                 remedy="Ask again in a few seconds.",
             ) from error
 
+    async def ask_tool(self, tool: MemoryTool[A, D], arguments: A, caller: Sender) -> D:
+        """Call one of the memory's tools.
+
+        Raises:
+            Local2Error: It failed or could not be reached; the error code decides the class.
+        """
+        result = await self._result(tool.name, arguments.given(), caller)
+        if result.error is not None:
+            raise error_from_code(result.error.code, result.error.message, result.error.retry_after)
+        return msgspec.convert(result.data, tool.answer)
+
+    async def ask_service(
+        self, service: ServiceDeclaration[Any, S], payload: msgspec.Struct, caller: Sender
+    ) -> S:
+        """Ask one of the memory's services; raises what `ask` raises."""
+        return await self._on_bus(
+            lambda bus: ask(
+                bus, service.subject, payload, service.answer, caller, timeout=self._timeout
+            )
+        )
+
     async def _service(self, subject: str, payload: Raw, caller: Sender) -> Answer:
         declared = DECLARED_SERVICES[subject]
         if declared.for_operator and self._gate.has_accounts:
@@ -380,7 +413,7 @@ class HttpServer:
             (caller.token, caller.user), keys[0], fingerprint, answer, is_receipt=is_receipt
         )
 
-    async def _body(self, request: Request) -> bytes:
+    async def read_body(self, request: Request) -> bytes:
         """Read the body of a request.
 
         Raises:

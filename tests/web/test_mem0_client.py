@@ -1,0 +1,102 @@
+"""mem0's official client works unchanged against `local2 serve`."""
+
+import importlib
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from http_servers import HttpServer, call
+
+TUNA = "My cat likes tuna."
+TRAIN = "The train leaves at nine."
+
+
+@pytest.fixture(scope="module")
+def sdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """mem0's package, which reports its use and keeps a file unless this is set before its import.
+
+    It is imported late, since every test process would import it otherwise.
+    """
+    with pytest.MonkeyPatch.context() as environment, warnings.catch_warnings():
+        environment.setenv("MEM0_TELEMETRY", "False")
+        environment.setenv("MEM0_DIR", str(tmp_path_factory.mktemp("mem0")))
+        warnings.simplefilter("ignore")  # of its own imports
+        yield importlib.import_module("mem0")
+
+
+@pytest.fixture
+def mem0(sdk: Any, server: HttpServer) -> Iterator[Any]:
+    token = Path(server.token_is_in).read_text().strip()
+    client = sdk.MemoryClient(api_key=token, host=f"{server.url}/mem0")
+    yield client
+    client.client.close()
+
+
+def test_what_is_added_is_found_listed_changed_and_deleted(mem0: Any) -> None:
+    (added,) = mem0.add(TUNA, user_id="alex")["results"]
+    assert (added["memory"], added["event"]) == (TUNA, "ADD")
+    assert mem0.add(TUNA, user_id="alex")["results"][0]["event"] == "NONE"
+
+    mine = {"user_id": "alex"}
+    (found,) = mem0.search("What does the cat like?", filters=mine)["results"]
+    assert (found["id"], found["memory"], found["user_id"]) == (added["id"], TUNA, "alex")
+    assert mem0.search("What does the cat like?", filters={"user_id": "bob"})["results"] == []
+    assert [memory["id"] for memory in mem0.get_all(filters=mine)["results"]] == [added["id"]]
+
+    salmon = "My cat likes salmon."
+    changed = mem0.update(added["id"], text=salmon)
+    assert changed["memory"] == salmon
+    assert mem0.get(added["id"])["memory"] == mem0.get(changed["id"])["memory"] == salmon
+    events = [(event["event"], event["new_memory"]) for event in mem0.history(added["id"])]
+    assert events == [("ADD", TUNA), ("UPDATE", salmon)]
+
+    mem0.delete(added["id"])
+    assert mem0.get_all(filters=mine)["count"] == 0
+    with pytest.raises(Exception, match="no memory with this id") as missing:
+        mem0.get(changed["id"])
+    assert type(missing.value).__name__ == "MemoryNotFoundError"
+
+
+def test_conversations_agents_and_pages_are_filtered(mem0: Any) -> None:
+    messages = [{"role": "user", "content": TRAIN}, {"role": "assistant", "content": "Noted."}]
+    mem0.add(messages, user_id="cleo", run_id="monday", agent_id="clerk", metadata={"a": 1})
+    mem0.add("A bus leaves at ten.", filters={"user_id": "cleo", "run_id": "tuesday"})
+
+    monday = {"AND": [{"user_id": "cleo"}, {"run_id": "monday"}]}
+    found = mem0.search("When does it leave?", filters=monday)["results"]
+    assert TRAIN in [memory["memory"] for memory in found]
+    assert {memory["run_id"] for memory in found} == {"monday"}
+    assert mem0.get_all(filters=monday)["count"] == 2
+    page = mem0.get_all(filters={"user_id": "cleo"}, page=2, page_size=2)
+    assert (page["count"], len(page["results"]), page["next"]) == (3, 1, None)
+
+
+def test_names_with_any_characters_own_their_memories(mem0: Any, server: HttpServer) -> None:
+    (added,) = mem0.add("Jürgen skis.", user_id="a/b@Jürgen")["results"]
+
+    assert mem0.get(added["id"])["user_id"] == "a/b@Jürgen"
+    with server.client(**{"Local2-User": "a%2Fb%40J%C3%BCrgen"}) as client:
+        assert "Jürgen skis." in call(client, "recall", query="Who skis?")["content"]
+
+
+def test_what_is_not_served_is_refused_and_not_ignored(
+    sdk: Any, mem0: Any, server: HttpServer
+) -> None:
+    (added,) = mem0.add(TRAIN, user_id="dora")["results"]
+
+    refusals: list[Callable[[], object]] = [
+        lambda: mem0.search("trains", filters={"user_id": "dora", "categories": ["travel"]}),
+        lambda: mem0.search("trains", filters={"OR": [{"user_id": "dora"}, {"user_id": "bob"}]}),
+        lambda: mem0.add(TRAIN, user_id="dora", expiration_date="2030-01-01"),
+        lambda: mem0.update(added["id"], metadata={"a": 1}),
+    ]
+    for refused in refusals:
+        with pytest.raises(Exception, match=r"filters|unknown field") as problem:
+            refused()
+        assert type(problem.value).__name__ == "ValidationError"
+    with httpx.Client() as client, pytest.raises(ValueError, match="token"):
+        sdk.MemoryClient(api_key="another", host=f"{server.url}/mem0", client=client)
