@@ -43,6 +43,8 @@ MEMORY_OVERVIEW = "memory.overview"
 MEMORY_OVERVIEW_ALL = "memory.overview.all"
 MEMORY_GROWTH = "memory.growth"
 MEMORY_GROWTH_ALL = "memory.growth.all"
+MEMORY_TENANT = "memory.tenant"
+MEMORY_TENANT_ROTATE = "memory.tenant.rotate"
 MEMORY_TASKS = "memory.tasks"
 MEMORY_RETENTION = "memory.retention"
 MEMORY_FINDINGS = "memory.findings"
@@ -87,6 +89,8 @@ REQUESTS = (
     MEMORY_GROWTH_ALL,
     MEMORY_RIGHTS,
     MEMORY_DEAD_LETTER_REQUEST,
+    MEMORY_TENANT,
+    MEMORY_TENANT_ROTATE,
     MEMORY_TASKS,
     MEMORY_RETENTION,
     MEMORY_FINDINGS,

@@ -22,7 +22,7 @@ from local2.protocol.envelope import DEFAULT_TENANT, Sender
 from local2.protocol.payloads import Empty
 from local2.protocol.services import RIGHTS
 from local2.settings import Settings
-from local2.web.pages import live, memories, overview, upkeep
+from local2.web.pages import accounts, live, memories, overview, upkeep
 from local2.web.pages.frame import Page, show_page
 from local2.web.pages.signing_in import (
     ASSETS_PATH,
@@ -39,6 +39,7 @@ PAGES: tuple[Page, ...] = (
     Page("/memories", "Memories", icon="o_notes", key="m", needs="browse", show=memories.show),
     Page("/upkeep", "Upkeep", icon="o_build", key="u", needs="audit", show=upkeep.show),
     Page("/live", "Live", icon="o_sensors", key="l", needs="browse_all", show=live.show),
+    Page("/accounts", "Accounts", icon="o_group", key="a", needs="tenant", show=accounts.show),
 )
 """Every page, in the order of the navigation. The first one that a viewer may see is the front."""
 NO_SUCH_PAGE = '<p>There is no such page.</p><p><a href="/">To the memory</a></p>'
