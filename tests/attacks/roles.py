@@ -41,6 +41,8 @@ SERVICES: dict[str, Any] = {
     "memory.dead_letters": {"action": "next", "number": 1},
     "memory.tasks": {},
     "memory.retention": {},
+    "memory.tenant": {},
+    "memory.tenant.rotate": {},
     "memory.growth.all": {},
 }
 OF_WRITERS: dict[str, Any] = {

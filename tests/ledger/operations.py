@@ -840,6 +840,11 @@ async def erasures__anonymise(ledger: Ledger, marker: str) -> object:
 
 
 @operation
+async def records__usage(ledger: Ledger, _: str) -> object:
+    return await ledger.records.usage()
+
+
+@operation
 async def records__counts(ledger: Ledger, _: str) -> object:
     return await ledger.records.counts()
 

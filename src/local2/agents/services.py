@@ -33,7 +33,7 @@ from local2.bus.dead_letters import (
     shortened,
 )
 from local2.bus.participant import Participant
-from local2.errors import BadRequestError, Local2Error, TooLargeError
+from local2.errors import BadRequestError, ForbiddenError, Local2Error, TooLargeError
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
 from local2.protocol import services as declared
@@ -79,6 +79,8 @@ from local2.protocol.maintenance import (
     RetentionReport,
     TaskReport,
     TaskRequest,
+    TenantAgent,
+    TenantReport,
     VerificationRequest,
 )
 from local2.protocol.payloads import Empty, OutputPart, ToolResult
@@ -86,6 +88,9 @@ from local2.protocol.portable import MAX_LINE_BYTES
 from local2.protocol.services import ServiceDeclaration
 from local2.protocol.showings import FindShowings, ShowingsPage
 from local2.protocol.vectors import WorkerReady
+from local2.settings import LimitSettings
+from local2.tenants.credentials import rotate_token_key
+from local2.tenants.directory import Entries, Register
 
 P = TypeVar("P")
 A = TypeVar("A", bound=msgspec.Struct)
@@ -125,13 +130,15 @@ class PartialLines:
 
 
 class ServiceParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What services use besides the caller's memory."""
+    """What services use besides the caller's memory; `register`: None without accounts."""
 
     bus: Connection
     memories: Memories
     backups: Backups
     admission: Admission = msgspec.field(default_factory=Admission)
     turns_problem: TurnsProblem = lambda: None
+    limits: LimitSettings = LimitSettings()
+    register: Register | None = None
     partial_lines: PartialLines = msgspec.field(default_factory=PartialLines)
 
 
@@ -429,6 +436,44 @@ async def find_problems(request: Request[Empty]) -> Findings:
     return Findings(status=status, findings=found)
 
 
+async def report_tenant(request: Request[Empty]) -> TenantReport:
+    parts = request.parts
+    usage = await parts.memories.of_tenant(request.tenant).ledger.records.usage()
+    report = TenantReport(
+        tenant=request.tenant,
+        records=usage.records,
+        bytes=usage.bytes,
+        max_records=parts.limits.tenant_records,
+        max_bytes=parts.limits.tenant_bytes,
+    )
+    if parts.register is None:
+        return report
+    entries = await asyncio.to_thread(Entries.read, parts.register.folder)
+    entry = entries.tenants.get(request.tenant) if entries is not None else None
+    if entry is None:
+        raise ForbiddenError(f"The tenant {request.tenant} was removed.")
+    return msgspec.structs.replace(
+        report,
+        agents=[
+            TenantAgent(name=name, role=agent.role, answers=agent.answers)
+            for name, agent in entry.agents.items()
+        ],
+        token_keys=[key.id for key in entry.tokens],
+        shares=entry.shares,
+    )
+
+
+async def rotate_tokens(request: Request[Empty]) -> TenantReport:
+    """Make another key for tokens; its private part stays on the stack's machine."""
+    register = request.parts.register
+    if register is None:
+        raise BadRequestError(
+            "The memory has no accounts.", remedy="`local2 tenants init` creates them."
+        )
+    await asyncio.to_thread(rotate_token_key, register.folder, request.tenant)
+    return await report_tenant(request)
+
+
 async def answer_backup(ask: BackupRequest, parts: ServiceParts) -> BackupStatus:
     """Report the progress of backups; a request that names a folder begins one first."""
     if ask.folder is not None:
@@ -458,6 +503,8 @@ SERVICES: Sequence[ServiceGroup] = (
             Service(declared.TASKS, report_tasks),
             Service(declared.RETENTION, report_retention),
             Service(declared.FINDINGS, find_problems),
+            Service(declared.TENANT, report_tenant),
+            Service(declared.ROTATE_TOKEN_KEY, rotate_tokens),
             Announcement(subjects.VECTOR_READY, WorkerReady, compare_indexes),
         ),
     ),

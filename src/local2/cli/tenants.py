@@ -25,7 +25,7 @@ from local2.errors import (
     quoted,
 )
 from local2.home import running_url
-from local2.protocol.envelope import Role, new_id
+from local2.protocol.envelope import Role
 from local2.protocol.memory_tools import TOOL_NAMES
 from local2.protocol.subjects import checked_tenant_name, checked_tool_name
 from local2.settings import Settings
@@ -39,18 +39,17 @@ from local2.tenants.credentials import (
     AgentSummary,
     inbox_of,
     new_key_pair,
+    new_token_key,
     read_credentials,
+    rotate_token_key,
     seed_file,
     summaries_of,
     write_seed,
 )
 from local2.tenants.directory import ROLES, Agent, Entries, TenantEntry, write_secret
-from local2.tenants.tokens import TokenKey, new_signing_key, sign
+from local2.tenants.tokens import sign
 
 OWN_AGENTS = {OPERATOR: Agent(key="", role="admin"), GENERATOR: Agent(key="", answers=True)}
-MAX_KEYS = 2
-"""Maximum number of keys for a tenant's tokens, so that tokens signed with the previous key stay
-valid until they expire."""
 EXAMPLE = """\
 An agent connects with them, in Python for example, to the `url` in .local2/runtime.json:
 
@@ -98,7 +97,7 @@ def add(  # noqa: PLR0913 - one parameter an option
     entry = entries.tenants.get(checked_tenant_name(tenant))
     wanted = {agent: Agent(key="", role=role)}
     if entry is None:
-        entry = TenantEntry(tokens=[_new_token_key(folder, tenant)])
+        entry = TenantEntry(tokens=[new_token_key(folder, tenant)])
         if encrypt and not (folder / tenant / CONTENT_KEY).exists():
             ContentKey.create(folder / tenant / CONTENT_KEY)
         wanted = {**OWN_AGENTS, **wanted}
@@ -149,9 +148,7 @@ def rotate(settings: Settings, output: Output, *, tenant: str, agent: str | None
     folder, entries = settings.bus.accounts, _entries(settings)
     entry = _tenant(entries, tenant)
     if agent is None:
-        key = _new_token_key(folder, tenant)
-        tokens = [*entry.tokens[-(MAX_KEYS - 1) :], key]
-        _write_entry(settings, entries, tenant, msgspec.structs.replace(entry, tokens=tokens))
+        key = rotate_token_key(folder, tenant)
         output.data({"tenant": tenant, "key": key.id})
         output.text(f"From now on, tokens of {tenant} are signed with {key.id}.")
         return
@@ -256,12 +253,6 @@ def _with_key(folder: Path, tenant: str, name: str, agent: Agent) -> Agent:
     pair = new_key_pair()
     write_seed(folder, tenant, name, pair.seed)
     return msgspec.structs.replace(agent, key=pair.public)
-
-
-def _new_token_key(folder: Path, tenant: str) -> TokenKey:
-    private, public = new_signing_key(new_id())
-    write_secret(folder / tenant / SIGNING_KEY, private)
-    return public
 
 
 def _write_entry(settings: Settings, entries: Entries, tenant: str, entry: TenantEntry) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from local2.errors import Local2Error
+from local2.protocol.envelope import Role
 from local2.protocol.memories import Kind, OwnerScope, RetirementReason
 from local2.protocol.payloads import DeadLetter
 from local2.protocol.portable import Count
@@ -386,6 +387,32 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 
     status: MemoryStatus
     findings: list[CheckResult]
+
+
+class TenantAgent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An agent of a tenant; `answers`: it answers queries."""
+
+    name: str
+    role: Role
+    answers: bool = False
+
+
+class TenantReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to `memory.tenant`: who has access, and how much is stored of what is allowed.
+
+    `agents` and `token_keys` are None without accounts. `token_keys`: the ids of the keys whose
+    tokens are accepted; the last one signs new tokens. `shares`: tools that other tenants may use,
+    with their names. A maximum of 0: there is none.
+    """
+
+    tenant: str
+    records: int
+    bytes: int
+    max_records: int
+    max_bytes: int
+    agents: list[TenantAgent] | None = None
+    token_keys: list[str] | None = None
+    shares: dict[str, list[str]] = {}
 
 
 class ExportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):

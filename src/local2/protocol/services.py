@@ -51,6 +51,7 @@ from local2.protocol.maintenance import (
     RetentionReport,
     TaskReport,
     TaskRequest,
+    TenantReport,
     VerificationRequest,
 )
 from local2.protocol.payloads import Empty, OutputPart, ToolResult
@@ -222,6 +223,20 @@ RIGHTS = ServiceDeclaration(
     answer=Rights,
     action="status",
 )
+TENANT = ServiceDeclaration(
+    subject=subjects.MEMORY_TENANT,
+    title="Say who has access to the tenant's memory, and how much it stores",
+    request=Empty,
+    answer=TenantReport,
+    action="tenant",
+)
+ROTATE_TOKEN_KEY = ServiceDeclaration(
+    subject=subjects.MEMORY_TENANT_ROTATE,
+    title="Let another key sign the tenant's tokens",
+    request=Empty,
+    answer=TenantReport,
+    action="tenant",
+)
 PUT_ITEMS = ServiceDeclaration(
     subject=subjects.MEMORY_ITEMS_PUT,
     title="Store items",
@@ -320,6 +335,8 @@ SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = (
     TASKS,
     RETENTION,
     FINDINGS,
+    TENANT,
+    ROTATE_TOKEN_KEY,
     BACKUP,
     LIST_BACKUPS,
     VERIFY_BACKUP,

@@ -46,6 +46,8 @@ MEMORY_EXPLAIN = "memory.explain"
 MEMORY_SHOWN = "memory.shown"
 MEMORY_GROWTH = "memory.growth"
 MEMORY_GROWTH_ALL = "memory.growth.all"
+MEMORY_TENANT = "memory.tenant"
+MEMORY_TENANT_ROTATE = "memory.tenant.rotate"
 MEMORY_TASKS = "memory.tasks"
 MEMORY_RETENTION = "memory.retention"
 MEMORY_FINDINGS = "memory.findings"
@@ -98,6 +100,8 @@ REQUESTS = (
     MEMORY_CHUNKS,
     MEMORY_RIGHTS,
     MEMORY_DEAD_LETTER_REQUEST,
+    MEMORY_TENANT,
+    MEMORY_TENANT_ROTATE,
     MEMORY_TASKS,
     MEMORY_RETENTION,
     MEMORY_FINDINGS,

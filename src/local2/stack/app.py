@@ -239,6 +239,8 @@ async def _make_participants(
         backups=backups,
         admission=admission,
         turns_problem=lambda: monitor.problem,
+        limits=parts.settings.limits,
+        register=register,
     )
     return [
         *tools,

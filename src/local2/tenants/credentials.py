@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from local2.errors import ConfigError
-from local2.protocol.envelope import Role
+from local2.protocol.envelope import Role, new_id
 from local2.settings import BusSettings
 
 if TYPE_CHECKING:
     from local2.tenants.directory import Entries
+    from local2.tenants.tokens import TokenKey
 
 MEMORY_SEED_FILE = "memory.nk"
 """The file with the memory's own seed, in the accounts folder."""
@@ -35,6 +36,9 @@ CONTENT_KEY = "content.key"
 JETSTREAM_KEY = "jetstream.key"
 """The file with the key that encrypts the embedded server's streams, for all tenants."""
 SEED_SUFFIX = ".nk"
+MAX_TOKEN_KEYS = 2
+"""Maximum number of keys for a tenant's tokens, so that tokens signed with the previous key stay
+valid until they expire."""
 TOKEN_LIFETIME = timedelta(hours=1)
 """The lifetime of tokens that clients sign themselves, where the tenant's key is stored."""
 
@@ -82,6 +86,36 @@ def write_seed(folder: Path, tenant: str, agent: str, seed: str) -> Path:
     file = seed_file(folder, tenant, agent)
     write_secret(file, f"{seed}\n")
     return file
+
+
+def new_token_key(folder: Path, tenant: str) -> "TokenKey":
+    """Make a key that signs a tenant's tokens, and store its private part."""
+    from local2.tenants.directory import write_secret
+    from local2.tenants.tokens import new_signing_key
+
+    private, public = new_signing_key(new_id())
+    write_secret(folder / tenant / SIGNING_KEY, private)
+    return public
+
+
+def rotate_token_key(folder: Path, tenant: str) -> "TokenKey":
+    """Let another key sign a tenant's tokens; those of the previous one stay valid.
+
+    Raises:
+        ConfigError: There are no accounts, or the tenant was removed.
+    """
+    from local2.tenants.directory import Entries
+
+    entries = Entries.read(folder)
+    if entries is None or tenant not in entries.tenants:
+        raise ConfigError(f"There is no tenant {tenant} in {folder}.")
+    entry = entries.tenants[tenant]
+    key = new_token_key(folder, tenant)
+    tokens = [*entry.tokens[-(MAX_TOKEN_KEYS - 1) :], key]
+    changed = msgspec.structs.replace(entry, tokens=tokens)
+    tenants = {**entries.tenants, tenant: changed}
+    msgspec.structs.replace(entries, tenants=tenants).write(folder)
+    return key
 
 
 def read_credentials(folder: Path, tenant: str, agent: str) -> Credentials | None:

@@ -44,6 +44,7 @@ SERVICES: dict[str, Role] = {
     "reindex": "admin",
     "dead_letters": "admin",
     "tasks": "admin",
+    "tenant": "admin",
     "retention": "admin",
 }
 """The least role that may use each service, and what else is not a tool's name, by default."""

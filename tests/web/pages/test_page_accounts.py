@@ -113,3 +113,31 @@ def test_a_token_of_nobody_here_is_refused(page: Page, tokens: Tokens, of: str) 
     sign_in(page, tokens.foreign if of == "another tenant" else "e30.e30.e30")
     expect(page.get_by_role("alert")).to_be_visible()
     expect(page.get_by_label("Your token")).to_be_visible()
+
+
+def test_an_admin_sees_agents_and_quotas_and_rotates_the_key_of_tokens(
+    page: Page, tokens: Tokens
+) -> None:
+    sign_in(page, tokens.boss)
+    page.get_by_role("link", name="Accounts").click()
+
+    expect(page.locator("tr", has_text="web")).to_contain_text("admin")
+    expect(page.locator("dl", has_text="Records")).to_contain_text("acme")
+    signing = page.locator("dt", has_text="Signed with").locator("+ dd")
+    before = signing.inner_text()
+    page.get_by_role("button", name="Rotate").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Rotate").click()
+
+    expect(page.get_by_text("signed with another key.")).to_be_visible()
+    expect(signing).not_to_have_text(before)
+    expect(page.locator("dt", has_text="Also accepted").locator("+ dd")).to_have_text(before)
+    page.reload()  # tokens of the former key are accepted
+    expect(page.locator("tr", has_text="web")).to_be_visible()
+
+
+def test_a_writer_has_no_page_of_accounts(page: Page, tokens: Tokens) -> None:
+    sign_in(page, tokens.ada)
+
+    expect(page.get_by_role("link", name="Memories")).to_be_visible()
+    for name in ("Accounts", "Live", "Upkeep"):
+        expect(page.get_by_role("link", name=name)).to_have_count(0)

@@ -6,7 +6,7 @@ from itertools import islice
 from local2.ledger.operations.record_rows import store_records
 from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of
 from local2.ledger.operations.working_sets import users_of_places
-from local2.ledger.records import DERIVED_FROM, Counts, NewRecord, Record, Shown, Written
+from local2.ledger.records import DERIVED_FROM, Counts, NewRecord, Record, Shown, Usage, Written
 
 RECORDS_PER_TRANSACTION = 1_000
 """Maximum number of records in one transaction; so many take about a fifth of a second."""
@@ -69,6 +69,11 @@ class Records(Part):
             derived_from=DERIVED_FROM,
         )
         return [Shown(id=row["id"], content=row["content"]) for row in rows]
+
+    async def usage(self) -> Usage:
+        """Return how much the tenant stores, without counting it."""
+        row = await self._rows.one("used")
+        return Usage(records=row["records"] if row else 0, bytes=row["bytes"] if row else 0)
 
     async def counts(self) -> Counts:
         """Return the numbers of all records, of indexed ones and of those waiting for it."""

@@ -23,6 +23,7 @@ from local2.protocol.payloads import Empty
 from local2.protocol.services import RIGHTS
 from local2.settings import Settings
 from local2.web.pages import (
+    accounts,
     ask,
     documents,
     facts,
@@ -63,6 +64,7 @@ PAGES: tuple[Page, ...] = (
     Page("/import", "Import", icon="o_upload_file", key="i", needs="ingest", show=imports.show),
     Page("/upkeep", "Upkeep", icon="o_build", key="u", needs="audit", show=upkeep.show),
     Page("/live", "Live", icon="o_sensors", key="l", needs="browse_all", show=live.show),
+    Page("/accounts", "Accounts", icon="o_group", key="c", needs="tenant", show=accounts.show),
 )
 """Every page, in the order of the navigation. The first one that a viewer may see is the front."""
 NO_SUCH_PAGE = '<p>There is no such page.</p><p><a href="/">To the memory</a></p>'

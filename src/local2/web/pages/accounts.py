@@ -1,0 +1,97 @@
+"""Accounts: who has access to the tenant's memory, what it may store, and the key of its tokens."""
+
+from typing import Any
+
+from nicegui import ui
+
+from local2.protocol import subjects
+from local2.protocol.maintenance import TenantReport
+from local2.protocol.payloads import Empty
+from local2.web.pages.frame import confirmed, facts, notify, prose, section, text
+from local2.web.pages.viewer import Viewer
+
+MEGABYTE = 1_000_000
+COLUMNS = [
+    {"name": name, "label": label, "field": name, "align": "left"}
+    for name, label in (("name", "Agent"), ("role", "Role"), ("answers", "Answers queries"))
+]
+ROWS = """
+<tr :key="props.row.name">
+  <td>{{ props.row.name }}</td>
+  <td><span class="tag">{{ props.row.role }}</span></td>
+  <td class="quiet" data-label="Answers queries">{{ props.row.answers }}</td>
+</tr>
+"""
+
+
+async def show(viewer: Viewer) -> None:
+    place = ui.element("div").classes("page-content")
+
+    async def rotate() -> None:
+        explanation = (
+            "New tokens are signed with another key. Tokens of the present key stay valid until "
+            "they expire, those of the key before it no longer."
+        )
+        if await confirmed("Rotate the key of tokens?", explanation, "Rotate"):
+            subject = subjects.MEMORY_TENANT_ROTATE
+            report = await viewer.calls.request(subject, Empty(), TenantReport)
+            notify("From now on, tokens are signed with another key.")
+            build(report)
+
+    def build(report: TenantReport) -> None:
+        place.clear()
+        with place:
+            with section("Stored"):
+                megabytes = f"{report.bytes / MEGABYTE:,.1f} MB"
+                most = f"{report.max_bytes / MEGABYTE:,.0f} MB"
+                facts(
+                    {
+                        "Tenant": report.tenant,
+                        "Records": _of(f"{report.records:,}", f"{report.max_records:,}")
+                        if report.max_records
+                        else f"{report.records:,}",
+                        "Texts": _of(megabytes, most) if report.max_bytes else megabytes,
+                    }
+                )
+            if report.agents is None:
+                _show_no_accounts()
+                return
+            with section("Agents"):
+                _show_agents(report)
+                prose(
+                    "p",
+                    "`local2 tenants` on the machine of the memory adds and removes agents, and "
+                    "replaces their keys.",
+                ).classes("quiet")
+            with section("Tokens"):
+                keys = report.token_keys or []
+                facts({"Signed with": keys[-1], "Also accepted": ", ".join(keys[:-1]) or "none"})
+                with ui.row():
+                    ui.button("Rotate", on_click=rotate).props("outline")
+            if report.shares:
+                with section("Shared tools"):
+                    facts({tool: ", ".join(others) for tool, others in report.shares.items()})
+
+    build(await viewer.calls.request(subjects.MEMORY_TENANT, Empty(), TenantReport))
+
+
+def _show_no_accounts() -> None:
+    with section("Accounts"):
+        text("p", "This memory has no accounts: whoever reaches its bus may do everything.")
+        prose("p", "`local2 tenants init` creates them; docs/security.md says more.").classes(
+            "quiet"
+        )
+
+
+def _show_agents(report: TenantReport) -> None:
+    rows: list[dict[str, Any]] = [
+        {"name": agent.name, "role": agent.role, "answers": "yes" if agent.answers else "no"}
+        for agent in report.agents or ()
+    ]
+    table = ui.table(rows=rows, columns=COLUMNS, row_key="name")
+    table.props("flat").classes("table")
+    table.add_slot("body", ROWS)
+
+
+def _of(number: str, most: str) -> str:
+    return f"{number} of {most}"
