@@ -61,7 +61,10 @@ def test_pictures(server: HttpServer, browser: Browser) -> None:
         page = reader.page
         page.goto(str(server.page))
         page.wait_for_url(lambda address: "sign-in" not in address)
+        document = (ROOT / "docs" / "web.md").read_text(encoding="utf-8")
         for shown in PAGES:
+            if f"pictures/{shown.title.lower()}.png" not in document:
+                continue
             reader.open(shown.path)
             page.screenshot(path=PICTURES / f"{shown.title.lower()}.png")
         reader.open("/memories")

@@ -14,7 +14,7 @@ from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
 from local2._version import __version__
-from local2.errors import Local2Error
+from local2.errors import Local2Error, UnavailableError
 from local2.protocol.envelope import utc_now
 from local2.protocol.memory_tools import MAX_REASON
 from local2.web.pages.signing_in import ASSETS_PATH, SIGN_OUT_PATH
@@ -70,12 +70,18 @@ async def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
         text("h1", page.title)
     content = ui.element("div").classes("page-content")
 
+    is_waiting = True
+    """Whether the content is still to come: a stack that has just started does not serve yet."""
+
     async def fill() -> None:
+        nonlocal is_waiting
+        is_waiting = False
         content.clear()
         with content:
             try:
                 await page.show(viewer)
             except Local2Error as error:
+                is_waiting = isinstance(error, UnavailableError)
                 content.clear()
                 with empty("o_cloud_off", error.message, error.remedy or ""):
                     ui.button("Try again", on_click=fill).props("outline")
@@ -84,7 +90,7 @@ async def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
     async def watch() -> None:
         was_lost = lost.visible
         lost.visible = not viewer.link.is_reached
-        if was_lost and not lost.visible:
+        if not lost.visible and (was_lost or is_waiting):
             await fill()
 
     await ui.context.client.connected()
