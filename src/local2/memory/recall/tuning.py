@@ -54,7 +54,7 @@ DENSITY = 0.35
 WISH, WISH_MEANING = 0.3, 0.4
 """Share of a standing wish addressed to an assistant, such as "always answer in grams", and its
 share for meaning from which all of it counts."""
-RECENT, RECENT_SESSIONS = 0.4, 10
+RECENT, RECENT_SESSIONS = 0.6, 10
 """Share of the newest session where the query continues a conversation, and the number of sessions
 back at which it is halved."""
 TIME = 0.25
