@@ -36,7 +36,7 @@ from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.search import Choice, Chooser, Drafter, Search, VectorResult
 from local2.memory.intake.waiting_turns import WaitingTurns
-from local2.memory.recall import dialogue, items, likeness, precedence, ranking
+from local2.memory.recall import items, likeness, nods, precedence, ranking
 from local2.memory.recall.items import RecallItem
 from local2.memory.recall.recaller import D, Recaller, RecallModels, RecallRequest, Retrieval, T
 from local2.memory.scopes import Weights
@@ -50,7 +50,7 @@ STEP = timedelta(milliseconds=2)
 """Minimum time between messages of different sessions: `until` tells those of one day apart."""
 DEPTH = TURNS[1]
 SAMPLES = 2_000
-MODULES = dialogue, items, likeness, precedence, ranking
+MODULES = items, likeness, nods, precedence, ranking
 
 Numbers = Mapping[str, object]
 Judge = Callable[[Sequence[RecallItem]], float]
@@ -83,7 +83,6 @@ SIGNALS = {
     "spread": Signal({"NEW_SESSION": 0.0}),
     "echo": Signal(stage="_lower_echoes"),
     "nod": Signal(stage="_lower_nods"),
-    "reply": Signal(stage="_raise_replies"),
     "standing": Signal(stage="_raise_standing_facts"),
     "named": Signal(stage="_follow_names"),
     "update": Signal(stage="_put_newest_first"),

@@ -2,7 +2,8 @@
 
 Every conversation of a file belongs to one user: it is added over the bus with `ingest`, one
 request per session, and queried with `recall`. A question that opened a session is asked before
-that session is added. The other systems get the same vectors that local2 made.
+that session is added, as a message that continues the conversation. The other systems get the same
+vectors that local2 made.
 """
 
 import argparse
@@ -127,7 +128,9 @@ async def run_local2(
 
 async def recall(asker: Asker, task: Task) -> list[RecalledItem]:
     """Return the messages found in all sessions of the conversation."""
-    request = request_as(task.conversation.id, query=task.text, top_k=TOP_K)
+    request = request_as(
+        task.conversation.id, query=task.text, top_k=TOP_K, continues=task.before is not None
+    )
     found = data_of(await asker.tool("recall", request), RecalledItems)
     assert not found.degraded, found.reason
     return [item for item in found.items if item.source_ref is not None]

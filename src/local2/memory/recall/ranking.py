@@ -18,10 +18,10 @@ import numpy as np
 from local2.ledger.columns import View
 from local2.ledger.entries import Array, Flags
 from local2.ledger.search import Choice, DetailRequest, Matches, Search, WordMatches
-from local2.memory.recall.dialogue import nods, put_replies_first
 from local2.memory.recall.later import LaterStatements
 from local2.memory.recall.likeness import Likeness, Wording
 from local2.memory.recall.multihop import Hops
+from local2.memory.recall.nods import find_nods
 from local2.memory.recall.precedence import (
     Echoes,
     StandingFacts,
@@ -93,7 +93,6 @@ class Shares(msgspec.Struct, frozen=True, omit_defaults=True):
     feedback: float = 0.0
     echo: float = 0.0
     nod: float = 0.0
-    reply: float = 0.0
     standing: float = 0.0
     named: float = 0.0
     update: float = 0.0
@@ -225,17 +224,8 @@ def _lower_echoes(ranking: Ranking) -> Choice[None]:
 
 def _lower_nods(ranking: Ranking) -> Choice[None]:
     """Put replies that say nothing last."""
-    share = yield from nods(ranking.view, ranking.total, ranking.relevant)
+    share = yield from find_nods(ranking.view, ranking.total, ranking.relevant)
     ranking.total.add(nod=share)
-
-
-def _raise_replies(ranking: Ranking) -> Choice[None]:
-    """Put replies above their questions."""
-    scores = ranking.total.scores
-    with_replies = yield from put_replies_first(
-        ranking.query, ranking.wording, ranking.repeated, scores, ranking.relevant
-    )
-    ranking.total.add_change("reply", scores, with_replies)
 
 
 def _raise_standing_facts(ranking: Ranking) -> Choice[None]:
@@ -278,7 +268,6 @@ STAGES = (
     _add_likeness,
     _lower_echoes,
     _lower_nods,
-    _raise_replies,
     _raise_standing_facts,
     _follow_names,
     _put_newest_first,

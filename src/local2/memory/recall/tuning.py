@@ -12,8 +12,10 @@ maximum."""
 ASSUMED, ASSUMED_MEAN, ASSUMED_DEVIATION = 100, 0.1, 0.12
 """Number of unrelated texts that are assumed beside the searched records, and the distribution of
 their cosines: a few records do not show which cosine is high."""
-WORDS, WORDS_STATING = 0.35, 0.2
-"""Share of BM25, relative to the best record, and what is added if the query states something."""
+WORDS, WORDS_STATING = 0.35, 1.1
+"""Share of BM25, relative to the best record, and what is added if the query states something: its
+one vector stands for several sentences, of which some greet or thank, but its rare words name what
+it is about."""
 FEW_WORDS = 0.5
 """Minimum BM25 of the best record, as a fraction of what a text with all words of the question has.
 If the best record has less, all records have less than the full share."""
@@ -52,7 +54,7 @@ DENSITY = 0.35
 WISH, WISH_MEANING = 0.3, 0.4
 """Share of a standing wish addressed to an assistant, such as "always answer in grams", and its
 share for meaning from which all of it counts."""
-RECENT, RECENT_SESSIONS = 0.4, 10
+RECENT, RECENT_SESSIONS = 0.6, 10
 """Share of the newest session where the query continues a conversation, and the number of sessions
 back at which it is halved."""
 TIME = 0.25
@@ -102,10 +104,8 @@ NEW_SESSION, SURE, SPREAD = 0.2, 10, 20
 """Score that a session without a result gains, and the places where it does: after the first
 `SURE`, up to `SPREAD`."""
 
-# Messages as parts of a conversation
+# Replies that say nothing
 
-MAX_QUESTIONS = 5
-"""Maximum number of recorded questions whose texts are read, best first."""
 MAX_NODS = 40
 """Maximum number of short replies whose texts are read, best first."""
 NOD_CHARACTERS, NOD_LENGTH, NOD_WORDS = 60, 2.0, 2
