@@ -4,7 +4,7 @@ Text of PostgreSQL cannot hold NUL: it is escaped, also in JSON, and comes back 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -112,7 +112,8 @@ class PostgresConnection:
     """A connection whose statements have named parameters, and are planned for their values.
 
     The server's own parameters would be typed and planned once for all values: a general plan reads
-    the wrong index where one owner has a hundred times as many rows as another.
+    the wrong index where one owner has a hundred times as many rows as another. Only `prepared`
+    statements, which search nothing, are planned once.
 
     Statements see the rows of one tenant only, whatever they ask for (row-level security), and none
     outside of `reading` and `writing`. What says so, and what else goes before them, is sent with
@@ -120,10 +121,16 @@ class PostgresConnection:
     another client then.
     """
 
-    def __init__(self, connection: "psycopg.Connection[Row]", stack: str = "") -> None:
+    def __init__(
+        self,
+        connection: "psycopg.Connection[Row]",
+        stack: str = "",
+        prepared: Collection[str] = (),
+    ) -> None:
         """`stack`: the id of the stack that executes the statements, which they name as :stack."""
         self.raw = connection
         self._stack = stack
+        self._prepared = prepared
         self._before = ""
         self._bound: Mapping[str, Any] = {}
         self._is_beginning = False
@@ -167,6 +174,8 @@ class PostgresConnection:
             raise
 
     def execute(self, statement: str, values: Mapping[str, Any], /) -> "psycopg.Cursor[Row]":
+        if statement in self._prepared:
+            return self._execute_prepared(statement, values)
         before, is_beginning = self._before, self._is_beginning
         if not before:
             return self.raw.execute(statement, {**_stored(values), "stack": self._stack})
@@ -175,11 +184,23 @@ class PostgresConnection:
         bound = _stored({**self._bound, **values, "stack": self._stack})
         cursor = self.raw.execute(before + statement, bound)
         if is_beginning:
-            cursor.nextset()  # from BEGIN to what is bound
-            (_, self._transaction) = cursor.fetchone() or ("", "")
+            self._note_transaction(cursor)
         while cursor.nextset():  # to the result of the statement itself, which is the last one
             pass
         return cursor
+
+    def _note_transaction(self, begun: "psycopg.Cursor[Row]") -> None:
+        """Note the number of a transaction, which its second statement returned."""
+        begun.nextset()
+        (_, self._transaction) = begun.fetchone() or ("", "")
+
+    def _execute_prepared(self, statement: str, values: Mapping[str, Any]) -> "psycopg.Cursor[Row]":
+        """Execute a statement of a transaction, which the server keeps prepared."""
+        if self._before:  # the server takes one prepared statement at a time
+            self._note_transaction(self.raw.execute(self._before, _stored(self._bound)))
+            self._before = ""
+        cursor = psycopg.Cursor(self.raw)
+        return cursor.execute(statement, _stored(values), prepare=True)
 
     def executemany(
         self, statement: str, many: Iterable[Mapping[str, Any]], /
@@ -226,8 +247,8 @@ def as_storage_error(error: psycopg.Error) -> StorageError:
     return StorageError(f"The ledger refused: {reason}.")
 
 
-def connect(url: str, stack: str = "") -> PostgresConnection:
-    """Connect to a database, for a stack.
+def connect(url: str, stack: str = "", prepared: Collection[str] = ()) -> PostgresConnection:
+    """Connect to a database, for a stack; its server keeps these statements prepared.
 
     Raises:
         psycopg.Error: It cannot be reached, or it refuses.
@@ -241,4 +262,4 @@ def connect(url: str, stack: str = "") -> PostgresConnection:
         cursor_factory=psycopg.ClientCursor,
     )
     raw.adapters.register_loader("text", _TextLoader)
-    return PostgresConnection(raw, stack)
+    return PostgresConnection(raw, stack, prepared)

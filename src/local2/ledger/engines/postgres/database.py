@@ -60,6 +60,8 @@ PATIENCE = 8.0
 """Seconds that work waits for a server that is away: less than a caller waits for an answer."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
 """Seconds between two attempts to reach it."""
+PREPARED = {STATEMENTS["add_records"]}
+"""What is planned once for a connection: to plan it takes longer than to add a record."""
 SCRUBBED = "record, feature, vector, note, item, tool_output, audit, task, relation"
 """The tables that have what somebody said, or about it."""
 
@@ -234,7 +236,7 @@ class Database:
             self.secret = hashlib.blake2b(here.encode(), key=key, person=b"stacks").hexdigest()
 
         self._use(prepare)
-        self._idle += [connect(self._url, self.stack) for _ in range(EARLY_CONNECTIONS)]
+        self._idle += [self._connect() for _ in range(EARLY_CONNECTIONS)]
 
     def _close(self) -> None:
         with suppress(StorageError):
@@ -295,7 +297,10 @@ class Database:
     def _take(self) -> PostgresConnection:
         with suppress(IndexError):
             return self._idle.pop()
-        return connect(self._url, self.stack)
+        return self._connect()
+
+    def _connect(self) -> PostgresConnection:
+        return connect(self._url, self.stack, PREPARED)
 
     def _was_committed(self, transaction: str) -> bool:
         """Find out whether a transaction was committed before the connection was lost.

@@ -2,8 +2,9 @@
 -- have them; what is retired is found by its time.
 
 -- part: searched_words
-ARRAY(SELECT word_in(place, stem) FROM jsonb_array_elements_text(:places::jsonb) AS place
-      CROSS JOIN jsonb_array_elements_text(:stems::jsonb) AS stem)
+ARRAY(SELECT word_in(searched.place, asked.stem)
+      FROM jsonb_array_elements_text(:places::jsonb) AS searched (place)
+      CROSS JOIN jsonb_array_elements_text(:stems::jsonb) AS asked (stem))
 
 -- name: rows_with_any
 SELECT record.row FROM record_words JOIN record ON record.row = record_words.record
@@ -26,8 +27,9 @@ SELECT stem.value AS stem, (
     SELECT count(*) FROM (
         SELECT 1 FROM record_words
         WHERE record_words.active
-          AND record_words.words && ARRAY(SELECT word_in(place, stem.value)
-                                          FROM jsonb_array_elements_text(:places::jsonb) AS place)
+          AND record_words.words && ARRAY(
+              SELECT word_in(searched.place, stem.value)
+              FROM jsonb_array_elements_text(:places::jsonb) AS searched (place))
         LIMIT :probe) AS found) AS count
 FROM jsonb_array_elements_text(:stems::jsonb) AS stem (value);
 
