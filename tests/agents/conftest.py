@@ -57,13 +57,22 @@ async def start(
     async with AsyncExitStack() as agents:
 
         async def start_one(
-            *, tools: int | None = None, only: tuple[str, ...] = (), **settings: Any
+            *,
+            tools: int | None = None,
+            only: tuple[str, ...] = (),
+            beside_others: bool = False,
+            **settings: Any,
         ) -> GeneratorAgent:
             model = await OllamaModel.open(
                 "gemma4", temperature=0, context_size=8192, url=ollama.url
             )
             agents.push_async_callback(model.close)
-            agent = GeneratorAgent(bus, model, GeneratorSettings(tools=only, **settings))
+            agent = GeneratorAgent(
+                bus,
+                model,
+                GeneratorSettings(tools=only, **settings),
+                beside_others=beside_others,
+            )
             await agents.enter_async_context(agent)
             expected = len(memory_tools(Memories(memory))) if tools is None else tools
             await eventually(lambda: len(agent._toolbox.schemas) == expected)

@@ -96,6 +96,22 @@ async def test_no_prompt_exceeds_its_share_of_the_context(
 
 
 @pytest.mark.usefixtures("load_session_tool")
+async def test_a_session_continues_whichever_generator_answers(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
+) -> None:
+    agents = [await start(tools=1, beside_others=True) for _ in range(2)]
+    said: list[str] = []
+    answered: list[int] = []
+    while min(answered, default=0) < 3:  # the server chooses who answers
+        question = f"Question {len(said)}"
+        await client.ask(question, caller=RICHARD)
+        assert last_chat(ollama)[1] == [*said, question]
+        said += [question, "Understood."]
+        await stored(memory, len(said))
+        answered = [agent._endpoints[0].requests for agent in agents]
+
+
+@pytest.mark.usefixtures("load_session_tool")
 async def test_a_session_continues_after_a_restart(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:

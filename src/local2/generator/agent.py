@@ -52,10 +52,19 @@ log = structlog.get_logger()
 class GeneratorAgent(Participant):
     """Receives `query.received`, streams `response.delta`, ends with `response.generation`."""
 
-    def __init__(self, bus: Connection, model: ChatModel, settings: GeneratorSettings) -> None:
+    def __init__(
+        self,
+        bus: Connection,
+        model: ChatModel,
+        settings: GeneratorSettings,
+        *,
+        beside_others: bool = False,
+    ) -> None:
+        """`beside_others`: whether generators of other stacks share the queries."""
         super().__init__(bus, name=NAME, description=f"Answers queries ({model.name}).")
         self._model = model
         self._settings = settings
+        self._beside_others = beside_others
         self._turns = FairSlots(
             SlotLimits(
                 requests=MAX_TURNS,
@@ -166,7 +175,13 @@ class GeneratorAgent(Participant):
                 self._recent.pop((user, session_id), None)
 
     def _new_session(self, caller: Sender) -> GeneratorSession:
-        return GeneratorSession(self.bus, self._settings, caller, self._events.sink_for(caller))
+        return GeneratorSession(
+            self.bus,
+            self._settings,
+            caller,
+            self._events.sink_for(caller),
+            beside_others=self._beside_others,
+        )
 
     def _keep_session(self, session: GeneratorSession, caller: Sender) -> GeneratorSession:
         """Keep the most recent sessions; any other one exists only while a turn uses it."""

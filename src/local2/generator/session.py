@@ -38,6 +38,8 @@ LOAD_TOOL = "load_session"
 LOAD_SECONDS = 5.0
 """Maximum seconds that a turn waits for its history before it continues without. A user is waiting,
 and the next turn asks again."""
+RECENT = 8
+"""Number of newest messages by which a generator notices that another one has taken turns."""
 TOP_TOOL = "top_memories"
 TOP_SECONDS = 2.0
 """Maximum seconds that a turn waits for the top memories."""
@@ -49,10 +51,19 @@ Loaded = TypeVar("Loaded", SessionContent, TopMemories)
 
 
 class GeneratorSession:
-    """A managed conversation, with a lock that makes its turns run one at a time."""
+    """A managed conversation, with a lock that makes its turns run one at a time.
+
+    `beside_others`: whether generators of other stacks may take turns of the same session.
+    """
 
     def __init__(
-        self, bus: Connection, settings: GeneratorSettings, caller: Sender, events: EventSink
+        self,
+        bus: Connection,
+        settings: GeneratorSettings,
+        caller: Sender,
+        events: EventSink,
+        *,
+        beside_others: bool = False,
     ) -> None:
         self.turn = asyncio.Lock()
         self.count = CalibratedCounter()
@@ -65,7 +76,10 @@ class GeneratorSession:
         )
         self._bus = bus
         self._caller = caller
-        self._messages_to_restore = settings.restored_messages
+        self._messages_to_restore = self._restored_messages = settings.restored_messages
+        self._known: set[tuple[str | None, str]] | None = set() if beside_others else None
+        """The query ids and roles of the messages that the conversation contains, if other stacks
+        may add some."""
         self.waiting: set[str] = set()
         """Query ids of the turns that run or wait. The memory has already received their questions,
         which must not be restored as history."""
@@ -77,6 +91,8 @@ class GeneratorSession:
 
         If the memory does not answer, the turn continues without them, and the next one asks again.
         """
+        if self._known is not None and not self._messages_to_restore:
+            await self._drop_what_others_continued(self._known)
         loaded, top = await asyncio.gather(
             self._ask(
                 LOAD_TOOL, {"limit": self._messages_to_restore}, SessionContent, LOAD_SECONDS
@@ -96,17 +112,36 @@ class GeneratorSession:
                 history.pop(last.id, None)
             answered = {m.tool_call_id for m in history.values() if m.role == "tool"}
             messages = [_as_models_accept(m, answered) for m in history.values()]
+            if self._known is not None:
+                self._known.update((m.query_id, m.role) for m in history.values())
             restored = Snapshot(messages=[*filter(None, messages), *since_restart])
             self.conversation.restore(restored)
             self._messages_to_restore = 0
             self._unrestored_turns.clear()
+        if self._known is not None:
+            self._known.update((query_id, role) for role in ("user", "assistant", "tool"))
         return Background(
             notes=loaded.notes if loaded else (), memories=top.memories if top else ()
         )
 
+    async def _drop_what_others_continued(self, known: set[tuple[str | None, str]]) -> None:
+        """Have the conversation restored if its newest turns were answered by another stack."""
+        loaded = await self._ask(LOAD_TOOL, {"limit": RECENT}, SessionContent, LOAD_SECONDS)
+        unknown = [
+            message
+            for message in (loaded.messages if loaded else ())
+            if (message.query_id, message.role) not in known
+            and message.query_id not in self.waiting
+        ]
+        if unknown:
+            known.clear()
+            self.conversation.restore(Snapshot(messages=[]))
+            self._messages_to_restore = self._restored_messages
+
     def clear(self) -> None:
         """Clear the session: until the generator restarts, no prompt contains earlier messages."""
         self._messages_to_restore = 0
+        self._known = None  # nothing from before is restored
         self._unrestored_turns.clear()
         self.conversation.reset_memory()
 

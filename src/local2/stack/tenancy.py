@@ -208,5 +208,10 @@ class Tenancy:
                 )
             )
         await resources.enter_async_context(
-            GeneratorAgent(bus, chat, self._parts.settings.generator)
+            GeneratorAgent(
+                bus,
+                chat,
+                self._parts.settings.generator,
+                beside_others=self._parts.is_shared,
+            )
         )

@@ -127,10 +127,7 @@ class PostgresConnection:
         stack: str = "",
         prepared: Collection[str] = (),
     ) -> None:
-        """`stack`: the id of the stack that executes the statements, which they name as :stack.
-
-        `prepared`: statements of a transaction that the server keeps prepared.
-        """
+        """`stack`: the id of the stack that executes the statements, which they name as :stack."""
         self.raw = connection
         self._stack = stack
         self._prepared = prepared
@@ -177,14 +174,8 @@ class PostgresConnection:
             raise
 
     def execute(self, statement: str, values: Mapping[str, Any], /) -> "psycopg.Cursor[Row]":
-        if statement not in self._prepared:
-            return self._execute_behind(statement, values)
-        if self._before:  # the server takes one prepared statement at a time
-            self._execute_behind("", {})
-        return psycopg.Cursor(self.raw).execute(statement, _stored(values), prepare=True)
-
-    def _execute_behind(self, statement: str, values: Mapping[str, Any]) -> "psycopg.Cursor[Row]":
-        """Execute a statement behind what goes before it, if anything does."""
+        if statement in self._prepared:
+            return self._execute_prepared(statement, values)
         before, is_beginning = self._before, self._is_beginning
         if not before:
             return self.raw.execute(statement, {**_stored(values), "stack": self._stack})
@@ -193,11 +184,23 @@ class PostgresConnection:
         bound = _stored({**self._bound, **values, "stack": self._stack})
         cursor = self.raw.execute(before + statement, bound)
         if is_beginning:
-            cursor.nextset()  # from BEGIN to what is bound
-            (_, self._transaction) = cursor.fetchone() or ("", "")
+            self._note_transaction(cursor)
         while cursor.nextset():  # to the result of the statement itself, which is the last one
             pass
         return cursor
+
+    def _note_transaction(self, begun: "psycopg.Cursor[Row]") -> None:
+        """Note the number of a transaction, which its second statement returned."""
+        begun.nextset()
+        (_, self._transaction) = begun.fetchone() or ("", "")
+
+    def _execute_prepared(self, statement: str, values: Mapping[str, Any]) -> "psycopg.Cursor[Row]":
+        """Execute a statement of a transaction, which the server keeps prepared."""
+        if self._before:  # the server takes one prepared statement at a time
+            self._note_transaction(self.raw.execute(self._before, _stored(self._bound)))
+            self._before = ""
+        cursor = psycopg.Cursor(self.raw)
+        return cursor.execute(statement, _stored(values), prepare=True)
 
     def executemany(
         self, statement: str, many: Iterable[Mapping[str, Any]], /

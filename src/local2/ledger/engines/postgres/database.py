@@ -138,10 +138,6 @@ class Database:
         """Run `work`; it must not write. `owner`: the tenant whose rows it sees."""
         return await self._run(self._read, work, owner or "")
 
-    async def read_apart(self, work: Work[T]) -> T:
-        """Run `work`; each job has a connection of its own anyway."""
-        return await self._run(self._read, work)
-
     async def write(
         self,
         work: Work[T],
@@ -240,7 +236,7 @@ class Database:
             self.secret = hashlib.blake2b(here.encode(), key=key, person=b"stacks").hexdigest()
 
         self._use(prepare)
-        self._idle += [connect(self._url, self.stack, PREPARED) for _ in range(EARLY_CONNECTIONS)]
+        self._idle += [self._connect() for _ in range(EARLY_CONNECTIONS)]
 
     def _close(self) -> None:
         with suppress(StorageError):
@@ -301,6 +297,9 @@ class Database:
     def _take(self) -> PostgresConnection:
         with suppress(IndexError):
             return self._idle.pop()
+        return self._connect()
+
+    def _connect(self) -> PostgresConnection:
         return connect(self._url, self.stack, PREPARED)
 
     def _was_committed(self, transaction: str) -> bool:
