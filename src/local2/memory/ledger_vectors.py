@@ -19,7 +19,8 @@ from local2.protocol.vectors import VectorHits, VectorItem, VectorsStored, Vecto
 VECTORS_PER_CHECK = 5_000
 """Number of vectors that are stored until it is checked whether a place has become large."""
 RETRY_DELAY = 60.0
-"""Seconds until an index is tried again that could not be built."""
+"""Seconds until an index is tried again that could not be built, for example because another stack
+began to build one at the same time, and PostgreSQL ended one of the two."""
 
 log = structlog.get_logger()
 

@@ -16,8 +16,9 @@ from local2.protocol.vectors import VectorHits
 LARGE_PLACE = 50_000
 """Number of vectors from which a place has an index of neighbours: to compare as many takes about
 30 ms."""
-EF_SEARCH = 400
-"""Number of vectors that a search of an index of neighbours keeps in view; most are far better."""
+EF_SEARCH = 1_000
+"""Number of vectors that a search of an index of neighbours keeps in view, the most that pgvector
+allows: with 400, a tenth of the fifty nearest of 12,000 random vectors is missed."""
 DECIMALS = 6
 """Number of digits behind the point with which a number of 16 bits is written."""
 
@@ -39,7 +40,7 @@ def nearest_rows(tx: Transaction, filter_: Filter, hits: VectorHits, limit: int)
     small = [place for place in filter_.words if place not in dimensions]
     found = tx.execute("nearest", places=small, **asked).fetchall() if small else []
     for place, numbers in dimensions.items():
-        more = {"place": place, "dimensions": numbers, "ef_search": max(EF_SEARCH, limit)}
+        more = {"place": place, "dimensions": numbers, "ef_search": EF_SEARCH}
         found += tx.execute("nearest_in_large_place", **more, **asked).fetchall()
     return [record for record, _ in sorted(found, key=lambda row: (row[1], row[0]))[:limit]]
 
