@@ -135,7 +135,7 @@ class Database(Protocol):
     async def read(self, work: Work[T], *, owner: str | None = None) -> T:
         """Run `work` off the event loop; it must not write. Owners take turns."""
 
-    async def read_apart(self, work: Work[T]) -> T:
+    async def read_apart(self, work: Work[T], *, owner: str | None = None) -> T:
         """Run `work` that takes long and does not write; no other read waits for it."""
 
     async def write(

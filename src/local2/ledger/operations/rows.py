@@ -152,7 +152,7 @@ class TenantRows:
     ) -> T:
         """Run an operation that takes long and does not write; no other read waits for it."""
         return await self._database.read_apart(
-            lambda c: operation(self._transaction(c), *args, **kwargs)
+            lambda c: operation(self._transaction(c), *args, **kwargs), owner=self.tenant
         )
 
     async def write(

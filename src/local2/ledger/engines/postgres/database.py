@@ -138,6 +138,10 @@ class Database:
         """Run `work`; it must not write. `owner`: the tenant whose rows it sees."""
         return await self._run(self._read, work, owner or "")
 
+    async def read_apart(self, work: Work[T], *, owner: str | None = None) -> T:
+        """Run `work`; each job has a connection of its own anyway."""
+        return await self.read(work, owner=owner)
+
     async def write(
         self,
         work: Work[T],

@@ -103,7 +103,12 @@ class Database:
         """Run `work` on the reader's connection; it must not write. Owners take turns."""
         return await self._reader.submit(work, owner)
 
-    async def read_apart(self, work: Work[T]) -> T:
+    async def read_apart(
+        self,
+        work: Work[T],
+        *,
+        owner: Hashable = None,  # noqa: ARG002 - it waits for nobody
+    ) -> T:
         """Run long `work` on a connection of its own, so that no other read waits for it."""
         return await asyncio.to_thread(_read_apart, self._path, self._key, work)
 
