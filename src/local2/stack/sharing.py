@@ -2,7 +2,7 @@
 
 Any number of stacks serve one memory if their ledger is a database (`ledger:` in memory.yaml). What
 they have to agree on is in that database: the tasks and the work that each has claimed. What a
-killed stack had claimed is free again ten seconds later. See decision 0063.
+killed stack had claimed is free again ten seconds later. See decision 0059.
 """
 
 import asyncio
