@@ -62,10 +62,21 @@ sys.dont_write_bytecode = False
 gc.disable()
 
 INTEGRATIONS = Path(__file__).parent / "integrations"
+LONGEST = {
+    "test_integrations.py",
+    "test_http_clients.py",
+    "test_memories_page.py",
+    "test_conformance.py",
+}
+"""Files that take longest. They come first: else one process would run them after all the others."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pictures", action="store_true", help="Write the pictures of docs/web.md.")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -83,6 +83,7 @@ SIGNALS = {
     "spread": Signal({"NEW_SESSION": 0.0}),
     "echo": Signal(stage="_lower_echoes"),
     "nod": Signal(stage="_lower_nods"),
+    "reply": Signal(stage="_answer_repeated_questions"),
     "standing": Signal(stage="_raise_standing_facts"),
     "named": Signal(stage="_follow_names"),
     "update": Signal(stage="_put_newest_first"),

@@ -76,6 +76,7 @@ async def test_a_published_turn_is_complete(
         "query_id": turn.query_id,
         "error": None,
         "metadata": {},
+        "shown": [],
     }
     assert (call.name, call.args, call.ok) == (*SAVE_NAME, True)
     assert call.content == "Memory saved: user.name"

@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from commands import COMMAND, START_SECONDS, TALK, Served, answer, lines, local2, recalled, served
-from local2.protocol.portable import MAX_LINE_BYTES, MAX_LINES_PER_MESSAGE, MESSAGE_LINE_BYTES
+from local2.protocol.portable import (
+    FORMAT,
+    MAX_LINE_BYTES,
+    MAX_LINES_PER_MESSAGE,
+    MESSAGE_LINE_BYTES,
+)
 from stacks import settings_in
 
 USER = ("--user", "ada")
@@ -57,7 +62,7 @@ def stored_lines(file: Path) -> list[str]:
 def test_a_file_has_a_header_and_ends_with_its_counts(exported: Path) -> None:
     header, *rest, end = parsed_lines(exported)
 
-    assert (header["type"], header["format"]) == ("header", 4)
+    assert (header["type"], header["format"]) == ("header", FORMAT)
     types = [line["type"] for line in rest]
     assert end == {"type": "end", "counts": {name: types.count(name) for name in end["counts"]}}
     assert set(end["counts"]) >= {"record", "audit"}
@@ -178,7 +183,7 @@ def test_a_truncated_file_or_one_of_a_newer_local2_is_refused(
     exported: Path, other_stack: Served, tmp_path: Path
 ) -> None:
     good_lines = exported.read_text().splitlines()
-    header = {**json.loads(good_lines[0]), "format": 5, "local2": "9.0"}
+    header = {**json.loads(good_lines[0]), "format": FORMAT + 1, "local2": "9.0"}
     for text, message in (
         ("\n".join(good_lines[:-1]), "cut short"),
         ("\n".join([*good_lines[:5], good_lines[-1]]), "says that there are"),

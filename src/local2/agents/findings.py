@@ -26,7 +26,7 @@ from local2.protocol.maintenance import (
 )
 from local2.settings import MemorySettings
 from local2.vectors import weights
-from local2.vectors.served import OPENAI_PREFIX
+from local2.vectors.embedder import OPENAI_PREFIX
 
 SILENT_SECONDS = 5.0
 """Seconds after which a stack that shares the ledger counts as silent: it speaks every two."""

@@ -446,6 +446,8 @@ class SyncMemory(Blocking[Memory]):
     recall = blocking(Memory.recall)
     browse = blocking(Memory.browse)
     overview = blocking(Memory.overview)
+    explain = blocking(Memory.explain)
+    shown = blocking(Memory.shown)
     save = blocking(Memory.save)
     search = blocking(Memory.search)
     ingest = blocking(Memory.ingest)

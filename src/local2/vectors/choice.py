@@ -7,7 +7,7 @@ built with, whichever others become available.
 from local2.errors import VectorError
 from local2.vectors import joined, minilm, served
 from local2.vectors.config import WorkerConfig
-from local2.vectors.embedder import Embedder
+from local2.vectors.embedder import OPENAI_PREFIX, Embedder
 
 
 def named_embedder(config: WorkerConfig, name: str) -> Embedder:
@@ -22,14 +22,14 @@ def named_embedder(config: WorkerConfig, name: str) -> Embedder:
         return minilm.MiniLM.load(config.models_dir)
     if name in {joined.MODEL, "minilm+e5"}:
         return joined.JoinedEmbedder.load(config.models_dir)
-    if not name.startswith(served.OPENAI_PREFIX):
+    if not name.startswith(OPENAI_PREFIX):
         return served.OllamaEmbedder(config.ollama_url, name, config.properties_of(name))
     if config.openai is None:
         raise VectorError(
             f"{name} is a model of an endpoint, and none is configured.",
             remedy="Set openai_url in config/memory.yaml.",
         )
-    model = name.removeprefix(served.OPENAI_PREFIX)
+    model = name.removeprefix(OPENAI_PREFIX)
     return served.OpenAIEmbedder(
         config.openai, model, config.properties_of(model), batch=config.embedding_batch
     )
@@ -42,7 +42,7 @@ def fixed_embedder(config: WorkerConfig) -> str | None:
         "minilm": minilm.MODEL,
         "minilm+e5": joined.MODEL,
         "ollama": model.removesuffix(":latest"),
-        "openai": served.OPENAI_PREFIX + model,
+        "openai": OPENAI_PREFIX + model,
     }
     return names.get(config.embedder)
 
@@ -64,7 +64,7 @@ def choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
     if fixed is None and recorded is not None:
         return named_embedder(config, recorded)
     if fixed is None and config.openai is not None:
-        fixed = served.OPENAI_PREFIX + config.embedding_model
+        fixed = OPENAI_PREFIX + config.embedding_model
     if fixed is None:
         answers = served.probe(config.ollama_url, config.embedding_model)
         fixed = config.embedding_model if answers else minilm.MODEL

@@ -17,6 +17,9 @@ from local2.errors import VectorError
 
 FloatMatrix = npt.NDArray[np.float32]
 """One vector per row, each of unit length."""
+OPENAI_PREFIX = "openai:"
+"""Prefix of the names of an endpoint's embedders, since another server may have a model of the same
+name."""
 DEFAULT_MIN_SCORE = 0.3
 """`min_score` of models without measurements; it suits models whose cosine of unrelated texts is
 about 0."""

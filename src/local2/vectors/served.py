@@ -13,11 +13,8 @@ import ollama
 from local2.endpoint.address import Endpoint, EndpointError, is_too_large, unreadable_error
 from local2.endpoint.clients import EndpointClient
 from local2.errors import VectorError, VectorFaultError, without_credentials
-from local2.vectors.embedder import FloatMatrix, KnownModel, known, unit_rows
+from local2.vectors.embedder import OPENAI_PREFIX, FloatMatrix, KnownModel, known, unit_rows
 
-OPENAI_PREFIX = "openai:"
-"""Prefix of the names of an endpoint's embedders, since another server may have a model of the same
-name."""
 QUERY_SECONDS = 4.0
 """Timeout in seconds for embedding queries; shorter than that of a search (`vector_timeout`), so
 that the search can report what went wrong."""

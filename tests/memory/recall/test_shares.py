@@ -417,6 +417,7 @@ def test_the_documented_components_equal_the_constants() -> None:
         "importance": [tuning.IMPORTANCE / 2],
         "age": [-lost, tuning.NEW, lost, half_life, tuning.FADING["standard"][0]],
         "feedback": [],
+        "reply": [tuning.RANK_GAP],
         "standing": [tuning.RANK_GAP, tuning.RANK_GAP],
         "named": [tuning.LEAD_GAIN],
         "update": [tuning.RANK_GAP],

@@ -1,5 +1,6 @@
 """Live shows what passes by on the bus, filtered and paused, and one request as a waterfall."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -34,7 +35,7 @@ def test_what_is_published_appears_and_is_filtered(ada: httpx.Client, reader: Re
 
     reader.page.get_by_label("Filter").fill("remember_fact ok")
     expect(rows).to_have_count(1)
-    assert "words=remember_fact" in reader.page.url
+    expect(reader.page).to_have_url(re.compile("words=remember_fact"))
 
 
 def test_a_paused_page_says_how_much_has_passed(ada: httpx.Client, reader: Reader) -> None:

@@ -273,4 +273,4 @@ def test_a_hundred_thousand_memories_are_read_page_by_page(
     press(reader, "Newer")
     expect(rows(reader).first).to_contain_text("Line 99,949.")
     reader.open(f"/memories?agent={oldest}")
-    expect(rows(reader)).to_contain_text("Line 0.")
+    expect(rows(reader)).to_contain_text("Line 0.", timeout=30_000)

@@ -4,6 +4,7 @@
   found as well, if the source has every word of this question that the echo has, or the echo
   contains all that the source says. It may add something to it, so it is never left out.
 - A question that got no answer, and the refusal, rank below everything with content.
+- A question that is asked again gives its place to the reply that it got (decision 0048).
 - A fact extracted from messages ranks below them, if they are searched as well.
 - A fact that the user stored under a key ranks above talk about the same: it is valid, while the
   talk may be outdated, a question, or a model's mistake.
@@ -18,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from local2.keys import is_user_topic
-from local2.language.questions import without_questions
+from local2.language.questions import asks, without_questions
+from local2.language.sentences import sentences
 from local2.language.words import informative_stems
 from local2.ledger.columns import View
 from local2.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
@@ -34,6 +36,7 @@ from local2.memory.recall.tuning import (
     MAX_BELOW,
     MAX_ECHOES,
     MAX_PROMOTED,
+    MAX_QUESTIONS,
     MAX_READ,
     NEW_SESSION,
     NO_ANSWER,
@@ -271,6 +274,34 @@ def repeats_question(query: Query, wording: Wording, like: Likeness) -> Flags:
     """Return which records ask the same as the question, provided that they ask something."""
     short = wording.view.column["length"] <= SAME_LENGTH * len(query.text)
     return np.asarray((like.cosine >= SAME) | (short & (wording.own_coverage >= SAME)))
+
+
+def put_replies_first(
+    view: View, query: Query, repeated: Flags, scores: Array, relevant: Flags
+) -> Choice[Array]:
+    """Return the scores, with replies in the places of questions that are asked again.
+
+    `repeated`: the records that ask the same as the question, as far as their words tell.
+    """
+    if query.stating or not asks(query.text) or not view.neighbours:
+        return scores
+    column, following = view.column, view.neighbours[0][1]
+    found = np.flatnonzero(relevant & repeated & (following < view.size))
+    replies = following[found]
+    by_other = column["machine"][found] != column["machine"][replies]
+    by_other |= column["label"][found] != column["label"][replies]
+    may_answer = by_other & ~np.isin(column["echo"][replies], (ECHO, UNANSWERED))
+    best: list[int] = best_positions(scores, found[may_answer], MAX_QUESTIONS).tolist()
+    reply_to = {question: int(following[question]) for question in best}
+    texts = yield from texts_at(view, {*reply_to, *reply_to.values()})
+    only_asks = {position: all(map(asks, sentences(text))) for position, text in texts.items()}
+    ordered = scores.copy()
+    for question, reply in reply_to.items():
+        if only_asks[question] and not only_asks[reply]:
+            ordered[reply] = max(ordered[reply], ordered[question])
+            ordered[question] = min(ordered[question], ordered[reply] - RANK_GAP)
+            relevant[reply] = True
+    return ordered
 
 
 def sorted_pages(

@@ -27,6 +27,7 @@ from local2.memory.recall.precedence import (
     StandingFacts,
     Total,
     best_positions,
+    put_replies_first,
     repeats_question,
     sorted_pages,
 )
@@ -93,6 +94,7 @@ class Shares(msgspec.Struct, frozen=True, omit_defaults=True):
     feedback: float = 0.0
     echo: float = 0.0
     nod: float = 0.0
+    reply: float = 0.0
     standing: float = 0.0
     named: float = 0.0
     update: float = 0.0
@@ -228,6 +230,15 @@ def _lower_nods(ranking: Ranking) -> Choice[None]:
     ranking.total.add(nod=share)
 
 
+def _answer_repeated_questions(ranking: Ranking) -> Choice[None]:
+    """Put the reply to a question that is asked again in its place."""
+    scores = ranking.total.scores
+    with_replies = yield from put_replies_first(
+        ranking.view, ranking.query, ranking.repeated, scores, ranking.relevant
+    )
+    ranking.total.add_change("reply", scores, with_replies)
+
+
 def _raise_standing_facts(ranking: Ranking) -> Choice[None]:
     """Put the user's facts under keys above talk about the same."""
     yield from ()
@@ -268,6 +279,7 @@ STAGES = (
     _add_likeness,
     _lower_echoes,
     _lower_nods,
+    _answer_repeated_questions,
     _raise_standing_facts,
     _follow_names,
     _put_newest_first,

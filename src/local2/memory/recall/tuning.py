@@ -104,8 +104,10 @@ NEW_SESSION, SURE, SPREAD = 0.2, 10, 20
 """Score that a session without a result gains, and the places where it does: after the first
 `SURE`, up to `SPREAD`."""
 
-# Replies that say nothing
+# Messages as parts of a conversation
 
+MAX_QUESTIONS = 5
+"""Maximum number of recorded questions whose texts are read, best first."""
 MAX_NODS = 40
 """Maximum number of short replies whose texts are read, best first."""
 NOD_CHARACTERS, NOD_LENGTH, NOD_WORDS = 60, 2.0, 2
