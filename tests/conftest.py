@@ -68,7 +68,7 @@ LONGEST = {
     "test_memories_page.py",
     "test_conformance.py",
 }
-"""Files that take longest. They come first: else one process would run them after all the others."""
+"""Files that take longest. They come first: else one process would run them after all others."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

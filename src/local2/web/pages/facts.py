@@ -11,7 +11,7 @@ from nicegui.events import ValueChangeEventArguments
 
 from local2.protocol.browsing import Browse, BrowsedMemory
 from local2.protocol.memory_tools import RELATIONS, ListRelations, RelatedMemory
-from local2.web.pages.frame import empty, notify, section, set_address, tag, text, when
+from local2.web.pages.frame import empty, notify, pager, section, set_address, tag, text, when
 from local2.web.pages.memory_drawer import open_memory, readable
 from local2.web.pages.viewer import Viewer
 
@@ -96,13 +96,10 @@ class FactsPage:
                     for contradiction in waiting:
                         self._show_contradiction(contradiction)
             self._show_timeline(page.memories)
-            with ui.element("div").classes("row-of pages"):
-                if len(self._cursors) > 1:
-                    newer = ui.button("Newer", icon="o_chevron_left", on_click=self._newer)
-                    newer.props("outline")
-                if page.next is not None:
-                    older = ui.button("Older", on_click=partial(self._older, page.next))
-                    older.props("outline icon-right=o_chevron_right")
+            pager(
+                self._newer if len(self._cursors) > 1 else None,
+                None if page.next is None else partial(self._older, page.next),
+            )
 
     async def _newer(self) -> None:
         self._cursors.pop()

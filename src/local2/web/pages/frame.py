@@ -202,6 +202,18 @@ def empty(icon: str, title: str, hint: str) -> Element:
     return element
 
 
+def pager(
+    newer: Callable[[], Awaitable[None]] | None, older: Callable[[], Awaitable[None]] | None
+) -> None:
+    """Show the buttons that turn a list's pages; None where there is no such page."""
+    with ui.element("div").classes("row-of pages"):
+        if newer is not None:
+            ui.button("Newer", icon="o_chevron_left", on_click=newer).props("outline")
+        if older is not None:
+            button = ui.button("Older", on_click=older)
+            button.props("outline icon-right=o_chevron_right")
+
+
 def dialog(name: str) -> ui.dialog:
     """A dialog with a name, which screen readers say when it opens."""
     made = ui.dialog()

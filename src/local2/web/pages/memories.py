@@ -11,7 +11,7 @@ from nicegui.events import GenericEventArguments, ValueChangeEventArguments
 from local2.errors import InvalidArgumentsError
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedMemory, BrowsedPage, RecordState
 from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
-from local2.web.pages.frame import empty, exact, said, set_address, text
+from local2.web.pages.frame import empty, exact, pager, said, set_address, text
 from local2.web.pages.memory_changes import MemoryChanges
 from local2.web.pages.memory_drawer import open_memory, readable
 from local2.web.pages.viewer import Viewer
@@ -189,13 +189,10 @@ class MemoriesPage:
                 table.add_slot("body", ROWS)
                 table.on("open", self._open_row)
                 table.on("choose", self._choose_row)
-            with ui.element("div").classes("row-of pages"):
-                if len(self._cursors) > 1:
-                    newer = ui.button("Newer", icon="o_chevron_left", on_click=self._newer)
-                    newer.props("outline")
-                if page.next is not None:
-                    older = ui.button("Older", on_click=partial(self._older, page.next))
-                    older.props("outline icon-right=o_chevron_right")
+            pager(
+                self._newer if len(self._cursors) > 1 else None,
+                None if page.next is None else partial(self._older, page.next),
+            )
 
     def _show_nothing(self, *, has_more: bool) -> None:
         if has_more:

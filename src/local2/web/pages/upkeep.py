@@ -5,6 +5,7 @@ Whatever a part changes is previewed or confirmed, and undone where the memory c
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from nicegui import ui
@@ -47,6 +48,7 @@ from local2.web.pages.frame import (
     exact,
     facts,
     notify,
+    pager,
     said,
     section,
     tag,
@@ -263,12 +265,10 @@ class ChangesPart(RefreshedPart):
                 return
             rows = [_entry_row(entry) for entry in trail.entries]
             show_table(ENTRY_COLUMNS, ENTRY_ROWS, rows, open=self.open_row, undo=self._undo)
-            with ui.element("div").classes("row-of pages"):
-                if len(self._before) > 1:
-                    ui.button("Newer", on_click=self._newer).props("outline")
-                if trail.next is not None:
-                    older = ui.button("Older", on_click=lambda: self._older(trail.next))
-                    older.props("outline")
+            pager(
+                self._newer if len(self._before) > 1 else None,
+                None if trail.next is None else partial(self._older, trail.next),
+            )
 
     async def _newer(self) -> None:
         self._before.pop()
