@@ -32,7 +32,7 @@ async def move_between(source: str, target: str) -> Moved:
 
 
 def move_and_be_killed(source: str, target: str, batches: int) -> None:
-    """Move a memory in batches of seven rows; SIGKILL ends this process inside of a batch."""
+    """Move a memory in batches of four rows; SIGKILL ends this process inside of a batch."""
     added = 0
 
     def add(kind: type[Any]) -> Any:
@@ -47,5 +47,5 @@ def move_and_be_killed(source: str, target: str, batches: int) -> None:
 
         return patch.object(kind, "add", add_or_die)
 
-    with add(SqliteTables), add(PostgresTables), patch.object(engines, "MOVED_ROWS", 7):
+    with add(SqliteTables), add(PostgresTables), patch.object(engines, "MOVED_ROWS", 4):
         asyncio.run(move_between(source, target))

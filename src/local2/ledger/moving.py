@@ -107,8 +107,10 @@ async def move(source: Database, target: Database, progress: Progress) -> Moved:
     If the target is whole already, both are only compared. If they are not equal, it stays marked.
 
     Raises:
-        StorageError: The target holds something else, or a database refused.
+        StorageError: The target holds something else, stacks work on one of them, or one of them
+            refused.
     """
+    await _refuse_stacks(source, target)
     tables = moved_tables(
         await source.read(source.tables.described, owner=OF_ALL),
         await target.read(target.tables.described, owner=OF_ALL),
@@ -143,10 +145,20 @@ async def move(source: Database, target: Database, progress: Progress) -> Moved:
                 progress("Copying", before + copied, total)
 
     compared = await _compare(source, target, tables, progress)
+    await _refuse_stacks(source)
     moved = Moved(tables=compared, copied=copied, was_whole=not is_unfinished)
     if is_unfinished and moved.is_equal:
         await target.write(target.tables.finish, owner=OF_ALL)
     return moved
+
+
+async def _refuse_stacks(*databases: Database) -> None:
+    for database in databases:
+        if stacks := await database.live_stacks():
+            raise StorageError(
+                f"Stacks work on the ledger: {', '.join(stack.name for stack in stacks)}.",
+                remedy="Stop them, and try again. One that was killed counts for ten seconds more.",
+            )
 
 
 async def _compare(
@@ -192,7 +204,7 @@ async def _pages(
 
 async def _count(database: Database, table: Table) -> int:
     def count(connection: Connection) -> int:
-        return int(connection.execute(f"SELECT count(*) FROM {table.name}", {}).fetchone()[0])  # noqa: S608 - names of ours
+        return int(connection.execute(f"SELECT count(*) FROM {table.rows}", {}).fetchone()[0])  # noqa: S608 - names of ours
 
     return await database.read(count, owner=OF_ALL)
 
@@ -206,7 +218,7 @@ async def _key_at(database: Database, table: Table, position: int) -> tuple[Any,
     def read(connection: Connection) -> tuple[Any, ...]:
         key = names_of(table.key)
         found = connection.execute(
-            f"SELECT {key} FROM {table.name} ORDER BY {key} LIMIT 1 OFFSET {position}",  # noqa: S608
+            f"SELECT {key} FROM {table.rows} ORDER BY {key} LIMIT 1 OFFSET {position}",  # noqa: S608
             {},
         )
         return tuple(found.fetchone())

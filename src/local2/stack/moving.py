@@ -66,9 +66,7 @@ async def move_memory(settings: Settings, to: str, progress: Progress) -> MovedM
             source = await resources.enter_async_context(open_postgres(url))
             target = await resources.enter_async_context(open_file(file, unfinished=True))
             names = without_credentials(url), str(file)
-        await _refuse_stacks(source, target)
         moved = await move(source, target, progress)
-        await _refuse_stacks(source)
     return MovedMemory(source=names[0], target=names[1], moved=moved)
 
 
@@ -123,17 +121,3 @@ def _lock_target(folder: Path, settings: Settings, resources: AsyncExitStack) ->
             remedy="Delete it: it is filled again from the vectors that are moved.",
         )
     return file
-
-
-async def _refuse_stacks(*databases: Database) -> None:
-    """Refuse to move what is being written.
-
-    Raises:
-        StorageError: Stacks work on one of the databases.
-    """
-    for database in databases:
-        if stacks := await database.live_stacks():
-            raise StorageError(
-                f"Stacks work on the ledger: {', '.join(stack.name for stack in stacks)}.",
-                remedy="Stop them, and try again. One that was killed counts for ten seconds more.",
-            )

@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 OF_ALL = "*"
 """Stands for a tenant in the few reads and writes that are about all of them."""
+NOBODY = ""
+"""The tenant of the records that a file has for numbers of rows which a database has skipped."""
 MOVED_ROWS = 1_000
 """Maximum number of rows that are moved to another database in one transaction."""
 MOVED_BYTES = 4_000_000
@@ -128,6 +130,13 @@ class Table(NamedTuple):
     name: str
     columns: tuple[str, ...]
     key: tuple[str, ...]
+
+    @property
+    def rows(self) -> str:
+        """What a statement reads of it: records that are nobody's are not part of a memory."""
+        if self.name == "record":
+            return f"(SELECT * FROM record WHERE tenant <> '{NOBODY}') AS record"  # noqa: S608
+        return self.name
 
 
 class Tables(Protocol):

@@ -91,7 +91,7 @@ class Tables:
         key = names_of(table.key)
         behind = "" if after is None else f"WHERE ({key}) > ({', '.join(['%s'] * len(after))})"
         query = (
-            f"SELECT {names_of(table.columns)} FROM {table.name} {behind} "  # noqa: S608
+            f"SELECT {names_of(table.columns)} FROM {table.rows} {behind} "  # noqa: S608
             f"ORDER BY {key} LIMIT {MOVED_ROWS}"
         )
         with connection.raw.transaction():

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from local2.ledger.engines import MOVED_ROWS, Table, first_rows, names_of
+from local2.ledger.engines import MOVED_ROWS, NOBODY, Table, first_rows, names_of
 from local2.ledger.engines.sqlite.connections import SqlConnection
 from local2.ledger.engines.sqlite.schema import SCHEMA, schema_number
 
@@ -16,6 +16,18 @@ ORDER BY created.rowid
 """The tables, without those of the full-text index, which triggers fill."""
 _COLUMNS = "SELECT name, pk FROM pragma_table_xinfo(:table) WHERE hidden = 0 ORDER BY cid"
 """The columns of a table, without the generated ones."""
+
+_FILL_GAPS = """
+INSERT INTO record (row, tenant, id, kind, owner, content, event_time, superseded_by, retired_at,
+                    retired_why)
+WITH RECURSIVE number (row) AS (
+    SELECT 1 UNION ALL SELECT row + 1 FROM number WHERE row < (SELECT max(row) FROM record))
+SELECT row, :nobody, 'skipped-' || row, 'note', '', '', :at, '', :at, 'erased' FROM number
+WHERE NOT EXISTS (SELECT 1 FROM record WHERE record.row = number.row)
+"""
+"""Adds what is left of an erased record for each number that no record has: PostgreSQL skips some,
+and a file in which numbers are missing is taken for a damaged one."""
+_LONG_AGO = "1970-01-01T00:00:00.000+00:00"
 
 
 class Tables:
@@ -38,6 +50,8 @@ class Tables:
         connection.execute("UPDATE erasure SET key = :key", {"key": tombstone_key})
 
     def finish(self, connection: SqlConnection) -> None:
+        if connection.execute("SELECT EXISTS (SELECT 1 FROM record)").fetchone()[0]:
+            connection.execute(_FILL_GAPS, {"nobody": NOBODY, "at": _LONG_AGO})
         connection.execute(f"PRAGMA user_version = {SCHEMA.number}")
 
     def page(
@@ -46,7 +60,7 @@ class Tables:
         key = names_of(table.key)
         behind = "" if after is None else f"WHERE ({key}) > ({', '.join('?' * len(after))})"
         rows = connection.execute(
-            f"SELECT {names_of(table.columns)} FROM {table.name} {behind} "  # noqa: S608 - names of ours
+            f"SELECT {names_of(table.columns)} FROM {table.rows} {behind} "  # noqa: S608 - names of ours
             f"ORDER BY {key} LIMIT {MOVED_ROWS}",
             after or (),
         )
