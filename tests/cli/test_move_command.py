@@ -1,5 +1,6 @@
 """`local2 move` copies a memory to PostgreSQL and back, and stacks on both answer the same."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,17 +35,23 @@ def found(folder: Path) -> list[tuple[str, str]]:
     return [(item["id"], item["content"]) for item in recalled(folder, QUESTION)]
 
 
+def refusal(folder: Path, *words: str) -> str:
+    """Return why a command fails, on one line."""
+    done = local2(folder, *words)
+    assert done.returncode == 1
+    return " ".join(done.stderr.split())
+
+
 def test_a_memory_that_was_moved_there_and_back_is_recalled_as_before(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home, back = tmp_path / "home", tmp_path / "back"
+    home = tmp_path / "home"
+    back = ("move", "--to", str(home / ".local2"))
     with served(settings_in(home)):
         for content in MEMORIES:
             assert local2(home, "call", "save_memory", f"content={content}").returncode == 0
         before = found(home)
-        assert "in use by another stack" in " ".join(
-            local2(home, "move", "--to", url).stderr.split()
-        )
+        assert "in use by another stack" in refusal(home, "move", "--to", url)
 
     there = local2(home, "move", "--to", url)
     assert (there.returncode, there.stderr) == (0, "")
@@ -57,49 +64,44 @@ def test_a_memory_that_was_moved_there_and_back_is_recalled_as_before(
     with served(of_database(settings_in(tmp_path / "other"), url)) as stack:
         assert found(stack.folder) == before
         assert local2(stack.folder, "call", "save_memory", "content=Newer.").returncode == 0
-        refused = local2(home, "move", "--to", str(back / ".local2"))
-        assert "Stacks work on the ledger" in refused.stderr
+        assert "Stacks work on the ledger" in refusal(home, *back)
         newer = found(stack.folder)
 
+    assert "one of the two has been changed since" in refusal(home, *back)
+    for name in ("ledger.sqlite3", "ledger.tally"):
+        (home / ".local2" / name).rename(tmp_path / name)
+    assert "has the vectors of a former memory" in refusal(home, *back)
+    shutil.rmtree(home / ".chroma")
+    moved = answer(home, *back)["moved"]
+    assert {table["name"]: table["rows"] for table in moved["tables"]}["record"] == 4
     monkeypatch.delenv(LEDGER)
-    changed = local2(home, "move", "--to", url)
-    assert changed.returncode == 1
-    assert "one of the two has been changed since" in " ".join(changed.stderr.split())
-
-    monkeypatch.setenv(LEDGER, url)
-    moved = answer(home, "move", "--to", str(back / ".local2"))["moved"]
-    assert {table["name"]: table["rows"] for table in moved["tables"]}["record"] == len(
-        MEMORIES
-    ) + 1
-    monkeypatch.delenv(LEDGER)
-    with served(settings_in(back)):
-        assert found(back) == newer
+    with served(settings_in(home)):
+        assert found(home) == newer
     assert not (tmp_path / "other" / ".chroma").exists()
 
 
 def test_what_cannot_be_moved_is_refused_with_what_to_do(
     tmp_path: Path, url: str, empty_ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refusal(*words: str) -> str:
-        done = local2(tmp_path, "move", *words)
-        assert done.returncode == 1
-        return " ".join(done.stderr.split())
-
-    assert "There is no memory in" in refusal("--to", url)
-    assert "`local2 backup` and `restore`" in refusal("--to", str(tmp_path / "files"))
+    assert "There is no memory in" in refusal(tmp_path, "move", "--to", url)
+    assert "`local2 backup` and `restore`" in refusal(
+        tmp_path, "move", "--to", str(tmp_path / "files")
+    )
 
     data_dir = tmp_path / ".local2"
     data_dir.joinpath("ledger.sqlite3").write_bytes((empty_ledger / "ledger.sqlite3").read_bytes())
     own = data_dir / "tenants" / "acme" / "ledger.sqlite3"
     own.parent.mkdir(parents=True)
     own.write_bytes(b"encrypted")
-    assert "The memory of the tenant acme is encrypted" in refusal("--to", url)
+    assert "The memory of the tenant acme is encrypted" in refusal(tmp_path, "move", "--to", url)
     own.unlink()
 
     with connect(data_dir / "ledger.sqlite3") as connection:
         connection.execute("PRAGMA user_version = 1")
-    assert "has schema 1, and this local2 has schema" in refusal("--to", url)
+    assert "has schema 1, and this local2 has schema" in refusal(tmp_path, "move", "--to", url)
 
     monkeypatch.setenv(LEDGER, url)
-    assert "pg_dump and pg_restore" in refusal("--to", url)
-    assert "has schema 1, and this local2 has schema" in refusal("--to", str(data_dir))
+    assert "pg_dump and pg_restore" in refusal(tmp_path, "move", "--to", url)
+    assert "has schema 1, and this local2 has schema" in refusal(
+        tmp_path, "move", "--to", str(data_dir)
+    )

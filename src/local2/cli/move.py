@@ -14,15 +14,15 @@ from local2.stack.moving import MovedMemory, move_memory
 
 SHOWN_HASH = 12
 """Number of characters of a hash in the table."""
-TO_POSTGRESQL = """\
-To use it, set `ledger` in config/memory.yaml to the URL that you named. PostgreSQL keeps the
-vectors and searches them; Chroma's folder is not used any more, and may be deleted.\
-"""
-TO_FILES = """\
-To use it, remove `ledger` from config/memory.yaml; `data_dir` there is the folder that you named.
-At the next start, Chroma's index is filled from the vectors in the ledger: nothing is embedded
-again, unless the settings choose another embedder.\
-"""
+TO_POSTGRESQL = (
+    "To use it, set `ledger` in config/memory.yaml to the URL that you named. PostgreSQL keeps the "
+    "vectors and searches them; Chroma's folder is not used any more, and may be deleted."
+)
+TO_FILES = (
+    "To use it, remove `ledger` from config/memory.yaml; `data_dir` there is the folder that you "
+    "named. At the next start, Chroma's index is filled from the vectors in the ledger: nothing is "
+    "embedded again, unless the settings choose another embedder."
+)
 
 
 @command()
@@ -78,7 +78,8 @@ def _difference(found: MovedMemory) -> str:
     if found.moved.was_whole:
         return (
             f"{found.target} held this memory before, and one of the two has been changed since "
-            f"({differing}). Nothing was copied."
+            f"({differing}). Nothing was copied. To move it again, name a new database, or move "
+            "ledger.sqlite3 and ledger.tally out of the folder."
         )
     return (
         f"The source was changed while it was moved ({differing}), and no stack opens the target. "

@@ -32,7 +32,7 @@ GROUP BY pg_class.oid ORDER BY pg_class.oid
 """
 """The tables in the order in which they were created, without generated columns."""
 _BEGIN = """
-UPDATE schema_number SET number = -number;
+UPDATE schema_number SET number = -abs(number);
 UPDATE erasure SET key = %(key)s;
 -- Each row would write its record once more.
 ALTER TABLE vector DISABLE TRIGGER vector_revised;
@@ -44,7 +44,7 @@ SELECT DISTINCT ON (tenant) tenant, 'serving', embedder
 FROM (SELECT tenant, embedder, count(*) AS vectors FROM vector GROUP BY tenant, embedder) AS made
 ORDER BY tenant, vectors DESC, embedder;
 ALTER TABLE vector ENABLE TRIGGER vector_revised;
-UPDATE schema_number SET number = -number;
+UPDATE schema_number SET number = abs(number);
 """
 _COUNTING = """
 SELECT table_name AS table, column_name AS column FROM information_schema.columns
