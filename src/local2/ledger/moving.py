@@ -83,7 +83,7 @@ def moved_tables(source: list[Table], target: list[Table]) -> list[Table]:
     """Return the tables to be moved, with the columns that both databases store.
 
     Raises:
-        ValueError: A table or column is in one of them only, and not in NOT_MOVED.
+        StorageError: A table or column is in one of them only, and not in NOT_MOVED.
     """
     there = {table.name: table for table in target}
     both = [table for table in source if table.name in there and table.name not in NOT_MOVED]
@@ -97,7 +97,10 @@ def moved_tables(source: list[Table], target: list[Table]) -> list[Table]:
         # In one order, so that a row has the same hash on the way back.
         moved.append(Table(table.name, tuple(sorted(columns)), table.key or other.key))
     if unknown := alone - set(NOT_MOVED):
-        raise ValueError(f"It is not known how these are moved: {', '.join(sorted(unknown))}.")
+        raise StorageError(
+            f"It is not known how these are moved: {', '.join(sorted(unknown))}.",
+            remedy="Move a memory to and from a database that local2 alone uses.",
+        )
     return moved
 
 

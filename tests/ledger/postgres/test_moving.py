@@ -259,5 +259,5 @@ async def test_a_table_or_column_of_one_database_alone_is_not_overlooked(
     }
     assert everything - moved == set(NOT_MOVED)
     for new in (Table("new", ("a",), ("a",)), Table("note", ("new",), ())):
-        with pytest.raises(ValueError, match="new"):
+        with pytest.raises(StorageError, match="new"):
             moved_tables([*ours, new], theirs)
