@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import time
 from collections.abc import Callable
 
 POLL = 0.01
@@ -20,3 +21,12 @@ async def eventually(condition: Callable[[], object], *, within: float = 30.0) -
         if loop.time() > deadline:
             raise AssertionError(f"Still not so after {within:g} s: {answer!r}.")
         await asyncio.sleep(POLL)
+
+
+def until(condition: Callable[[], object], *, within: float = 30.0) -> None:
+    """Do what `eventually` does, in a test without an event loop."""
+    deadline = time.monotonic() + within
+    while not (answer := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"Still not so after {within:g} s: {answer!r}.")
+        time.sleep(POLL)

@@ -28,6 +28,7 @@ from local2.ledger.engines.sqlite.fulltext import FullText, TextIndex
 from local2.ledger.engines.sqlite.lanes import Lane, Work, commit_together, run_each
 from local2.ledger.engines.sqlite.schema import STATEMENTS, Schema
 from local2.ledger.engines.sqlite.soundness import Tally, as_storage_error, refuse_damage
+from local2.ledger.engines.sqlite.tables import Tables
 from local2.ledger.operations.record_rows import columns_of, tasks_of
 from local2.ledger.operations.rows import Transaction, as_json
 from local2.ledger.operations.working_sets import Budgets
@@ -50,6 +51,7 @@ class Database:
 
     statements = STATEMENTS
     text = TextIndex()
+    tables = Tables()
     is_shared = False
     searches_vectors = False
 
