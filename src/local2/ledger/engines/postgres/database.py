@@ -248,8 +248,7 @@ class Database:
     def _close(self) -> None:
         with suppress(StorageError):
             self._use(lambda c: c.execute(STATEMENTS["say_goodbye"], {}), patience=0)
-        while self._idle:
-            self._idle.pop().raw.close()
+        self._close_idle()
 
     def _read(self, work: Work[T], tenant: str) -> T:
         def read(connection: PostgresConnection) -> T:
@@ -292,6 +291,7 @@ class Database:
                 except psycopg.Error as error:
                     if is_away(error):
                         connection.raw.close()  # also one to a server that can no longer write
+                        self._close_idle()  # else each would cost a pause before it turns out dead
                     raise
                 finally:
                     if not connection.raw.closed:
@@ -308,6 +308,11 @@ class Database:
 
     def _connect(self) -> PostgresConnection:
         return connect(self._url, self.stack, PREPARED)
+
+    def _close_idle(self) -> None:
+        with suppress(IndexError):  # other threads take connections, too
+            while True:
+                self._idle.pop().raw.close()
 
     def _was_committed(self, transaction: str) -> bool:
         """Find out whether a transaction was committed before the connection was lost.
