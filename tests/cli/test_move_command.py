@@ -12,7 +12,7 @@ from local2.ledger.engines.sqlite.connections import connect
 from local2.settings import Settings
 from postgres_server import PostgresServer
 from stacks import settings_in
-from waiting import until
+from waiting import wait_until
 
 LEDGER = "LOCAL2_MEMORY__LEDGER"
 MEMORIES = ("The observatory opens at nine.", "Osmium is the densest metal.", "Lead\0 is soft.")
@@ -31,7 +31,7 @@ def of_database(settings: Settings, url: str) -> Settings:
 
 def found(folder: Path) -> list[tuple[str, str]]:
     """Return what a recall finds once everything is indexed."""
-    until(lambda: not answer(folder, "recall", QUESTION)["degraded"])
+    wait_until(lambda: not answer(folder, "recall", QUESTION)["degraded"])
     return [(item["id"], item["content"]) for item in recalled(folder, QUESTION)]
 
 

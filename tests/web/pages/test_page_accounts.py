@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from commands import Served, local2, served
 from http_servers import HttpServer, call, http_server
 from tenant_agents import ACCOUNTS, token_for, with_tenants
+from waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +47,8 @@ def tenant_pages(stack: Served, tokens: Tokens) -> Iterator[HttpServer]:
     credentials = str(stack.folder / ACCOUNTS / "acme" / "web.nk")
     with http_server(stack.folder, "web", LOCAL2_BUS__CREDENTIALS=credentials) as running:
         with running.client(tokens.ada) as ada:
-            while ada.post("/v1/tools/top_memories").status_code != 200:
-                pass  # the bus refuses everybody for a moment while it reads its accounts again
+            # The bus refuses everybody for a moment while it reads its accounts again.
+            wait_until(lambda: ada.post("/v1/tools/top_memories").status_code == 200)
             call(ada, "remember_fact", content="Ada skis.", scope="user")
         with running.client(tokens.bob) as bob:
             call(bob, "remember_fact", content="Bob swims.", scope="user")

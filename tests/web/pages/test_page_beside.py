@@ -6,13 +6,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 
 from commands import ROOT
 from local2.settings import HOME_VARIABLE
+from waiting import wait_until
 
 
 @contextmanager
@@ -40,22 +41,23 @@ def run_local(home: Path, port: int) -> Iterator[subprocess.Popen[str]]:
             running.communicate(timeout=30)
 
 
+def is_listening(link: str) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", httpx.URL(link).port or 0)) == 0
+
+
 def test_a_stack_serves_the_page_while_it_runs(tmp_path: Path) -> None:
     with run_local(tmp_path, port=0) as running:
         assert running.stdout is not None
         link = running.stdout.readline().removeprefix("Page: ").strip()
         with httpx.Client(trust_env=False) as client:
-            answer = None
-            while answer is None:
-                with suppress(httpx.ConnectError):  # it starts
-                    answer = client.get(link)
-            assert answer.status_code == 200
+            wait_until(lambda: is_listening(link))
+            assert client.get(link).status_code == 200
             assert client.get(httpx.URL(link).join("/memories")).status_code == 200
             assert client.get(link).status_code == 403
 
     assert running.returncode == 0
-    with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", httpx.URL(link).port or 0)) != 0
+    assert not is_listening(link)
 
 
 def test_a_port_in_use_is_said_and_the_stack_runs_all_the_same(tmp_path: Path) -> None:
