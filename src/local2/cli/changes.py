@@ -19,8 +19,8 @@ from local2.cli.answers import INDENT, NAME, answer, answer_on, data_of, shown_t
 from local2.cli.commands import asked_by_caller, command, tool_arguments, yes_option
 from local2.cli.output import FAILED, Output, beginning, run_async, shown, uncut
 from local2.client import Connection
-from local2.client.access import connected
-from local2.client.maintenance import memory_status
+from local2.client.access import ask_service, connected
+from local2.client.calls import ERASURE_TIMEOUT
 from local2.errors import InvalidArgumentsError, Local2Error
 from local2.home import asking_user
 from local2.protocol.envelope import Sender
@@ -54,7 +54,8 @@ from local2.protocol.memory_tools import (
     Undo,
     UndoReport,
 )
-from local2.protocol.payloads import ToolResult
+from local2.protocol.payloads import Empty, ToolResult
+from local2.protocol.services import STATUS
 from local2.settings import Settings
 
 A = TypeVar("A", bound=Arguments)
@@ -73,8 +74,6 @@ ACTION_LABELS = {
     "contradicted": "replace",
     "importance": "weigh",
 }
-ERASURE_TIMEOUT = 3600.0
-"""Seconds that an erasure may take: erasing a million records takes minutes."""
 
 
 @command()
@@ -121,7 +120,7 @@ async def _show_progress(bus: Connection, output: Output) -> None:
         while True:
             await asyncio.sleep(POLL)
             try:
-                now = (await memory_status(bus)).consolidation
+                now = (await ask_service(bus, STATUS, Empty())).consolidation
             except Local2Error:  # progress is only shown; its failure must not fail the command
                 continue
             if now is not None:

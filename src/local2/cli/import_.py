@@ -21,8 +21,7 @@ from local2.cli.commands import PATH, asked_by_caller, command
 from local2.cli.export import describe_counts
 from local2.cli.import_source import import_source
 from local2.cli.output import Output, run_async
-from local2.client.access import connected
-from local2.client.maintenance import import_lines
+from local2.client.access import ask_service, connected
 from local2.errors import BadRequestError, InvalidArgumentsError, Local2Error
 from local2.protocol.envelope import Sender, new_id
 from local2.protocol.maintenance import ImportReport, ImportRequest
@@ -35,6 +34,7 @@ from local2.protocol.portable import (
     HeaderLine,
     any_line,
 )
+from local2.protocol.services import IMPORT
 from local2.settings import Settings
 from local2.sources.opening import FORMATS, Format, opened
 
@@ -214,9 +214,9 @@ async def _import(
             checker.finish()
         bar.update(task, description="Importing", completed=0, total=total)
         async with connected(settings, name=NAME, user=caller.user) as bus:
-            for ask in _requests(_lines(file), dry_run=imported.dry_run):
-                imported.add(await import_lines(bus, ask, caller))
-                bar.update(task, advance=len(ask.lines) or (not ask.cut))
+            for request in _requests(_lines(file), dry_run=imported.dry_run):
+                imported.add(await ask_service(bus, IMPORT, request, caller))
+                bar.update(task, advance=len(request.lines) or (not request.cut))
 
 
 def _lines(file: Path) -> Iterator[bytes]:

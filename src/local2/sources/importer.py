@@ -12,15 +12,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from local2.client import Connection
-from local2.client.access import await_while_connected
-from local2.client.maintenance import import_lines
+from local2.client.access import ask_service, await_while_connected
 from local2.client.tools import ask_tool
 from local2.errors import (
     BadRequestError,
     InvalidArgumentsError,
     OverloadedError,
     TooLargeError,
-    error_from_code,
 )
 from local2.protocol.conversation import IngestReport
 from local2.protocol.envelope import Sender, content_id, new_id
@@ -35,6 +33,7 @@ from local2.protocol.memory_tools import (
 )
 from local2.protocol.payloads import Json, split_into_parts
 from local2.protocol.portable import MAX_LINES_PER_MESSAGE, MESSAGE_LINE_BYTES, RecordLine
+from local2.protocol.services import IMPORT
 from local2.sources.batches import MAX_MESSAGE_BYTES, batches, size_of
 from local2.sources.items import Conversation, Document, Fact, Item, LeftOut
 from local2.sources.opening import TITLES, Format, Source
@@ -234,7 +233,7 @@ class Importer:
 
     async def _send_facts(self, lines: Sequence[tuple[Fact, bytes]]) -> None:
         request = ImportRequest(number=1, lines=[msgspec.Raw(line) for _, line in lines])
-        done = await self._patiently(lambda: import_lines(self._bus, request, self._caller))
+        done = await self._patiently(lambda: ask_service(self._bus, IMPORT, request, self._caller))
         for refused in done.refused:
             fact, _ = lines[refused.line - 1]
             self._leave_out(f"{fact.id}: {refused.problem}", "refused by the memory")
@@ -255,7 +254,7 @@ class Importer:
             result = await ask_tool(self._bus, tool, args, caller=caller, timeout=PATIENCE)
             if result.error is None:
                 return result.data
-            raise error_from_code(result.error.code, result.error.message, result.error.retry_after)
+            raise result.error.to_error()
 
         try:
             return await self._patiently(call)

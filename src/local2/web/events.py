@@ -55,7 +55,7 @@ class EventStream:
                     resources.push_async_callback(subscription.leave, 0)
                 await self._bus.flush()
             except BusError as error:
-                await Answer.to_error(error).response()(scope, receive, send)
+                await Answer.for_error(error).response()(scope, receive, send)
                 return
             watching = (self._end_with_client(receive), self._end_with_bus())
             for number, watch in enumerate(watching):
