@@ -104,8 +104,8 @@ async def consolidate(
             memory = "\n".join(filter(None, about))
             table.add_row(*map(shown, (ACTION_LABELS[change.action], change.scope, memory, why)))
         output.table(table)
-    for one in report.left:
-        output.text(f"Left alone: {one.id} contradicts {one.contradicts}; {one.reason}.")
+    for pair in report.left:
+        output.text(f"Left alone: {pair.id} contradicts {pair.contradicts}; {pair.reason}.")
     _show_not_done(output, report.not_done)
     output.text(result.content)
     _show_undo(settings, output, report.run if report.changes else None, caller)
@@ -139,8 +139,8 @@ async def undo(settings: Settings, output: Output, *, args: Undo, caller: Sender
 
 
 def _show_not_done(output: Output, not_done: Sequence[NotDone]) -> None:
-    for one in not_done:
-        output.text(f"Not done: {one.id or 'a whole scope'}; {one.reason}.")
+    for change in not_done:
+        output.text(f"Not done: {change.id or 'a whole scope'}; {change.reason}.")
 
 
 reason_option = click.option("--reason", required=True, help="Why, in a sentence.")

@@ -149,7 +149,13 @@ class Importer:
             while part := await asyncio.to_thread(next, parts, None):
                 for item in part:
                     self._count_item(item)
-                    await self._begin(item)
+                    match item:  # facts are sent together
+                        case Conversation():
+                            if item.continues:
+                                await self._finish(down_to=0)
+                            await self._send(self._send_conversation(item))
+                        case Document():
+                            await self._send(self._send_document(item))
                 await self._begin_facts([item for item in part if isinstance(item, Fact)])
             await self._finish(down_to=0)
         finally:
@@ -168,16 +174,6 @@ class Importer:
             case Document():
                 self._report.documents += 1
 
-    async def _begin(self, item: Item) -> None:
-        """Send a conversation or a document as soon as few enough are under way."""
-        match item:
-            case Conversation():
-                if item.continues:
-                    await self._finish(down_to=0)
-                await self._send(self._send_conversation(item))
-            case Document():
-                await self._send(self._send_document(item))
-
     async def _begin_facts(self, facts: Sequence[Fact]) -> None:
         lines = [(fact, line) for fact in facts if (line := self._line_of(fact)) is not None]
         requests = split_into_parts(
@@ -190,6 +186,7 @@ class Importer:
             await self._send(self._send_facts(request))
 
     async def _send(self, sending: Coroutine[Any, Any, None]) -> None:
+        """Begin a request as soon as few enough are under way."""
         await self._finish(down_to=IN_FLIGHT - 1)
         self._tasks.add(asyncio.create_task(sending))
 
