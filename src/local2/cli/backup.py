@@ -141,10 +141,7 @@ def _list(output: Output, folder: Path) -> None:
 
 
 def bytes_progress(output: Output) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    return Progress(
-        *columns, console=output.errors, disable=not output.shows_progress, transient=True
-    )
+    return output.progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn())
 
 
 def _megabytes(size: int) -> str:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import click
 import msgspec
-from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.progress import SpinnerColumn, TextColumn
 from rich.table import Table
 
 from local2.background import running_task
@@ -113,9 +113,8 @@ async def consolidate(
 
 async def _show_progress(bus: Connection, output: Output) -> None:
     """Show how many facts have been compared so far."""
-    columns = (SpinnerColumn(), TextColumn("{task.completed} facts compared"))
-    hidden = not output.shows_progress
-    with Progress(*columns, console=output.errors, transient=True, disable=hidden) as progress:
+    compared = TextColumn("{task.completed} facts compared")
+    with output.progress(SpinnerColumn(), compared) as progress:
         task = progress.add_task("", total=None)
         while True:
             await asyncio.sleep(POLL)

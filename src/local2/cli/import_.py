@@ -341,19 +341,15 @@ def _byte_progress(output: Output) -> "Progress":
     """Make a bar of the part that was read, with the rate and the time left."""
     from rich.progress import (  # noqa: PLC0415 - few commands show one
         BarColumn,
-        Progress,
         TaskProgressColumn,
         TextColumn,
         TimeRemainingColumn,
     )
 
-    return Progress(
+    return output.progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TextColumn("{task.fields[told]}", markup=False),
         TimeRemainingColumn(),
-        console=output.errors,
-        transient=True,
-        disable=not output.shows_progress,
     )

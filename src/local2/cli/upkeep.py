@@ -175,8 +175,9 @@ async def _change_embedder(
 
 
 def _progress(output: Output, doing: str) -> Progress:
-    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=output.errors, disable=not output.shows_progress)
+    return output.progress(
+        TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    )
 
 
 @asynccontextmanager

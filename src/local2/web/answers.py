@@ -46,6 +46,9 @@ class UnauthorizedError(ForbiddenError):
 class NotFoundError(InvalidArgumentsError):
     """The caller has no memory with this id."""
 
+    def __init__(self) -> None:
+        super().__init__("You have no memory with this id.")
+
 
 class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Why a request failed, and what to do. `retry_after`: seconds until a retry may succeed."""

@@ -259,7 +259,7 @@ class Mem0:
         wanted = MemoryHistory(topic_or_id=id_)
         versions = (await self._memory.ask_tool(MEMORY_HISTORY, wanted, caller)).versions
         if id_ not in {version.id for version in versions}:
-            raise NotFoundError("You have no memory with this id.")
+            raise NotFoundError
         return versions
 
     async def _read(self, request: Request, into: type[B]) -> B:

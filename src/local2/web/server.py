@@ -277,7 +277,7 @@ class HttpServer:
         for version in msgspec.convert(result.data, Versions).versions:
             if version.id == wanted:
                 return Answer.with_value(version)
-        raise NotFoundError("You have no memory with this id.")
+        raise NotFoundError
 
     async def _erase_memory(self, request: Request, caller: Sender) -> Answer:
         async def erase() -> Answer:
@@ -285,7 +285,7 @@ class HttpServer:
             if result.error is None:
                 return Answer.with_value(result.data)
             if result.error.code == InvalidArgumentsError.code:  # the id is all that was given
-                return Answer.for_error(NotFoundError("You have no memory with this id."))
+                return Answer.for_error(NotFoundError())
             return Answer.for_problem(result.error)
 
         return await self._once(request, caller, b"", erase)
