@@ -49,6 +49,24 @@ def call_when_parent_ends(act: Callable[[], None]) -> None:
     loop.add_reader(sys.stdin.fileno(), closed)  # it becomes readable only when it closes
 
 
+async def await_unless(
+    ended: Coroutine[Any, Any, object],
+    work: Coroutine[Any, Any, T],
+    error: Callable[[], Exception],
+) -> T:
+    """Await work. If `ended` is done first, cancel the work and raise the error."""
+    working, ending = asyncio.ensure_future(work), asyncio.ensure_future(ended)
+    try:
+        await asyncio.wait((working, ending), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise error()
+    finally:
+        working.cancel()
+        ending.cancel()
+        await asyncio.gather(working, ending, return_exceptions=True)
+
+
 async def in_background(resources: AsyncExitStack, **jobs: Coroutine[Any, Any, None]) -> None:
     """Run each job in a named task until the resources are closed."""
     for name, job in jobs.items():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
+from local2.background import await_unless
 from local2.bus.connection import Connection, connect
 from local2.bus.identity import bearer
 from local2.client.shared_stack import ensure_stack, is_elsewhere, stack_running
@@ -221,20 +222,14 @@ async def await_while_connected(bus: Connection, work: Coroutine[Any, Any, T]) -
     Raises:
         StackNotRunningError: The connection was lost before the work was done.
     """
+
+    def lost_error() -> StackNotRunningError:
+        return StackNotRunningError(
+            "The memory stopped before it answered.",
+            remedy="Ask again in a few seconds; repeating a request changes nothing twice.",
+        )
+
     if bus.lost.is_set():
         work.close()
-    else:
-        working = asyncio.ensure_future(work)
-        lost = asyncio.ensure_future(bus.lost.wait())
-        try:
-            await asyncio.wait({working, lost}, return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                return working.result()
-        finally:
-            working.cancel()
-            lost.cancel()
-            await asyncio.gather(working, lost, return_exceptions=True)
-    raise StackNotRunningError(
-        "The memory stopped before it answered.",
-        remedy="Ask again in a few seconds; repeating a request changes nothing twice.",
-    )
+        raise lost_error()
+    return await await_unless(bus.lost.wait(), work, lost_error)

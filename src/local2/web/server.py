@@ -26,7 +26,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from local2 import loopback
-from local2.background import running_task
+from local2.background import await_unless, running_task
 from local2.client import BusMessage, Connection
 from local2.client.access import ask_service
 from local2.client.calls import ERASURE_TIMEOUT
@@ -67,7 +67,7 @@ from local2.protocol.subjects import checked_tool_name
 from local2.settings import Settings
 from local2.web.answers import JSON, Answer, NotFoundError, UnauthorizedError
 from local2.web.callers import Gate, claims_of
-from local2.web.events import EventStream
+from local2.web.events import EventStream, until_gone
 from local2.web.mem0 import Mem0
 from local2.web.openapi import (
     DOCUMENT_PATH,
@@ -391,7 +391,7 @@ class HttpServer:
 
         keys = request.headers.getlist("idempotency-key")
         if not keys:
-            return await _while_connected(request, answer())
+            return await await_unless(until_gone(request.receive), answer(), ClientDisconnect)
         if len(keys) > 1:
             raise BadRequestError("Idempotency-Key: expected one.", remedy="Send it once.")
         identity = request.method, request.url.path, caller.agent, caller.session_id
@@ -461,25 +461,6 @@ class _WithCaller:
             await Answer.for_error(error).response()(scope, receive, send)
         else:
             await self._app(scope, receive, send)
-
-
-async def _while_connected(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:
-    """Do the work of a request; end it if its client goes away."""
-
-    async def gone() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone())
-    try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientDisconnect
-        return working.result()
-    finally:
-        working.cancel()
-        leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 def _read_object(body: bytes) -> dict[str, Raw]:
