@@ -14,7 +14,9 @@ from chromadb.config import Settings as ChromaSettings
 
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
-from local2.client.maintenance import start_reindex
+from local2.client.access import ask_service
+from local2.protocol.maintenance import Reindex
+from local2.protocol.services import REINDEX
 from local2.protocol.vectors import VectorItem, VectorsStored
 from local2.settings import Settings
 from local2.stack.app import Stack, open_stack
@@ -79,7 +81,7 @@ async def fill(bus: Connection, *, others: int = 0) -> None:
 
 async def begin_reindex(bus: Connection, ollama: OllamaStandIn) -> None:
     ollama.models.append(f"{NOMIC}:latest")
-    now = await start_reindex(bus, NOMIC)
+    now = await ask_service(bus, REINDEX, Reindex(embedder=NOMIC))
     assert now.next is not None
     assert (now.embedder, now.next.embedder) == (MINILM, NOMIC)
     assert now.next.waiting > 0
@@ -253,7 +255,7 @@ async def test_reindexing_with_the_current_embedder_cancels_the_change(
         await begin_reindex(stack.bus, ollama)
         await gate.open(1)
 
-        given_up = await start_reindex(stack.bus, "minilm")
+        given_up = await ask_service(stack.bus, REINDEX, Reindex(embedder="minilm"))
         gate.remove()
 
         assert (given_up.next, given_up.embedder, given_up.problem) == (None, MINILM, None)
@@ -276,7 +278,7 @@ async def test_an_embedder_that_the_settings_exclude_is_refused(
     async with open_stack(msgspec.structs.replace(settings, memory=fixed)) as stack:
         await in_step(stack.bus)
 
-        refused = await start_reindex(stack.bus, NOMIC)
+        refused = await ask_service(stack.bus, REINDEX, Reindex(embedder=NOMIC))
 
     assert refused.next is None
     assert "Set `embedder: auto`" in str(refused.problem)

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from local2.client.maintenance import start_reindex
+from local2.client.access import ask_service
 from local2.client.queries import QueryClient
 from local2.client.tools import call_tool
 from local2.endpoint import clients
 from local2.logs import logging_to
+from local2.protocol.maintenance import Reindex
 from local2.protocol.payloads import Generation
+from local2.protocol.services import REINDEX
 from local2.settings import GeneratorSettings, Settings
 from local2.stack.app import Stack, open_stack
 from stacks import CALLER, contents, in_step, recall, say, search, settings_in, status
@@ -175,11 +177,11 @@ async def test_an_index_of_minilm_is_rebuilt_with_the_endpoints_embedder(
         await say(stack.bus, BATH)
         await in_step(stack.bus)
         assert (await status(stack.bus)).embedder == "all-MiniLM-L6-v2"
-        refused = await start_reindex(stack.bus, EMBEDDER)
+        refused = await ask_service(stack.bus, REINDEX, Reindex(embedder=EMBEDDER))
     async with open_stack(settings) as stack:
         await in_step(stack.bus)
         assert (await status(stack.bus)).embedder == "all-MiniLM-L6-v2"
-        await start_reindex(stack.bus, EMBEDDER)
+        await ask_service(stack.bus, REINDEX, Reindex(embedder=EMBEDDER))
 
         async def serves() -> bool:
             now = await status(stack.bus)

@@ -8,8 +8,10 @@ import msgspec
 import pytest
 
 from local2.bus.connection import Connection
-from local2.client.maintenance import start_reindex
+from local2.client.access import ask_service
 from local2.client.tools import call_tool
+from local2.protocol.maintenance import Reindex
+from local2.protocol.services import REINDEX
 from local2.settings import Settings
 from postgres_server import PostgresServer
 from stacks import CALLER, contents, in_step, save, search, settings_in, status
@@ -58,7 +60,7 @@ async def test_stacks_share_vectors_follow_a_new_embedder_and_open_no_chroma(
         assert contents(await search(bus, MEANT))[0] == GOLD
 
     ollama.models.append(f"{NOMIC}:latest")
-    await start_reindex(here, NOMIC)
+    await ask_service(here, REINDEX, Reindex(embedder=NOMIC))
 
     async def is_served(bus: Connection) -> bool:
         now = await status(bus)

@@ -5,7 +5,8 @@ the task that awaits it: that one would go on as if nothing had happened.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
@@ -32,6 +33,38 @@ async def running_task(work: Coroutine[Any, Any, None], name: str) -> AsyncItera
         yield
     finally:
         await stop(task)
+
+
+def call_when_parent_ends(act: Callable[[], None]) -> None:
+    """Let the loop of a child process call a function once its parent has ended.
+
+    The parent keeps the child's standard input open, and sends nothing more.
+    """
+    loop = asyncio.get_running_loop()
+
+    def closed() -> None:
+        loop.remove_reader(sys.stdin.fileno())
+        act()
+
+    loop.add_reader(sys.stdin.fileno(), closed)  # it becomes readable only when it closes
+
+
+async def await_unless(
+    ended: Coroutine[Any, Any, object],
+    work: Coroutine[Any, Any, T],
+    error: Callable[[], Exception],
+) -> T:
+    """Await work. If `ended` is done first, cancel the work and raise the error."""
+    working, ending = asyncio.ensure_future(work), asyncio.ensure_future(ended)
+    try:
+        await asyncio.wait((working, ending), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise error()
+    finally:
+        working.cancel()
+        ending.cancel()
+        await asyncio.gather(working, ending, return_exceptions=True)
 
 
 async def in_background(resources: AsyncExitStack, **jobs: Coroutine[Any, Any, None]) -> None:

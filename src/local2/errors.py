@@ -75,7 +75,7 @@ _CREDENTIALS = re.compile(r"^(\w+://)?.*@")
 
 
 def abridged(value: object) -> str:
-    """Return the text of a value for an error message; shorten a long one in the middle."""
+    """The text of a value for an error message, shortened in the middle if it is long."""
     text = str(value)
     if len(text) <= MAX_ABRIDGED:
         return text

@@ -245,7 +245,7 @@ def read_runtime(data_dir: Path) -> Runtime | None:
 
 
 def is_running(settings: Settings) -> bool:
-    """Return whether `running_url` returns an address."""
+    """Whether `running_url` returns an address."""
     try:
         running_url(settings)
     except StackNotRunningError:

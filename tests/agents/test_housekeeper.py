@@ -16,12 +16,14 @@ from local2.agents import vector_worker
 from local2.agents.services import ServiceHost
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.identity import signed
-from local2.client.maintenance import findings
+from local2.client.access import ask_service
 from local2.errors import UnwritableError
 from local2.memory import backlog
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import MemoryStatus, TasksSetAside
+from local2.protocol.payloads import Empty
+from local2.protocol.services import FINDINGS
 from local2.protocol.vectors import VectorItem
 from local2.vectors.config import WorkerConfig
 from local2.vectors.embedder import FloatMatrix
@@ -217,7 +219,8 @@ async def test_the_status_includes_the_last_consolidation(bus: Connection, memor
 async def test_findings_name_what_is_broken_and_what_to_do(bus: Connection, memory: Memory) -> None:
     await memory.of(UNNAMED).write_episodic("The symbol of gold is Au.")
 
-    found = {finding.name: finding for finding in await findings(bus)}
+    report = await ask_service(bus, FINDINGS, Empty())
+    found = {finding.name: finding for finding in report.findings}
 
     assert found["index"].verdict == "broken"
     assert found["index"].detail == "1 records, 0 indexed, 1 waiting"

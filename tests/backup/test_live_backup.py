@@ -18,7 +18,7 @@ from local2.backup.service import Backups
 from local2.bus import streams
 from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably, turns_stored
-from local2.client.maintenance import backup_status, begin_backup, list_backups, verify_backup
+from local2.client.access import ask_service
 from local2.client.tools import call_tool
 from local2.errors import (
     InvalidArgumentsError,
@@ -30,11 +30,13 @@ from local2.errors import (
 from local2.memory.intake.intake import Intake
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import (
+    BackupList,
     BackupReport,
     BackupRequest,
     BackupStatus,
     VerificationRequest,
 )
+from local2.protocol.services import BACKUP, LIST_BACKUPS, VERIFY_BACKUP
 from local2.settings import Settings
 from local2.stack.app import Stack, open_stack
 from stacks import CALLER, all_indexed, contents, in_step, save, search, settings_in
@@ -54,13 +56,13 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
 
 
 async def back_up_stack(bus: Connection, folder: Path) -> BackupReport:
-    await begin_backup(bus, BackupRequest(folder=str(folder)))
+    await ask_service(bus, BACKUP, BackupRequest(folder=str(folder)))
 
     async def over() -> bool:
-        return not (await backup_status(bus)).under_way
+        return not (await ask_service(bus, BACKUP, BackupRequest())).under_way
 
     await eventually(over, within=60)
-    status = await backup_status(bus)
+    status = await ask_service(bus, BACKUP, BackupRequest())
     assert status.problem is None
     assert status.last is not None
     return status.last
@@ -222,10 +224,10 @@ async def test_a_concurrent_backup_and_a_relative_folder_are_refused(
     stack: Stack, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidArgumentsError, match="full path"):
-        await begin_backup(stack.bus, BackupRequest(folder="here"))
-    await begin_backup(stack.bus, BackupRequest(folder=str(tmp_path / "backups")))
+        await ask_service(stack.bus, BACKUP, BackupRequest(folder="here"))
+    await ask_service(stack.bus, BACKUP, BackupRequest(folder=str(tmp_path / "backups")))
     with pytest.raises(OverloadedError, match="at once"):
-        await begin_backup(stack.bus, BackupRequest(folder=str(tmp_path / "backups")))
+        await ask_service(stack.bus, BACKUP, BackupRequest(folder=str(tmp_path / "backups")))
 
 
 async def test_backups_are_made_when_they_are_due(
@@ -237,10 +239,10 @@ async def test_backups_are_made_when_they_are_due(
     async with open_stack(scheduled(tmp_path, backups), with_generator=False) as stack:
 
         async def has_one() -> bool:
-            return (await backup_status(stack.bus)).newest is not None
+            return (await ask_service(stack.bus, BACKUP, BackupRequest())).newest is not None
 
         await eventually(has_one)
-        status = await backup_status(stack.bus)
+        status = await ask_service(stack.bus, BACKUP, BackupRequest())
         assert status.scheduled == str(backups)
     (only,) = generations(backups)
     later = timedelta(hours=25)
@@ -259,7 +261,7 @@ async def test_stopping_the_stack_stops_a_backup_and_leaves_no_partial_files(
 ) -> None:
     async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
         await save(stack.bus, "The observatory opens at nine.")
-        await begin_backup(stack.bus, BackupRequest(folder=str(tmp_path / "backups")))
+        await ask_service(stack.bus, BACKUP, BackupRequest(folder=str(tmp_path / "backups")))
     assert not list((tmp_path / "backups").glob("*.part"))
     assert not (data_dir(tmp_path) / "backup.part").exists()
 
@@ -286,22 +288,24 @@ async def test_a_stop_does_not_wait_for_turns_that_are_not_stored(tmp_path: Path
 async def test_a_failed_backup_reports_the_reason(stack: Stack, tmp_path: Path) -> None:
     (tmp_path / "backups").mkdir()
     (tmp_path / "backups" / "letters.txt").write_text("Dear Ada")
-    await begin_backup(stack.bus, BackupRequest(folder=str(tmp_path / "backups")))
+    await ask_service(stack.bus, BACKUP, BackupRequest(folder=str(tmp_path / "backups")))
 
     async def failed() -> bool:
-        return "not empty" in ((await backup_status(stack.bus)).problem or "")
+        return "not empty" in (
+            (await ask_service(stack.bus, BACKUP, BackupRequest())).problem or ""
+        )
 
     await eventually(failed)
 
 
 async def verified(bus: Connection, **named: str) -> BackupStatus:
-    await verify_backup(bus, VerificationRequest(**named))
+    await ask_service(bus, VERIFY_BACKUP, VerificationRequest(**named))
 
     async def over() -> bool:
-        return not (await backup_status(bus)).under_way
+        return not (await ask_service(bus, BACKUP, BackupRequest())).under_way
 
     await eventually(over, within=60)
-    return await backup_status(bus)
+    return await ask_service(bus, BACKUP, BackupRequest())
 
 
 async def test_backups_are_listed_and_read_over_the_bus(stack: Stack, tmp_path: Path) -> None:
@@ -309,7 +313,7 @@ async def test_backups_are_listed_and_read_over_the_bus(stack: Stack, tmp_path: 
     await save(stack.bus, "The observatory opens at nine.")
     for _ in range(2):
         await back_up_stack(stack.bus, folder)
-    found = await list_backups(stack.bus, str(folder))
+    found = await ask_service(stack.bus, LIST_BACKUPS, BackupList(folder=str(folder)))
     second, first = found.backups
     sound = await verified(stack.bus, folder=str(folder), generation=first.generation)
     piece = next((folder / second.generation / "pieces").iterdir())
@@ -328,7 +332,7 @@ async def test_a_folder_without_backups_is_refused_with_a_remedy(
     stack: Stack, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidArgumentsError, match="backup_folder"):
-        await list_backups(stack.bus)
+        await ask_service(stack.bus, LIST_BACKUPS, BackupList())
     with pytest.raises(UnavailableError, match="cannot be read"):
-        await list_backups(stack.bus, str(tmp_path / "nowhere"))
+        await ask_service(stack.bus, LIST_BACKUPS, BackupList(folder=str(tmp_path / "nowhere")))
     assert "cannot be read" in str((await verified(stack.bus, folder=str(tmp_path / "no"))).problem)

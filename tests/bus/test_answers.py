@@ -8,7 +8,7 @@ import pytest
 from factories import ConnectBus
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.participant import Participant
-from local2.client.access import ask, await_while_connected
+from local2.client.access import ask_service, await_while_connected
 from local2.errors import (
     BusError,
     InvalidArgumentsError,
@@ -18,6 +18,7 @@ from local2.errors import (
 )
 from local2.protocol import subjects
 from local2.protocol.envelope import decode
+from local2.protocol.services import ServiceDeclaration
 
 SUBJECT = "test.greeting"
 REMEMBERED = "what somebody remembers"
@@ -25,6 +26,11 @@ REMEMBERED = "what somebody remembers"
 
 class Greeting(msgspec.Struct):
     text: str
+
+
+GREETING = ServiceDeclaration(
+    subject=SUBJECT, title="Greet by name", request=Greeting, answer=Greeting
+)
 
 
 class Greeter(Participant):
@@ -50,7 +56,7 @@ Greet = Callable[[str], Awaitable[str]]
 @pytest.fixture
 async def greet(bus: Connection) -> AsyncIterator[Greet]:
     async def greet_by_name(name: str) -> str:
-        return (await ask(bus, SUBJECT, Greeting(text=name), Greeting)).text
+        return (await ask_service(bus, GREETING, Greeting(text=name))).text
 
     async with Greeter(bus):
         yield greet_by_name

@@ -25,8 +25,10 @@ from local2._version import __version__
 from local2.bus.connection import connect
 from local2.bus.server import embedded_server
 from local2.bus.streams import publish_durably
-from local2.client.maintenance import memory_status
+from local2.client.access import ask_service
 from local2.protocol.memory_tools import TOOLS
+from local2.protocol.payloads import Empty
+from local2.protocol.services import STATUS
 from pages import python_in
 from waiting import eventually
 
@@ -189,7 +191,8 @@ async def test_a_stack_stops_while_it_reads_large_turns_and_loses_none(tmp_path:
         async with connect(second.url, name="test") as bus:
 
             async def all_stored() -> bool:
-                return (await memory_status(bus)).records == TURNS * len(["Q", "A", "episode"])
+                status = await ask_service(bus, STATUS, Empty())
+                return status.records == TURNS * len(["Q", "A", "episode"])
 
             await eventually(all_stored, within=60)
     finally:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from local2.bus.connection import Connection
-from local2.client.access import ask
+from local2.client.access import ask_service
 from local2.client.tools import call_tool
 from local2.errors import BusError
 from local2.hooks import acting, delivery
@@ -23,8 +23,8 @@ from local2.hooks.context import MAX_CONTEXT_CHARACTERS
 from local2.hooks.delivery import deliver
 from local2.hooks.state import FinishedTurn, Outbox, Situation
 from local2.protocol.envelope import Sender, utc_now
-from local2.protocol.showings import FindShowings, ShowingsPage
-from local2.protocol.subjects import MEMORY_SHOWN
+from local2.protocol.services import SHOWN
+from local2.protocol.showings import FindShowings
 from local2.stack.app import Stack, open_stack
 from recorded_hooks import CLIENT_NAMES, first, payloads
 from stacks import settings_in
@@ -226,7 +226,7 @@ async def test_an_answer_that_repeats_a_memory_is_marked_and_its_turn_keeps_what
 
     assert turn["metadata"]["recalled"] is True
     wanted = FindShowings(query_id=turn["metadata"]["query_id"])
-    (shown,) = (await ask(stack.bus, MEMORY_SHOWN, wanted, ShowingsPage)).showings
+    (shown,) = (await ask_service(stack.bus, SHOWN, wanted)).showings
     assert shown.answer == turn["id"]
     assert [memory.id for memory in shown.memories] == [fact["id"]]
 

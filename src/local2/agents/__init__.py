@@ -1,0 +1,1 @@
+"""What the stack does on the bus besides tools: it stores passing turns, and answers services."""

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from local2.background import call_when_parent_ends
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.identity import signed
 from local2.bus.participant import Participant
@@ -205,15 +206,9 @@ def _embedder_named(config: WorkerConfig, name: str) -> Embedder:
 
 def _stop_event() -> asyncio.Event:
     """Make an event that SIGTERM or the parent's exit sets, so that an opening index is closed."""
-    loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-    loop.add_signal_handler(signal.SIGTERM, stop.set)
-
-    def closed() -> None:
-        loop.remove_reader(sys.stdin.fileno())
-        stop.set()
-
-    loop.add_reader(sys.stdin.fileno(), closed)  # it becomes readable only when it closes
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    call_when_parent_ends(stop.set)
     return stop
 
 

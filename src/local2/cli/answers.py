@@ -134,19 +134,12 @@ def report(output: Output, outcomes: Sequence[Outcome]) -> None:
 
 
 def progress(output: Output) -> "Progress":
-    """Make a progress bar that disappears at the end; it is shown only on a terminal."""
+    """Make a progress bar of what is counted."""
     from rich.progress import (  # noqa: PLC0415 - few commands show one
         BarColumn,
         MofNCompleteColumn,
-        Progress,
         TextColumn,
     )
 
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        console=output.errors,
-        transient=True,
-        disable=not output.shows_progress,
-    )
+    description = TextColumn("{task.description}", markup=False)
+    return output.progress(description, BarColumn(), MofNCompleteColumn())

@@ -21,10 +21,11 @@ from local2.cli.answers import shown_time
 from local2.cli.commands import PATH, command
 from local2.cli.output import FAILED, Output, run_async, shown, uncut
 from local2.cli.upkeep import stack_bus
-from local2.client.maintenance import backup_status, begin_backup
+from local2.client.access import ask_service
 from local2.errors import BackupError, InvalidArgumentsError
 from local2.logs import logging_to
 from local2.protocol.maintenance import BackupReport, BackupRequest
+from local2.protocol.services import BACKUP
 from local2.settings import Settings
 from local2.stack.ledgers import content_keys
 
@@ -110,14 +111,14 @@ def backup(  # noqa: PLR0913 - one parameter an option
 
 
 async def _backup(settings: Settings, output: Output, request: BackupRequest) -> BackupReport:
-    async with stack_bus(settings, output, "backing up", probe=backup_status, operator=True) as bus:
-        status = await begin_backup(bus, request)
+    async with stack_bus(settings, output, "backing up", probe=BACKUP, operator=True) as bus:
+        status = await ask_service(bus, BACKUP, request)
         with bytes_progress(output) as progress:
             task = progress.add_task("Backing up", total=None)
             while status.under_way:
                 progress.update(task, total=status.total or None, completed=status.done)
                 await asyncio.sleep(POLL)
-                status = await backup_status(bus)
+                status = await ask_service(bus, BACKUP, BackupRequest())
     if status.problem is not None or status.last is None:
         raise BackupError(f"No backup was made: {status.problem or 'the stack was restarted.'}")
     return status.last
@@ -140,10 +141,7 @@ def _list(output: Output, folder: Path) -> None:
 
 
 def bytes_progress(output: Output) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    return Progress(
-        *columns, console=output.errors, disable=not output.shows_progress, transient=True
-    )
+    return output.progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn())
 
 
 def _megabytes(size: int) -> str:

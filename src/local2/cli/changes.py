@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import click
 import msgspec
-from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.progress import SpinnerColumn, TextColumn
 from rich.table import Table
 
 from local2.background import running_task
@@ -19,8 +19,8 @@ from local2.cli.answers import INDENT, NAME, answer, answer_on, data_of, shown_t
 from local2.cli.commands import asked_by_caller, command, tool_arguments, yes_option
 from local2.cli.output import FAILED, Output, beginning, run_async, shown, uncut
 from local2.client import Connection
-from local2.client.access import connected
-from local2.client.maintenance import memory_status
+from local2.client.access import ask_service, connected
+from local2.client.calls import ERASURE_TIMEOUT
 from local2.errors import InvalidArgumentsError, Local2Error
 from local2.home import asking_user
 from local2.protocol.envelope import Sender
@@ -54,7 +54,8 @@ from local2.protocol.memory_tools import (
     Undo,
     UndoReport,
 )
-from local2.protocol.payloads import ToolResult
+from local2.protocol.payloads import Empty, ToolResult
+from local2.protocol.services import STATUS
 from local2.settings import Settings
 
 A = TypeVar("A", bound=Arguments)
@@ -73,8 +74,6 @@ ACTION_LABELS = {
     "contradicted": "replace",
     "importance": "weigh",
 }
-ERASURE_TIMEOUT = 3600.0
-"""Seconds that an erasure may take: erasing a million records takes minutes."""
 
 
 @command()
@@ -105,8 +104,8 @@ async def consolidate(
             memory = "\n".join(filter(None, about))
             table.add_row(*map(shown, (ACTION_LABELS[change.action], change.scope, memory, why)))
         output.table(table)
-    for one in report.left:
-        output.text(f"Left alone: {one.id} contradicts {one.contradicts}; {one.reason}.")
+    for pair in report.left:
+        output.text(f"Left alone: {pair.id} contradicts {pair.contradicts}; {pair.reason}.")
     _show_not_done(output, report.not_done)
     output.text(result.content)
     _show_undo(settings, output, report.run if report.changes else None, caller)
@@ -114,14 +113,13 @@ async def consolidate(
 
 async def _show_progress(bus: Connection, output: Output) -> None:
     """Show how many facts have been compared so far."""
-    columns = (SpinnerColumn(), TextColumn("{task.completed} facts compared"))
-    hidden = not output.shows_progress
-    with Progress(*columns, console=output.errors, transient=True, disable=hidden) as progress:
+    compared = TextColumn("{task.completed} facts compared")
+    with output.progress(SpinnerColumn(), compared) as progress:
         task = progress.add_task("", total=None)
         while True:
             await asyncio.sleep(POLL)
             try:
-                now = (await memory_status(bus)).consolidation
+                now = (await ask_service(bus, STATUS, Empty())).consolidation
             except Local2Error:  # progress is only shown; its failure must not fail the command
                 continue
             if now is not None:
@@ -140,8 +138,8 @@ async def undo(settings: Settings, output: Output, *, args: Undo, caller: Sender
 
 
 def _show_not_done(output: Output, not_done: Sequence[NotDone]) -> None:
-    for one in not_done:
-        output.text(f"Not done: {one.id or 'a whole scope'}; {one.reason}.")
+    for change in not_done:
+        output.text(f"Not done: {change.id or 'a whole scope'}; {change.reason}.")
 
 
 reason_option = click.option("--reason", required=True, help="Why, in a sentence.")

@@ -1,6 +1,6 @@
 """`local2 dead-letters`: list, show, retry and drop messages that the memory could not store."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 
 import click
@@ -11,10 +11,10 @@ from local2.cli.answers import NAME, shown_time
 from local2.cli.commands import command, user_option
 from local2.cli.output import FAILED, Output, shown
 from local2.client import Connection
-from local2.client.access import connected
-from local2.client.dead_letters import all_letters, drop_letter, letter_at, retry_letter
+from local2.client.access import ask_service, connected
 from local2.errors import InvalidArgumentsError, RequestError
-from local2.protocol.maintenance import StoredLetter
+from local2.protocol.maintenance import LetterAction, LetterRequest, StoredLetter
+from local2.protocol.services import DEAD_LETTERS
 from local2.settings import Settings
 
 
@@ -60,7 +60,7 @@ all_option = click.option("--all", "every", is_flag=True, help="All dead letters
 async def list_letters(settings: Settings, output: Output) -> None:
     """List the messages that the memory could not store, and why."""
     async with connected(settings, name=NAME) as bus:
-        summaries = [LetterSummary.of(stored) async for stored in all_letters(bus)]
+        summaries = [LetterSummary.of(stored) async for stored in _all_letters(bus)]
     output.data(summaries)
     if not summaries:
         output.text("There are no dead letters: every message could be stored.")
@@ -81,12 +81,27 @@ async def list_letters(settings: Settings, output: Output) -> None:
     output.table(table)
 
 
+async def _all_letters(bus: Connection) -> AsyncIterator[StoredLetter]:
+    """Yield all dead letters, oldest first."""
+    number = 0
+    while True:
+        request = LetterRequest(action="next", number=number + 1)
+        found = (await ask_service(bus, DEAD_LETTERS, request)).found
+        if found is None:
+            return
+        number = found.sequence
+        yield found
+
+
 @command(group=group)
 @click.argument("number", metavar="NUMBER", type=int, help="Its number, as listed.")
 async def show(settings: Settings, output: Output, *, number: int) -> None:
     """Show one dead letter with its message."""
     async with connected(settings, name=NAME) as bus:
-        stored = await letter_at(bus, number)
+        request = LetterRequest(action="show", number=number)
+        stored = (await ask_service(bus, DEAD_LETTERS, request)).found
+    if stored is None:
+        raise InvalidArgumentsError(f"There is no dead letter {number}.")
     letter = stored.letter
     output.data(stored)
     output.text(
@@ -113,7 +128,7 @@ async def retry(
         output,
         numbers,
         every=every,
-        action=retry_letter,
+        action="retry",
         done="published again",
         user=user,
     )
@@ -124,7 +139,7 @@ async def retry(
 @all_option
 async def drop(settings: Settings, output: Output, *, numbers: Sequence[int], every: bool) -> None:
     """Remove dead letters for good."""
-    await _apply(settings, output, numbers, every=every, action=drop_letter, done="dropped")
+    await _apply(settings, output, numbers, every=every, action="drop", done="dropped")
 
 
 async def _apply(  # noqa: PLR0913 - everything that both commands share
@@ -133,23 +148,23 @@ async def _apply(  # noqa: PLR0913 - everything that both commands share
     numbers: Sequence[int],
     *,
     every: bool,
-    action: Callable[[Connection, int], Awaitable[None]],
+    action: LetterAction,
     done: str,
     user: str | None = None,
 ) -> None:
-    """Apply the action to each letter, even if one fails; if any fails, exit with code 1."""
+    """Retry or drop each letter, even if one fails; if any fails, exit with code 1."""
     if every == bool(numbers):
         raise InvalidArgumentsError("Give either the numbers of dead letters or --all.")
 
     async def apply_to(bus: Connection, number: int) -> LetterOutcome:
         try:
-            await action(bus, number)
+            await ask_service(bus, DEAD_LETTERS, LetterRequest(action=action, number=number))
         except RequestError as error:
             return LetterOutcome(number=number, error=str(error))
         return LetterOutcome(number=number, done=done)
 
     async with connected(settings, name=NAME, user=user) as bus:
-        chosen = [stored.sequence async for stored in all_letters(bus)] if every else numbers
+        chosen = [stored.sequence async for stored in _all_letters(bus)] if every else numbers
         outcomes = [await apply_to(bus, number) for number in chosen]
     output.data(outcomes)
     for outcome in outcomes:

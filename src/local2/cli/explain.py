@@ -5,11 +5,11 @@ import click
 from local2.cli.answers import INDENT, NAME, parts_of_score, show_entry, shown_time
 from local2.cli.commands import asked_by_caller, command, tool_arguments
 from local2.cli.output import Output, styled
-from local2.client.access import connected
-from local2.client.maintenance import explain as ask_to_explain
+from local2.client.access import ask_service, connected
 from local2.protocol.envelope import Sender
 from local2.protocol.explaining import Explain, ExplainedMemory
 from local2.protocol.memory_tools import Recall
+from local2.protocol.services import EXPLAIN
 from local2.settings import Settings
 
 
@@ -31,7 +31,7 @@ async def explain(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     asked = Explain(recall=args, id=id, considered=considered)
     async with connected(settings, name=NAME, user=caller.user) as bus:
-        explained = await ask_to_explain(bus, asked, caller)
+        explained = await ask_service(bus, EXPLAIN, asked, caller)
     output.data(explained)
     if output.json:
         return

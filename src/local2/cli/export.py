@@ -18,13 +18,13 @@ from local2._version import __version__
 from local2.cli.answers import NAME, Outcome, name_of, progress, report
 from local2.cli.commands import PATH, asked_by_caller, command
 from local2.cli.output import Output
-from local2.client.access import connected
-from local2.client.maintenance import export_page
+from local2.client.access import ask_service, connected
 from local2.errors import UnwritableError
 from local2.protocol.envelope import Sender, utc_now
 from local2.protocol.maintenance import ExportRequest
 from local2.protocol.memories import PERSONAL, OwnerScope
 from local2.protocol.portable import FORMAT, EndLine, HeaderLine, Line
+from local2.protocol.services import EXPORT
 from local2.settings import Settings
 
 STANDARD_OUTPUT = Path("-")
@@ -64,11 +64,11 @@ async def export(  # noqa: PLR0913 - one parameter an option
     vectors: bool,
     caller: Sender,
 ) -> None:
-    ask = ExportRequest(scope=scope, vectors=vectors)
+    request = ExportRequest(scope=scope, vectors=vectors)
     counts: Counter[str] = Counter()
     with _output_file(file) as target:
         async with connected(settings, name=NAME, user=caller.user) as bus:
-            page = await export_page(bus, ask, caller)
+            page = await ask_service(bus, EXPORT, request, caller)
             header = HeaderLine(
                 format=FORMAT,
                 local2=__version__,
@@ -90,8 +90,8 @@ async def export(  # noqa: PLR0913 - one parameter an option
                     bar.update(task, completed=counts["record"])
                     if page.cursor is None:
                         break
-                    ask.cursor = page.cursor
-                    page = await export_page(bus, ask, caller)
+                    request.cursor = page.cursor
+                    page = await ask_service(bus, EXPORT, request, caller)
         _write(target, EndLine(counts=dict(counts)))
         target.flush()
     content = f"{describe_counts(counts)} exported."

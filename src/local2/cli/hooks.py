@@ -111,15 +111,15 @@ def list_hooks(_: Settings, output: Output) -> None:
     ]
     output.data(found)
     table = Table("Client", "Scope", "Hooks", uncut("File"))
-    for one in found:
-        state = "installed" if one.events else "none"
-        if one.outdated:
+    for hooks in found:
+        state = "installed" if hooks.events else "none"
+        if hooks.outdated:
             state = "outdated"
-        elif one.events and one.missing:
-            state = f"without {', '.join(one.missing)}"
-        table.add_row(one.client, one.scope, state, shown(one.file))
+        elif hooks.events and hooks.missing:
+            state = f"without {', '.join(hooks.missing)}"
+        table.add_row(hooks.client, hooks.scope, state, shown(hooks.file))
     output.table(table)
-    for name in sorted({one.client for one in found if one.outdated}):
+    for name in sorted({hooks.client for hooks in found if hooks.outdated}):
         output.text(f"The hooks of {name} do nothing. Run `local2 hooks install {name}`.")
     for name, counted in counts.items():
         output.text(f"{name}: {counted}")

@@ -7,11 +7,12 @@ interrupted.
 """
 
 import sys
+import time
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 import msgspec
@@ -19,10 +20,8 @@ import msgspec
 from local2.cli.answers import NAME, Outcome, name_of, progress, report
 from local2.cli.commands import PATH, asked_by_caller, command
 from local2.cli.export import describe_counts
-from local2.cli.import_source import import_source
-from local2.cli.output import Output, run_async
-from local2.client.access import connected
-from local2.client.maintenance import import_lines
+from local2.cli.output import Output, beginning, run_async
+from local2.client.access import ask_service, connected
 from local2.errors import BadRequestError, InvalidArgumentsError, Local2Error
 from local2.protocol.envelope import Sender, new_id
 from local2.protocol.maintenance import ImportReport, ImportRequest
@@ -35,12 +34,19 @@ from local2.protocol.portable import (
     HeaderLine,
     any_line,
 )
+from local2.protocol.services import IMPORT
 from local2.settings import Settings
-from local2.sources.opening import FORMATS, Format, opened
+from local2.sources.importer import Importer
+from local2.sources.opening import FORMATS, TITLES, Format, Source, opened
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 STANDARD_INPUT = Path("-")
 SHOWN_CONFLICTS = 20
 SHOWN_REFUSED = 20
+SHOWN_NAMES = 3
+NAME_CHARACTERS = 160
 AGAIN = "Import it again to continue: nothing is stored twice."
 CUT_SHORT = "The file was cut short: the last line of the export is missing."
 
@@ -165,7 +171,7 @@ def import_(  # noqa: PLR0913 - one parameter an option
         if source.format == "local2":
             _import_export(settings, output, file, dry_run=dry_run, caller=caller)
         else:
-            import_source(settings, output, file, source, caller, mine=mine, dry_run=dry_run)
+            _import_source(settings, output, file, source, caller, mine=mine, dry_run=dry_run)
 
 
 def _import_export(
@@ -214,9 +220,9 @@ async def _import(
             checker.finish()
         bar.update(task, description="Importing", completed=0, total=total)
         async with connected(settings, name=NAME, user=caller.user) as bus:
-            for ask in _requests(_lines(file), dry_run=imported.dry_run):
-                imported.add(await import_lines(bus, ask, caller))
-                bar.update(task, advance=len(ask.lines) or (not ask.cut))
+            for request in _requests(_lines(file), dry_run=imported.dry_run):
+                imported.add(await ask_service(bus, IMPORT, request, caller))
+                bar.update(task, advance=len(request.lines) or (not request.cut))
 
 
 def _lines(file: Path) -> Iterator[bytes]:
@@ -278,3 +284,72 @@ def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportReques
     if page.lines:
         yield page
     checker.finish()
+
+
+def _import_source(  # noqa: PLR0913 - one parameter an option
+    settings: Settings,
+    output: Output,
+    file: Path,
+    source: Source,
+    caller: Sender,
+    *,
+    mine: bool,
+    dry_run: bool,
+) -> None:
+    """Import anything but an export of local2; exit with 1 if it was not read to its end."""
+    output.text(f"{name_of(file)}: {TITLES[source.format]}.")
+    error = None
+    with _byte_progress(output) as bar:
+        task = bar.add_task("Importing", total=source.total_bytes, told="")
+        began, sent = time.monotonic(), 0
+
+        def show(number: int) -> None:
+            nonlocal sent
+            sent += number
+            rate = sent / max(time.monotonic() - began, 0.001)
+            told = f"{sent:,} stored, {rate:,.0f}/s"
+            bar.update(task, completed=source.bytes_read, told=told)
+
+        importer = Importer(source, caller, mine=mine, on_sent=show)
+        try:
+            if dry_run:
+                importer.count()
+            else:
+                run_async(_send(settings, importer, caller))
+        except Local2Error as failed:
+            error = str(failed)
+        except KeyboardInterrupt:
+            error = "It was interrupted."
+    done = importer.report
+    for group in done.left_out:
+        names = [beginning(name, NAME_CHARACTERS) for name in group.names[:SHOWN_NAMES]]
+        more = ["and more; --json lists them"] if len(group.names) > SHOWN_NAMES else []
+        named = "; ".join([*names, *more]).rstrip(".")
+        output.text(f"Left out: {group.count:,} ({group.reason}): {named}.")
+    content = done.summary()
+    if error is not None:
+        error = f"{content} Then: {error} {AGAIN}"
+    report(output, [Outcome(file=name_of(file), content=content, data=done, error=error)])
+
+
+async def _send(settings: Settings, importer: Importer, caller: Sender) -> None:
+    async with connected(settings, name=NAME, user=caller.user) as bus:
+        await importer.run(bus)
+
+
+def _byte_progress(output: Output) -> "Progress":
+    """Make a bar of the part that was read, with the rate and the time left."""
+    from rich.progress import (  # noqa: PLC0415 - few commands show one
+        BarColumn,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    return output.progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[told]}", markup=False),
+        TimeRemainingColumn(),
+    )

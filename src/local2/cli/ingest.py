@@ -29,7 +29,7 @@ from local2.protocol.conversation import (
 )
 from local2.protocol.envelope import Sender
 from local2.protocol.json_text import read_json
-from local2.protocol.lenient.messages import Id, messages_of
+from local2.protocol.lenient.messages import SessionField, messages_of
 from local2.protocol.memory_tools import INGEST
 from local2.protocol.payloads import Json
 from local2.settings import Settings
@@ -39,12 +39,6 @@ STANDARD_INPUT = Path("-")
 INTERRUPTION = "It was interrupted."
 AGAIN = "Ingest the file again: nothing is stored twice."
 _line: msgspec.json.Decoder[Json] = msgspec.json.Decoder(Json)
-
-
-class SessionField(msgspec.Struct, frozen=True, kw_only=True):
-    """The field of a line that is not part of its message."""
-
-    session_id: Id | None
 
 
 class FileSession(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,10 +9,7 @@ from rich.table import Table
 from local2.cli.answers import NAME, shown_time
 from local2.cli.commands import asked_by_caller, command
 from local2.cli.output import Output, beginning, shown, uncut
-from local2.client.access import connected
-from local2.client.maintenance import browse
-from local2.client.maintenance import growth as ask_growth
-from local2.client.maintenance import overview as ask_overview
+from local2.client.access import ask_service, connected
 from local2.protocol.browsing import (
     MAX_PAGE,
     Browse,
@@ -24,6 +21,15 @@ from local2.protocol.browsing import (
 )
 from local2.protocol.envelope import Sender
 from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
+from local2.protocol.payloads import Empty
+from local2.protocol.services import (
+    BROWSE,
+    BROWSE_ALL,
+    GROWTH,
+    GROWTH_ALL,
+    OVERVIEW,
+    OVERVIEW_ALL,
+)
 from local2.settings import Settings
 
 CONTENT_CHARACTERS = 160
@@ -127,7 +133,11 @@ async def _read(settings: Settings, request: Browse, limit: int, caller: Sender)
     async with connected(settings, name=NAME, user=caller.user) as bus:
         while True:
             request.limit = min(limit - len(memories), MAX_PAGE)
-            page = await browse(bus, request, caller)
+            page = await (
+                ask_service(bus, BROWSE_ALL, request, caller)
+                if isinstance(request, BrowseAll)
+                else ask_service(bus, BROWSE, request, caller)
+            )
             memories += page.memories
             request.after = page.next
             if page.next is None or len(memories) >= limit:
@@ -155,7 +165,7 @@ def _table(memories: Sequence[BrowsedMemory], *, with_user: bool) -> Table:
 @asked_by_caller()
 async def overview(settings: Settings, output: Output, *, everybody: bool, caller: Sender) -> None:
     async with connected(settings, name=NAME, user=caller.user) as bus:
-        found = await ask_overview(bus, caller, everybody=everybody)
+        found = await ask_service(bus, OVERVIEW_ALL if everybody else OVERVIEW, Empty(), caller)
     output.data(found)
     if output.json:
         return
@@ -188,8 +198,9 @@ async def overview(settings: Settings, output: Output, *, everybody: bool, calle
 async def growth(
     settings: Settings, output: Output, *, days: int, everybody: bool, caller: Sender
 ) -> None:
+    request = GrowthRequest(days=days)
     async with connected(settings, name=NAME, user=caller.user) as bus:
-        found = await ask_growth(bus, GrowthRequest(days=days), caller, everybody=everybody)
+        found = await ask_service(bus, GROWTH_ALL if everybody else GROWTH, request, caller)
     output.data(found)
     if output.json:
         return

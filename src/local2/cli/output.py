@@ -21,6 +21,7 @@ from local2.errors import Local2Error
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, ProgressColumn
     from rich.table import Column, Table
 
 T = TypeVar("T")
@@ -80,6 +81,14 @@ class Output:
             # No colours if the user wants none (https://no-color.org).
             is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
             click.echo(line, err=error, color=False if is_plain else None)
+
+    def progress(self, *columns: "ProgressColumn | str") -> "Progress":
+        """Make a progress display with these columns; it disappears at the end."""
+        from rich.progress import Progress
+
+        return Progress(
+            *columns, console=self.errors, transient=True, disable=not self.shows_progress
+        )
 
     def table(self, table: "Table") -> None:
         """Print a table for people."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -46,8 +46,7 @@ async def stories(
     ):
         results: list[StoryResult] = []
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        hidden = not output.shows_progress
-        with Progress(*columns, console=output.errors, disable=hidden, transient=True) as progress:
+        with output.progress(*columns) as progress:
             steps = sum(len(session.turns) for story in scripts for session in story.sessions)
             task = progress.add_task("", total=steps)
             for number, story in enumerate(scripts):

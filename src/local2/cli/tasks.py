@@ -8,10 +8,10 @@ from rich.table import Table
 from local2.cli.answers import NAME, shown_time
 from local2.cli.commands import command
 from local2.cli.output import Output, shown, uncut
-from local2.client.access import connected
-from local2.client.maintenance import tasks
+from local2.client.access import ask_service, connected
 from local2.errors import InvalidArgumentsError
 from local2.protocol.maintenance import TaskAction, TaskRequest
+from local2.protocol.services import TASKS
 from local2.settings import Settings
 
 group = click.Group("tasks", no_args_is_help=True)
@@ -27,7 +27,7 @@ kind_option = click.option(
 async def list_tasks(settings: Settings, output: Output, *, kind: str | None) -> None:
     """Count what has yet to be done with records, and list the tasks that failed, and why."""
     async with connected(settings, name=NAME) as bus:
-        report = await tasks(bus, TaskRequest(kind=kind))
+        report = await ask_service(bus, TASKS, TaskRequest(kind=kind))
     output.data(report)
     if output.json:
         return
@@ -82,7 +82,7 @@ async def _change(  # noqa: PLR0913 - everything that both commands share
         raise InvalidArgumentsError("Give either the ids of records or --all.")
     wanted = TaskRequest(action=action, kind=kind, ids=None if every else tuple(ids))
     async with connected(settings, name=NAME) as bus:
-        report = await tasks(bus, wanted)
+        report = await ask_service(bus, TASKS, wanted)
     output.data(report)
     done = {"retry": "tried again", "discard": "discarded"}[action]
     output.text(f"{report.changed:,} tasks are {done}.")

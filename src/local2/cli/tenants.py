@@ -21,10 +21,9 @@ from local2.errors import (
     BusError,
     ForbiddenError,
     InvalidArgumentsError,
-    StackNotRunningError,
     quoted,
 )
-from local2.home import running_url
+from local2.home import is_running, running_url
 from local2.protocol.envelope import Role
 from local2.protocol.memory_tools import TOOL_NAMES
 from local2.protocol.subjects import checked_tenant_name, checked_tool_name
@@ -79,7 +78,7 @@ def init(settings: Settings, output: Output, *, encrypt: bool) -> None:
     Entries(memory=pair.public).write(folder)
     output.data({"folder": str(folder)})
     output.text(f"Accounts are in {folder}. Add a tenant: `local2 tenants add NAME`.")
-    if _is_running(settings):
+    if is_running(settings):
         output.text("The running stack does not use them yet: restart it.")
 
 
@@ -108,7 +107,7 @@ def add(  # noqa: PLR0913 - one parameter an option
         )
     elif agent in entry.agents:
         raise InvalidArgumentsError(f"The tenant {tenant} already has an agent {agent}.")
-    made = {name: _with_key(folder, tenant, name, one) for name, one in wanted.items()}
+    made = {name: _with_key(folder, tenant, name, agent) for name, agent in wanted.items()}
     entry = msgspec.structs.replace(entry, agents={**entry.agents, **made})
     _write_entry(settings, entries, tenant, entry)
     _wait_until_served(settings, output, tenant, agent)
@@ -125,7 +124,7 @@ def remove(settings: Settings, output: Output, *, tenant: str, agent: str | None
     folder, entries = settings.bus.accounts, _entries(settings)
     entry = _tenant(entries, tenant)
     if agent is None:
-        rest = {name: one for name, one in entries.tenants.items() if name != tenant}
+        rest = {name: kept for name, kept in entries.tenants.items() if name != tenant}
         msgspec.structs.replace(entries, tenants=rest).write(folder)
         seeds = [seed_file(folder, tenant, name) for name in entry.agents]
         for file in (*seeds, folder / tenant / SIGNING_KEY):
@@ -133,7 +132,7 @@ def remove(settings: Settings, output: Output, *, tenant: str, agent: str | None
         output.text(f"{tenant} is removed. Its memory stays, and is used if it is added again.")
     else:
         _agent(entry, tenant, agent)
-        left = {name: one for name, one in entry.agents.items() if name != agent}
+        left = {name: kept for name, kept in entry.agents.items() if name != agent}
         _write_entry(settings, entries, tenant, msgspec.structs.replace(entry, agents=left))
         seed_file(folder, tenant, agent).unlink(missing_ok=True)
         output.text(f"The agent {agent} of {tenant} is removed.")
@@ -206,7 +205,7 @@ def token(  # noqa: PLR0913 - one parameter an option
 def list_tenants(settings: Settings, output: Output) -> None:
     """List tenants and their agents."""
     folder, entries = settings.bus.accounts, _entries(settings)
-    agents = [one for name in entries.tenants for one in summaries_of(folder, entries, name)]
+    agents = [agent for name in entries.tenants for agent in summaries_of(folder, entries, name)]
     if not agents:
         output.text("There are no tenants yet: `local2 tenants add NAME`.")
     _show(output, agents)
@@ -262,7 +261,7 @@ def _write_entry(settings: Settings, entries: Entries, tenant: str, entry: Tenan
 
 def _show_agent(settings: Settings, output: Output, tenant: str, agent: str) -> None:
     agents = summaries_of(settings.bus.accounts, _entries(settings), tenant)
-    _show(output, [one for one in agents if one.agent == agent])
+    _show(output, [summary for summary in agents if summary.agent == agent])
 
 
 def _show(output: Output, agents: Sequence[AgentSummary]) -> None:
@@ -270,18 +269,10 @@ def _show(output: Output, agents: Sequence[AgentSummary]) -> None:
     table = Table()
     for column in ("Tenant", "Agent", "Role", "Inbox prefix", "Credentials"):
         table.add_column(column, overflow="fold")
-    for one in agents:
-        table.add_row(*map(shown, msgspec.structs.astuple(one)))
+    for agent in agents:
+        table.add_row(*map(shown, msgspec.structs.astuple(agent)))
     if agents:
         output.table(table)
-
-
-def _is_running(settings: Settings) -> bool:
-    try:
-        running_url(settings)
-    except StackNotRunningError:
-        return False
-    return True
 
 
 def _wait_until_served(settings: Settings, output: Output, tenant: str, agent: str) -> None:
@@ -290,7 +281,7 @@ def _wait_until_served(settings: Settings, output: Output, tenant: str, agent: s
         output.text(
             "Add what `local2 tenants server-config` prints to your NATS server's configuration."
         )
-    if settings.bus.url is not None or not _is_running(settings):
+    if settings.bus.url is not None or not is_running(settings):
         return
     credentials = read_credentials(settings.bus.accounts, tenant, agent)
 

@@ -182,17 +182,17 @@ async def _while_used(settings: Settings, linger: float) -> None:
                 async with open_stack(settings, for_clients=True):
                     gc.freeze()
                     while is_needed():
-                        await _wait_up_to(stop, POLL)
+                        await _wait_briefly(stop)
                 return
             if is_running(settings):
                 return
-            await _wait_up_to(stop, POLL)
+            await _wait_briefly(stop)
 
 
-async def _wait_up_to(stop: asyncio.Event, seconds: float) -> None:
-    """Wait until `stop` is set, but at most for `seconds`."""
+async def _wait_briefly(stop: asyncio.Event) -> None:
+    """Wait until the next check, or until `stop` is set."""
     with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)
+        await asyncio.wait_for(stop.wait(), POLL)
 
 
 def _stop_event() -> asyncio.Event:

@@ -5,10 +5,12 @@ The running stack does the work. If none runs, one is started for a rebuild. Hea
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import click
+import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -16,13 +18,15 @@ from local2.cli.answers import NAME, shown_time
 from local2.cli.commands import command
 from local2.cli.output import FAILED, Output, beginning, shown, uncut
 from local2.client import Connection
-from local2.client.access import connected
-from local2.client.maintenance import memory_status, readiness, start_reindex
-from local2.client.maintenance import retention as ask_retention
+from local2.client.access import ask_service, connected
 from local2.errors import NoRespondersError, StackNotRunningError, VectorError
 from local2.logs import logging_to
-from local2.protocol.maintenance import MemoryStatus, Verdict
+from local2.protocol import subjects
+from local2.protocol.maintenance import MemoryStatus, Readiness, Reindex, Verdict
+from local2.protocol.payloads import Empty
+from local2.protocol.services import READY, REINDEX, RETENTION, STATUS, ServiceDeclaration
 from local2.settings import Settings
+from local2.tenants.directory import Entries
 
 MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
 LISTED_CHARACTERS = 160
@@ -30,6 +34,8 @@ LISTED_CHARACTERS = 160
 POLL = 0.5
 """Seconds between two readings of the status: often enough for a progress bar. A status counts
 everything that waits (50 ms for 200,000 records), so that five a second would slow the indexing."""
+READY_PATIENCE = 2.0
+"""Seconds to wait for a server; a running one answers at once."""
 WORKER_PATIENCE = 60.0
 """Seconds to wait for the vector worker to start; the first start may download a model."""
 
@@ -41,7 +47,7 @@ WORKER_PATIENCE = 60.0
 )
 async def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool) -> None:
     if ready:
-        answer = await readiness(settings)
+        answer = await _readiness(settings)
         output.data(answer)
         output.text("ready" if answer.ready else " ".join(answer.reasons))
         if not answer.ready:
@@ -61,10 +67,27 @@ async def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool)
         raise click.exceptions.Exit(FAILED)
 
 
+async def _readiness(settings: Settings) -> Readiness:
+    """Ask whether the stack serves requests; with accounts, those of every tenant."""
+    entries = Entries.read(settings.bus.accounts)
+    services = [READY]
+    if entries is not None:
+        services = [
+            msgspec.structs.replace(READY, subject=subjects.from_tenant(tenant, READY.subject))
+            for tenant in entries.tenants
+        ]
+    async with connected(settings, name=NAME, patience=READY_PATIENCE, operator=True) as bus:
+        replies = await asyncio.gather(
+            *(ask_service(bus, service, Empty()) for service in services)
+        )
+    reasons = [reason for reply in replies for reason in reply.reasons]
+    return Readiness(ready=all(reply.ready for reply in replies), reasons=reasons)
+
+
 @command()
 async def retention(settings: Settings, output: Output) -> None:
     async with connected(settings, name=NAME) as bus:
-        report = await ask_retention(bus)
+        report = await ask_service(bus, RETENTION, Empty())
     output.data(report)
     if output.json:
         return
@@ -96,11 +119,11 @@ async def reindex(settings: Settings, output: Output, *, embedder: str | None, w
         async with stack_bus(settings, output, "rebuilding") as bus:
             # With whichever embedder: a reindex corrects that.
             deadline = asyncio.get_running_loop().time() + WORKER_PATIENCE
-            while (status := await memory_status(bus)).embedder is None:
+            while (status := await ask_service(bus, STATUS, Empty())).embedder is None:
                 if asyncio.get_running_loop().time() > deadline:
                     raise VectorError(f"The vector worker did not start: {status.problem}")
                 await asyncio.sleep(POLL)
-            status = await start_reindex(bus, embedder)
+            status = await ask_service(bus, REINDEX, Reindex(embedder=embedder))
             if embedder is not None:
                 status = await _change_embedder(bus, output, status, embedder, wait=wait)
             elif status.problem is not None:
@@ -111,7 +134,7 @@ async def reindex(settings: Settings, output: Output, *, embedder: str | None, w
                     task = progress.add_task("Indexing", total=total)
                     while status.waiting:
                         await asyncio.sleep(POLL)
-                        status = await memory_status(bus)
+                        status = await ask_service(bus, STATUS, Empty())
                         total = status.indexed + status.waiting
                         progress.update(task, completed=status.indexed, total=total)
                     progress.update(task, completed=status.indexed)
@@ -145,15 +168,16 @@ async def _change_embedder(
                 task, total=status.indexed, completed=status.indexed - status.next.waiting
             )
             await asyncio.sleep(POLL)
-            status = await memory_status(bus)
+            status = await ask_service(bus, STATUS, Empty())
     if wait and status.embedder != wanted:
         raise VectorError(f"{wanted} does not serve: somebody cancelled the change meanwhile.")
     return status
 
 
 def _progress(output: Output, doing: str) -> Progress:
-    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=output.errors, disable=not output.shows_progress)
+    return output.progress(
+        TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    )
 
 
 @asynccontextmanager
@@ -162,20 +186,20 @@ async def stack_bus(
     output: Output,
     doing: str,
     *,
-    probe: Callable[[Connection], Awaitable[object]] = memory_status,
+    probe: ServiceDeclaration[Any, Any] = STATUS,
     operator: bool = False,
 ) -> AsyncIterator[Connection]:
     """Connect to the running stack; if there is none, start one without models.
 
-    `probe` is a request that a serving stack answers. With `operator`, connect as the operator
-    instead of as a tenant.
+    `probe`: a service that every stack answers. With `operator`, connect as the operator instead of
+    as a tenant.
     """
     async with AsyncExitStack() as resources:
         try:
             bus = await resources.enter_async_context(
                 connected(settings, name="cli", operator=operator)
             )
-            await probe(bus)
+            await ask_service(bus, probe, Empty())
         except (StackNotRunningError, NoRespondersError):
             from local2.stack.app import open_stack  # noqa: PLC0415 - needed without a stack only
 

@@ -1,4 +1,7 @@
-"""Bus access for programs outside the stack: commands, stories and other front ends."""
+"""How programs reach the memory over the bus; `memory.py` has `local2.connect`.
+
+Front ends import from here what they need of the bus.
+"""
 
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.outputs import READ_OUTPUT_TOOL, fit_result

@@ -4,16 +4,17 @@ Commands use the running stack while they last (`connected`). Programs that stay
 an open memory and the MCP server, start one if there is none and follow it when it starts again
 (`StackConnection`).
 
-Services are not tools: they reply with a payload or with an error, which `ask` raises.
+Services are not tools: they reply with a payload or with an error, which `ask_service` raises.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
+from local2.background import await_unless
 from local2.bus.connection import Connection, connect
 from local2.bus.identity import bearer
 from local2.client.shared_stack import ensure_stack, is_elsewhere, stack_running
@@ -29,9 +30,12 @@ from local2.home import running_url
 from local2.protocol import subjects
 from local2.protocol.envelope import Sender, decode, encode, seal_from
 from local2.protocol.error_headers import ERROR_CODE
-from local2.protocol.payloads import ErrorReply
+from local2.protocol.payloads import Empty, ErrorReply
 from local2.settings import Settings
 from local2.tenants.credentials import OwnTokens, credentials_of, has_accounts, memory_credentials
+
+if TYPE_CHECKING:  # commands that ask no service start faster without the types of all of them
+    from local2.protocol.services import A, P, ServiceDeclaration
 
 T = TypeVar("T")
 CLIENT = Sender(agent="client")
@@ -179,16 +183,17 @@ class _Failure(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorReply | None = None
 
 
-async def ask(  # noqa: PLR0913 - the parts of a request
+async def ask_service(
     bus: Connection,
-    subject: str,
-    payload: msgspec.Struct | msgspec.Raw,
-    into: type[T],
+    service: "ServiceDeclaration[P, A]",
+    payload: "P | Empty",
     caller: Sender = CLIENT,
     *,
     timeout: float | None = None,  # noqa: ASYNC109 - the caller chooses it
-) -> T:
+) -> "A":
     """Send a request to a service and return the payload of its reply.
+
+    Without a timeout, the service's `patience` is waited for.
 
     Raises:
         RequestError: The service refuses the request.
@@ -196,10 +201,14 @@ async def ask(  # noqa: PLR0913 - the parts of a request
         UnavailableError: The service cannot answer at the moment.
         BusError: There is no reply, its payload has another form, or the service failed.
     """
-    request = encode(seal_from(caller, payload, type="request"))
-    reply = await bus.request(subject, request, timeout=timeout, headers=bearer(caller.token))
+    reply = await bus.request(
+        service.subject,
+        encode(seal_from(caller, payload, type="request")),
+        timeout=service.patience if timeout is None else timeout,
+        headers=bearer(caller.token),
+    )
     if ERROR_CODE not in (reply.headers or {}):
-        return decode(reply.data, into).payload
+        return decode(reply.data, service.answer).payload
     failure = decode(reply.data, _Failure).payload
     problem = failure.error or failure
     error = error_from_code(problem.code, problem.message, problem.retry_after)
@@ -213,20 +222,14 @@ async def await_while_connected(bus: Connection, work: Coroutine[Any, Any, T]) -
     Raises:
         StackNotRunningError: The connection was lost before the work was done.
     """
+
+    def lost_error() -> StackNotRunningError:
+        return StackNotRunningError(
+            "The memory stopped before it answered.",
+            remedy="Ask again in a few seconds; repeating a request changes nothing twice.",
+        )
+
     if bus.lost.is_set():
         work.close()
-    else:
-        working = asyncio.ensure_future(work)
-        lost = asyncio.ensure_future(bus.lost.wait())
-        try:
-            await asyncio.wait({working, lost}, return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                return working.result()
-        finally:
-            working.cancel()
-            lost.cancel()
-            await asyncio.gather(working, lost, return_exceptions=True)
-    raise StackNotRunningError(
-        "The memory stopped before it answered.",
-        remedy="Ask again in a few seconds; repeating a request changes nothing twice.",
-    )
+        raise lost_error()
+    return await await_unless(bus.lost.wait(), work, lost_error)

@@ -136,10 +136,10 @@ def wait_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
 
 def iterate_in(loop: asyncio.AbstractEventLoop, found: AsyncIterator[T]) -> Iterator[T]:
     """Yield what an asynchronous iterator yields in a loop, each when it is asked for."""
+
+    async def next_found() -> T:
+        return await anext(found)
+
     with suppress(StopAsyncIteration):
         while True:
-            yield wait_in(loop, _next(found))
-
-
-async def _next(found: AsyncIterator[T]) -> T:
-    return await anext(found)
+            yield wait_in(loop, next_found())

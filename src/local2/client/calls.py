@@ -14,14 +14,13 @@ import msgspec
 from local2.bus.connection import Connection
 from local2.bus.identity import bearer
 from local2.bus.streams import publish_durably
-from local2.client.access import StackConnection, ask
+from local2.client.access import StackConnection, ask_service
 from local2.client.tools import ask_tool
 from local2.errors import (
     InvalidArgumentsError,
     StackNotRunningError,
     ToolFailedError,
     UnknownToolError,
-    error_from_code,
     quoted,
 )
 from local2.protocol import subjects
@@ -42,13 +41,14 @@ from local2.protocol.memory_tools import (
     SaveTopic,
     Version,
 )
-from local2.protocol.payloads import Feedback, Json, ToolResult
+from local2.protocol.payloads import Empty, Feedback, Json, ToolResult
+from local2.protocol.services import P, ServiceDeclaration
 
 ERASURE_TIMEOUT = 3600.0
 """Seconds that an erasure may take: erasing a million records takes minutes."""
 BINARY = (bytes, bytearray, memoryview)
 _json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 def check_named(**who: str | None) -> None:
@@ -107,16 +107,24 @@ class Calls:
         token = self.caller.token or await self._stack.tokens.token_for(self.caller.user)
         return msgspec.structs.replace(self.caller, token=token)
 
-    async def request(self, subject: str, payload: msgspec.Struct, into: type[T]) -> T:
-        """Send a request to a service of the memory that is not a tool.
+    async def ask_service(self, service: ServiceDeclaration[P, S], payload: P | Empty) -> S:
+        """Ask a service of the memory.
 
         Raises:
             Local2Error: The service refused it, or could not be reached.
         """
         caller = await self.caller_with_token()
         return await self._stack.run(
-            lambda bus: ask(bus, subject, payload, into, caller, timeout=self._timeout)
+            lambda bus: ask_service(bus, service, payload, caller, timeout=self._timeout)
         )
+
+    async def request(self, subject: str, payload: msgspec.Struct, into: type[S]) -> S:
+        """Ask a service by its subject and the type of its answer.
+
+        Raises what `ask_service` raises.
+        """
+        declared = ServiceDeclaration(subject=subject, title="", request=type(payload), answer=into)
+        return await self.ask_service(declared, payload)
 
     async def call(self, tool: str, args: Json, within: float | None = None) -> ToolResult:
         """Call a tool.
@@ -138,7 +146,7 @@ class Calls:
                 "The stack has just ended.", remedy="Ask again: another stack is started then."
             ) from error
         if result.error is not None:
-            raise error_from_code(result.error.code, result.error.message, result.error.retry_after)
+            raise result.error.to_error()
         if not result.ok:
             raise ToolFailedError(result.content)
         return result

@@ -6,18 +6,13 @@ from typing import Self
 import msgspec
 
 from local2.client.calls import Calls
-from local2.protocol import subjects
 from local2.protocol.items import (
     MAX_ITEMS_PER_REQUEST,
     DeleteItems,
     GetItems,
     ItemKey,
     ItemPut,
-    ItemsChanged,
-    ItemsFound,
-    ItemsGot,
     ListNamespaces,
-    NamespacesFound,
     PutItems,
     SearchItems,
     StoredItem,
@@ -25,6 +20,13 @@ from local2.protocol.items import (
     size_of,
 )
 from local2.protocol.payloads import split_into_parts
+from local2.protocol.services import (
+    DELETE_ITEMS,
+    GET_ITEMS,
+    LIST_NAMESPACES,
+    PUT_ITEMS,
+    SEARCH_ITEMS,
+)
 
 MESSAGE_BYTES = 800_000
 """Maximum bytes of the items in one message; the bus carries 1 MB."""
@@ -60,7 +62,7 @@ class Items:
             max_items=MAX_ITEMS_PER_REQUEST,
         ):
             request = PutItems(collection=self.collection, items=part)
-            await self._calls.request(subjects.MEMORY_ITEMS_PUT, request, ItemsChanged)
+            await self._calls.ask_service(PUT_ITEMS, request)
 
     async def get(self, keys: Sequence[ItemKey]) -> list[StoredItem | None]:
         """Read the items under these keys; None for each key without an item."""
@@ -68,7 +70,7 @@ class Items:
         while len(found) < len(keys):
             wanted = list(keys[len(found) : len(found) + MAX_ITEMS_PER_REQUEST])
             request = GetItems(collection=self.collection, keys=wanted)
-            found += (await self._calls.request(subjects.MEMORY_ITEMS_GET, request, ItemsGot)).items
+            found += (await self._calls.ask_service(GET_ITEMS, request)).items
         return found
 
     async def search(self, wanted: SearchItems) -> list[StoredItem]:
@@ -77,7 +79,7 @@ class Items:
         while True:
             rest, seen = wanted.limit - len(found), wanted.offset + len(found)
             request = msgspec.structs.replace(wanted, limit=rest, offset=seen)
-            answer = await self._calls.request(subjects.MEMORY_ITEMS_SEARCH, request, ItemsFound)
+            answer = await self._calls.ask_service(SEARCH_ITEMS, request)
             found += answer.items
             if not answer.cut:
                 return found
@@ -98,7 +100,7 @@ class Items:
                 before=before,
                 limit=page_size,
             )
-            found = await self._calls.request(subjects.MEMORY_ITEMS_SEARCH, wanted, ItemsFound)
+            found = await self._calls.ask_service(SEARCH_ITEMS, wanted)
             for item in found.items:
                 yield item
                 before = item.key
@@ -107,7 +109,7 @@ class Items:
 
     async def namespaces(self, wanted: ListNamespaces) -> list[tuple[str, ...]]:
         """List the matching namespaces that hold items."""
-        found = await self._calls.request(subjects.MEMORY_ITEMS_LIST, wanted, NamespacesFound)
+        found = await self._calls.ask_service(LIST_NAMESPACES, wanted)
         return found.namespaces
 
     async def delete(
@@ -120,5 +122,5 @@ class Items:
         request = DeleteItems(
             collection=self.collection, keys=list(keys), namespaces=list(namespaces)
         )
-        changed = await self._calls.request(subjects.MEMORY_ITEMS_DELETE, request, ItemsChanged)
+        changed = await self._calls.ask_service(DELETE_ITEMS, request)
         return changed.deleted

@@ -20,8 +20,7 @@ from local2.config_files import load_settings
 from local2.errors import InvalidArgumentsError
 from local2.home import asking_user, home_of
 from local2.logs import is_configured, logging_to
-from local2.protocol import subjects
-from local2.protocol.browsing import Browse, BrowsedPage, Overview
+from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
 from local2.protocol.conversation import IngestReport
 from local2.protocol.envelope import Sender
 from local2.protocol.explaining import Explain, Explained
@@ -71,6 +70,7 @@ from local2.protocol.memory_tools import (
     UndoReport,
 )
 from local2.protocol.payloads import Empty, Feedback, Json, ToolResult
+from local2.protocol.services import BROWSE, BROWSE_ALL, EXPLAIN, OVERVIEW, OVERVIEW_ALL, SHOWN
 from local2.protocol.showings import FindShowings, ShowingsPage
 from local2.settings import Settings
 
@@ -286,7 +286,7 @@ class Memory:
 
         `asked.id` names a memory whose place is explained, or why it is not in the answer.
         """
-        return await self._calls.request(subjects.MEMORY_EXPLAIN, asked, Explained)
+        return await self._calls.ask_service(EXPLAIN, asked)
 
     async def shown(self, wanted: FindShowings) -> ShowingsPage:
         """Read which memories were shown in a session, for a query, or when one memory was.
@@ -294,7 +294,7 @@ class Memory:
         What was shown before each answer is kept with its turn; recalls are only if the setting
         `recall_log_days` says so.
         """
-        return await self._calls.request(subjects.MEMORY_SHOWN, wanted, ShowingsPage)
+        return await self._calls.ask_service(SHOWN, wanted)
 
     async def browse(self, wanted: Browse | None = None) -> BrowsedPage:
         """Look through memories, the newest first: one's own and those for everybody.
@@ -306,16 +306,16 @@ class Memory:
             wanted: Which memories to show; None means all that stand. With `BrowseAll`, also those
                 of other users, which needs the role admin on a stack with accounts.
         """
-        wanted = wanted or Browse()
-        return await self._calls.request(wanted.subject, wanted, BrowsedPage)
+        if isinstance(wanted, BrowseAll):
+            return await self._calls.ask_service(BROWSE_ALL, wanted)
+        return await self._calls.ask_service(BROWSE, wanted or Browse())
 
     async def overview(self, *, everybody: bool = False) -> Overview:
         """Count memories by scope and kind, list users, agents and the sessions used last.
 
         `everybody`: of all users, which needs the role admin on a stack with accounts.
         """
-        subject = subjects.MEMORY_OVERVIEW_ALL if everybody else subjects.MEMORY_OVERVIEW
-        return await self._calls.request(subject, Empty(), Overview)
+        return await self._calls.ask_service(OVERVIEW_ALL if everybody else OVERVIEW, Empty())
 
     async def save(self, content: str, metadata: Json | None = None) -> SavedMemory:
         """Store a note about something that happened or was learned."""

@@ -168,7 +168,7 @@ class Cache:
         return self._messages is not None
 
     def get(self, make: Callable[[], list[Json]]) -> list[Json]:
-        """Return copies of the dicts; call `make` first if there are none."""
+        """Copies of the dicts; call `make` first if there are none."""
         if self._messages is None:
             self.misses += 1
             self._messages = make()

@@ -118,7 +118,7 @@ class ManagedConversationMemory(ConversationMemory):
         return self.config.active_context.enabled and tokens > self.config.threshold_tokens
 
     def retrieve_all(self) -> list[Json]:
-        """Return the same as `get_messages`; `get_raw_messages` returns the full history."""
+        """The same as `get_messages`; `get_raw_messages` returns the full history."""
         return self.get_messages()
 
     def retrieve_recent(self, n: int = 1) -> list[Json]:

@@ -180,9 +180,11 @@ def save(path: Path, saved: SavedConversation) -> None:
         ConversationError: The disk refuses it, or it could not be read back without loss.
     """
     try:
-        write_atomically(
-            Path(os.path.realpath(path)), _encoded(saved), mode=PRIVATE_FILE, durable=True
-        )
+        data = msgspec.json.encode(saved)
+        if msgspec.json.decode(data, type=SavedConversation) != saved:
+            problem = "it has a value that JSON cannot represent, such as a tuple, bytes or NaN"
+            raise ValueError(problem)  # noqa: TRY301
+        write_atomically(Path(os.path.realpath(path)), data, mode=PRIVATE_FILE, durable=True)
     except (OSError, TypeError, ValueError, RecursionError) as error:
         raise ConversationError(f"The conversation cannot be saved to {path}: {error}.") from error
 
@@ -210,10 +212,3 @@ def load(path: Path) -> SavedConversation:
         f"{path} has version {version} of the file format; this local2 knows {VERSION}.",
         remedy="Update local2.",
     )
-
-
-def _encoded(saved: SavedConversation) -> bytes:
-    data = msgspec.json.encode(saved)
-    if msgspec.json.decode(data, type=SavedConversation) != saved:
-        raise ValueError("it has a value that JSON cannot represent, such as a tuple, bytes or NaN")
-    return data

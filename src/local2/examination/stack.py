@@ -7,8 +7,7 @@ import msgspec
 
 from local2.agents.findings import check_backups, check_tasks, describe_counts
 from local2.backup.files import ledger_files
-from local2.client.access import connected
-from local2.client.maintenance import backup_status, findings
+from local2.client.access import ask_service, connected
 from local2.errors import (
     RESTORE,
     BusError,
@@ -20,7 +19,9 @@ from local2.errors import (
 from local2.home import folder_lock
 from local2.ledger.ledger import Ledger
 from local2.protocol.envelope import DEFAULT_TENANT
-from local2.protocol.maintenance import CheckResult
+from local2.protocol.maintenance import BackupRequest, CheckResult
+from local2.protocol.payloads import Empty
+from local2.protocol.services import BACKUP, FINDINGS
 from local2.settings import MemorySettings, Settings
 from local2.stack.ledgers import Ledgers, content_keys, open_ledgers, tenants_of
 from local2.tenants.credentials import has_accounts
@@ -41,11 +42,12 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
     try:
         async with connected(settings, name="cli", patience=PATIENCE) as bus:
             yield CheckResult("stack", "ok", f"running at {bus.url}")
-            for finding in await findings(bus):
+            for finding in (await ask_service(bus, FINDINGS, Empty())).findings:
                 yield finding
             if has_accounts(settings.bus):  # a tenant is not told of the backups of all
                 async with connected(settings, name="cli", operator=True) as own:
-                    yield check_backups(await backup_status(own), settings.memory)
+                    status = await ask_service(own, BACKUP, BackupRequest())
+                    yield check_backups(status, settings.memory)
             if deep:
                 yield CheckResult(WHOLE_LEDGER, "note", "not read", remedy=STOP_FIRST)
     except ForbiddenError as error:

@@ -134,7 +134,7 @@ def with_hooks(client: Client, file: Path, text: str, entries: Mapping[str, Json
         ConfigError: The file does not have the client's format.
     """
     if not text.strip():
-        whole = {**client.new_file, HOOKS: {event: [one] for event, one in entries.items()}}
+        whole = {**client.new_file, HOOKS: {event: [entry] for event, entry in entries.items()}}
         addition = to_json(whole, text) + "\n"
         return Registered(text=text + addition, additions=[addition])
     read_settings(file, text)
@@ -155,7 +155,8 @@ def with_hooks(client: Client, file: Path, text: str, entries: Mapping[str, Json
         if missing:
             insertions.append(insertion(text, existing.start, missing, 1))
     return Registered(
-        text=apply_insertions(text, insertions), additions=[one.text for one in insertions]
+        text=apply_insertions(text, insertions),
+        additions=[inserted.text for inserted in insertions],
     )
 
 
@@ -202,7 +203,7 @@ def _has_no_hooks(client: Client, rest: str) -> bool:
 def registered(client: Client, settings: Json) -> dict[str, list[Json]]:
     """Find the client's hooks that are installed, by event."""
     return {
-        event: [one for one in listed if _is_ours(client, one)]
+        event: [entry for entry in listed if _is_ours(client, entry)]
         for event, listed in settings.get(HOOKS, {}).items()
     }
 
@@ -238,7 +239,7 @@ def _is_ours(client: Client, entry: Any) -> bool:
         return False
     commands = [entry, *(inner for inner in _grouped_hooks(entry) if isinstance(inner, dict))]
     marks = [f" -m {module} {client.name} " for module in (MODULE, FORMER_MODULE)]
-    return any(mark in str(one.get(COMMAND, "")) for one in commands for mark in marks)
+    return any(mark in str(hook.get(COMMAND, "")) for hook in commands for mark in marks)
 
 
 def is_outdated(entry: Json) -> bool:

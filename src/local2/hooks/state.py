@@ -177,7 +177,8 @@ class Outbox:
         """
         for file in self._folder.glob("*.json"):
             file.replace(file.with_suffix(".taken"))
-        for file in sorted(self._folder.glob("*.taken"), key=lambda one: one.stat().st_mtime_ns):
+        taken = self._folder.glob("*.taken")
+        for file in sorted(taken, key=lambda file: file.stat().st_mtime_ns):
             try:
                 yield file, msgspec.json.decode(file.read_bytes(), type=FinishedTurn)
             except msgspec.MsgspecError:

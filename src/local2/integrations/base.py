@@ -197,8 +197,8 @@ class SessionLog:
         batch = f"{number:012}.{new_id()}"
         keys = [f"{batch}.{number:06}" for number in range(len(entries))]
         logged = [Logged(item=json.dumps(entry.item)) for entry in entries]
-        for key, one in zip(keys, logged, strict=True):
-            check_size(self._put(key, one))
+        for key, item in zip(keys, logged, strict=True):
+            check_size(self._put(key, item))
         messages = []
         for key, entry in zip(keys, entries, strict=True):
             if entry.message is not None:
@@ -206,7 +206,12 @@ class SessionLog:
                 text = json.dumps(entry.message, ensure_ascii=False).encode(errors="replace")
                 messages.append({**json.loads(text), "id": key})
         memories: dict[str, str] = {}  # the ids of the messages' records
-        for part in split_into_parts(messages, _size, max_bytes=REQUEST_BYTES, max_items=PAGE):
+        for part in split_into_parts(
+            messages,
+            lambda message: len(msgspec.json.encode(message)),
+            max_bytes=REQUEST_BYTES,
+            max_items=PAGE,
+        ):
             result = await self._memory.call(
                 "ingest", messages=part, session_id=self._session_id, allow_again=True
             )
@@ -216,8 +221,8 @@ class SessionLog:
             memories |= zip(stored, report.ids, strict=True)
         await self._items.put(
             [
-                self._put(key, msgspec.structs.replace(one, memory=memories.get(key)))
-                for key, one in zip(keys, logged, strict=True)
+                self._put(key, msgspec.structs.replace(item, memory=memories.get(key)))
+                for key, item in zip(keys, logged, strict=True)
             ]
         )
 
@@ -260,10 +265,6 @@ class SessionLog:
     def _put(self, key: str, logged: Logged) -> ItemPut:
         value = msgspec.Raw(msgspec.json.encode(logged))
         return ItemPut(namespace=self._namespace, key=key, value=value)
-
-
-def _size(message: Json) -> int:
-    return len(msgspec.json.encode(message))
 
 
 def metadata_of(item: RecalledItem) -> Json:

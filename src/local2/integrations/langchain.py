@@ -200,10 +200,7 @@ class LocalChatMessageHistory(BaseChatMessageHistory):
         await self._memory.do(self._with(SessionLog.clear))
 
     def _with(self, work: Callable[[SessionLog], Awaitable[T]]) -> Work[T]:
-        async def with_log(memory: Memory) -> T:
-            return await work(SessionLog.of(memory, FRAMEWORK, self.session_id))
-
-        return with_log
+        return lambda memory: work(SessionLog.of(memory, FRAMEWORK, self.session_id))
 
     def close(self) -> None:
         """Close the connection, unless it is shared; the next call opens another one."""
@@ -214,7 +211,10 @@ class LocalChatMessageHistory(BaseChatMessageHistory):
 
 
 def adding(messages: Sequence[BaseMessage]) -> Callable[[SessionLog], Awaitable[None]]:
-    entries = [LoggedEntry(item=message_to_dict(one), message=message_in(one)) for one in messages]
+    entries = [
+        LoggedEntry(item=message_to_dict(message), message=message_in(message))
+        for message in messages
+    ]
     return lambda log: log.append(entries)
 
 

@@ -174,15 +174,15 @@ class LocalSaver(BaseCheckpointSaver[int]):
         """Yield the ids of the checkpoints that the last one does not need."""
         needed: set[str] | None = None
         wanted: str | None = None
-        async for one in thread.heads():
-            if needed is not None and (one.id != wanted or not needed):
-                yield one.id
+        async for head in thread.heads():
+            if needed is not None and (head.id != wanted or not needed):
+                yield head.id
                 continue
-            saved = self.serde.loads_typed((one.record.type, await thread.data(one)))
+            saved = self.serde.loads_typed((head.record.type, await thread.data(head)))
             if needed is None:
                 needed = set(saved["metadata"].get(DELTA_CHANNELS_KEY) or ())
             needed -= set(saved["checkpoint"]["channel_values"])
-            wanted = one.record.parent
+            wanted = head.record.parent
 
     async def _tuples(
         self,
@@ -192,17 +192,17 @@ class LocalSaver(BaseCheckpointSaver[int]):
         *,
         page_size: int = CHECKPOINT_PAGE,
     ) -> AsyncIterator[CheckpointTuple]:
-        async for one in thread.heads(id_=id_, before=before, page_size=page_size):
-            saved = self.serde.loads_typed((one.record.type, await thread.data(one)))
-            parent = one.record.parent
+        async for head in thread.heads(id_=id_, before=before, page_size=page_size):
+            saved = self.serde.loads_typed((head.record.type, await thread.data(head)))
+            parent = head.record.parent
             yield CheckpointTuple(
-                config=thread.config(one.id),
+                config=thread.config(head.id),
                 checkpoint=saved["checkpoint"],
                 metadata=saved["metadata"],
                 parent_config=thread.config(parent) if parent else None,
                 pending_writes=[
                     (write.task, write.channel, self.serde.loads_typed((write.type, data)))
-                    for write, data in await thread.writes(one.id)
+                    for write, data in await thread.writes(head.id)
                 ],
             )
 

@@ -120,10 +120,9 @@ class LocalMemory(BaseMemory):
         self._do(SessionLog.clear)
 
     def _do(self, work: Callable[[SessionLog], Awaitable[T]]) -> T:
-        return self._memory.wait_for(lambda memory: work(self._log(memory)))
-
-    def _log(self, memory: Memory) -> SessionLog:
-        return SessionLog.of(memory, FRAMEWORK, self.session_id)
+        return self._memory.wait_for(
+            lambda memory: work(SessionLog.of(memory, FRAMEWORK, self.session_id))
+        )
 
 
 class LocalRetriever(BaseRetriever):

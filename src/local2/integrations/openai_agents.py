@@ -63,10 +63,9 @@ class LocalSession(SessionABC):
         await self._memory.aclose()
 
     async def _do(self, work: Callable[[SessionLog], Awaitable[T]]) -> T:
-        async def with_log(memory: Memory) -> T:
-            return await work(SessionLog.of(memory, FRAMEWORK, self.session_id))
-
-        return await self._memory.do(with_log)
+        return await self._memory.do(
+            lambda memory: work(SessionLog.of(memory, FRAMEWORK, self.session_id))
+        )
 
 
 def message_in(item: Json) -> Json | None:

@@ -1,1 +1,1 @@
-"""The only place that knows English, and how the words of other languages are told apart."""
+"""The only place that knows English and German; it tells apart the words of other languages."""

@@ -150,27 +150,27 @@ class Table:
         self._compiled: dict[str, re.Pattern[str]] = {}
 
     def is_lasting(self, sentence: str) -> bool:
-        """Return whether a sentence states something that outlasts the conversation."""
+        """Whether a sentence states something that outlasts the conversation."""
         raise NotImplementedError
 
     def whole(self, sentence: str) -> str:
-        """Return a sentence without what leads in to it."""
+        """A sentence without what leads in to it."""
         raise NotImplementedError
 
     def clauses(self, sentence: str) -> Sequence[str]:
-        """Return the clauses of a sentence that have a subject of their own."""
+        """The clauses of a sentence that have a subject of their own."""
         raise NotImplementedError
 
     def arranged(self, clause: str) -> str:
-        """Return a clause with its words in the order of the forms."""
+        """A clause with its words in the order of the forms."""
         return clause
 
     def stands_alone(self, clause: str) -> bool:
-        """Return whether a clause has several words and does not point to something else."""
+        """Whether a clause has several words and does not point to something else."""
         return " " in clause
 
     def pattern(self, text: str) -> re.Pattern[str]:
-        """Return a pattern of the language, compiled."""
+        """A pattern of the language, compiled."""
         if text not in self._compiled:
             self._compiled[text] = expanded(text, self.language.vocabulary)
         return self._compiled[text]
@@ -186,7 +186,7 @@ class Table:
         }
 
     def stated(self, clause: str) -> Stated | None:
-        """Return what a clause states, by the first of the forms that it has."""
+        """What a clause states, by the first of the forms that it has."""
         denied = self.pattern(self.language.negative).search(clause) is not None
         arranged = self.arranged(clause)
         for form in self._forms[self._opening_of(arranged), denied]:
@@ -280,13 +280,13 @@ def expanded(text: str, vocabulary: Mapping[str, str]) -> re.Pattern[str]:
 
 
 def key_part(text: str) -> str:
-    """Return the text as one part of a topic key."""
+    """The text as one part of a topic key."""
     word = re.sub(r"[\W_]+", "_", text.lower()).strip("_")
     return PREFERRED.sub(r"\1_preference", word)
 
 
 def filled(topic: str, parts: Mapping[str, str]) -> str | None:
-    """Return the key with its parts; None if one is missing or it would be too long."""
+    """The key with its parts; None if one is missing or it would be too long."""
     try:
         key = topic.format(**parts)
     except KeyError:

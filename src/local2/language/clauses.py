@@ -93,7 +93,7 @@ def _unquoted(line: str) -> Iterator[str]:
 
 
 def clauses_of(sentence: str) -> list[str]:
-    """Return the clauses of a sentence that have a subject of their own, in order."""
+    """The clauses of a sentence that have a subject of their own, in order."""
     explained = _EXPLAINED.match(sentence)
     parts = [explained[1], sentence[explained.end() :]] if explained else [sentence]
     split = (clause for part in parts for clause in _CLAUSES.split(part))
@@ -101,13 +101,13 @@ def clauses_of(sentence: str) -> list[str]:
 
 
 def without_lead_in(sentence: str) -> str:
-    """Return the sentence without "Hi", "by the way" and the like at its beginning."""
+    """The sentence without "Hi", "by the way" and the like at its beginning."""
     found = _LEAD_IN.match(sentence)
     return sentence[found.end() :] if found else sentence
 
 
 def with_time_last(sentence: str) -> str:
-    """Return the sentence with its time at the end: "I … last week" for "Last week I …"."""
+    """The sentence with its time at the end: "I … last week" for "Last week I …"."""
     found = _WHEN_FIRST.fullmatch(sentence.rstrip(" .!"))
     if found is None:
         return sentence
@@ -159,7 +159,7 @@ _POINTS_BACK = re.compile(
 
 
 def is_lasting(sentence: str) -> bool:
-    """Return whether a sentence states or requests something that outlasts the conversation."""
+    """Whether a sentence states or requests something that outlasts the conversation."""
     if is_question(sentence) or _SECRET.search(sentence):
         return False
     if _STANDING.search(sentence):
@@ -173,7 +173,7 @@ def is_lasting(sentence: str) -> bool:
 
 
 def stands_alone(clause: str) -> bool:
-    """Return whether a clause has several words and does not end with a reference ("it")."""
+    """Whether a clause has several words and does not end with a reference ("it")."""
     return " " in clause and not _POINTS_BACK.search(clause)
 
 
@@ -210,7 +210,7 @@ class Salience:
         return informative_stems(text)
 
     def holds(self, statement: str) -> bool:
-        """Return whether a statement is complete and its subject comes up in an answer.
+        """Whether a statement is complete and its subject comes up in an answer.
 
         Pairs of characters do not count as words here, because any line in such a language has
         many.
@@ -223,7 +223,7 @@ class Salience:
 
 
 def is_talk(content: str, sentences: Sequence[str]) -> bool:
-    """Return whether a message talks about the user's own affairs, and is no request or text."""
+    """Whether a message talks about the user's own affairs, and is no request or text."""
     return (
         len(content) <= MAX_TALK
         and len(sentences) >= MIN_TALK_SENTENCES

@@ -20,7 +20,7 @@ MAX_CORRECTION = 80
 
 
 def corrected(before: Stated, sentence: str, *, asked: bool) -> Stated | None:
-    """Return the statement with the right value, if the sentence corrects it.
+    """The statement with the right value, if the sentence corrects it.
 
     `asked`: a question was asked since, which a bare "No, Berlin." answers.
     """
@@ -45,7 +45,7 @@ def corrected(before: Stated, sentence: str, *, asked: bool) -> Stated | None:
 
 
 def has_new_amount(later: str, earlier: str) -> bool:
-    """Return whether a text says what an earlier one says, but for an amount that is so now."""
+    """Whether a text says what an earlier one says, but for an amount that is so now."""
     table = table_of(later)
     now = table.pattern(table.language.now)
     if not now.search(later):
@@ -60,7 +60,7 @@ def has_new_amount(later: str, earlier: str) -> bool:
 
 
 def takes_back(sentence: str, table: Table) -> bool:
-    """Return whether a sentence only says that what was said before it is not so."""
+    """Whether a sentence only says that what was said before it is not so."""
     return table.pattern(table.language.takes_back).fullmatch(sentence.rstrip(".! ")) is not None
 
 
@@ -73,7 +73,7 @@ def _is_number(table: Table, word: str) -> bool:
 
 
 def _replaced(table: Table, clause: str, right: str, wrong: str | None) -> str | None:
-    """Return the clause with the right value; None if it is not clear what it replaces."""
+    """The clause with the right value; None if it is not clear what it replaces."""
     if wrong is not None:
         parts = re.split(rf"\b{re.escape(wrong)}\b", clause, flags=re.IGNORECASE)
         return right.join(parts) if len(parts) == 2 else None  # noqa: PLR2004 - it stands there once

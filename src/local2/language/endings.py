@@ -35,7 +35,7 @@ class Ending(NamedTuple):
 
 
 def endings_of(content: str, before: str = "") -> list[Ending]:
-    """Return what a message says to be over or never to have been so.
+    """What a message says to be over or never to have been so.
 
     `before`: what the same speaker said just before, which "Forget that" takes back.
     """
@@ -66,7 +66,7 @@ def _last_stated(content: str) -> Iterator[Ending]:
 
 
 def _holds(table: Table, text: str) -> bool:
-    """Return whether a sentence or clause says what lasts, and does not take it back."""
+    """Whether a sentence or clause says what lasts, and does not take it back."""
     taken_back = table.pattern(table.language.taken_back).search(text)
     return taken_back is None and table.is_lasting(text)
 
@@ -95,7 +95,7 @@ Match = Literal["named", "kind"]
 
 
 def matched(ending: Ending, content: str, topic: str | None, who: str | None) -> Match | None:
-    """Return how what ended names what a fact states; None if it is about something else.
+    """How what ended names what a fact states; None if it is about something else.
 
     `topic`: the fact's key, whose bare value the content may be. `who`: the speaker's name; None:
     the user.
@@ -119,7 +119,7 @@ def matched(ending: Ending, content: str, topic: str | None, who: str | None) ->
 
 
 def _fact(table: Table, content: str, who: str | None) -> "_Said | None":
-    """Return what a fact states, unless it is in another language or says that it is not so."""
+    """What a fact states, unless it is in another language or says that it is not so."""
     clause = first_person(content, who)
     if not clause or table_of(clause, table) is not table:
         return None
@@ -128,7 +128,7 @@ def _fact(table: Table, content: str, who: str | None) -> "_Said | None":
 
 
 def _is_value_of(ending: Ending, content: str, topic: str | None) -> bool:
-    """Return whether a bare value that somebody stored under a key is what ended."""
+    """Whether a bare value that somebody stored under a key is what ended."""
     table, ended = ending.table, ending.ended
     if ended.denied is not None:
         stated = table.stated(ended.denied)
@@ -171,14 +171,14 @@ def _said(table: Table, clause: str) -> _Said | None:
 
 
 def _verb_class(table: Table, verb: str) -> str:
-    """Return the stem of the verb, or of the one that means the same."""
+    """The stem of the verb, or of the one that means the same."""
     word = verb.lower()
     word = table.language.same_verbs.get(word, word)
     return stems([word], table.language.stemmer)[0]
 
 
 def _denies(table: Table, denied: str, fact: _Said) -> bool:
-    """Return whether a fact is what was denied."""
+    """Whether a fact is what was denied."""
     said = _said(table, denied)
     if said is None:
         return False
@@ -200,13 +200,13 @@ def _called(table: Table, attribute: Attribute) -> frozenset[str]:
 
 
 def _names_kind(table: Table, value: str, attribute: Attribute) -> bool:
-    """Return whether a value is only what such an attribute is called: "my instrument"."""
+    """Whether a value is only what such an attribute is called: "my instrument"."""
     named = _stems_of(table, value)
     return bool(named) and named <= _called(table, attribute)
 
 
 def _is_of_same(table: Table, value: str, fact: _Said, *, strict: bool) -> bool:
-    """Return whether a value names what a fact states something of."""
+    """Whether a value names what a fact states something of."""
     wanted = _stems_of(table, value)
     known = _stems_of(table, f"{fact.value} {fact.thing}" if strict else fact.clause)
     if not strict and fact.attribute is not None:  # "the Lapwing subscription" names the Lapwing
@@ -230,7 +230,7 @@ def _is_of_same(table: Table, value: str, fact: _Said, *, strict: bool) -> bool:
 
 
 def _has(known: frozenset[str], word: str) -> bool:
-    """Return whether a word is among those known, or is the end of a compound there."""
+    """Whether a word is among those known, or is the end of a compound there."""
     if word in known:
         return True
     return len(word) >= MIN_COMPOUND and any(other.endswith(word) for other in known)

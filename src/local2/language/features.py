@@ -73,7 +73,7 @@ class Features(NamedTuple):
 
 
 def features(content: str, *, topic: str | None, label: str | None, at: datetime) -> Features:
-    """Return a record's features. The stems of its head include topic, label and date."""
+    """A record's features. The stems of its head include topic, label and date."""
     names = words(" ".join(name for name in (topic, label) if name), characters_and_pairs)
     day = [str(at.day), MONTHS[at.month - 1].lower(), str(at.year)]
     head = words(content[:HEAD], characters_and_pairs)
@@ -92,12 +92,12 @@ def features(content: str, *, topic: str | None, label: str | None, at: datetime
 
 
 def features_of(content: str, *, topic: str | None, label: str | None, event_time: str) -> Features:
-    """Return the features from the columns of a record."""
+    """The features from the columns of a record."""
     return features(content, topic=topic, label=label, at=datetime.fromisoformat(event_time))
 
 
 def pairs_of(stems: str) -> str | None:
-    """Return the pairs of a text without spaces, each once, for the full-text index.
+    """The pairs of a text without spaces, each once, for the full-text index.
 
     The index itself finds no words in such a text. The stems are in decomposed form.
     """
@@ -107,7 +107,7 @@ def pairs_of(stems: str) -> str | None:
 
 
 def _counted(head: Sequence[str], rest: Sequence[str]) -> str:
-    """Return all stems with their counts, first those of the head, then the others."""
+    """All stems with their counts, first those of the head, then the others."""
     in_head, in_rest = _count_stems(head), _count_stems(rest)
     first = [f"{stem}={count + in_rest.pop(stem, 0)}" for stem, count in in_head.items()]
     others = [f"{stem}={count}" for stem, count in in_rest.items()]

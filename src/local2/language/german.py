@@ -343,28 +343,28 @@ _INTRODUCES = re.compile(
 
 
 def introduces(sentence: str) -> bool:
-    """Return whether the words after a sentence are no longer the user's own."""
+    """Whether the words after a sentence are no longer the user's own."""
     return ":" in sentence and _INTRODUCES.search(sentence) is not None
 
 
 def is_lasting(sentence: str) -> bool:
-    """Return whether a sentence states something that outlasts the conversation."""
+    """Whether a sentence states something that outlasts the conversation."""
     return not is_question(sentence) and _PASSING.search(sentence) is None
 
 
 def without_lead_in(sentence: str) -> str:
-    """Return the sentence without "Hallo", "übrigens" and the like at its beginning."""
+    """The sentence without "Hallo", "übrigens" and the like at its beginning."""
     found = _LEAD_IN.match(sentence)
     return sentence[found.end() :] if found else sentence
 
 
 def clauses_of(sentence: str) -> list[str]:
-    """Return the clauses of a sentence that have a subject of their own, in order."""
+    """The clauses of a sentence that have a subject of their own, in order."""
     return [clause for part in _PARTS.split(sentence) if (clause := part.strip(" ,.!"))]
 
 
 def arranged(clause: str) -> str:
-    """Return a clause with its subject first: "ich habe das Auto verkauft"."""
+    """A clause with its subject first: "ich habe das Auto verkauft"."""
     found = _VERB_SECOND.fullmatch(clause)
     if found is None:
         return clause

@@ -51,7 +51,7 @@ _NO_NAME = re.compile(
 
 
 def states_alias(subject: str, predicate: str, object_: str) -> bool:
-    """Return whether a triplet says that a thing has two names: "is also known as".
+    """Whether a triplet says that a thing has two names: "is also known as".
 
     A bare "is" does not: "Bob is Robert Smith" says as much as "Bob is Project Manager".
     """
@@ -67,5 +67,5 @@ _NO_NAMES = STOP_WORDS | frozenset(stems(month.lower() for month in MONTHS))
 
 
 def may_be_name(stem: str) -> bool:
-    """Return whether a stem may belong to a name. The stems of a record include its date."""
+    """Whether a stem may belong to a name. The stems of a record include its date."""
     return stem not in _NO_NAMES and not stem.isdigit()

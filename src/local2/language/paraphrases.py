@@ -153,7 +153,7 @@ def paraphrase_key(text: str, speaker: str | None) -> tuple[object, ...]:
 
 
 def are_paraphrases(one: str, other: str, speaker: str | None) -> bool:
-    """Return whether two texts of one speaker say the same in other words."""
+    """Whether two texts of one speaker say the same in other words."""
     first, second = _read(one, speaker), _read(other, speaker)
     if first is None or second is None:
         return first is second and _plain_words(one) == _plain_words(other)
@@ -171,7 +171,7 @@ def _plain_words(text: str) -> tuple[str, ...]:
 
 
 def _read(text: str, speaker: str | None) -> _Reading | None:
-    """Return the parts of a sentence; None for a text that is compared word for word."""
+    """The parts of a sentence; None for a text that is compared word for word."""
     if (
         text.count(" ") >= MAX_WORDS
         or text.count(",") > MAX_COMMAS
@@ -202,7 +202,7 @@ def _read(text: str, speaker: str | None) -> _Reading | None:
 
 
 def _spoken_words(text: str, speaker: str | None) -> list[str]:
-    """Return the words of a text as the speaker would say them: "I" for "the user"."""
+    """The words of a text as the speaker would say them: "I" for "the user"."""
     plain = _BETWEEN_LETTERS.sub(" ", " ".join(bare_words(text.replace("\u2019", "'"))))
     for pattern, instead in (*_CONTRACTIONS, *_SURROUNDING) if "'" in plain else _SURROUNDING:
         plain = pattern.sub(instead, plain)
@@ -215,7 +215,7 @@ def _spoken_words(text: str, speaker: str | None) -> list[str]:
 
 
 def _stemmed(spoken: Sequence[str]) -> list[_Word]:
-    """Return the words that say something, without their endings."""
+    """The words that say something, without their endings."""
     words: list[_Word] = []
     is_one = False
     for word in spoken:
@@ -236,7 +236,7 @@ def _stemmed(spoken: Sequence[str]) -> list[_Word]:
 
 
 def _without_ending(word: str) -> tuple[str, str]:
-    """Return the stem of a word, and the ending that was taken off."""
+    """The stem of a word, and the ending that was taken off."""
     if not word.isalpha() or not is_informative(word) or word in _LEADING:
         return ("have" if word == "has" else word), ""
     if word in _NUMBERS:
@@ -279,7 +279,7 @@ _THIRD_PERSONS = _set_of(
 
 
 def _key_of(word: _Word) -> str:
-    """Return a word as phrases have it: "like", "likes", but not "liked" or "liking"."""
+    """A word as phrases have it: "like", "likes", but not "liked" or "liking"."""
     return word.stem + word.ending.removesuffix("s")
 
 
@@ -298,7 +298,7 @@ _LENGTHS = {
 
 
 def _with_known_meanings(words: Sequence[_Word]) -> tuple[list[_Word], bool]:
-    """Return the words with known phrases replaced, and whether one of these has the verb."""
+    """The words with known phrases replaced, and whether one of these has the verb."""
     keys = [_key_of(word) for word in words]
     found: list[_Word] = []
     has_known_verb = False
@@ -318,14 +318,14 @@ def _with_known_meanings(words: Sequence[_Word]) -> tuple[list[_Word], bool]:
 
 
 def _names_in(text: str) -> frozenset[str]:
-    """Return the words that are written like names, except the first one."""
+    """The words that are written like names, except the first one."""
     _, *words = text.split()
     named = " ".join(word for word in words if word.lower() != word)
     return frozenset(bare_words(named)) - {"i"}
 
 
 def _orders_agree(one: _Reading, other: _Reading, names: AbstractSet[str]) -> bool:
-    """Return whether the order of the parts makes no difference.
+    """Whether the order of the parts makes no difference.
 
     Whoever says "I" does something to the rest, in whatever order it is told. Without that, the
     order says who does it to whom, except around an "is" between two that are both definite.
@@ -348,7 +348,7 @@ def _orders_agree(one: _Reading, other: _Reading, names: AbstractSet[str]) -> bo
 
 
 def _count_moved(one: Sequence[_Part], other: Sequence[_Part]) -> int:
-    """Return the number of pieces of one sentence that make up the other."""
+    """The number of pieces of one sentence that make up the other."""
     left = list(enumerate(one))
     positions = []
     for part in other:
@@ -359,7 +359,7 @@ def _count_moved(one: Sequence[_Part], other: Sequence[_Part]) -> int:
 
 
 def _endings_agree(one: _Reading, other: _Reading, names: AbstractSet[str]) -> bool:
-    """Return whether the same words have endings that do not change what is said."""
+    """Whether the same words have endings that do not change what is said."""
     words, others = (
         sorted(zip(reading.parts, reading.words, strict=True)) for reading in (one, other)
     )

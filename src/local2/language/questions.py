@@ -36,18 +36,18 @@ def is_question(sentence: str) -> bool:
 
 
 def asks(sentence: str) -> bool:
-    """Return whether a sentence asks something and states nothing."""
+    """Whether a sentence asks something and states nothing."""
     may_ask = is_question(sentence) or _ASKS.match(sentence) is not None
     return may_ask and _SAVING.search(sentence) is None
 
 
 def without_questions(text: str) -> str:
-    """Return the sentences of a text that ask nothing."""
+    """The sentences of a text that ask nothing."""
     return " ".join(sentence for sentence in sentences(text) if not asks(sentence))
 
 
 def stating(text: str) -> float:
-    """Return the fraction of a text's sentences that state something, from 0 to 1.
+    """The fraction of a text's sentences that state something, from 0 to 1.
 
     Questions to a memory and mere keywords state nothing. A turn that continues a conversation
     states what happened before it asks.

@@ -33,7 +33,7 @@ _REFUSAL_TALK = frozenset(
 
 
 def is_refusal(answer: str, own: AbstractSet[str]) -> bool:
-    """Return whether an answer only says that nothing is known.
+    """Whether an answer only says that nothing is known.
 
     `own`: its informative stems without those of its question.
     """

@@ -157,7 +157,7 @@ _MULTI_VALUED = _word_set(
 
 
 def reworded(text: str) -> str:
-    """Return the text with a single wording for equal meanings, so that statements compare."""
+    """The text with a single wording for equal meanings, so that statements compare."""
     text = composed(text)
     folded = text.lower()
     for signs, phrase, plain in _PHRASES:
@@ -198,7 +198,7 @@ class Sentence:
 
 @lru_cache(maxsize=CACHED_TEXTS)
 def sentences_of(text: str, *, to_user: bool = False) -> tuple[Sentence, ...]:
-    """Return the first sentences of a text whose subject is known.
+    """The first sentences of a text whose subject is known.
 
     `to_user`: the text addresses the user as "you".
     """
@@ -239,7 +239,7 @@ def _opening(sentence: str, *, to_user: bool) -> tuple[str, ...]:
 
 
 def _statement(sentence: str, *, to_user: bool) -> Statement | None:
-    """Return the statement of a sentence, or None if it asks or names one of several values."""
+    """The statement of a sentence, or None if it asks or names one of several values."""
     words: list[str] = []
     named: list[bool] = []
     denied = None
@@ -265,7 +265,7 @@ def _normalised(written: str) -> str:
 
 
 def _is_named(word: str, *, first: bool) -> bool:
-    """Return whether a word is written like a name, an amount or an address."""
+    """Whether a word is written like a name, an amount or an address."""
     if word.islower() or word == "I":
         return "@" in word or any(map(str.isdigit, word))
     return not first or not word.istitle()
@@ -297,7 +297,7 @@ def _value_positions(words: list[str], named: list[bool]) -> Iterator[int]:
 
 
 def _names_kind(words: list[str], n: int) -> bool:
-    """Return whether the kind of the value precedes it: "plays the position of", "in the city of".
+    """Whether the kind of the value precedes it: "plays the position of", "in the city of".
 
     `n`: the index of the value, after "of".
     """
@@ -308,31 +308,31 @@ def _names_kind(words: list[str], n: int) -> bool:
 
 
 def _is_state(predicate: list[str]) -> bool:
-    """Return whether a predicate is more than a preposition, and no action in progress."""
+    """Whether a predicate is more than a preposition, and no action in progress."""
     return len(predicate) > 1 and not predicate[0].endswith("ing")
 
 
 def _is_described(words: list[str], named: list[bool], n: int) -> bool:
-    """Return whether the "is" before a value joins something with its name or description."""
+    """Whether the "is" before a value joins something with its name or description."""
     if words[n - 1] in {"was", "were"} or words[n] in _ARTICLES or words[n].endswith("ing"):
         return False
     return named[n] or _BEFORE_VALUE.isdisjoint(words[n:])
 
 
 def is_about_same(one: Statement, other: Statement) -> bool:
-    """Return whether both may be about the same: they have a common frame, or one is a denial."""
+    """Whether both may be about the same: they have a common frame, or one is a denial."""
     if (one.denied is None) != (other.denied is None):
         return True
     return any(frame in other.frames for frame in one.frames)
 
 
 def is_same(one: Statement, other: Statement) -> bool:
-    """Return whether both state the same thing in the same words."""
+    """Whether both state the same thing in the same words."""
     return one.words == other.words and (one.denied is None) == (other.denied is None)
 
 
 def is_variant(one: Statement, other: Statement) -> bool:
-    """Return whether both state different values of the same thing, or one denies the other."""
+    """Whether both state different values of the same thing, or one denies the other."""
     prefix = _common_prefix(one.words, other.words)
     shorter = min(len(one.words), len(other.words))
     if (one.denied is None) != (other.denied is None):
@@ -346,7 +346,7 @@ def is_variant(one: Statement, other: Statement) -> bool:
 
 
 def differ_in_value(text: str, other: str, *, to_user: bool = False) -> bool:
-    """Return whether two texts state different values of the same thing.
+    """Whether two texts state different values of the same thing.
 
     `to_user`: the other text addresses the user as "you".
     """
@@ -361,7 +361,7 @@ def differ_in_value(text: str, other: str, *, to_user: bool = False) -> bool:
 
 
 def _common_prefix(one: tuple[str, ...], other: tuple[str, ...]) -> int:
-    """Return the number of words with which both begin."""
+    """The number of words with which both begin."""
     for n, (word, another) in enumerate(zip(one, other, strict=False)):
         if word != another:
             return n
@@ -380,7 +380,7 @@ _NEGATIVE = frozenset(
 
 
 def differ_in_one_value(one: str, other: str) -> bool:
-    """Return whether two texts have the same words but for one value, in any language."""
+    """Whether two texts have the same words but for one value, in any language."""
     words_, others = bare_words(one), bare_words(other)
     shorter = min(len(words_), len(others))
     begin = _common_prefix(words_, others)
@@ -390,7 +390,7 @@ def differ_in_one_value(one: str, other: str) -> bool:
 
 
 def contains(whole: str, part: str) -> bool:
-    """Return whether one statement contains everything that the other one states."""
+    """Whether one statement contains everything that the other one states."""
     one, other = _compared_form(whole), _compared_form(part)
     return one.is_negative == other.is_negative and other.stems in one.stems
 
@@ -402,7 +402,7 @@ class _ComparedForm(NamedTuple):
 
 @lru_cache(CACHED_FACTS)
 def _compared_form(content: str) -> _ComparedForm:
-    """Return a fact in the form for comparison; cached, as each is compared with many others."""
+    """A fact in the form for comparison; cached, as each is compared with many others."""
     found = words(content)
     return _ComparedForm(not _NEGATIVE.isdisjoint(found), f" {' '.join(stems(found))} ")
 

@@ -45,7 +45,7 @@ _READ = 400
 
 
 def table_of(text: str, otherwise: Table = ENGLISH) -> Table:
-    """Return the table of the language that a text is written in.
+    """The table of the language that a text is written in.
 
     `otherwise`: for a text with no more of the little words of one language than of the other.
     """

@@ -44,7 +44,7 @@ class Span(NamedTuple):
 
 
 def shifted(moment: datetime, by: timedelta) -> datetime:
-    """Return the moment that much later, or earlier if it is negative, within the calendar."""
+    """The moment that much later, or earlier if it is negative, within the calendar."""
     try:
         return moment + by
     except OverflowError:
@@ -52,7 +52,7 @@ def shifted(moment: datetime, by: timedelta) -> datetime:
 
 
 def in_zone(moment: datetime, zone: tzinfo | None) -> datetime:
-    """Return the moment in a time zone, within the calendar of that zone."""
+    """The moment in a time zone, within the calendar of that zone."""
     try:
         return moment.astimezone(zone)
     except (OverflowError, ValueError):  # ValueError: zones of the tz database
@@ -64,7 +64,7 @@ def _end_of_calendar(zone: tzinfo | None, *, last: bool) -> datetime:
 
 
 def whole(unit: str, moment: datetime) -> Span:
-    """Return the day, week, month or year that the moment is in."""
+    """The day, week, month or year that the moment is in."""
     day = moment.replace(hour=0, minute=0, second=0, microsecond=0)
     match unit:
         case "day":
@@ -80,26 +80,26 @@ def whole(unit: str, moment: datetime) -> Span:
 
 
 def back(count: int, unit: str, moment: datetime) -> datetime:
-    """Return a moment in the day, week, month or year that was `count` units ago."""
+    """A moment in the day, week, month or year that was `count` units ago."""
     if unit in {"day", "week"}:
         return shifted(moment, -count * LENGTHS[unit])
     return _months_later(moment, -count * (12 if unit == "year" else 1))
 
 
 def last_weekday(name: str, moment: datetime) -> Span:
-    """Return the last day with that name before today."""
+    """The last day with that name before today."""
     days = (moment.weekday() - WEEKDAYS.index(name) - 1) % 7 + 1
     return whole("day", shifted(moment, -days * DAY))
 
 
 def last_weekend(moment: datetime) -> Span:
-    """Return the Saturday and Sunday of last week."""
+    """The Saturday and Sunday of last week."""
     monday = whole("week", moment).since
     return Span(shifted(monday, -2 * DAY), monday)
 
 
 def last_date(month: int, day: int, moment: datetime) -> datetime | None:
-    """Return the beginning of the latest such day that is not in the future."""
+    """The beginning of the latest such day that is not in the future."""
     today = whole("day", moment).since
     for year in range(today.year, today.year - YEARS_TO_A_LEAP_DAY - 1, -1):
         with suppress(ValueError):
@@ -110,13 +110,13 @@ def last_date(month: int, day: int, moment: datetime) -> datetime | None:
 
 
 def season(name: str, year: int, moment: datetime) -> Span:
-    """Return the season that begins in that year."""
+    """The season that begins in that year."""
     start = whole("year", moment).since.replace(year=year, month=SEASONS[name])
     return Span(start, _months_later(start, MONTHS_OF_A_SEASON))
 
 
 def _months_later(moment: datetime, months: int) -> datetime:
-    """Return the first day of the month that is `months` months later, within the calendar."""
+    """The first day of the month that is `months` months later, within the calendar."""
     year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
     if not MINYEAR <= year <= MAXYEAR:
         return _end_of_calendar(moment.tzinfo, last=year > MAXYEAR)
@@ -236,7 +236,7 @@ class _Rank(IntEnum):
 
 
 def find_window(text: str, now: datetime) -> Window | None:
-    """Return the time window that a question names, or None if it names none or several.
+    """The time window that a question names, or None if it names none or several.
 
     Args:
         text: An English question.
@@ -296,7 +296,7 @@ def _rank(found: _Match) -> _Rank:
 
 
 def _is_meant(found: _Match, word: str) -> bool:
-    """Return whether the expression names a past time, and not a future one or something else."""
+    """Whether the expression names a past time, and not a future one or something else."""
     match found.lastgroup:
         case "year":
             return word not in {"", "on", "last", "this"}
@@ -313,7 +313,7 @@ def _is_meant(found: _Match, word: str) -> bool:
 
 
 def _is_month(found: _Match, word: str) -> bool:
-    """Return whether a month is past, and not a verb (march) or a person (April)."""
+    """Whether a month is past, and not a verb (march) or a person (April)."""
     if LOOKS_AHEAD.search(found.string):
         return False
     if word in {"before", "prior to", "until", "till", "up to", "by"}:
@@ -437,7 +437,7 @@ def _bounds(span: Span, word: str) -> _Bounds:
 
 
 def _around(anchor: Span, lead: _Match) -> _Bounds:
-    """Return the time between a date and, for example, two weeks before it, both included."""
+    """The time between a date and, for example, two weeks before it, both included."""
     _, count = _count(lead["count"])
     unit = (lead["units"] or lead["unit"]).lower()
     distance = count * LENGTHS.get(unit, LENGTHS["week"])  # a weekday: to a week before

@@ -140,5 +140,5 @@ def _fact(clause: str) -> Triplet | None:
 
 
 def _without_article(name: str) -> str:
-    """Return the name without its article, so that "the lab" and "a lab" are the same name."""
+    """The name without its article, so that "the lab" and "a lab" are the same name."""
     return re.sub(r"^(?:an?|the) (?!user\b|assistant\b)", "", name, flags=ANY_CASE)

@@ -58,7 +58,7 @@ _SENTENCE_STARTS = re.compile(r"(?<=\. )[a-z]")
 
 
 def standalone(statement: str, speaker: str | None) -> str:
-    """Return the statement as a sentence about its speaker. None means the user."""
+    """The statement as a sentence about its speaker. None means the user."""
     who = speaker or THE_USER
     clause = statement.strip(" ,;:")
     capital = f"{clause[:1].upper()}{clause[1:]}"
@@ -73,14 +73,14 @@ def standalone(statement: str, speaker: str | None) -> str:
 
 
 def quoted(statement: str, speaker: str | None) -> str:
-    """Return the statement after its speaker. None means the user."""
+    """The statement after its speaker. None means the user."""
     clause = statement.strip(" ,;:")
     end = "" if clause[-1:] in ".!?" else "."
     return f"{speaker or THE_USER} said: {clause[:1].upper()}{clause[1:]}{end}"
 
 
 def first_person(content: str, speaker: str | None) -> str | None:
-    """Return the clause that `standalone` reworded; None if it is about something else."""
+    """The clause that `standalone` reworded; None if it is about something else."""
     who = speaker or THE_USER
     subject, rest = content[: len(who)], content[len(who) :]
     if subject.casefold() != who.casefold():
@@ -111,7 +111,7 @@ def _verb_in_first_person(verb: str) -> str:
 
 
 def shortened(sentence: str) -> str:
-    """Return the sentence cut to the length of a summary, after a whole word."""
+    """The sentence cut to the length of a summary, after a whole word."""
     text = sentence.rstrip(".")
     if len(text) <= SUMMARY_CHARACTERS:
         return text
@@ -129,7 +129,7 @@ def _clause_in_third_person(clause: str, who: str) -> str | None:
 
 
 def _predicate(short: str | None, rest: str) -> str | None:
-    """Return what follows "I", with the verb in the third person; None if the verb is unclear."""
+    """What follows "I", with the verb in the third person; None if the verb is unclear."""
     if short is not None:
         verb = _CONTRACTED.get(short.lower())
         return verb and f"{verb} {_with_third_person(rest)}"
@@ -146,7 +146,7 @@ def _predicate(short: str | None, rest: str) -> str | None:
 
 
 def in_third_person(verb: str) -> str:
-    """Return the verb in the third person singular."""
+    """The verb in the third person singular."""
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]
     if verb in _NEGATIVE:
@@ -161,7 +161,7 @@ def in_third_person(verb: str) -> str:
 
 
 def _with_third_person(text: str) -> str:
-    """Return the text with "they", "their" and "them" for the first person."""
+    """The text with "they", "their" and "them" for the first person."""
     for pattern, word in _THIRD_PERSON:
         text = pattern.sub(word, text)
     return _SENTENCE_STARTS.sub(lambda found: found[0].upper(), text)
@@ -183,7 +183,7 @@ _RELATIVE = re.compile(
 
 
 def dated(statement: str, at: datetime) -> str:
-    """Return the statement with the date of its first relative time, if it has one.
+    """The statement with the date of its first relative time, if it has one.
 
     If that date cannot be determined, the date of the message is added.
     """
@@ -208,7 +208,7 @@ def _date_of(found: re.Match[str], at: datetime) -> str | None:
 
 
 def _coming(weekday: str, which: str, at: datetime) -> str | None:
-    """Return the date of the next such weekday; None for an ambiguous "next Friday"."""
+    """The date of the next such weekday; None for an ambiguous "next Friday"."""
     days = (WEEKDAYS.index(weekday) - at.weekday() - 1) % len(WEEKDAYS) + 1
     day = shifted(at, days * DAY)
     if which == "next" and whole("week", day) == whole("week", at):
@@ -246,7 +246,7 @@ _OF_THE_PROJECT = "What is the {what}?"
 
 
 def questions(topic: str | None, who: str) -> tuple[str, ...]:
-    """Return the question that the value of a topic key answers; empty without a key."""
+    """The question that the value of a topic key answers; empty without a key."""
     if topic is None:
         return ()
     scope, _, what = topic.partition(".")

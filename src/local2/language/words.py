@@ -71,7 +71,7 @@ LEADING_MARKS, TRAILING_MARKS = "'\"(“«¡¿", ".,!?;:'\")”»…"
 
 
 def without_marks(text: str) -> str:
-    """Return the text without the vowel and tone marks of Thai and Lao."""
+    """The text without the vowel and tone marks of Thai and Lao."""
     return _MARKS.sub("", text)
 
 
@@ -81,7 +81,7 @@ def parts(word: str) -> list[str]:
 
 
 def pairs(run: str) -> list[str]:
-    """Return all pairs of neighbouring characters; a single character is returned as it is."""
+    """All pairs of neighbouring characters; a single character is returned as it is."""
     return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
 
 
@@ -90,13 +90,13 @@ def characters_and_pairs(run: str) -> list[str]:
 
 
 def informative_pairs(run: str) -> list[str]:
-    """Return the pairs of a run without words of grammar, and single characters between these."""
+    """The pairs of a run without words of grammar, and single characters between these."""
     found = [pair for between in _GRAMMAR.split(run) if between for pair in pairs(between)]
     return [pair for pair in found if len(pair) > 1 or not _HIRAGANA.match(pair)]
 
 
 def terms(text: str) -> list[str]:
-    """Return at most MAX_TERMS informative words of a text."""
+    """At most MAX_TERMS informative words of a text."""
     found = informative_words(text)
     if len(found) <= MAX_TERMS:
         return found
@@ -104,24 +104,24 @@ def terms(text: str) -> list[str]:
 
 
 def informative_words(text: str) -> list[str]:
-    """Return the words that show what a text is about, each once and without stop words."""
+    """The words that show what a text is about, each once and without stop words."""
     return [
         word for word in dict.fromkeys(words(text, informative_pairs)) if word not in STOP_WORDS
     ]
 
 
 def informative_stems(text: str) -> frozenset[str]:
-    """Return the stems of the informative words of a text."""
+    """The stems of the informative words of a text."""
     return frozenset(stems(informative_words(text)))
 
 
 def is_informative(word: str) -> bool:
-    """Return whether a lower-case word shows what a text is about."""
+    """Whether a lower-case word shows what a text is about."""
     return word not in STOP_WORDS
 
 
 def words(text: str, of_run: Callable[[str], list[str]] = pairs) -> list[str]:
-    """Return the words of a text in order, in lower case and without clitics.
+    """The words of a text in order, in lower case and without clitics.
 
     `of_run`: splits a run of characters without spaces into words.
     """
@@ -131,7 +131,7 @@ def words(text: str, of_run: Callable[[str], list[str]] = pairs) -> list[str]:
 
 
 def bare_words(text: str) -> tuple[str, ...]:
-    """Return the words without capitals and the punctuation around them.
+    """The words without capitals and the punctuation around them.
 
     Signs that are part of a word stay (C++, -5), so texts with the same bare words mean the same.
     """
@@ -174,12 +174,12 @@ def _parts(word: str, of_run: Callable[[str], list[str]]) -> Iterator[str]:
 
 
 def composed(text: str) -> str:
-    """Return the text with accents composed into letters: a separate accent would end a word."""
+    """The text with accents composed into letters: a separate accent would end a word."""
     return text if text.isascii() else unicodedata.normalize("NFC", _MANY_MARKS.sub(r"\1", text))
 
 
 def stems(words_: Iterable[str], stemmer_name: str = "porter") -> list[str]:
-    """Return the stem of each word, without accents.
+    """The stem of each word, without accents.
 
     A stemmer must not be shared by threads, and creating one costs almost nothing.
     """
@@ -197,6 +197,6 @@ def stems(words_: Iterable[str], stemmer_name: str = "porter") -> list[str]:
 
 
 def density(words_: Sequence[str]) -> float:
-    """Return the fraction of informative words, which is lower for a text of few words."""
+    """The fraction of informative words, which is lower for a text of few words."""
     informative = [word for word in words_ if word not in STOP_WORDS and len(word) > 1]
     return len(informative) / (len(words_) + FEW_WORDS)

@@ -13,7 +13,6 @@ from local2.errors import (
     ConfigError,
     Local2Error,
     UnknownToolError,
-    error_from_code,
     quoted,
 )
 from local2.protocol.envelope import Sender
@@ -117,4 +116,4 @@ class Bridge:
         result = await self.call(name, args, caller)
         if result.error is None:
             return result
-        raise error_from_code(result.error.code, result.error.message)
+        raise result.error.to_error()

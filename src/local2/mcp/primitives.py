@@ -86,7 +86,7 @@ async def _start(ask: Ask, task: str) -> str:
         [
             f"{wish}\nSay in a few sentences what of the following matters for it, and go on.",
             PREAMBLE,
-            *(each.content for each in found),
+            *(result.content for result in found),
         ]
     )
 
@@ -245,9 +245,9 @@ async def read_resource(uri: str, ask: Ask) -> types.ReadResourceResult:
     folder, _, name = uri.removeprefix(SCHEME).partition("/")
     kind = RESOURCE_KINDS.get(folder) if uri.startswith(SCHEME) else None
     if kind is None or not name:
+        addresses = ", ".join(template.uri_template for template in resource_templates())
         raise InvalidArgumentsError(
-            f"{quoted(uri)} is not the address of a memory.",
-            remedy=f"One of: {', '.join(each.uri_template for each in resource_templates())}.",
+            f"{quoted(uri)} is not the address of a memory.", remedy=f"One of: {addresses}."
         )
     result = await ask(kind.tool, {kind.argument: unquote(name)})
     text = types.TextResourceContents(uri=uri, mime_type=TEXT, text=result.content)

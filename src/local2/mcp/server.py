@@ -182,7 +182,7 @@ class MemoryServer(Server[Any]):
     async def _list_prompts(
         self, _: Context, __: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=[each.listed() for each in PROMPTS.values()])
+        return types.ListPromptsResult(prompts=[prompt.listed() for prompt in PROMPTS.values()])
 
     async def _get_prompt(
         self, ctx: Context, params: types.GetPromptRequestParams

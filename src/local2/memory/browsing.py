@@ -39,7 +39,7 @@ class Browsing:
         self._caller = caller
 
     async def own(self, request: Browse) -> BrowsedPage:
-        """Return a page of the caller's own memories and the tenant's.
+        """A page of the caller's own memories and the tenant's.
 
         Raises:
             InvalidArgumentsError: A time is not valid, or the words have no letters or digits.
@@ -49,7 +49,7 @@ class Browsing:
         return await self._page(request, places)
 
     async def all(self, request: BrowseAll) -> BrowsedPage:
-        """Return a page of the memories of the whole tenant, or of one of its users.
+        """A page of the memories of the whole tenant, or of one of its users.
 
         Raises what `own` raises.
         """
@@ -80,13 +80,13 @@ class Browsing:
         return Growth(days=await self._ledger.browsing.growth(places, first))
 
     async def overview(self) -> Overview:
-        """Return what the caller's own memory and the tenant's consist of."""
+        """What the caller's own memory and the tenant's consist of."""
         places = visible_places(self._caller, get_args(Kind))
         owners = {place.owner for place in places if place.scope == "session"}
         return await self._overview(places, sorted(owners))
 
     async def overview_of_all(self) -> Overview:
-        """Return what the memory of the whole tenant consists of."""
+        """What the memory of the whole tenant consists of."""
         return await self._overview(None, None)
 
     async def _overview(
@@ -160,7 +160,7 @@ class Browsing:
 
 
 def _owners(counts: Sequence[PlaceCount]) -> list[OwnerCount]:
-    """Return the owners of these places, those with the newest records first."""
+    """The owners of these places, those with the newest records first."""
     of_owners: dict[str, list[PlaceCount]] = {}
     for count in counts:
         of_owners.setdefault(count.place.owner, []).append(count)
@@ -180,7 +180,7 @@ def _kinds(request: Browse) -> Sequence[Kind]:
 
 
 def _terms(text: str | None) -> Sequence[str]:
-    """Return the words to look for: without words such as "the", unless there are no others."""
+    """The words to look for: without words such as "the", unless there are no others."""
     if text is None:
         return ()
     found = terms(text) or words(text)

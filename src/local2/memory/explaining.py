@@ -77,7 +77,7 @@ class Explaining:
         )
 
     async def _visible(self, id_: str) -> Record | None:
-        """Return the record with this id, if the caller may see it."""
+        """The record with this id, if the caller may see it."""
         found = (await self._ledger.records.by_id([id_])).values()
         return next((record for record in found if may_see(record, self._caller)), None)
 
@@ -93,7 +93,7 @@ class Explaining:
     async def _why_no_candidate(
         self, record: Record, search: Search
     ) -> tuple[Outcome, tuple[Condition, ...]]:
-        """Return why a record that the caller may see was not compared with the question."""
+        """Why a record that the caller may see was not compared with the question."""
         conditions: dict[Condition, tuple[str, ...]] = {
             "scope": ("places",),
             "session": ("only_session", "excluded_session"),
@@ -136,7 +136,7 @@ class _Result:
         }
 
     def fields_of(self, row: int) -> dict[str, Any]:
-        """Return the fields of `ExplainedMemory` for a record; none if it was no candidate."""
+        """The fields of `ExplainedMemory` for a record; none if it was no candidate."""
         trace = self._trace
         if (rank := self._ranks.get(row)) is not None:
             ranked = trace.ranked[rank - 1]

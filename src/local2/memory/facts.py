@@ -228,7 +228,7 @@ class Facts:
     async def _withdraw(
         self, ids: Sequence[str], reason: str, kinds: Collection[Kind], why: RetirementReason
     ) -> tuple[list[str], str | None]:
-        """Return the ids of the records that were still active, and the run, if there are any."""
+        """The ids of the records that were still active, and the run, if there are any."""
         checked_text(reason, "reason")
         records = await self._replaceable(ids, "ids", self._statement(reason), kinds)
         actor = self._actor_of_run()
@@ -263,11 +263,11 @@ class Facts:
         return list(standing.values())[:MAX_RELATED]
 
     def _statement(self, text: str) -> Callable[[Record], NewRecord]:
-        """Return what makes the caller's statement in the place of a record."""
+        """What makes the caller's statement in the place of a record."""
         return lambda record: self._record(text, record.scope, record.owner)
 
     def _actor_of_run(self) -> Actor:
-        """Return the caller as the author of changes that are undone together."""
+        """The caller as the author of changes that are undone together."""
         user = self._caller.user or TENANT_OWNED
         return Actor(agent=self._caller.agent, user=user, run=new_id())
 

@@ -23,7 +23,7 @@ class CallerGraph:
         self._caller = caller
 
     async def around(self, wanted: ShowGraph) -> Graph:
-        """Return what is around a thing, a memory, or what was stated last.
+        """What is around a thing, a memory, or what was stated last.
 
         Raises:
             InvalidArgumentsError: Both a thing and a memory are named, or the caller sees no such

@@ -82,7 +82,7 @@ class LedgerVectors:
         return []
 
     async def status(self, *, tenant: str) -> VectorStatus:
-        """Return the state of the worker's embedder and of the ledger's vectors.
+        """The state of the worker's embedder and of the ledger's vectors.
 
         A worker with another embedder than the ledger names is told to change it.
         """

@@ -63,11 +63,11 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def in_session(self, scope: OwnerScope) -> float:
-        """Return the weight of a record in a scope and in the caller's session."""
+        """The weight of a record in a scope and in the caller's session."""
         return float(getattr(self, scope))
 
     def in_other_sessions(self, scope: OwnerScope) -> float:
-        """Return the weight of a record in a scope, but not in the caller's session."""
+        """The weight of a record in a scope, but not in the caller's session."""
         return self.history if scope == "session" else self.in_session(scope)
 
 

@@ -28,7 +28,7 @@ class CallerShowings:
         self._caller = caller
 
     async def find(self, wanted: FindShowings) -> ShowingsPage:
-        """Return a page of what was shown, the latest first; pages follow the order of noting.
+        """A page of what was shown, the latest first; pages follow the order of noting.
 
         Raises:
             InvalidArgumentsError: Not exactly one of session, query and memory is named.

@@ -1,0 +1,1 @@
+"""What is said on the bus: subjects, envelopes, payloads, and the declared tools and services."""

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from local2.protocol import subjects
 from local2.protocol.envelope import Name, Role
 from local2.protocol.memories import (
     Durability,
@@ -59,11 +58,6 @@ class Browse(msgspec.Struct, kw_only=True, omit_defaults=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_PAGE)] = 50
     after: Annotated[str, msgspec.Meta(max_length=200)] | None = None
 
-    @property
-    def subject(self) -> str:
-        """Where the request is sent."""
-        return subjects.MEMORY_BROWSE
-
 
 class BrowseAll(Browse, kw_only=True, omit_defaults=True):
     """`memory.browse.all`: the same for the memories of all users of the tenant.
@@ -72,10 +66,6 @@ class BrowseAll(Browse, kw_only=True, omit_defaults=True):
     """
 
     of: Name | None = None
-
-    @property
-    def subject(self) -> str:
-        return subjects.MEMORY_BROWSE_ALL
 
 
 class BrowsedMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

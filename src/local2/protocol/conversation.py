@@ -79,7 +79,7 @@ class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
         parts.append(f"{self.known} already known")
         if self.erased:
             parts.append(f"{self.erased} erased before, and not stored again")
-        reasons = Counter(one.reason for one in self.skipped)
+        reasons = Counter(message.reason for message in self.skipped)
         parts += [f"{count} left out ({reason})" for reason, count in reasons.items()]
         return ", ".join(parts)
 

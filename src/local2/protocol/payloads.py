@@ -9,7 +9,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from local2.errors import ErrorCode, Local2Error
+from local2.errors import ErrorCode, Local2Error, error_from_code
 from local2.protocol.envelope import Name
 
 A = TypeVar("A")
@@ -52,6 +52,10 @@ class ErrorReply(msgspec.Struct, kw_only=True, omit_defaults=True):
     @classmethod
     def of(cls, error: Local2Error) -> "ErrorReply":
         return cls(code=error.code, message=str(error), retry_after=error.retry_after)
+
+    def to_error(self) -> Local2Error:
+        """The error that was sent; the code decides its class."""
+        return error_from_code(self.code, self.message, self.retry_after)
 
 
 class ToolResult(msgspec.Struct, kw_only=True, omit_defaults=True):

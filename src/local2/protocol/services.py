@@ -66,6 +66,7 @@ class ServiceDeclaration(msgspec.Struct, Generic[P, A], frozen=True, kw_only=Tru
 
     `request`: Raw if nothing of it is read. `action`: what the caller's role must permit; if it
     is empty, everybody may ask. `for_operator`: it concerns the memories of all tenants.
+    `patience`: seconds that clients wait for the answer, if longer than for others.
     """
 
     subject: str
@@ -74,7 +75,13 @@ class ServiceDeclaration(msgspec.Struct, Generic[P, A], frozen=True, kw_only=Tru
     answer: type[A]
     action: str = ""
     for_operator: bool = False
+    patience: float | None = None
 
+
+QUEUED = 60.0
+"""Seconds to wait for an answer that may queue after other work."""
+REINDEXING = 60.0
+"""Seconds to wait for the reply to a reindex, which is sent once the index has been emptied."""
 
 STATUS = ServiceDeclaration(
     subject=subjects.MEMORY_STATUS,
@@ -89,6 +96,7 @@ REINDEX = ServiceDeclaration(
     request=Reindex,
     answer=MemoryStatus,
     action="reindex",
+    patience=REINDEXING,
 )
 KEEP_OUTPUT = ServiceDeclaration(
     subject=subjects.MEMORY_OUTPUT_KEEP,
@@ -110,6 +118,7 @@ TASKS = ServiceDeclaration(
     request=TaskRequest,
     answer=TaskReport,
     action="tasks",
+    patience=QUEUED,
 )
 EXPORT = ServiceDeclaration(
     subject=subjects.MEMORY_EXPORT,
@@ -117,6 +126,7 @@ EXPORT = ServiceDeclaration(
     request=ExportRequest,
     answer=ExportPage,
     action="export",
+    patience=QUEUED,
 )
 IMPORT = ServiceDeclaration(
     subject=subjects.MEMORY_IMPORT,
@@ -124,6 +134,7 @@ IMPORT = ServiceDeclaration(
     request=ImportRequest,
     answer=ImportReport,
     action="import",
+    patience=QUEUED,
 )
 BROWSE = ServiceDeclaration(
     subject=subjects.MEMORY_BROWSE,
@@ -131,6 +142,7 @@ BROWSE = ServiceDeclaration(
     request=Browse,
     answer=BrowsedPage,
     action="browse",
+    patience=QUEUED,
 )
 BROWSE_ALL = ServiceDeclaration(
     subject=subjects.MEMORY_BROWSE_ALL,
@@ -138,6 +150,7 @@ BROWSE_ALL = ServiceDeclaration(
     request=BrowseAll,
     answer=BrowsedPage,
     action="browse_all",
+    patience=QUEUED,
 )
 OVERVIEW = ServiceDeclaration(
     subject=subjects.MEMORY_OVERVIEW,
@@ -145,6 +158,7 @@ OVERVIEW = ServiceDeclaration(
     request=Empty,
     answer=Overview,
     action="browse",
+    patience=QUEUED,
 )
 OVERVIEW_ALL = ServiceDeclaration(
     subject=subjects.MEMORY_OVERVIEW_ALL,
@@ -152,6 +166,7 @@ OVERVIEW_ALL = ServiceDeclaration(
     request=Empty,
     answer=Overview,
     action="browse_all",
+    patience=QUEUED,
 )
 EXPLAIN = ServiceDeclaration(
     subject=subjects.MEMORY_EXPLAIN,
@@ -159,6 +174,7 @@ EXPLAIN = ServiceDeclaration(
     request=Explain,
     answer=Explained,
     action="explain",
+    patience=QUEUED,
 )
 SHOWN = ServiceDeclaration(
     subject=subjects.MEMORY_SHOWN,
@@ -173,6 +189,7 @@ GROWTH = ServiceDeclaration(
     request=GrowthRequest,
     answer=Growth,
     action="browse",
+    patience=QUEUED,
 )
 GROWTH_ALL = ServiceDeclaration(
     subject=subjects.MEMORY_GROWTH_ALL,
@@ -180,6 +197,7 @@ GROWTH_ALL = ServiceDeclaration(
     request=GrowthRequest,
     answer=Growth,
     action="browse_all",
+    patience=QUEUED,
 )
 RETENTION = ServiceDeclaration(
     subject=subjects.MEMORY_RETENTION,

@@ -5,7 +5,6 @@ branches. `current_node` is the end of the branch that was last shown, and only 
 """
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -90,12 +89,9 @@ def items(objects: Iterable[FoundObject], left_out: LeftOuts) -> Iterator[Conver
         if not messages:
             left_out.add(name, "conversations without messages")
             continue
-        messages[0] = msgspec.structs.replace(messages[0], fields=_title_fields(chat))
+        if chat.title:
+            messages[0] = msgspec.structs.replace(messages[0], fields={"title": chat.title})
         yield Conversation(id=f"chatgpt-{id_}", messages=messages)
-
-
-def _title_fields(chat: Chat) -> Json:
-    return {"title": chat.title} if chat.title else {}
 
 
 def _current_branch(chat: Chat) -> list[str]:
@@ -140,12 +136,27 @@ def _messages(
         if is_blank(text):
             left_out.add(named, "messages without text")
             continue
+        id_ = message.id or node_id
         if message.author.role == "tool":
-            yield _told(message, node_id, at, text, open_call)
-            continue
-        is_call = message.author.role == "assistant" and message.recipient not in TO_EVERYBODY
-        open_call = node_id if is_call else None
-        yield _called(message, node_id, at, text) if is_call else _said(message, node_id, at, text)
+            yield ConversationMessage(
+                role="tool",
+                id=id_,
+                name=message.author.name,
+                timestamp=at,
+                content=text,
+                tool_call_id=open_call,
+            )
+        elif message.author.role == "assistant" and message.recipient not in TO_EVERYBODY:
+            open_call = node_id  # a call of a tool is a message to it
+            call = ToolCallRecord(
+                id=node_id, name=message.recipient or "tool", args={"input": text}
+            )
+            yield ConversationMessage(role="assistant", id=id_, timestamp=at, tool_calls=[call])
+        else:
+            open_call = None
+            yield ConversationMessage(
+                role=message.author.role or "user", id=id_, timestamp=at, content=text
+            )
 
 
 def _reason_to_leave_out(message: Message) -> str | None:
@@ -169,31 +180,3 @@ def _text_of(content: Content, name: str, left_out: LeftOuts) -> str:
         else:
             left_out.add(name, "images, sound and files")
     return "\n".join(texts)
-
-
-def _said(message: Message, id_: str, at: datetime | None, text: str) -> ConversationMessage:
-    return ConversationMessage(
-        role=message.author.role or "user", id=message.id or id_, timestamp=at, content=text
-    )
-
-
-def _called(message: Message, id_: str, at: datetime | None, text: str) -> ConversationMessage:
-    """A call of a tool, which is a message to it."""
-    call = ToolCallRecord(id=id_, name=message.recipient or "tool", args={"input": text})
-    return ConversationMessage(
-        role="assistant", id=message.id or id_, timestamp=at, tool_calls=[call]
-    )
-
-
-def _told(
-    message: Message, id_: str, at: datetime | None, text: str, open_call: str | None
-) -> ConversationMessage:
-    """What a tool answered."""
-    return ConversationMessage(
-        role="tool",
-        id=message.id or id_,
-        name=message.author.name,
-        timestamp=at,
-        content=text,
-        tool_call_id=open_call,
-    )

@@ -5,7 +5,6 @@ read. The text of an attachment is stored as what a tool brought, not as the use
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import msgspec
 
@@ -66,9 +65,9 @@ def items(objects: Iterable[FoundObject], left_out: LeftOuts) -> Iterator[Conver
             others = len(read) - len(branch)
             left_out.add(name, "messages of branches that were edited or asked for again", others)
         messages = [
-            message
-            for one in branch
-            for message in _messages(chat, one, f"{name}: message {one.uuid}", left_out)
+            stored
+            for message in branch
+            for stored in _messages(chat, message, f"{name}: message {message.uuid}", left_out)
         ]
         if not messages:
             left_out.add(name, "conversations without messages")
@@ -137,7 +136,8 @@ class _Blocks:
                 case {"type": "text"}:
                     pass
                 case {"type": "tool_use", "name": str(tool)}:
-                    id_ = self._id_of(block.get("id"), number)
+                    id_ = block.get("id")
+                    id_ = id_ if isinstance(id_, str) and id_ else f"call {number}"
                     args = block.get("input")
                     self.calls[id_] = ToolCallRecord(
                         id=id_, name=tool, args=args if isinstance(args, dict) else {"input": args}
@@ -148,9 +148,6 @@ class _Blocks:
                     left_out.add(name, "what the model thought before it answered")
                 case _:
                     left_out.add(f"{name}: {block.get('type')}", "parts of other types")
-
-    def _id_of(self, id_: Any, number: int) -> str:
-        return id_ if isinstance(id_, str) and id_ else f"call {number}"
 
     def _answer(self, block: Json) -> None:
         """Add a result to its call; without the call's id, to the first call without a result."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, cast
+from typing import IO
 
 import msgspec
 
@@ -43,7 +43,7 @@ class SourceFile(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     place: str
     size: int
-    open: Callable[[], BinaryIO]
+    open: Callable[[], IO[bytes]]
 
     @property
     def suffix(self) -> str:
@@ -177,12 +177,8 @@ def _files_in_archive(
             name=name,
             place=f"{_text(path.name)}/{name}",
             size=info.file_size,
-            open=partial(_open_in, archive, info),
+            open=partial(archive.open, info),
         )
-
-
-def _open_in(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> BinaryIO:
-    return cast("BinaryIO", archive.open(info))
 
 
 def _reason_to_leave_out(info: zipfile.ZipInfo) -> str | None:  # noqa: PLR0911 - one a reason

@@ -12,15 +12,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from local2.client import Connection
-from local2.client.access import await_while_connected
-from local2.client.maintenance import import_lines
+from local2.client.access import ask_service, await_while_connected
 from local2.client.tools import ask_tool
 from local2.errors import (
     BadRequestError,
     InvalidArgumentsError,
     OverloadedError,
     TooLargeError,
-    error_from_code,
 )
 from local2.protocol.conversation import IngestReport
 from local2.protocol.envelope import Sender, content_id, new_id
@@ -35,6 +33,7 @@ from local2.protocol.memory_tools import (
 )
 from local2.protocol.payloads import Json, split_into_parts
 from local2.protocol.portable import MAX_LINES_PER_MESSAGE, MESSAGE_LINE_BYTES, RecordLine
+from local2.protocol.services import IMPORT
 from local2.sources.batches import MAX_MESSAGE_BYTES, batches, size_of
 from local2.sources.items import Conversation, Document, Fact, Item, LeftOut
 from local2.sources.opening import TITLES, Format, Source
@@ -150,7 +149,13 @@ class Importer:
             while part := await asyncio.to_thread(next, parts, None):
                 for item in part:
                     self._count_item(item)
-                    await self._begin(item)
+                    match item:  # facts are sent together
+                        case Conversation():
+                            if item.continues:
+                                await self._finish(down_to=0)
+                            await self._send(self._send_conversation(item))
+                        case Document():
+                            await self._send(self._send_document(item))
                 await self._begin_facts([item for item in part if isinstance(item, Fact)])
             await self._finish(down_to=0)
         finally:
@@ -169,16 +174,6 @@ class Importer:
             case Document():
                 self._report.documents += 1
 
-    async def _begin(self, item: Item) -> None:
-        """Send a conversation or a document as soon as few enough are under way."""
-        match item:
-            case Conversation():
-                if item.continues:
-                    await self._finish(down_to=0)
-                await self._send(self._send_conversation(item))
-            case Document():
-                await self._send(self._send_document(item))
-
     async def _begin_facts(self, facts: Sequence[Fact]) -> None:
         lines = [(fact, line) for fact in facts if (line := self._line_of(fact)) is not None]
         requests = split_into_parts(
@@ -191,6 +186,7 @@ class Importer:
             await self._send(self._send_facts(request))
 
     async def _send(self, sending: Coroutine[Any, Any, None]) -> None:
+        """Begin a request as soon as few enough are under way."""
         await self._finish(down_to=IN_FLIGHT - 1)
         self._tasks.add(asyncio.create_task(sending))
 
@@ -234,7 +230,7 @@ class Importer:
 
     async def _send_facts(self, lines: Sequence[tuple[Fact, bytes]]) -> None:
         request = ImportRequest(number=1, lines=[msgspec.Raw(line) for _, line in lines])
-        done = await self._patiently(lambda: import_lines(self._bus, request, self._caller))
+        done = await self._patiently(lambda: ask_service(self._bus, IMPORT, request, self._caller))
         for refused in done.refused:
             fact, _ = lines[refused.line - 1]
             self._leave_out(f"{fact.id}: {refused.problem}", "refused by the memory")
@@ -255,7 +251,7 @@ class Importer:
             result = await ask_tool(self._bus, tool, args, caller=caller, timeout=PATIENCE)
             if result.error is None:
                 return result.data
-            raise error_from_code(result.error.code, result.error.message, result.error.retry_after)
+            raise result.error.to_error()
 
         try:
             return await self._patiently(call)

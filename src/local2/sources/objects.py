@@ -6,7 +6,7 @@ than `MAX_OBJECT_BYTES` is refused before it is in memory.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, BinaryIO, NamedTuple, Self, TypeVar
+from typing import IO, Any, NamedTuple, Self, TypeVar
 
 import ijson
 import msgspec
@@ -123,7 +123,7 @@ def objects_in(
 
 
 def _by_lines(
-    opened: BinaryIO, file: SourceFile, left_out: LeftOuts, count: Count
+    opened: IO[bytes], file: SourceFile, left_out: LeftOuts, count: Count
 ) -> Iterator[tuple[str, Any]]:
     """Yield what the lines contain; a line that is broken or too long is left out."""
     number = 0
@@ -148,7 +148,7 @@ def _by_lines(
 
 
 def _by_prefix(
-    opened: BinaryIO, file: SourceFile, prefix: str, count: Count
+    opened: IO[bytes], file: SourceFile, prefix: str, count: Count
 ) -> Iterator[tuple[str, Any]]:
     """Yield what is under a prefix.
 
@@ -186,7 +186,7 @@ class _Pieces:
     Reading raises a TooLargeError if an object has more than `max_bytes`, or is nested too deeply.
     """
 
-    def __init__(self, opened: BinaryIO, max_bytes: int, count: Count = lambda _: None) -> None:
+    def __init__(self, opened: IO[bytes], max_bytes: int, count: Count = lambda _: None) -> None:
         self._opened = opened
         self._count = count
         self._max_bytes = max_bytes

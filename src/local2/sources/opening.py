@@ -126,10 +126,13 @@ def opened(
     with files_of(path, left_out, place) as files:
         # What has one file has its format, whatever the file's name is.
         is_alone = len(files) == 1 and not path.is_dir()
-        shapes = [
-            (file, shape_of(file, SIGNS) if _may_be_json(file, is_alone) else None)
-            for file in files
-        ]
+
+        def may_be_json(file: SourceFile) -> bool:
+            if is_alone:
+                return file.suffix not in documents.PLAIN | documents.CONVERTED
+            return file.suffix in JSON
+
+        shapes = [(file, shape_of(file, SIGNS) if may_be_json(file) else None) for file in files]
         known = format_ or _format_of(shapes, is_alone=is_alone)
         read = []
         for file, shape in shapes:
@@ -140,12 +143,6 @@ def opened(
             else:
                 left_out.add(file.name, "files of the export without conversations or facts")
         yield Source(known, read, left_out)
-
-
-def _may_be_json(file: SourceFile, is_alone: bool) -> bool:
-    if is_alone:
-        return file.suffix not in documents.PLAIN | documents.CONVERTED
-    return file.suffix in JSON
 
 
 def _format_of(files: Sequence[tuple[SourceFile, Shape | None]], *, is_alone: bool) -> Format:

@@ -1,0 +1,1 @@
+"""Opens, wires and closes everything that a stack consists of; begin with `app.py`."""

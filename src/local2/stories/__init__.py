@@ -1,0 +1,1 @@
+"""Scripted conversations in YAML, played against a live stack, with what steps must bring."""

@@ -125,7 +125,7 @@ def read_credentials(folder: Path, tenant: str, agent: str) -> Credentials | Non
 
 
 def memory_credentials(folder: Path) -> Credentials:
-    """Return the memory's own credentials; raise ConfigError if they are missing."""
+    """The memory's own credentials; raises ConfigError if they are missing."""
     return credentials_in(folder / MEMORY_SEED_FILE)
 
 

@@ -184,7 +184,7 @@ class Tenant:
         return self._names_by_key.get(key) if key else None
 
     def person_of(self, token: str, at: datetime | None = None) -> Person:
-        """Return the person that a token names; raise ForbiddenError if it is invalid."""
+        """The person that a token names; raises ForbiddenError if it is invalid."""
         return self._verifier.person(token, at)
 
     def role_of(self, agent: str | None, person: Person | None) -> Role:

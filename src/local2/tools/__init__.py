@@ -1,0 +1,1 @@
+"""The answers of the memory's tools, which `protocol/memory_tools.py` declares."""

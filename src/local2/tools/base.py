@@ -164,11 +164,11 @@ def numbered(memories: Sequence[ListedMemory]) -> str:
         kind = f"{word}, " if word else ""
         lines.append(f"{number}. (relevance: {score:.2f}) {kind}{moment.date().isoformat()}")
         lines.append(f"{INSET}{inset(text)}")
-        for one in later:
-            days = (one.event_time - moment).days
+        for statement in later:
+            days = (statement.event_time - moment).days
             since = f"{days} days later" if days > 1 else "later"
-            said = excerpt(one.content, LATER_CHARACTERS)
-            lines.append(f"{INSET}({since}, {one.event_time.date().isoformat()}) {said}")
+            said = excerpt(statement.content, LATER_CHARACTERS)
+            lines.append(f"{INSET}({since}, {statement.event_time.date().isoformat()}) {said}")
     return "\n".join(lines)
 
 

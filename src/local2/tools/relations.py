@@ -31,14 +31,14 @@ async def add_knowledge(memory: MemoryService, args: AddKnowledge) -> ToolOutput
     written = await memory.facts.store_triplets(
         triplets, args.scope or default_scope(memory.caller)
     )
-    added = sum(one.was_new for one in written)
-    related = await memory.facts.related([one.id for one in written])
+    added = sum(fact.was_new for fact in written)
+    related = await memory.facts.related([fact.id for fact in written])
     return ToolOutput(
         content=f"Facts stored: {added} new, {len(written) - added} already known."
         f"{related_line(related)}",
         data=AddedKnowledge(
             **related_fields(related, memory.caller),
-            facts=[KnownFact(id=one.id, was_new=one.was_new) for one in written],
+            facts=[KnownFact(id=fact.id, was_new=fact.was_new) for fact in written],
             added=added,
         ),
     )

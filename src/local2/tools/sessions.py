@@ -105,12 +105,12 @@ def _shortened(message: SessionMessage) -> SessionMessage:
 
 
 @answers(NOTE)
-async def note(memory: MemoryService, args: MakeNote) -> ToolOutput:
+async def make_note(memory: MemoryService, args: MakeNote) -> ToolOutput:
     noted = await memory.sessions.note(args.content, args.role)
     outcome = "Noted." if noted.was_new else "Noted before."
     lines = [
-        note_line(one.role, one.content, merged=one.merges > 0)
-        for one in shortened(noted.notes, TEXT_BYTES)
+        note_line(note.role, note.content, merged=note.merges > 0)
+        for note in shortened(noted.notes, TEXT_BYTES)
     ]
     return ToolOutput(
         content="\n".join([f"{outcome} The notes of this session:", *lines]),

@@ -1,0 +1,1 @@
+"""Embedders, the vector index in Chroma, and a reranker: what runs in the vector worker."""

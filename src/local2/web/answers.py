@@ -46,6 +46,9 @@ class UnauthorizedError(ForbiddenError):
 class NotFoundError(InvalidArgumentsError):
     """The caller has no memory with this id."""
 
+    def __init__(self) -> None:
+        super().__init__("You have no memory with this id.")
+
 
 class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Why a request failed, and what to do. `retry_after`: seconds until a retry may succeed."""
@@ -67,12 +70,12 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = {}
 
     @classmethod
-    def of(cls, value: Any) -> "Answer":
+    def with_value(cls, value: Any) -> "Answer":
         return cls(HTTPStatus.OK, msgspec.json.encode(value))
 
     @classmethod
-    def to_error(cls, error: Local2Error) -> "Answer":
-        status = STATUS_BY_CODE[error.code]
+    def for_error(cls, error: Local2Error) -> "Answer":
+        status = None
         headers = {}
         if isinstance(error, UnauthorizedError):
             status = HTTPStatus.UNAUTHORIZED
@@ -81,12 +84,17 @@ class Answer(NamedTuple):
             status = HTTPStatus.NOT_FOUND
         elif isinstance(error, BusTimeoutError):
             status = HTTPStatus.GATEWAY_TIMEOUT
-        return cls.to_problem(ErrorReply.of(error), status, headers)
+        return cls.for_problem(ErrorReply.of(error), status, headers)
 
     @classmethod
-    def to_problem(
-        cls, error: ErrorReply, status: HTTPStatus, headers: Mapping[str, str] | None = None
+    def for_problem(
+        cls,
+        error: ErrorReply,
+        status: HTTPStatus | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> "Answer":
+        """The answer with an error; its code decides the status if none is given."""
+        status = status or STATUS_BY_CODE[error.code]
         problem = Problem(
             type=f"urn:local2:{error.code}",
             title=error.code.replace("_", " ").capitalize(),

@@ -12,6 +12,7 @@ from typing import Self
 
 import msgspec
 
+from local2.background import call_when_parent_ends
 from local2.errors import Local2Error
 from local2.home import PRIVATE_UMASK
 from local2.logs import get_logger, logging_to
@@ -39,13 +40,7 @@ class PageConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _serve(config: PageConfig) -> None:
-    loop = asyncio.get_running_loop()
-
-    def closed() -> None:
-        loop.remove_reader(sys.stdin.fileno())
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    loop.add_reader(sys.stdin.fileno(), closed)  # it becomes readable only when it closes
+    call_when_parent_ends(lambda: os.kill(os.getpid(), signal.SIGTERM))
     await serve(
         config.settings,
         lambda address: log.info("page_served", url=address.url),

@@ -55,7 +55,7 @@ class EventStream:
                     resources.push_async_callback(subscription.leave, 0)
                 await self._bus.flush()
             except BusError as error:
-                await Answer.to_error(error).response()(scope, receive, send)
+                await Answer.for_error(error).response()(scope, receive, send)
                 return
             watching = (self._end_with_client(receive), self._end_with_bus())
             for number, watch in enumerate(watching):
@@ -85,13 +85,18 @@ class EventStream:
             self._waiting.put_nowait(b"event: %s\ndata: %s\n\n" % (message.subject.encode(), data))
 
     async def _end_with_client(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
+        await until_gone(receive)
         self._waiting.put_nowait(None)
 
     async def _end_with_bus(self) -> None:
         await self._bus.lost.wait()
         self._waiting.put_nowait(None)
+
+
+async def until_gone(receive: Receive) -> None:
+    """Wait until the client of a request has disconnected."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _part(body: bytes) -> Message:

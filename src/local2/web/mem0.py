@@ -7,7 +7,7 @@ note. Paths by id name no user, so an id that is given out ends with its user: `
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime
 from http import HTTPMethod
-from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
+from typing import Annotated, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -34,8 +34,8 @@ from local2.protocol.memory_tools import (
     SaveMemory,
     Version,
 )
-from local2.protocol.payloads import Json
-from local2.protocol.services import BROWSE, ServiceDeclaration
+from local2.protocol.payloads import Empty, Json
+from local2.protocol.services import BROWSE, P, ServiceDeclaration
 from local2.web.answers import Answer, NotFoundError
 
 PATH = "/mem0"
@@ -115,7 +115,7 @@ class MemoryAccess(Protocol):
     async def ask_tool(self, tool: MemoryTool[A, D], arguments: A, caller: Sender) -> D: ...
 
     async def ask_service(
-        self, service: ServiceDeclaration[Any, S], payload: msgspec.Struct, caller: Sender
+        self, service: ServiceDeclaration[P, S], payload: P | Empty, caller: Sender
     ) -> S: ...
 
 
@@ -145,7 +145,7 @@ class Mem0:
     async def _ping(self, request: Request, caller: Sender) -> Answer:
         del request
         await self._memory.ask_service(BROWSE, Browse(limit=1), caller)
-        return Answer.of({"status": "ok", "org_id": NAME, "project_id": NAME})
+        return Answer.with_value({"status": "ok", "org_id": NAME, "project_id": NAME})
 
     async def _add(self, request: Request, caller: Sender) -> Answer:
         wanted = await self._read(request, _Add)
@@ -157,7 +157,7 @@ class Mem0:
             saved = await self._memory.ask_tool(SAVE_MEMORY, note, caller)
             event = "ADD" if saved.was_new else "NONE"
             results.append({"id": _id(saved.id, caller), "memory": message.content, "event": event})
-        return Answer.of({"results": results})
+        return Answer.with_value({"results": results})
 
     async def _search(self, request: Request, caller: Sender) -> Answer:
         wanted = await self._read(request, _Search)
@@ -172,7 +172,7 @@ class Mem0:
             and who.agent_id in {None, item.agent}
             and who.run_id in {None, item.session_id}
         ]
-        return Answer.of({"results": results[: wanted.top_k]})
+        return Answer.with_value({"results": results[: wanted.top_k]})
 
     async def _list(self, request: Request, caller: Sender) -> Answer:
         who = _who((await self._read(request, _List)).filters)
@@ -199,7 +199,11 @@ class Mem0:
             wanted = msgspec.structs.replace(wanted, after=found.next)
         shown = browsed[(page - 1) * size : page * size]
         results = [
-            _whole(memory, (await self._versions(memory.id, caller))[0]) if memory.cut else memory
+            msgspec.structs.replace(
+                memory, content=(await self._versions(memory.id, caller))[0].content
+            )
+            if memory.cut
+            else memory
             for memory in shown
         ]
         pages = {
@@ -207,11 +211,11 @@ class Mem0:
             "previous": f"{request.url.path}?page={page - 1}" if page > 1 else None,
         }
         memories = [_memory_of(memory, caller) for memory in results]
-        return Answer.of({"count": len(browsed), **pages, "results": memories})
+        return Answer.with_value({"count": len(browsed), **pages, "results": memories})
 
     async def _get(self, request: Request, caller: Sender) -> Answer:
         id_, caller = _named(request, caller)
-        return Answer.of(_latest(await self._versions(id_, caller), caller))
+        return Answer.with_value(_latest(await self._versions(id_, caller), caller))
 
     async def _update(self, request: Request, caller: Sender) -> Answer:
         id_, caller = _named(request, caller)
@@ -219,13 +223,13 @@ class Mem0:
         newest = (await self._versions(id_, caller))[0]
         edit = EditMemory(id=newest.id, content=text, reason=REASON)
         edited = await self._memory.ask_tool(EDIT_MEMORY, edit, caller)
-        return Answer.of(_latest(await self._versions(edited.id, caller), caller))
+        return Answer.with_value(_latest(await self._versions(edited.id, caller), caller))
 
     async def _delete(self, request: Request, caller: Sender) -> Answer:
         id_, caller = _named(request, caller)
         newest = (await self._versions(id_, caller))[0]
         await self._memory.ask_tool(FORGET, Forget(id=newest.id), caller)
-        return Answer.of({"message": "Memory deleted successfully!"})
+        return Answer.with_value({"message": "Memory deleted successfully!"})
 
     async def _history(self, request: Request, caller: Sender) -> Answer:
         id_, caller = _named(request, caller)
@@ -244,7 +248,7 @@ class Mem0:
             }
             for version, before in zip(oldest_first, former, strict=False)
         ]
-        return Answer.of(events)
+        return Answer.with_value(events)
 
     async def _versions(self, id_: str, caller: Sender) -> list[Version]:
         """All versions of a memory by the id of any of them, newest first.
@@ -255,7 +259,7 @@ class Mem0:
         wanted = MemoryHistory(topic_or_id=id_)
         versions = (await self._memory.ask_tool(MEMORY_HISTORY, wanted, caller)).versions
         if id_ not in {version.id for version in versions}:
-            raise NotFoundError("You have no memory with this id.")
+            raise NotFoundError
         return versions
 
     async def _read(self, request: Request, into: type[B]) -> B:
@@ -311,10 +315,6 @@ def _number(request: Request, name: str, default: int) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= MAX_LISTED:
         raise InvalidArgumentsError(f"{name}: expected a number from 1 to {MAX_LISTED}.")
     return int(text)
-
-
-def _whole(memory: BrowsedMemory, version: Version) -> BrowsedMemory:
-    return msgspec.structs.replace(memory, content=version.content)
 
 
 def _memory_of(found: RecalledItem | BrowsedMemory, caller: Sender) -> Mem0Memory:

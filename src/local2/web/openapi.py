@@ -1,8 +1,7 @@
 """The OpenAPI document: made of what tools and services declare, so that it lists all of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 
@@ -25,7 +24,12 @@ DESCRIPTION = (
 
 def document(tools: Iterable[ToolSchema], url: str) -> Json:
     """The document for these tools and all services, served at this URL."""
-    declared = {declaration for service in SERVICES for declaration in _types_of(service)}
+    declared = {
+        type_
+        for service in SERVICES
+        for type_ in (service.request, service.answer)
+        if issubclass(type_, msgspec.Struct)
+    }
     types = [*sorted(declared, key=lambda type_: str(type_.__name__)), Problem, Version, Receipt]
     _, schemas = msgspec.json.schema_components(types, ref_template=f"{REFERENCE}{{name}}")
     paths: Json = {}
@@ -120,11 +124,6 @@ def document(tools: Iterable[ToolSchema], url: str) -> Json:
             },
         },
     }
-
-
-def _types_of(service: Any) -> Sequence[type[msgspec.Struct]]:
-    types = service.request, service.answer
-    return [type_ for type_ in types if issubclass(type_, msgspec.Struct)]
 
 
 def _operation(  # noqa: PLR0913 - the parts of an operation

@@ -7,8 +7,9 @@ where the same content changes nothing.
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
 
@@ -48,7 +49,7 @@ class Repeats:
         owner: Owner,
         key: str,
         fingerprint: bytes,
-        work: Callable[[], Awaitable[Answer]],
+        work: Callable[[], Coroutine[Any, Any, Answer]],
         *,
         is_receipt: bool = False,
     ) -> Answer:
@@ -77,10 +78,7 @@ class Repeats:
             answer = await asyncio.shield(kept.answering)
             return answer._replace(headers={**answer.headers, REPLAYED: "true"})
 
-        async def run() -> Answer:
-            return await work()
-
-        kept = _Kept(fingerprint, go_on(run()), time.monotonic() + KEEP_SECONDS, is_receipt)
+        kept = _Kept(fingerprint, go_on(work()), time.monotonic() + KEEP_SECONDS, is_receipt)
         self._kept[place] = kept
         kept.answering.add_done_callback(lambda done: self._keep(place, kept, done))
         return await asyncio.shield(kept.answering)

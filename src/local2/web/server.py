@@ -26,9 +26,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from local2 import loopback
-from local2.background import running_task
+from local2.background import await_unless, running_task
 from local2.client import BusMessage, Connection
-from local2.client.access import ask
+from local2.client.access import ask_service
 from local2.client.calls import ERASURE_TIMEOUT
 from local2.client.stack_tools import RETRY_DELAY, ReachedStack, StackTools
 from local2.client.tools import ask_tool
@@ -44,7 +44,6 @@ from local2.errors import (
     RequestError,
     TooLargeError,
     UnknownToolError,
-    error_from_code,
     extra_to_install,
     quoted,
 )
@@ -62,13 +61,13 @@ from local2.protocol.memory_tools import (
     MemoryTool,
     Versions,
 )
-from local2.protocol.payloads import ErrorReply, ToolResult
-from local2.protocol.services import SERVICES, STATUS, ServiceDeclaration
+from local2.protocol.payloads import Empty, ErrorReply, ToolResult
+from local2.protocol.services import SERVICES, STATUS, P, ServiceDeclaration
 from local2.protocol.subjects import checked_tool_name
 from local2.settings import Settings
-from local2.web.answers import JSON, STATUS_BY_CODE, Answer, NotFoundError, UnauthorizedError
+from local2.web.answers import JSON, Answer, NotFoundError, UnauthorizedError
 from local2.web.callers import Gate, claims_of
-from local2.web.events import EventStream
+from local2.web.events import EventStream, until_gone
 from local2.web.mem0 import Mem0
 from local2.web.openapi import (
     DOCUMENT_PATH,
@@ -88,7 +87,11 @@ OF_CALLER = "the caller's own token (`local2 tenants token`)"
 MAX_STREAMS = 100
 """Maximum number of clients that listen to events."""
 EXAMPLE = 'Send a JSON object with the arguments, such as {"query": "…"}.'
-DECLARED_SERVICES = {service.subject: service for service in SERVICES}
+DECLARED_SERVICES = {
+    service.subject: msgspec.structs.replace(service, request=Raw, answer=Raw)
+    for service in SERVICES
+}
+"""The services by their subjects; their requests and answers are passed on as they are."""
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
@@ -212,14 +215,14 @@ class HttpServer:
             try:
                 answer = await handle(request, request.scope["caller"])
             except Local2Error as error:
-                answer = Answer.to_error(error)
+                answer = Answer.for_error(error)
             except HTTPException:  # `_refuse_path` answers it
                 raise
             except ClientDisconnect:
                 answer = Answer(HTTPStatus.BAD_REQUEST, b"")  # nobody reads it
             except Exception:
                 log.exception("request_failed")
-                answer = Answer.to_error(Local2Error("The server failed; its log says where."))
+                answer = Answer.for_error(Local2Error("The server failed; its log says where."))
             return answer.response() if isinstance(answer, Answer) else answer
 
         return respond
@@ -228,75 +231,85 @@ class HttpServer:
         tool = checked_tool_name(request.path_params["tool"])
         body = await self.read_body(request)
         arguments = _read_object(body)
-        return await self._once(request, caller, body, lambda: self._tool(tool, arguments, caller))
+
+        async def call() -> Answer:
+            result = await self._result(tool, arguments, caller)
+            if result.error is not None:
+                return Answer.for_problem(result.error)
+            if not result.ok:
+                return Answer.for_problem(ErrorReply(code="tool_failed", message=result.content))
+            return Answer.with_value(msgspec.convert(result, ToolAnswer, from_attributes=True))
+
+        return await self._once(request, caller, body, call)
 
     async def _ask_service(self, request: Request, caller: Sender) -> Answer:
         subject = request.path_params["service"]
         if subject not in DECLARED_SERVICES:
             raise HTTPException(HTTPStatus.NOT_FOUND)
+        declared = DECLARED_SERVICES[subject]
         body = await self.read_body(request)
         payload = Raw(msgspec.json.encode(_read_object(body)))
-        return await self._once(
-            request, caller, body, lambda: self._service(subject, payload, caller)
-        )
+
+        async def ask() -> Answer:
+            if declared.for_operator and self._gate.has_accounts:
+                raise ForbiddenError(
+                    f"{subject} concerns every tenant.",
+                    remedy="Use the command on the stack's machine.",
+                )
+            if not declared.action:
+                await self.verify(caller)  # the stack answers it without a token
+            try:
+                return Answer(
+                    HTTPStatus.OK, bytes(await self.ask_service(declared, payload, caller))
+                )
+            except NoRespondersError as error:
+                raise BusError(
+                    f"Nobody serves {subject} at the moment.", remedy="Ask again in a few seconds."
+                ) from error
+
+        return await self._once(request, caller, body, ask)
 
     async def _read_memory(self, request: Request, caller: Sender) -> Answer:
         wanted = request.path_params["id"]
         result = await self._result(MEMORY_HISTORY.name, {"topic_or_id": wanted}, caller)
         if result.error is not None:
-            return _problem_of(result.error)
+            return Answer.for_problem(result.error)
         for version in msgspec.convert(result.data, Versions).versions:
             if version.id == wanted:
-                return Answer.of(version)
-        raise NotFoundError("You have no memory with this id.")
+                return Answer.with_value(version)
+        raise NotFoundError
 
     async def _erase_memory(self, request: Request, caller: Sender) -> Answer:
-        return await self._once(
-            request, caller, b"", lambda: self._erase(request.path_params["id"], caller)
-        )
+        async def erase() -> Answer:
+            result = await self._result(FORGET.name, {"id": request.path_params["id"]}, caller)
+            if result.error is None:
+                return Answer.with_value(result.data)
+            if result.error.code == InvalidArgumentsError.code:  # the id is all that was given
+                return Answer.for_error(NotFoundError())
+            return Answer.for_problem(result.error)
 
-    async def _erase(self, id_: str, caller: Sender) -> Answer:
-        result = await self._result(FORGET.name, {"id": id_}, caller)
-        if result.error is None:
-            return Answer.of(result.data)
-        if result.error.code == InvalidArgumentsError.code:  # the id is all that was given
-            return Answer.to_error(NotFoundError("You have no memory with this id."))
-        return _problem_of(result.error)
+        return await self._once(request, caller, b"", erase)
 
     async def _stream_events(self, _: Request, caller: Sender) -> EventStream:
         if self._streams >= MAX_STREAMS:
             raise OverloadedError("Too many clients listen to events.", retry_after=30.0)
         await self.verify(caller)
         stack = await self._reached()
+
+        def end() -> None:
+            self._streams -= 1
+
         self._streams += 1
         return EventStream(
             stack.bus,
             until=claims_of(caller.token).exp if caller.token else math.inf,
             only_changes=self._gate.has_accounts,
-            on_end=self._end_stream,
+            on_end=end,
         )
-
-    def _end_stream(self) -> None:
-        self._streams -= 1
 
     async def _describe(self, _: Request, caller: Sender) -> Answer:
         await self.verify(caller)
-        return Answer.of(document(await self._link.schemas(), self._url))
-
-    async def _tool(self, tool: str, arguments: dict[str, Raw], caller: Sender) -> Answer:
-        result = await self._result(tool, arguments, caller)
-        if result.error is not None:
-            return _problem_of(result.error)
-        if not result.ok:
-            return _problem_of(ErrorReply(code="tool_failed", message=result.content))
-        return Answer.of(
-            ToolAnswer(
-                content=result.content,
-                data=result.data,
-                tool_output_key=result.tool_output_key,
-                total_chars=result.total_chars,
-            )
-        )
+        return Answer.with_value(document(await self._link.schemas(), self._url))
 
     async def _result(self, tool: str, arguments: dict[str, Any], caller: Sender) -> ToolResult:
         """Call a tool; its own errors are in the result.
@@ -330,37 +343,16 @@ class HttpServer:
         """
         result = await self._result(tool.name, arguments.given(), caller)
         if result.error is not None:
-            raise error_from_code(result.error.code, result.error.message, result.error.retry_after)
+            raise result.error.to_error()
         return msgspec.convert(result.data, tool.answer)
 
     async def ask_service(
-        self, service: ServiceDeclaration[Any, S], payload: msgspec.Struct, caller: Sender
+        self, service: ServiceDeclaration[P, S], payload: P | Empty, caller: Sender
     ) -> S:
-        """Ask one of the memory's services; raises what `ask` raises."""
+        """Ask one of the memory's services; raises what the function in `client` raises."""
         return await self._on_bus(
-            lambda bus: ask(
-                bus, service.subject, payload, service.answer, caller, timeout=self._timeout
-            )
+            lambda bus: ask_service(bus, service, payload, caller, timeout=self._timeout)
         )
-
-    async def _service(self, subject: str, payload: Raw, caller: Sender) -> Answer:
-        declared = DECLARED_SERVICES[subject]
-        if declared.for_operator and self._gate.has_accounts:
-            raise ForbiddenError(
-                f"{subject} concerns every tenant.",
-                remedy="Use the command on the stack's machine.",
-            )
-        if not declared.action:
-            await self.verify(caller)  # the stack answers it without a token
-        try:
-            answer = await self._on_bus(
-                lambda bus: ask(bus, subject, payload, Raw, caller, timeout=self._timeout)
-            )
-        except NoRespondersError as error:
-            raise BusError(
-                f"Nobody serves {subject} at the moment.", remedy="Ask again in a few seconds."
-            ) from error
-        return Answer(HTTPStatus.OK, bytes(answer))
 
     async def verify(self, caller: Sender) -> None:
         """Let the stack verify the caller's token, where it would answer without one.
@@ -369,10 +361,7 @@ class HttpServer:
             ForbiddenError: It is not valid.
         """
         if caller.token is not None:
-            empty = Raw(b"{}")
-            await self._on_bus(
-                lambda bus: ask(bus, STATUS.subject, empty, Raw, caller, timeout=self._timeout)
-            )
+            await self.ask_service(STATUS, Empty(), caller)
 
     async def _reached(self) -> ReachedStack:
         """The stack. That it refuses this server is no fault of a request."""
@@ -398,11 +387,11 @@ class HttpServer:
             try:
                 return await work()
             except Local2Error as error:
-                return Answer.to_error(error)
+                return Answer.for_error(error)
 
         keys = request.headers.getlist("idempotency-key")
         if not keys:
-            return await _while_connected(request, answer())
+            return await await_unless(until_gone(request.receive), answer(), ClientDisconnect)
         if len(keys) > 1:
             raise BadRequestError("Idempotency-Key: expected one.", remedy="Send it once.")
         identity = request.method, request.url.path, caller.agent, caller.session_id
@@ -469,28 +458,9 @@ class _WithCaller:
         try:
             scope["caller"] = self._gate.caller_of(Headers(scope=scope))
         except UnauthorizedError as error:
-            await Answer.to_error(error).response()(scope, receive, send)
+            await Answer.for_error(error).response()(scope, receive, send)
         else:
             await self._app(scope, receive, send)
-
-
-async def _while_connected(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:
-    """Do the work of a request; end it if its client goes away."""
-
-    async def gone() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone())
-    try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientDisconnect
-        return working.result()
-    finally:
-        working.cancel()
-        leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 def _read_object(body: bytes) -> dict[str, Raw]:
@@ -508,13 +478,9 @@ def _read_object(body: bytes) -> dict[str, Raw]:
             raise BadRequestError("The body is not a JSON object.", remedy=EXAMPLE) from error
 
 
-def _problem_of(error: ErrorReply) -> Answer:
-    return Answer.to_problem(error, STATUS_BY_CODE[error.code])
-
-
 def _refuse(problem: str, status: HTTPStatus) -> ASGIApp:
     code = ForbiddenError.code if status == HTTPStatus.FORBIDDEN else BadRequestError.code
-    return Answer.to_problem(ErrorReply(code=code, message=problem), status).response()
+    return Answer.for_problem(ErrorReply(code=code, message=problem), status).response()
 
 
 async def _refuse_path(request: Request, error: Exception) -> Response:
@@ -528,7 +494,7 @@ async def _refuse_path(request: Request, error: Exception) -> Response:
         else f"`GET {DOCUMENT_PATH}` lists what is served."
     )
     message = ErrorReply(code=BadRequestError.code, message=f"{problem} {remedy}")
-    return Answer.to_problem(message, status, error.headers).response()
+    return Answer.for_problem(message, status, error.headers).response()
 
 
 def _route(method: str, path: str, endpoint: Callable[[Request], Awaitable[ASGIApp]]) -> Route:

@@ -10,11 +10,12 @@ from commands import Served
 from http_servers import call
 from local2.bus.connection import connect
 from local2.bus.streams import publish_durably
-from local2.client.access import ask
+from local2.client.access import ask_service
 from local2.protocol.envelope import Sender, encode, seal
 from local2.protocol.payloads import Generation, ToolCallRecord
-from local2.protocol.showings import FindShowings, ShowingsPage
-from local2.protocol.subjects import MEMORY_SHOWN, RESPONSE_GENERATION
+from local2.protocol.services import SHOWN
+from local2.protocol.showings import FindShowings
+from local2.protocol.subjects import RESPONSE_GENERATION
 from waiting import eventually
 
 SESSION = "harbour-talk"
@@ -41,7 +42,7 @@ def turn(ada: httpx.Client, page_stack: Served) -> Generation:
 
             async def is_stored() -> bool:
                 wanted, sender = FindShowings(session_id=SESSION), Sender(user="ada")
-                return bool((await ask(bus, MEMORY_SHOWN, wanted, ShowingsPage, sender)).showings)
+                return bool((await ask_service(bus, SHOWN, wanted, sender)).showings)
 
             await eventually(is_stored)
 

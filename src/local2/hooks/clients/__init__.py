@@ -4,4 +4,4 @@ from local2.hooks.clients.claude_code import CLAUDE_CODE, CODEX
 from local2.hooks.clients.client import Client
 from local2.hooks.clients.cursor import CURSOR
 
-CLIENTS: dict[str, Client] = {each.name: each for each in (CLAUDE_CODE, CODEX, CURSOR)}
+CLIENTS: dict[str, Client] = {client.name: client for client in (CLAUDE_CODE, CODEX, CURSOR)}

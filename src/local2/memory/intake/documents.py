@@ -95,7 +95,7 @@ class Documents:
         return msgspec.structs.replace(part, label=part.label.partition(SEPARATOR)[0])
 
     async def listed(self, wanted: ListDocuments) -> DocumentsPage:
-        """Return a page of the tenant's documents, which everybody may see."""
+        """A page of the tenant's documents, which everybody may see."""
         found = await self._ledger.documents.listed(wanted.limit, wanted.after)
         return DocumentsPage(
             documents=[

@@ -280,7 +280,7 @@ class Extraction(Job):
 
 
 def _said_at(each: StatedFact | Denial, rows: Mapping[str, int]) -> tuple[datetime, int, bool]:
-    """Return when it was said, in which message, and whether it is a fact: these come last."""
+    """When it was said, in which message, and whether it is a fact: these come last."""
     if isinstance(each, Denial):
         return each.message.newness, each.message.row, False
     return each.probe.event_time, rows[sources_of(each.probe)[-1]], True

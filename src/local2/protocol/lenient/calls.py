@@ -62,15 +62,13 @@ def _reported_calls(value: Any, at: str, unread: list[str]) -> Iterator[tuple[st
             else:
                 yield at, value
         case list():
-            yield from ((f"{at}[{number}]", each) for number, each in enumerate(value))
+            yield from ((f"{at}[{number}]", call) for number, call in enumerate(value))
         case dict() if any(key in value for key in NAMES):
             yield at, value
         case dict():
             for name, called in value.items():
-                several = called if isinstance(called, list) else [called]
-                yield from (
-                    (f"{at}.{abridged(name)}", _call_of_tool(name, each)) for each in several
-                )
+                calls = called if isinstance(called, list) else [called]
+                yield from ((f"{at}.{abridged(name)}", _call_of_tool(name, call)) for call in calls)
         case _:
             unread.append(f"{at}: expected a list, got {kind_of(value)}")
 

@@ -157,7 +157,7 @@ def _event(kind: str, event: Json) -> Json | None:  # noqa: PLR0911 - a case for
 
 def _blocks(message: Json) -> Blocks:
     """Split a message into blocks, with the thoughts and calls from its other fields."""
-    parts = [part for each in _listed(content_of(message)) for part in _items(each)]
+    parts = [part for item in _listed(content_of(message)) for part in _items(item)]
     items = [part for part in parts if isinstance(part, dict) and _is_call(part)]
     blocks = Blocks.of([part for part in parts if part not in items])
     dumped = message.get("additional_kwargs")  # by LangChain

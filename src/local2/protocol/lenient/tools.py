@@ -71,7 +71,7 @@ def read_schema(data: bytes) -> ToolSchema:
         raise BadRequestError("It is not a JSON object.", remedy=SCHEMA_EXAMPLE)
     schema = payload.get("schema")
     functions = [_value_at(schema, "function"), _value_at(payload, "function")]
-    sources = [each for each in (payload, *functions, schema) if isinstance(each, dict)]
+    sources = [source for source in (payload, *functions, schema) if isinstance(source, dict)]
     if not (name := _first_text("name", sources)):
         raise BadRequestError("It names no tool.", remedy=SCHEMA_EXAMPLE)
     description = _first_text("description", sources)
@@ -86,7 +86,7 @@ def read_schema(data: bytes) -> ToolSchema:
         version=_first_text("version", sources),
         tool_schema=FunctionSchema(function=function),
         title=_first_text(
-            "title", [each for each in (payload, annotations) if isinstance(each, dict)]
+            "title", [source for source in (payload, annotations) if isinstance(source, dict)]
         ),
         annotations=ToolHints(**stated),
         reads_memory=payload.get("reads_memory") is True,
@@ -102,12 +102,14 @@ def _value_at(fields: object, name: str) -> object:
 
 
 def _first_text(name: str, sources: Sequence[Mapping[str, Any]]) -> str:
-    return next((each[name] for each in sources if isinstance(each.get(name), str)), "")
+    return next((source[name] for source in sources if isinstance(source.get(name), str)), "")
 
 
 def _parameters(sources: Sequence[Mapping[str, Any]], schema: object) -> Json:
     """Read the parameters, by default without properties; `schema` itself may be these."""
-    declared = [each[name] for each in sources for name in PARAMETERS if each.get(name) is not None]
+    declared = [
+        source[name] for source in sources for name in PARAMETERS if source.get(name) is not None
+    ]
     alone = schema if _value_at(schema, "properties") is not None else {"properties": {}}
     try:
         given = msgspec.convert(declared[0] if declared else alone, Json)
