@@ -21,7 +21,13 @@ from local2.errors import InvalidArgumentsError
 from local2.home import asking_user, home_of
 from local2.logs import is_configured, logging_to
 from local2.protocol import subjects
-from local2.protocol.browsing import Browse, BrowsedPage, Overview
+from local2.protocol.browsing import (
+    Browse,
+    BrowsedPage,
+    ListSessions,
+    Overview,
+    SessionsPage,
+)
 from local2.protocol.conversation import IngestReport
 from local2.protocol.envelope import Sender
 from local2.protocol.explaining import Explain, Explained
@@ -317,6 +323,17 @@ class Memory:
         subject = subjects.MEMORY_OVERVIEW_ALL if everybody else subjects.MEMORY_OVERVIEW
         return await self._calls.request(subject, Empty(), Overview)
 
+    async def sessions(
+        self, wanted: ListSessions | None = None, *, everybody: bool = False
+    ) -> SessionsPage:
+        """List sessions, those that were used last first.
+
+        Pass `next` of a page as `after` to get the following one. `everybody`: of all users, which
+        needs the role admin on a stack with accounts.
+        """
+        subject = subjects.MEMORY_SESSIONS_ALL if everybody else subjects.MEMORY_SESSIONS
+        return await self._calls.request(subject, wanted or ListSessions(), SessionsPage)
+
     async def save(self, content: str, metadata: Json | None = None) -> SavedMemory:
         """Store a note about something that happened or was learned."""
         return await self._calls.ask(SAVE_MEMORY, SaveMemory(content=content, metadata=metadata))
@@ -446,6 +463,7 @@ class SyncMemory(Blocking[Memory]):
     recall = blocking(Memory.recall)
     browse = blocking(Memory.browse)
     overview = blocking(Memory.overview)
+    sessions = blocking(Memory.sessions)
     explain = blocking(Memory.explain)
     shown = blocking(Memory.shown)
     save = blocking(Memory.save)
