@@ -304,9 +304,11 @@ def test_a_command_explains_places_and_what_is_left_out(running: Served) -> None
 
     explained = answer(running.folder, "explain", question, stored[1], "--top-k", "1")
     shown = local2(running.folder, "explain", question, "no-such-id", "--top-k", "1").stdout
+    shown = " ".join(shown.split())
 
     assert explained["memories"][0]["id"] == stored[0]
     assert (explained["asked"]["outcome"], explained["asked"]["rank"]) == ("beyond_top_k", 2)
     assert "The yacht is moored in Genoa." in shown
+    assert "better ones took the places. By its score it is number 2." in shown
     assert "meaning=" in shown
     assert "This caller sees no memory with this id." in shown
