@@ -78,7 +78,11 @@ def features(content: str, *, topic: str | None, label: str | None, at: datetime
     day = [str(at.day), MONTHS[at.month - 1].lower(), str(at.year)]
     head = words(content[:HEAD], characters_and_pairs)
     beginning = sentences(content[:STATEMENT_CHARACTERS])
-    statements = words("\n".join(sentence for sentence in beginning if not is_question(sentence)))
+    told = [sentence for sentence in beginning if not is_question(sentence)]
+    if len(content) <= HEAD and len(told) == len(beginning):  # as most texts: nothing is left out
+        statements = head
+    else:
+        statements = words("\n".join(told))
     return Features(
         stems=_counted([*names, *head, *day], words(content[HEAD:], characters_and_pairs)),
         length=len(content),
@@ -115,12 +119,8 @@ def _counted(head: Sequence[str], rest: Sequence[str]) -> str:
 
 
 def _count_stems(words_: Sequence[str]) -> dict[str, int]:
-    """Count each stem, in the order of first occurrence. Each word is stemmed once."""
-    if not words_:
-        return {}
-    counts, found = Counter[str](), dict[str, int]()
+    """Count each stem, in the order of first occurrence."""
+    counts = Counter[str]()
     for begin in range(0, len(words_), PIECE):
-        counts.update(words_[begin : begin + PIECE])
-    for stem, count in zip(stems(counts), counts.values(), strict=True):
-        found[stem] = found.get(stem, 0) + count
-    return found
+        counts.update(stems(words_[begin : begin + PIECE]))
+    return counts

@@ -9,6 +9,7 @@ character as a word, so that a question of a single character finds them.
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from Stemmer import Stemmer
 
@@ -43,8 +44,11 @@ FEW_WORDS = 5
 """Added to the number of words that divides density, so that a text of one or two informative words
 does not have the highest density."""
 PIECE = 20_000
-"""Maximum number of characters, or of words to stem, per call into C, during which no other thread
+"""Maximum number of characters, or of words to count, per call into C, during which no other thread
 runs (decision 0017)."""
+KNOWN_STEMS, LONGEST_KNOWN = 20_000, 32
+"""Number of words whose stems are kept, up to so many characters each: texts consist of the same
+words, and stemming one takes ten times as long."""
 _WORD = re.compile(r"[^\W_]+")
 _CLITIC = re.compile(r"(?<=\w)['\u2019](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
 """A possessive ending or a contracted verb, which is not a word of its own."""
@@ -179,21 +183,22 @@ def composed(text: str) -> str:
 
 
 def stems(words_: Iterable[str], stemmer_name: str = "porter") -> list[str]:
-    """The stem of each word, without accents.
+    """The stem of each word, without accents."""
+    return [
+        _known_stem(word, stemmer_name) if len(word) <= LONGEST_KNOWN else _stem(word, stemmer_name)
+        for word in words_
+    ]
 
-    A stemmer must not be shared by threads, and creating one costs almost nothing.
-    """
-    stemmer, all_words = Stemmer(stemmer_name, 0), list(words_)
-    found: list[str] = []
-    for begin in range(0, len(all_words), PIECE):
-        piece = all_words[begin : begin + PIECE]
-        if not all(map(str.isascii, piece)):
-            piece = [
-                (word if word.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFD", word)))
-                for word in piece
-            ]
-        found += stemmer.stemWords(piece)
-    return found
+
+def _stem(word: str, stemmer_name: str) -> str:
+    if not word.isascii():
+        word = _ACCENTS.sub("", unicodedata.normalize("NFD", word))
+    # A stemmer must not be shared by threads, and creating one costs almost nothing.
+    stem: str = Stemmer(stemmer_name, 0).stemWord(word)
+    return stem
+
+
+_known_stem = lru_cache(KNOWN_STEMS)(_stem)
 
 
 def density(words_: Sequence[str]) -> float:

@@ -183,6 +183,7 @@ class Runner:
                     left = min(due - self._clock(), LONGEST_RETRY_DELAY)
                     seconds = left.total_seconds()
                 await _wait(self._work, seconds)
+                await asyncio.sleep(0)  # the answer to who added the task leaves first
                 # Further tasks of a large write are waited for, unless a task is urgent.
                 latest = time.monotonic() + LONGEST_GATHERING
                 while not self._urgent.is_set():

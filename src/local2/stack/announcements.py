@@ -24,7 +24,8 @@ log = structlog.get_logger()
 async def announcing(bus: Connection, tenant: str) -> AsyncIterator[Announce]:
     """Yield a function that announces changes of a tenant's memory to the tenant.
 
-    It only queues them. They are published after the answer to the caller that made the change.
+    It only queues them. They are published behind the answer to the caller that made the change,
+    mostly in the same write to the server.
     """
     waiting: deque[tuple[str, MemoryChange]] = deque()
     added = asyncio.Event()
@@ -49,7 +50,6 @@ async def announcing(bus: Connection, tenant: str) -> AsyncIterator[Announce]:
         while True:
             await added.wait()
             added.clear()
-            await asyncio.sleep(0)  # the answer leaves first
             await publish()
 
     try:

@@ -135,6 +135,8 @@ class TenantRows:
         Several stacks may write a ledger: all other writes of the tenant wait for one that rests on
         everything, as an erasure does.
         """
+        if not self.is_shared:
+            return self  # one writer does one after the other
         rows = copy(self)
         rows._rests_on = frozenset(owners)  # noqa: SLF001 - its own copy
         return rows
