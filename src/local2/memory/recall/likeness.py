@@ -182,7 +182,8 @@ def _length_damping(view: View) -> Array:
 
 def _around(view: View, own: Array) -> Array:
     """Return the similarity of each record's best neighbour, reduced by its distance."""
-    values = np.append(np.maximum(own, 0.0), 0.0)
+    values = np.zeros(view.size + 1)  # the last one stands for no neighbour
+    np.maximum(own, 0.0, out=values[:-1])
     best = np.zeros(view.size)
     for distance, (before, after) in enumerate(view.neighbours):
         nearest = np.maximum(values[before], values[after])

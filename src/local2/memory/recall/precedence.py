@@ -86,9 +86,10 @@ class Total:
 
     def add_change(self, name: str, before: Array, after: Array) -> None:
         """Add the share that changes scores; it is 0 where they stay the same."""
-        (changed,) = np.nonzero(after != before)
         share = np.zeros(len(after))
-        share[changed] = remove_weights(after[changed], self.weights[changed]) - self.sums[changed]
+        if after is not before:
+            (at,) = np.nonzero(after != before)
+            share[at] = remove_weights(after[at], self.weights[at]) - self.sums[at]
         self.add(**{name: share})
 
 
@@ -286,7 +287,10 @@ def put_replies_first(
     if query.stating or not asks(query.text) or not view.neighbours:
         return scores
     column, following = view.column, view.neighbours[0][1]
-    found = np.flatnonzero(relevant & repeated & (following < view.size))
+    found = np.flatnonzero(repeated & relevant)
+    found = found[following[found] < view.size]
+    if not len(found):  # mostly
+        return scores
     replies = following[found]
     by_other = column["machine"][found] != column["machine"][replies]
     by_other |= column["label"][found] != column["label"][replies]
