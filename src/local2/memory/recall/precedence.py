@@ -42,7 +42,6 @@ from local2.memory.recall.tuning import (
     NO_ANSWER,
     RANK_GAP,
     SAME,
-    SAME_LENGTH,
     SPREAD,
     SURE,
 )
@@ -268,13 +267,12 @@ def _is_uninformative(view: View, query: Query, wording: Wording, like: Likeness
     """Return the records that say nothing about the asking user: models' words, repetitions."""
     if not query.of_oneself:
         return np.zeros(view.size, bool)
-    return np.asarray(view.column["machine"] | repeats_question(query, wording, like))
+    return np.asarray(view.column["machine"] | repeats_question(wording, like))
 
 
-def repeats_question(query: Query, wording: Wording, like: Likeness) -> Flags:
+def repeats_question(wording: Wording, like: Likeness) -> Flags:
     """Return which records ask the same as the question, provided that they ask something."""
-    short = wording.view.column["length"] <= SAME_LENGTH * len(query.text)
-    return np.asarray((like.cosine >= SAME) | (short & (wording.own_coverage >= SAME)))
+    return np.asarray(wording.repeats | (like.cosine >= SAME))
 
 
 def put_replies_first(

@@ -167,7 +167,7 @@ class Ranking:
         self.view, self.query, self.wording = found.view, draft.query, draft.wording
         self.min_score = min_score
         self.like = Likeness(found, draft.wording, draft.query)
-        self.repeated = repeats_question(draft.query, draft.wording, self.like)
+        self.repeated = repeats_question(draft.wording, self.like)
         self.hit: Flags = self.like.hits(draft.wording, min_score) | draft.topics
         self.relevant = self.hit
         self.total = Total(draft.shares, draft.sums, draft.weights)
