@@ -208,7 +208,7 @@ class Columns:
         for token in stems[:head].split():
             stem, _, count = token.rpartition("=")
             self._add_posting(stem, position, int(count), True)
-            if stem:  # that of accents alone is empty
+            if stem:  # Porter's stem of a single "s" is empty
                 first_stems.append(sys.intern(stem))
         self._first_stems[position] = tuple(first_stems)
         for token in stems[head + len(HEAD_SEPARATOR) :].split():

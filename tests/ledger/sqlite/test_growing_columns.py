@@ -21,7 +21,7 @@ from ledgers import (
     searching,
     vector_result,
 )
-from local2.language.features import features
+from local2.language.features import HEAD, features
 from local2.ledger.columns import INITIAL_SIZE, Columns, View
 from local2.ledger.entries import Candidate, Link
 from local2.ledger.records import stamp
@@ -124,6 +124,21 @@ def test_a_view_reads_the_same_at_every_moment_while_records_are_written(
     assert len(columns) > INITIAL_SIZE
     for name, read in READ_OF_A_VIEW.items():
         np.testing.assert_equal(read(view), expected[name], name)
+
+
+def test_the_first_stems_of_a_text_are_the_same_whether_all_stems_are_indexed_or_few() -> None:
+    written = candidate(
+        1, f"Harry S. Truman likes 12 metals{' and others' * HEAD}, osmium above all."
+    )
+    stems = []
+    for only in (None, {"osmium"}):
+        columns = Columns(only=only)
+        columns.add([written])
+        stems.append(columns.whole().stems(0))
+
+    assert stems[0] == stems[1]
+    assert {"truman", "metal"} <= set(stems[0])
+    assert set(stems[0]).isdisjoint({"", "osmium"})
 
 
 def test_a_view_made_before_the_first_vector_has_no_cosines() -> None:

@@ -261,11 +261,22 @@ def writes_of(
 
 def record_of(row: Row) -> Record:
     """Convert a row that has all columns to a record."""
-    columns = dict(zip(COLUMNS, _in_order(tuple(row.keys()))(row), strict=True))
-    for name, read in _READERS.items():
-        if (stored := columns[name]) is not None:
-            columns[name] = read(stored)
-    return Record(**columns)
+    return records_of([row])[0]
+
+
+def records_of(rows: Sequence[Row]) -> list[Record]:
+    """Convert the rows of one statement, which have all columns, to records."""
+    if not rows:
+        return []
+    in_order = _in_order(tuple(rows[0].keys()))  # once: the names of a row are slow
+    records = []
+    for row in rows:
+        columns = dict(zip(COLUMNS, in_order(row), strict=True))
+        for name, read in _READERS.items():
+            if (stored := columns[name]) is not None:
+                columns[name] = read(stored)
+        records.append(Record(**columns))
+    return records
 
 
 @lru_cache

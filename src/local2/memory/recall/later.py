@@ -61,13 +61,13 @@ class LaterStatements:
         self._compared = found.has_comparable_vector()
         self._scores = scores
         self._relevant = relevant
-        self._stems: dict[int, frozenset[str]] = {}
         self._rarities = found.view.derive(_Rarities)
 
     def later_than(self, rows: Sequence[int]) -> list[list[int]]:
         """Return for each row at most three rows of later statements about the same, best first."""
         positions = self._view.positions(rows)
-        may_be_later = self._is_newer(positions) & self._compared[positions, None]
+        partners = _partners(self._view, positions)
+        may_be_later = self._is_newer(positions, partners) & self._compared[positions, None]
         may_be_later &= self._relevance >= MIN_RELEVANCE
         if not may_be_later.any():
             return [[] for _ in rows]
@@ -78,11 +78,10 @@ class LaterStatements:
         closeness = (cosines - usual.mean[:, None]) / usual.deviation[:, None]
         may_be_later &= closeness >= MIN_CLOSENESS
         may_be_later &= self._stands_out(positions, cosines, usual)
-        partners = _partners(self._view, positions).tolist()
         only_these = math.log((self._view.size + 1) / 2.5)  # of a word that no third record has
         found = []
         for number, (position, partner) in enumerate(
-            zip(positions.tolist(), partners, strict=True)
+            zip(positions.tolist(), partners.tolist(), strict=True)
         ):
             near = np.flatnonzero(may_be_later[number])
             close, rare = FIRST_ITEM_NEEDS if number == 0 else OTHER_ITEMS_NEED
@@ -104,9 +103,9 @@ class LaterStatements:
         """
         if not len(near):
             return []
-        stems = self._stems_of(position)
+        stems = set(self._view.stems(position))
         if partner < self._view.size:
-            stems |= self._stems_of(partner)
+            stems.update(self._view.stems(partner))
         found = []
         for candidate, how_close, relevance in zip(
             self._candidates[near].tolist(),
@@ -114,7 +113,8 @@ class LaterStatements:
             self._relevance[near].tolist(),
             strict=True,
         ):
-            rarities = [self._rarities[stem] for stem in stems & self._stems_of(candidate)]
+            common = filter(stems.__contains__, self._view.stems(candidate))
+            rarities = [self._rarities[stem] for stem in common]
             if how_close < needed[0] and max(rarities, default=0.0) < needed[1]:
                 continue
             total = how_close + LATER_RELEVANCE * relevance + LATER_OVERLAP * sum(rarities)
@@ -150,13 +150,12 @@ class LaterStatements:
         deviation = np.sqrt(squares / (LATER_ASSUMED + numbers))
         return _Usual(in_sample, sums, numbers, mean, deviation)
 
-    def _is_newer(self, positions: Positions) -> Flags:
+    def _is_newer(self, positions: Positions, partners: Positions) -> Flags:
         """Return for each record which candidates its speaker stated later.
 
         For a record of a machine, its speaker is the one it replied to.
         """
         column, candidates = self._view.column, self._candidates
-        partners = _partners(self._view, positions)
         replies = (column["principal"][positions] < 0) | column["machine"][positions]
         replies &= partners < self._view.size
         said = np.where(replies, partners, positions)
@@ -167,11 +166,6 @@ class LaterStatements:
         later = time[candidates] > own_time
         later |= (time[candidates] == own_time) & (row[candidates] > own_row)
         return np.asarray(same & later)
-
-    def _stems_of(self, position: int) -> frozenset[str]:
-        if position not in self._stems:
-            self._stems[position] = frozenset(self._view.stems(position))
-        return self._stems[position]
 
     @cached_property
     def _relevance(self) -> Array:

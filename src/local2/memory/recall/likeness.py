@@ -27,6 +27,8 @@ from local2.memory.recall.tuning import (
     MEANING,
     NEIGHBOUR_WORD,
     NEIGHBOUR_WORD_DECAY,
+    SAME,
+    SAME_LENGTH,
     SESSION,
     WEAK,
     WORDS,
@@ -71,6 +73,9 @@ class Wording:
             "session": SESSION * (1 - query.stating) * self._session_coverage(terms),
         }
         self.own: Array = self.shares["words"] + self.shares["coverage"]
+        short = view.column["length"] <= SAME_LENGTH * len(query.text)
+        self.repeats: Flags = short & (self.own_coverage >= SAME)
+        """Which records have the words of the question, and hardly more."""
         self.covered = self._covered(terms, frozenset(stems(terms_of(query.text))))
 
     def _bm25(self, worded: WordMatches, terms: list[_Term]) -> Array:
@@ -182,7 +187,8 @@ def _length_damping(view: View) -> Array:
 
 def _around(view: View, own: Array) -> Array:
     """Return the similarity of each record's best neighbour, reduced by its distance."""
-    values = np.append(np.maximum(own, 0.0), 0.0)
+    values = np.zeros(view.size + 1)  # the last one stands for no neighbour
+    np.maximum(own, 0.0, out=values[:-1])
     best = np.zeros(view.size)
     for distance, (before, after) in enumerate(view.neighbours):
         nearest = np.maximum(values[before], values[after])

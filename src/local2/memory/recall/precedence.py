@@ -42,7 +42,6 @@ from local2.memory.recall.tuning import (
     NO_ANSWER,
     RANK_GAP,
     SAME,
-    SAME_LENGTH,
     SPREAD,
     SURE,
 )
@@ -86,9 +85,10 @@ class Total:
 
     def add_change(self, name: str, before: Array, after: Array) -> None:
         """Add the share that changes scores; it is 0 where they stay the same."""
-        (changed,) = np.nonzero(after != before)
         share = np.zeros(len(after))
-        share[changed] = remove_weights(after[changed], self.weights[changed]) - self.sums[changed]
+        if after is not before:
+            (at,) = np.nonzero(after != before)
+            share[at] = remove_weights(after[at], self.weights[at]) - self.sums[at]
         self.add(**{name: share})
 
 
@@ -272,13 +272,12 @@ def _is_uninformative(view: View, query: Query, wording: Wording, like: Likeness
     """Return the records that say nothing about the asking user: models' words, repetitions."""
     if not query.of_oneself:
         return np.zeros(view.size, bool)
-    return np.asarray(view.column["machine"] | repeats_question(query, wording, like))
+    return np.asarray(view.column["machine"] | repeats_question(wording, like))
 
 
-def repeats_question(query: Query, wording: Wording, like: Likeness) -> Flags:
+def repeats_question(wording: Wording, like: Likeness) -> Flags:
     """Return which records ask the same as the question, provided that they ask something."""
-    short = wording.view.column["length"] <= SAME_LENGTH * len(query.text)
-    return np.asarray((like.cosine >= SAME) | (short & (wording.own_coverage >= SAME)))
+    return np.asarray(wording.repeats | (like.cosine >= SAME))
 
 
 def put_replies_first(
@@ -291,7 +290,10 @@ def put_replies_first(
     if query.stating or not asks(query.text) or not view.neighbours:
         return scores
     column, following = view.column, view.neighbours[0][1]
-    found = np.flatnonzero(relevant & repeated & (following < view.size))
+    found = np.flatnonzero(repeated & relevant)
+    found = found[following[found] < view.size]
+    if not len(found):  # mostly
+        return scores
     replies = following[found]
     by_other = column["machine"][found] != column["machine"][replies]
     by_other |= column["label"][found] != column["label"][replies]

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from local2.ledger.columns import View
-from local2.ledger.entries import Array, Flags
+from local2.ledger.entries import Array, Flags, Positions
 from local2.ledger.search import Choice, DetailRequest, Matches, Search, WordMatches
 from local2.memory.recall.later import LaterStatements
 from local2.memory.recall.likeness import Likeness, Wording
@@ -167,7 +167,7 @@ class Ranking:
         self.view, self.query, self.wording = found.view, draft.query, draft.wording
         self.min_score = min_score
         self.like = Likeness(found, draft.wording, draft.query)
-        self.repeated = repeats_question(draft.query, draft.wording, self.like)
+        self.repeated = repeats_question(draft.wording, self.like)
         self.hit: Flags = self.like.hits(draft.wording, min_score) | draft.topics
         self.relevant = self.hit
         self.total = Total(draft.shares, draft.sums, draft.weights)
@@ -210,8 +210,10 @@ def _add_likeness(ranking: Ranking) -> Choice[None]:
     weak = like.weak_hits(hit | linked, ranking.min_score)
     ranking.relevant = hit | linked | weak
     around = like.around * ~weak  # neighbours of weak hits do not count
-    near = np.minimum(like.meaning / WISH_MEANING, 1.0)
-    wish = (1.0 - ranking.query.stating) * ranking.view.derive(_wishes) * near
+    wishes = ranking.view.derive(_wishes)
+    near = np.minimum(like.meaning[wishes] / WISH_MEANING, 1.0).astype(np.float64)
+    wish = np.zeros(ranking.view.size)
+    wish[wishes] = (1.0 - ranking.query.stating) * WISH * near
     ranking.total.add(meaning=like.meaning, around=around, related=related, wish=wish)
 
 
@@ -408,8 +410,8 @@ def _dense(view: View) -> Array:
     return np.asarray(DENSITY * ~view.column["machine"] * view.column["density"])
 
 
-def _wishes(view: View) -> Array:
-    return np.asarray(WISH * (~view.column["machine"] & view.column["wish"] & view.with_assistant))
+def _wishes(view: View) -> Positions:
+    return np.flatnonzero(~view.column["machine"] & view.column["wish"] & view.with_assistant)
 
 
 def _recent(view: View) -> Array:
