@@ -56,6 +56,13 @@ PAUSE, TURN_PAUSE = 0.02, 0.25
 POLL, ANSWERED = 0.1, 0.5
 """Seconds between two looks, and until every stack has answered a question to all."""
 LONGEST = 5.0
+WHEN = {
+    "nothing": "before the first failure",
+    "stack": "after the kill of a stack",
+    "nats": "after the kill of a nats-server",
+    "postgres": "after the kill of PostgreSQL",
+    "silence": "while a nats-server is silent",
+}
 NUMBER = re.compile(r"number (\d+)")
 STORED = """SELECT session_id, content FROM record
             WHERE kind = 'chat_message' AND superseded_by IS NULL
@@ -436,19 +443,19 @@ async def measure(kills: int) -> list[Figure]:
             unit="s",
         )
     )
-    for kind in ("stack", "nats", "postgres", "silence"):
+    for kind, when in WHEN.items():
         if waits := load.waits[kind]:
             figures += [
                 Figure(
                     key=f"longest_{kind}",
-                    about=f"longest request of a tool after a kill of {kind}",
+                    about=f"longest request of a tool {when}",
                     blocks=[max(waits)],
                     unit="s",
                     at_most=LONGEST if kind == "stack" else None,
                 ),
                 Figure(
                     key=f"gap_{kind}",
-                    about=f"longest time without any answer after a kill of {kind}",
+                    about=f"longest time without any answer {when}",
                     blocks=[max(load.gaps[kind])],
                     unit="s",
                 ),
