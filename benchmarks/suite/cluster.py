@@ -29,13 +29,14 @@ import psycopg
 
 from harness.processes import STACK, environment_of
 from harness.report import Figure, run
-from local2.bus.connection import Connection, connect
+from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.server import find_server
 from local2.bus.streams import publish_durably, turns_stored
 from local2.client.tools import call_tool
 from local2.errors import Local2Error
 from local2.protocol.envelope import Sender, encode, seal
 from local2.protocol.payloads import Generation
+from local2.protocol.subjects import discovery
 from postgres_server import PostgresServer, postgres_server
 
 KILLS = 12
@@ -45,14 +46,23 @@ ATTEMPT = 3.0
 DOWN, SILENT = (0.2, 2.0), (10.0, 10.0)
 """Seconds for which a killed process stays away, at least and at most, and a silent one."""
 SETTLING = 4.0
-"""Seconds between two kills: a bus of three bears the loss of one server, and no more."""
+"""Seconds between two kills, with all stacks serving: of each kind, the loss of one is borne, and
+no more."""
 RESTART = 0.5
 """Seconds until a process that has ended by itself is started again."""
 START_PATIENCE = 120.0
 PAUSE, TURN_PAUSE = 0.02, 0.25
 """Seconds between two requests of a client, and two turns: streams take more than ledgers store."""
-POLL = 0.1
+POLL, ANSWERED = 0.1, 0.5
+"""Seconds between two looks, and until every stack has answered a question to all."""
 LONGEST = 5.0
+WHEN = {
+    "nothing": "before the first failure",
+    "stack": "after the kill of a stack",
+    "nats": "after the kill of a nats-server",
+    "postgres": "after the kill of PostgreSQL",
+    "silence": "while a nats-server is silent",
+}
 NUMBER = re.compile(r"number (\d+)")
 STORED = """SELECT session_id, content FROM record
             WHERE kind = 'chat_message' AND superseded_by IS NULL
@@ -320,10 +330,29 @@ async def read_on(bus: Connection, load: Load, reader: int) -> None:
         await asyncio.sleep(PAUSE)
 
 
-async def kill_at_random(cluster: Cluster, load: Load, kills: int, random: Random) -> None:
+async def all_serve(bus: Connection) -> bool:
+    answers = list[BusMessage]()
+
+    async def receive(answer: BusMessage) -> None:
+        answers.append(answer)
+
+    inbox = bus.client.new_inbox()
+    subscription = await bus.subscribe(inbox, receive)
+    await bus.publish(discovery("PING", "recall"), b"", reply=inbox)
+    await asyncio.sleep(ANSWERED)
+    await subscription.leave()
+    return len(answers) == STACKS
+
+
+async def kill_at_random(
+    bus: Connection, cluster: Cluster, load: Load, kills: int, random: Random
+) -> None:
     """Let one process after the other fail, of each kind in turn, and work again."""
     kinds = cycle(dict.fromkeys(process.kind for process in cluster.processes))
     for kind in islice(kinds, kills):
+        async with asyncio.timeout(START_PATIENCE):
+            while not await all_serve(bus):
+                pass
         await asyncio.sleep(SETTLING)
         process = random.choice([one for one in cluster.processes if one.kind == kind])
         load.killed = process.kind
@@ -378,7 +407,7 @@ async def kill_cluster(folder: Path, kills: int) -> tuple[Load, Outcome]:
                 clients.create_task(report_in_order(await connected(), load, number))
             for number in range(READERS):
                 clients.create_task(read_on(await connected(), load, number % (WRITERS // 2)))
-            await kill_at_random(cluster, load, kills, Random(kills))  # noqa: S311 - not a secret
+            await kill_at_random(bus, cluster, load, kills, Random(kills))  # noqa: S311 - not a secret
             load.is_over = True
         async with asyncio.timeout(START_PATIENCE):
             await Load().until_answered(lambda: all_stored(bus))
@@ -414,19 +443,19 @@ async def measure(kills: int) -> list[Figure]:
             unit="s",
         )
     )
-    for kind in ("stack", "nats", "postgres", "silence"):
+    for kind, when in WHEN.items():
         if waits := load.waits[kind]:
             figures += [
                 Figure(
                     key=f"longest_{kind}",
-                    about=f"longest request of a tool after a kill of {kind}",
+                    about=f"longest request of a tool {when}",
                     blocks=[max(waits)],
                     unit="s",
                     at_most=LONGEST if kind == "stack" else None,
                 ),
                 Figure(
                     key=f"gap_{kind}",
-                    about=f"longest time without any answer after a kill of {kind}",
+                    about=f"longest time without any answer {when}",
                     blocks=[max(load.gaps[kind])],
                     unit="s",
                 ),
