@@ -24,6 +24,30 @@ EXTENSION = (
     "GRANT USAGE ON SCHEMA pgvector TO local2",
 )
 
+CLEAN = """
+DO $$
+DECLARE
+    name regclass;
+    has_rows bool;
+BEGIN
+    FOR name IN
+        SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
+        AND relname NOT IN ('schema_number', 'erasure')
+    LOOP
+        EXECUTE format('SELECT EXISTS (SELECT FROM %s)', name) INTO has_rows;
+        IF has_rows THEN
+            EXECUTE format('TRUNCATE %s CASCADE', name);
+        END IF;
+    END LOOP;
+    FOR name IN
+        SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'S'
+    LOOP
+        PERFORM setval(name, 1, false);
+    END LOOP;
+END $$
+"""
+"""Leaves a ledger as it was created: two of its tables are never empty."""
+
 
 class PostgresServer:
     """A running server, whose databases are copies of one with empty tables.
@@ -35,18 +59,33 @@ class PostgresServer:
         self._server = server
         self._url: str = server.get_uri("{}")
         self._numbers = count()
-        self._execute("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
+        self._execute(
+            "ALTER SYSTEM SET fsync = off",
+            "ALTER SYSTEM SET autovacuum = off",  # its moments would change plans
+            "SELECT pg_reload_conf()",
+        )
         self._execute("CREATE ROLE local2 LOGIN", CREATE.format("empty", "template0", SORTED))
         self._execute(*EXTENSION, database="empty")
         connection = connect(self._of_owner("empty"))
         ensure_schema(connection)
         connection.raw.close()
+        self._clean: list[str] = []
+
+    @contextmanager
+    def empty_ledger(self) -> Iterator[str]:
+        """Lend a ledger to a test that changes rows only; return its URL.
+
+        Emptying its tables afterwards takes a tenth of the time of another database.
+        """
+        name = self._clean.pop() if self._clean else self._create()
+        yield self._of_owner(name)
+        self._execute(CLEAN, database=name)
+        self._clean.append(name)
 
     @contextmanager
     def new_database(self) -> Iterator[str]:
         """Create a ledger; return its URL, and drop it in the end."""
-        name = f"ledger{next(self._numbers)}"
-        self._execute(CREATE.format(name, "empty", "STRATEGY file_copy"))
+        name = self._create()
         try:
             yield self._of_owner(name)
         finally:
@@ -65,6 +104,11 @@ class PostgresServer:
                 self._server.ensure_postgres_running()
                 return
             time.sleep(0.1)
+
+    def _create(self) -> str:
+        name = f"ledger{next(self._numbers)}"
+        self._execute(CREATE.format(name, "empty", "STRATEGY file_copy"))
+        return name
 
     def _of_owner(self, database: str) -> str:
         return self._url.format(database).replace("//postgres:", "//local2:")

@@ -2,8 +2,8 @@
 
 import json
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, ExitStack, closing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,8 @@ async def world(
         for nickname, (tenant, name) in AGENTS.items():
             connected = agent(folder, stack.url, tenant, name)
             agents[nickname] = await resources.enter_async_context(connected)
-        world = World(folder, stack.url, agents, _reader(memory))
+        read = resources.enter_context(_reading(memory))
+        world = World(folder, stack.url, agents, read)
         await _store_content(world)
         await work_of_ada(world)
         await eventually(lambda: _indexed(world), within=60)
@@ -85,17 +86,16 @@ async def world(
         yield world
 
 
-def _reader(memory: MemorySettings) -> ReadRows:
-    def of_sqlite(sql: str) -> list[tuple[Any, ...]]:
-        with closing(sqlite3.connect(memory.data_dir / "ledger.sqlite3")) as ledger:
-            return ledger.execute(sql).fetchall()
-
-    def of_postgres(sql: str) -> list[tuple[Any, ...]]:
-        with psycopg.connect(memory.ledger or "") as ledger:
-            ledger.execute("SELECT set_config('local2.tenant', '*', false)")
-            return ledger.execute(sql.encode()).fetchall()
-
-    return of_sqlite if memory.ledger is None else of_postgres
+@contextmanager
+def _reading(memory: MemorySettings) -> Iterator[ReadRows]:
+    """Read the rows of all tenants, over one connection for all attacks."""
+    if memory.ledger is None:
+        with closing(sqlite3.connect(memory.data_dir / "ledger.sqlite3")) as sqlite:
+            yield lambda sql: sqlite.execute(sql).fetchall()
+    else:
+        with psycopg.connect(memory.ledger, autocommit=True) as postgres:
+            postgres.execute("SELECT set_config('local2.tenant', '*', false)")
+            yield lambda sql: postgres.execute(sql.encode()).fetchall()
 
 
 async def _indexed(world: World) -> bool:

@@ -108,7 +108,7 @@ def new_ledger(
         def make() -> OpenLedger:
             if request.param.__name__ == postgres.__name__:
                 server: PostgresServer = request.getfixturevalue("postgres_databases")
-                return OpenLedger(postgres, databases.enter_context(server.new_database()))
+                return OpenLedger(postgres, databases.enter_context(server.empty_ledger()))
             folder = shutil.copytree(empty_ledgers, next(folders))
             return OpenLedger(request.param, folder)
 
