@@ -4,20 +4,22 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
 
 MUST_RUN = "BROWSER_TESTS_MUST_RUN"
 """The variable that `.ci/run` sets: without Chromium, the tests fail there."""
 SERIOUS = {"serious", "critical"}
 Theme = Literal["light", "dark"]
 WIDE, NARROW = (1_280, 800), (360, 740)
+PATIENCE = 20_000
+"""Milliseconds in which a page reacts, also on a busy machine."""
 axe = Axe()
+expect.set_options(timeout=PATIENCE)
 
 
 @contextmanager
@@ -49,7 +51,7 @@ class Reader:
         self.page = page
         self.problems: list[str] = []
         self._url = url
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(PATIENCE)
         page.on("console", lambda message: self._note_console(message.type, message.text))
         page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
         page.on("dialog", lambda dialog: self.problems.append(f"a script runs: {dialog.message}"))
@@ -59,6 +61,19 @@ class Reader:
         """Open a page, and wait until its content is there."""
         self.page.goto(f"{self._url}{path}")
         self.page.locator(".page-content.ready").wait_for()
+
+    def show(self, theme: Theme, size: tuple[int, int]) -> None:
+        """Prefer light or dark from now on, on a screen of this size."""
+        width, height = size
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.emulate_media(color_scheme=theme)
+
+    def leave(self) -> None:
+        """Leave the page and forget what was chosen there; fail for the problems it has had."""
+        self.page.evaluate("localStorage.clear()")
+        self.page.goto("about:blank")
+        problems, self.problems = self.problems, []
+        assert not problems, "\n".join(problems)
 
     def check_accessibility(self) -> None:
         """Fail for what axe-core calls serious or critical."""
@@ -86,27 +101,3 @@ class Reader:
         address = urlsplit(request.url)
         if address.scheme not in {"data", "blob"} and address.netloc != urlsplit(self._url).netloc:
             self.problems.append(f"foreign request: {request.url}")
-
-
-@contextmanager
-def reader_of(
-    browser: Browser,
-    url: str,
-    state: Path,
-    *,
-    theme: Theme = "light",
-    size: tuple[int, int] = WIDE,
-) -> Iterator[Reader]:
-    """Open a browser's window for a reader who has signed in; fail for the problems it has had."""
-    width, height = size
-    context: BrowserContext = browser.new_context(
-        storage_state=state,
-        color_scheme=theme,
-        viewport={"width": width, "height": height},
-    )
-    try:
-        reader = Reader(context.new_page(), url)
-        yield reader
-        assert not reader.problems, "\n".join(reader.problems)
-    finally:
-        context.close()

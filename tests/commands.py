@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from local2.cli import app
 from local2.client import shared_stack
 from local2.settings import HOME_VARIABLE, Settings
 from local2.stack import supervisor
+from waiting import wait_until
 from workers import stack_with_worker_here, worker_in_this_process
 
 ROOT = Path(__file__).parents[1]
@@ -112,11 +112,10 @@ class Running:
         home = {HOME_VARIABLE: str(folder)}
         self._start({**os.environ, **home, "LOCAL2_GENERATOR__CHAT": "rules", **environment})
         self.runtime = folder / ".local2" / "runtime.json"
-        deadline = time.monotonic() + START_SECONDS
-        while not self.runtime.exists():
-            assert self.process.poll() is None, self.errors.read_text()
-            assert time.monotonic() < deadline, self.errors.read_text()
-            time.sleep(0.05)
+        wait_until(
+            lambda: self.runtime.exists() or self.process.poll() is not None, within=START_SECONDS
+        )
+        assert self.runtime.exists(), self.errors.read_text()
 
     def _start(self, environment: dict[str, str]) -> None:
         self.process = Fork(_run_stack, self.folder, ["up"], environment, self.errors)

@@ -2,12 +2,9 @@
 
 import asyncio
 import gc
-import json
 import os
 import shutil
-import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -20,7 +17,7 @@ from calling import RICHARD
 from clocks import MovableClock
 from factories import ConnectBus, Listen, StartWorker
 from local2.bus.connection import BusMessage, Connection, connect
-from local2.bus.server import EmbeddedServer, embedded_server, find_server
+from local2.bus.server import EmbeddedServer, embedded_server
 from local2.bus.tool_host import ToolHost
 from local2.bus.vector_client import VectorClient
 from local2.client.tools import Toolbox
@@ -38,6 +35,7 @@ from local2.settings import MemorySettings
 from local2.stack import supervisor
 from local2.tools.catalog import memory_tools
 from local2.vectors.minilm import MiniLM
+from nats_servers import nats_server
 from stand_ins.ollama_server import OllamaStandIn
 from stand_ins.openai_server import OpenAIStandIn
 from stand_ins.rerank_server import RerankStandIn
@@ -103,26 +101,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def nats_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with JetStream that all tests share; its streams outlive a test."""
     folder = tmp_path_factory.mktemp("nats")
-    config = folder / "server.conf"
-    config.write_text(
-        f'listen: "127.0.0.1:-1"\nports_file_dir: "{folder}"\nlog_file: "{folder}/server.log"\n'
-        f'jetstream {{ store_dir: "{folder}" }}\n'
-    )
-    server = subprocess.Popen([find_server(), "-c", config])
-    try:
-        yield _url_of(folder / f"nats-server_{server.pid}.ports")
-    finally:
-        server.terminate()
-        server.wait(10)
-
-
-def _url_of(ports_file: Path) -> str:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        with suppress(FileNotFoundError, ValueError):
-            return str(json.loads(ports_file.read_text())["nats"][0])
-        time.sleep(0.005)
-    raise AssertionError(f"nats-server wrote no {ports_file}.")
+    with nats_server(folder, f'jetstream {{ store_dir: "{folder}" }}') as url:
+        yield url
 
 
 @pytest.fixture

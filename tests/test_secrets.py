@@ -9,8 +9,6 @@ import json
 import os
 import signal
 import stat
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +17,6 @@ import pytest
 
 from commands import RunningAsUsersDo, in_a_fork, in_a_process, local2
 from local2.bus.connection import BusMessage, Connection, connect
-from local2.bus.server import find_server
 from local2.client.queries import QueryClient
 from local2.client.shared_stack import StackUsage
 from local2.client.tools import call_tool
@@ -30,9 +27,11 @@ from local2.home import folder_lock
 from local2.logs import logging_to
 from local2.stack import joining
 from local2.stack.app import open_stack
+from nats_servers import nats_server
 from stacks import CALLER, in_step, recall, save, search
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from stand_ins.rerank_server import Answer, RerankStandIn
+from waiting import wait_until
 
 MARK = "s3cr3t"
 BUS, RERANKER, RERANKER_KEY, OLLAMA, CHAT, INNER, TYPED = (
@@ -58,24 +57,10 @@ def content_key(tmp_path: Path) -> ContentKey:
 @pytest.fixture
 def bus_url(tmp_path: Path, folder: Path) -> Iterator[str]:
     """The address of a separate server, which asks for a password."""
-    config = tmp_path / "server.conf"
-    config.write_text(
-        f'listen: "127.0.0.1:-1"\nports_file_dir: "{tmp_path}"\nlog_file: "{folder}/server.log"\n'
-        f'jetstream {{ store_dir: "{folder}/jetstream" }}\n'
-        f'authorization {{ user: "memory", password: "{BUS}" }}\n'
-    )
-    server = subprocess.Popen([find_server(), "-c", config])
-    try:
-        ports, deadline = tmp_path / f"nats-server_{server.pid}.ports", time.monotonic() + 10
-        while time.monotonic() < deadline:
-            with suppress(FileNotFoundError, ValueError):
-                port = json.loads(ports.read_text())["nats"][0].rpartition(":")[2]
-                yield f"nats://memory:{BUS}@127.0.0.1:{port}"
-                break
-            time.sleep(0.005)
-    finally:
-        server.terminate()
-        server.wait(10)
+    asks = f'authorization {{ user: "memory", password: "{BUS}" }}'
+    stores = f'jetstream {{ store_dir: "{folder}/jetstream" }}'
+    with nats_server(tmp_path, asks, stores, log=folder / "server.log") as url:
+        yield url.replace("//", f"//memory:{BUS}@")
 
 
 @pytest.fixture
@@ -293,9 +278,7 @@ def test_files_written_by_the_command_line_are_private(folder: Path) -> None:
     try:
         assert in_a_process(folder, "call", "save_memory", "content=Gold is a metal.").stdout
         assert in_a_process(folder, "export", "exported.jsonl").returncode == 0
-        deadline = time.monotonic() + 30
-        while not (folder / ".chroma" / "chroma.sqlite3").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)  # the vector worker starts later than the tools
+        wait_until((folder / ".chroma" / "chroma.sqlite3").exists)  # its worker starts later
         written = [exposed(folder / name) for name in (".local2", ".chroma", "exported.jsonl")]
     finally:
         running.stop(signal.SIGTERM)

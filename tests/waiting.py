@@ -2,21 +2,36 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
-
-POLL = 0.01
+import time
+from collections.abc import Callable, Iterator
 
 
 async def eventually(condition: Callable[[], object], *, within: float = 30.0) -> None:
     """Return once `condition()`, awaited if necessary, is true; fail after `within` seconds."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + within
-    while True:
+    for pause in _pauses(within):
         answer = condition()
         if inspect.isawaitable(answer):
             answer = await answer
         if answer:
             return
-        if loop.time() > deadline:
-            raise AssertionError(f"Still not so after {within:g} s: {answer!r}.")
-        await asyncio.sleep(POLL)
+        await asyncio.sleep(pause)
+    raise AssertionError(f"Still not so after {within:g} s: {answer!r}.")
+
+
+def wait_until(condition: Callable[[], object], *, within: float = 30.0) -> None:
+    """Do the same in a test without an event loop."""
+    for pause in _pauses(within):
+        answer = condition()
+        if answer:
+            return
+        time.sleep(pause)
+    raise AssertionError(f"Still not so after {within:g} s: {answer!r}.")
+
+
+def _pauses(within: float) -> Iterator[float]:
+    """Seconds between looks: what takes long is looked at less often, and has the processor."""
+    deadline = time.monotonic() + within
+    pause = 0.01
+    while time.monotonic() <= deadline:
+        yield pause
+        pause = min(1.2 * pause, 0.1)

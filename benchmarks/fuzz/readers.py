@@ -35,7 +35,7 @@ from local2.ledger.transfer import ExportCursor
 from local2.memory.intake.conversations import Conversation, read_records
 from local2.memory.intake.turns import Turn, records_of_turn
 from local2.protocol.conversation import session_of
-from local2.protocol.envelope import Caller, decode, encode, header_of, is_past, seal, utc_now
+from local2.protocol.envelope import Caller, decode, encode, header_of, seal, seconds_until, utc_now
 from local2.protocol.error_headers import SERVICE_ERROR
 from local2.protocol.lenient.messages import messages_of
 from local2.protocol.lenient.tools import read_result, read_schema
@@ -150,7 +150,8 @@ def _request(tool: Tool, data: bytes) -> object:
 
 def _decoded(of: Any, data: bytes) -> Any:
     envelope = decode(data, of)
-    is_past(envelope.deadline_utc)
+    if envelope.deadline_utc is not None:
+        seconds_until(envelope.deadline_utc)
     return envelope
 
 

@@ -2,9 +2,10 @@
 
 Three stacks, three nats-servers and a PostgreSQL run on loopback. Writers ingest messages and
 report turns, each in order in sessions of its own, and repeat what was not acknowledged; readers
-look for what was. Meanwhile one process after the other is killed with SIGKILL, and started again.
-In the end, what the database has is compared with what was acknowledged. `--kills 200` goes on
-longer.
+look for what was. Meanwhile one process after the other is killed with SIGKILL, and started again;
+or a nats-server is stopped for ten seconds, so that it is silent as after a failure of the network,
+and goes on. In the end, what the database has is compared with what was acknowledged. `--kills 200`
+goes on longer.
 """
 
 import asyncio
@@ -41,8 +42,8 @@ KILLS = 12
 STACKS, SERVERS, WRITERS, READERS = 3, 3, 8, 8
 ATTEMPT = 3.0
 """Seconds until a request without an answer is repeated."""
-DOWN = (0.2, 2.0)
-"""Seconds for which a killed process stays away, at least and at most."""
+DOWN, SILENT = (0.2, 2.0), (10.0, 10.0)
+"""Seconds for which a killed process stays away, at least and at most, and a silent one."""
 SETTLING = 4.0
 """Seconds between two kills: a bus of three bears the loss of one server, and no more."""
 RESTART = 0.5
@@ -96,7 +97,10 @@ class Load(msgspec.Struct, kw_only=True):
 
 
 class Killable(Protocol):
+    """What fails, for some seconds, and works again."""
+
     kind: str
+    down: tuple[float, float]
 
     async def start(self) -> None: ...
     async def kill(self) -> None: ...
@@ -104,6 +108,8 @@ class Killable(Protocol):
 
 class Child:
     """A child process that is killed and started again; one that ends by itself is, too."""
+
+    down = DOWN
 
     def __init__(self, kind: str, command: Sequence[str], log: Path, **environment: str) -> None:
         self.kind = kind
@@ -142,15 +148,37 @@ class Child:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait((self._watching,))
-        if self._process is not None and self._process.returncode is None:
-            self._process.send_signal(by)
+        self.send(by)
+        self.send(signal.SIGCONT)  # a silent one would not end
+        if self._process is not None:
             await self._process.wait()
+
+    def send(self, sent: signal.Signals) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(sent)
+
+
+class Silence:
+    """A server that neither answers nor closes its connections for a while."""
+
+    kind = "silence"
+    down = SILENT
+
+    def __init__(self, server: Child) -> None:
+        self._server = server
+
+    async def start(self) -> None:
+        self._server.send(signal.SIGCONT)
+
+    async def kill(self) -> None:
+        self._server.send(signal.SIGSTOP)
 
 
 class Postgres:
     """The PostgreSQL server, which is killed and started again, too."""
 
     kind = "postgres"
+    down = DOWN
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
@@ -177,16 +205,17 @@ async def running_cluster(folder: Path) -> AsyncIterator[Cluster]:
         clients, routes = free_ports(SERVERS), free_ports(SERVERS)
         bus = ",".join(f"nats://127.0.0.1:{port}" for port in clients)
         listed = ", ".join(f"nats://127.0.0.1:{port}" for port in routes)
-        children = []
+        children = list[Child]()
         for number in range(SERVERS):
             own = folder / f"nats{number}"
             own.mkdir()
             config = own / "server.conf"
             config.write_text(
                 f'server_name: "n{number}"\nlisten: "127.0.0.1:{clients[number]}"\n'
+                'ping_interval: "5s"\n'
                 f'jetstream {{ store_dir: "{own}", sync_interval: always }}\n'
                 f'cluster {{ name: local2, listen: "127.0.0.1:{routes[number]}"\n'
-                f"            routes: [{listed}] }}\n"
+                f'            routes: [{listed}], ping_interval: "2s" }}\n'
             )
             command = (str(find_server()), "-c", str(config))
             children.append(Child("nats", command, own / "server.log"))
@@ -205,7 +234,8 @@ async def running_cluster(folder: Path) -> AsyncIterator[Cluster]:
             await process.start()
             if process is children[SERVERS - 1]:
                 await has_leader(bus)
-        yield Cluster(bus=bus, ledger=ledger, processes=[*children, Postgres(server)])
+        silences = map(Silence, children[:SERVERS])
+        yield Cluster(bus=bus, ledger=ledger, processes=[*children, Postgres(server), *silences])
 
 
 def free_ports(count: int) -> list[int]:
@@ -291,14 +321,14 @@ async def read_on(bus: Connection, load: Load, reader: int) -> None:
 
 
 async def kill_at_random(cluster: Cluster, load: Load, kills: int, random: Random) -> None:
-    """Kill one process after the other, of each kind in turn, and start it again."""
+    """Let one process after the other fail, of each kind in turn, and work again."""
     kinds = cycle(dict.fromkeys(process.kind for process in cluster.processes))
     for kind in islice(kinds, kills):
         await asyncio.sleep(SETTLING)
         process = random.choice([one for one in cluster.processes if one.kind == kind])
         load.killed = process.kind
         await process.kill()
-        await asyncio.sleep(random.uniform(*DOWN))
+        await asyncio.sleep(random.uniform(*process.down))
         await process.start()
     await asyncio.sleep(SETTLING)
 
@@ -330,16 +360,24 @@ def compare(ledger: str, load: Load) -> Outcome:
 
 async def kill_cluster(folder: Path, kills: int) -> tuple[Load, Outcome]:
     load = Load()
-    async with running_cluster(folder) as cluster, connect(cluster.bus, name="cluster") as bus:
+    async with AsyncExitStack() as resources:
+        cluster = await resources.enter_async_context(running_cluster(folder))
+
+        async def connected() -> Connection:
+            """Connect to one of the servers: each serves those stacks first that it has itself."""
+            opening = connect(cluster.bus, name="cluster", patience=START_PATIENCE)
+            return await resources.enter_async_context(opening)
+
+        bus = await connected()
         async with asyncio.timeout(START_PATIENCE):
             await load.until_answered(lambda: serves(bus))
         load = Load(last_answer=time.perf_counter())
         async with asyncio.TaskGroup() as clients:
             for number in range(WRITERS // 2):
-                clients.create_task(ingest_in_order(bus, load, number))
-                clients.create_task(report_in_order(bus, load, number))
+                clients.create_task(ingest_in_order(await connected(), load, number))
+                clients.create_task(report_in_order(await connected(), load, number))
             for number in range(READERS):
-                clients.create_task(read_on(bus, load, number % (WRITERS // 2)))
+                clients.create_task(read_on(await connected(), load, number % (WRITERS // 2)))
             await kill_at_random(cluster, load, kills, Random(kills))  # noqa: S311 - not a secret
             load.is_over = True
         async with asyncio.timeout(START_PATIENCE):
@@ -376,7 +414,7 @@ async def measure(kills: int) -> list[Figure]:
             unit="s",
         )
     )
-    for kind in ("stack", "nats", "postgres"):
+    for kind in ("stack", "nats", "postgres", "silence"):
         if waits := load.waits[kind]:
             figures += [
                 Figure(

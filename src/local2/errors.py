@@ -6,7 +6,7 @@ Local2Error
 │   ├── InvalidArgumentsError invalid_arguments  an argument is missing, unknown or out of bounds
 │   ├── UnknownToolError      unknown_tool       nobody serves this tool
 │   ├── TooLargeError         too_large          more bytes than the limit
-│   ├── DeadlineError         deadline_exceeded  the deadline passed before the work began
+│   ├── DeadlineError         deadline_exceeded  the deadline passed; nothing was done
 │   ├── CancelledCallError    cancelled          the caller cancelled it
 │   ├── QuotaError            quota_exceeded     the tenant's storage quota is used up
 │   └── ForbiddenError        forbidden          not permitted, or the sender is not accepted

@@ -1,8 +1,10 @@
 """A vector worker whose embedder cannot be loaded still serves, and reports the reason."""
 
+import asyncio
 import ctypes
 import sys
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,9 @@ from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
 from local2.errors import VectorError
 from local2.memory.tenant import Memory
+from local2.protocol import subjects
+from local2.protocol.envelope import utc_now
+from local2.protocol.tool import begin_call
 from local2.protocol.vectors import VectorItem
 from local2.stack.app import open_stack
 from local2.vectors import weights
@@ -57,6 +62,25 @@ async def vectors(
 ) -> AsyncIterator[VectorClient]:
     async with vector_worker(await connect_bus(), missing_embedder, tmp_path / "chroma"):
         yield VectorClient(bus, search_timeout=5.0)
+
+
+async def test_a_search_waits_for_a_silent_worker_no_longer_than_its_caller_for_the_answer(
+    bus: Connection, connect_bus: ConnectBus
+) -> None:
+    async def ignore(_: object) -> None:
+        pass
+
+    silent = await connect_bus()
+    await silent.subscribe(subjects.VECTOR_SEARCH, ignore)
+    await silent.flush()
+    patient = VectorClient(bus, search_timeout=3600.0)
+
+    async def call_tool() -> None:
+        begin_call(ignore, utc_now() + timedelta(seconds=1))
+        await patient.search("gold", 5, tenant=TENANT)
+
+    with pytest.raises(VectorError, match="does not answer"):
+        await asyncio.create_task(call_tool())
 
 
 def test_an_embedder_that_cannot_be_loaded_is_missing_and_keeps_its_name(

@@ -16,6 +16,7 @@ from nats.aio.client import Client
 from nats.aio.subscription import Subscription as NatsSubscription
 
 from factories import ConnectBus
+from local2.bus import nats_client
 from local2.bus import server as server_module
 from local2.bus.connection import BusMessage, Connection, Handler, connect
 from local2.bus.receiving import MESSAGES_IN_A_ROW
@@ -48,6 +49,22 @@ async def test_a_request_is_answered(bus: Connection) -> None:
 async def test_a_request_without_a_responder_fails_at_once(bus: Connection) -> None:
     with pytest.raises(NoRespondersError, match=r"Nobody serves test\.nobody"):
         await bus.request("test.nobody", b"", timeout=60)
+
+
+async def test_a_server_that_has_gone_silent_counts_as_lost(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection stays open, as after a failure of its machine or of the network."""
+    monkeypatch.setattr(nats_client, "PING_INTERVAL", 0.05)
+    async with connect(server.url, name="test") as bus:
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            await eventually(bus.lost.is_set)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+
+        await eventually(lambda: not bus.lost.is_set())
+        await bus.flush()
 
 
 async def test_a_request_that_nobody_answers_times_out(bus: Connection) -> None:

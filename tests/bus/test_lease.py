@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -176,6 +177,30 @@ async def test_a_holder_that_cannot_renew_stops_serving_until_it_can(
 
         await eventually(lambda: len(made) == 2, within=30)
         await eventually(lambda: is_served(client), within=30)
+
+
+@pytest.mark.usefixtures("short_leases")
+async def test_stacks_that_share_a_ledger_serve_until_another_has_their_lease(
+    connect_bus: ConnectBus, server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """JetStream may be away for longer than a lease lasts: nothing depends on it but turns."""
+    bus, client = await connect_bus(), await connect_bus()
+    ours = msgspec.structs.replace(holder(tmp_path, "ours"), ledger="of both")
+    lease_, other = Lease(bus, ours, in_memory=False), lease(client, tmp_path, "other")
+    await lease_.acquire()
+    async with serving(bus, lease_) as made:
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            await eventually(lambda: time.monotonic() > lease_._until + 1, within=30)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        await eventually(lambda: is_served(client), within=30)
+        assert len(made) == 1
+
+        bucket = await client.client.jetstream().key_value(leases.BUCKET)
+        await bucket.purge(leases.KEY)
+        assert await is_taken_by(other)
+        await eventually(lambda: not made[-1]._subscriptions, within=30)
 
 
 @pytest.mark.usefixtures("short_leases")

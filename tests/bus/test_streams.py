@@ -1,7 +1,5 @@
 """JetStream stores each message once and keeps it until a consumer acknowledges it."""
 
-import asyncio
-import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +8,6 @@ from nats.js.api import RetentionPolicy, StreamConfig
 from local2.bus import streams
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.lease import Holder, Lease
-from local2.bus.server import find_server
 from local2.bus.streams import (
     acknowledge,
     ensure_streams,
@@ -21,6 +18,7 @@ from local2.bus.streams import (
     turns_stream,
 )
 from local2.errors import BusError
+from nats_servers import nats_server
 from turns import in_stream
 from waiting import eventually
 
@@ -157,21 +155,11 @@ async def test_publishing_to_a_subject_without_a_stream_is_an_error(bus: Connect
 
 async def test_a_disk_without_room_for_the_streams_is_a_clear_error(tmp_path: Path) -> None:
     """JetStream's limit is three quarters of the free space; 60 MB simulates 80 MB free."""
-    config = tmp_path / "server.conf"
-    config.write_text(
-        f'listen: "127.0.0.1:-1"\nports_file_dir: "{tmp_path}"\n'
-        f'jetstream {{ store_dir: "{tmp_path}", max_file_store: 60M }}\n'
-    )
-    server = await asyncio.create_subprocess_exec(
-        find_server(), "-c", config, "-l", tmp_path / "log"
-    )
-    try:
-        async with connect(await _url(tmp_path, server.pid), name="test") as bus:
+    small = f'jetstream {{ store_dir: "{tmp_path}", max_file_store: 60M }}'
+    with nats_server(tmp_path, small) as url:
+        async with connect(url, name="test") as bus:
             with pytest.raises(BusError, match="not have enough disk space") as refused:
                 await ensure_streams(bus, "default")
-    finally:
-        server.terminate()
-        await server.wait()
 
     assert "at least 100 MB" in str(refused.value.remedy)
 
@@ -193,23 +181,10 @@ async def test_streams_of_an_earlier_version_are_given_the_new_subjects(bus: Con
 
 
 async def test_a_server_without_jetstream_is_a_clear_error(tmp_path: Path) -> None:
-    server = await asyncio.create_subprocess_exec(
-        find_server(), "-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", tmp_path, "-l",
-        tmp_path / "log",
-    )  # fmt: skip
-    try:
-        async with connect(await _url(tmp_path, server.pid), name="test") as bus:
+    with nats_server(tmp_path) as url:
+        async with connect(url, name="test") as bus:
             with pytest.raises(BusError, match="refuses JetStream"):
                 await ensure_streams(bus, "default")
             with pytest.raises(BusError, match="grants no lease") as caught:
                 await Lease(bus, Holder.for_folder(tmp_path), in_memory=False).acquire()
             assert "It needs JetStream" in str(caught.value)
-    finally:
-        server.terminate()
-        await server.wait()
-
-
-async def _url(folder: Path, pid: int) -> str:
-    file = folder / f"nats-server_{pid}.ports"
-    await eventually(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
-    return str(json.loads(file.read_text())["nats"][0])

@@ -15,12 +15,13 @@ from nats.aio.subscription import Subscription as NatsSubscription
 
 from calling import RICHARD, UNNAMED
 from factories import Listen
+from local2.bus import tool_host
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
 from local2.errors import NoRespondersError, StorageError
 from local2.protocol.envelope import decode, utc_now
-from local2.protocol.payloads import ToolResult
+from local2.protocol.payloads import ToolHints, ToolResult
 from local2.protocol.tool import may_wait
 from note_tool import Notes
 from waiting import eventually
@@ -136,6 +137,28 @@ async def test_a_tool_may_wait_while_its_caller_does(bus: Connection, notes: Not
     without, until_tomorrow = notes.could_wait
     assert without < 5 < until_tomorrow < timedelta(days=1).total_seconds()
     assert may_wait() == math.inf
+
+
+@pytest.mark.parametrize(("reads", "outcome"), [(True, "deadline_exceeded"), (False, "ok")])
+async def test_a_tool_that_only_reads_ends_when_its_caller_no_longer_waits(
+    bus: Connection, notes: Notes, monkeypatch: pytest.MonkeyPatch, outcome: str, *, reads: bool
+) -> None:
+    """What writes goes on: its caller finds it done when it asks again."""
+    left = 0.01
+    monkeypatch.setattr(tool_host, "seconds_until", lambda _: left)
+    notes.may_finish.clear()
+    tool = msgspec.structs.replace(notes.tool(), annotations=ToolHints(read_only_hint=reads))
+    request = {"payload": {"args": {"text": "x"}}, "deadline_utc": utc_now().isoformat()}
+    now = asyncio.get_running_loop().time
+    async with ToolHost(bus, tool):
+        asking = asyncio.create_task(ask(bus, request))
+        await eventually(lambda: notes.could_wait)
+        too_late = now() + left
+        await eventually(lambda: asking.done() if reads else now() > too_late)
+        notes.may_finish.set()
+        result = decode((await asking).data, ToolResult).payload
+
+    assert result.outcome == outcome
 
 
 @pytest.mark.parametrize(

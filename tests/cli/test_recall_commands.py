@@ -13,6 +13,7 @@ from local2.cli.output import Output
 from local2.cli.recall import _show
 from local2.memory.recall.ranking import Shares
 from local2.protocol.memory_tools import Answer, Explanation, RecalledItem, RecalledItems
+from waiting import wait_until
 
 PLANTS = "# Plants\n\nWater the ficus on Mondays.\n"
 
@@ -158,8 +159,8 @@ def test_explain_shows_the_components_of_the_score(
     file = lines(tmp_path / "talk.jsonl", TALK)
     local2(running.folder, "ingest", file, "--user", user)
     words = ("recall", "osmium", "--user", user, "--top-k", "1")
-    while answer(running.folder, *words)["degraded"]:
-        pass  # wait for its vector, whose score components are missing until then
+    # Until it has its vector, components of its score are missing.
+    wait_until(lambda: not answer(running.folder, *words)["degraded"])
 
     plain = local2(running.folder, *words).stdout
     explained = local2(running.folder, *words, "--explain").stdout
@@ -303,9 +304,11 @@ def test_a_command_explains_places_and_what_is_left_out(running: Served) -> None
 
     explained = answer(running.folder, "explain", question, stored[1], "--top-k", "1")
     shown = local2(running.folder, "explain", question, "no-such-id", "--top-k", "1").stdout
+    shown = " ".join(shown.split())
 
     assert explained["memories"][0]["id"] == stored[0]
     assert (explained["asked"]["outcome"], explained["asked"]["rank"]) == ("beyond_top_k", 2)
     assert "The yacht is moored in Genoa." in shown
+    assert "better ones took the places. By its score it is number 2." in shown
     assert "meaning=" in shown
     assert "This caller sees no memory with this id." in shown

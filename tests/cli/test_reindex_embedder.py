@@ -2,14 +2,15 @@
 
 import json
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from commands import Running, answer, in_a_fork, lines, local2, recalled
 from stand_ins.ollama_server import OllamaStandIn
+from waiting import wait_until
 
 MINILM, NOMIC = "all-MiniLM-L6-v2", "nomic-embed-text"
 MESSAGES = [{"role": "user", "content": f"Osmium {number} is dense."} for number in range(60)]
@@ -39,14 +40,15 @@ def environment(ollama: LimitedOllama) -> dict[str, str]:
     return {"LOCAL2_MEMORY__OLLAMA_URL": ollama.url}
 
 
+def finding(folder: Path, name: str) -> Any:
+    """What `doctor` says of one thing."""
+    (found,) = [one for one in answer(folder, "doctor") if one["name"] == name]
+    return found
+
+
 def ingest_and_wait(stack: Running, tmp_path: Path) -> None:
     local2(stack.folder, "ingest", lines(tmp_path / "talk.jsonl", MESSAGES))
-    for _ in range(600):
-        (index,) = [one for one in answer(stack.folder, "doctor") if one["name"] == "index"]
-        if "60 indexed, 0 waiting" in index["detail"]:
-            return
-        time.sleep(0.05)
-    raise AssertionError(index)
+    wait_until(lambda: "60 indexed, 0 waiting" in finding(stack.folder, "index")["detail"])
 
 
 def test_a_reindex_continues_after_a_kill_and_a_second_command_waits_for_it(
@@ -58,11 +60,8 @@ def test_a_reindex_continues_after_a_kill_and_a_second_command_waits_for_it(
     ollama.left = 2
 
     begun = answer(tmp_path, "reindex", "--embedder", NOMIC, "--no-wait")
-    for _ in range(600):
-        (following,) = [one for one in answer(tmp_path, "doctor") if one["name"] == "next index"]
-        if following["verdict"] == "broken":
-            break
-        time.sleep(0.05)
+    wait_until(lambda: finding(tmp_path, "next index")["verdict"] == "broken")
+    following = finding(tmp_path, "next index")
     stack.stop(signal.SIGKILL)
 
     assert (begun["embedder"], begun["next"]["embedder"]) == (MINILM, NOMIC)

@@ -1,19 +1,15 @@
 """Requests over a plain socket to a real NATS server return answers in order and in time."""
 
 import asyncio
-import json
-from asyncio.subprocess import DEVNULL
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from factories import ConnectBus
 from local2.bus.connection import BusMessage
-from local2.bus.server import find_server
 from local2.errors import BusError, BusTimeoutError, NoRespondersError, StackNotRunningError
 from local2.hooks.wire import Wire, WireRequest
-from waiting import eventually
+from nats_servers import nats_server
 
 LONG = 60.0
 
@@ -83,20 +79,12 @@ async def test_a_missing_server_is_reported_without_the_password() -> None:
     assert "secret" not in str(raised.value)
 
 
-@pytest.fixture
-async def server_with_password(tmp_path: Path) -> AsyncIterator[str]:
+@pytest.fixture(scope="module")
+def server_with_password(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Yield the address of a server that requires a password, without the password."""
-    config = tmp_path / "server.conf"
-    config.write_text(
-        f'listen: "127.0.0.1:-1"\nports_file_dir: "{tmp_path}"\n'
-        'authorization { user: "ada", password: "a/b" }\n'
-    )
-    server = await asyncio.create_subprocess_exec(find_server(), "-c", config, stderr=DEVNULL)
-    ports = tmp_path / f"nats-server_{server.pid}.ports"
-    await eventually(lambda: ports.exists() and ports.read_text().endswith("}"), within=LONG)
-    yield str(json.loads(ports.read_text())["nats"][0]).removeprefix("nats://")
-    server.terminate()
-    await server.wait()
+    asks = 'authorization { user: "ada", password: "a/b" }'
+    with nats_server(tmp_path_factory.mktemp("nats"), asks) as url:
+        yield url.removeprefix("nats://")
 
 
 async def test_the_password_in_the_address_is_sent_to_the_server(server_with_password: str) -> None:

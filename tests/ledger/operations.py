@@ -733,7 +733,7 @@ async def browsing__growth(ledger: Ledger, _: str) -> object:
 
 @operation
 async def browsing__sessions(ledger: Ledger, _: str) -> object:
-    return [await ledger.browsing.sessions(owners, 9) for owners in (None, (OWNER, "eve"))]
+    return [await ledger.browsing.sessions(owners, 9, None) for owners in (None, (OWNER, "eve"))]
 
 
 @operation

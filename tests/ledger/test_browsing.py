@@ -166,21 +166,44 @@ async def test_places_are_counted_with_what_no_longer_stands(stored: Ledger) -> 
     }
 
 
-async def test_sessions_are_listed_by_their_last_use(ledger: Ledger) -> None:
-    for number, (session, owner) in enumerate(
-        [("a", OWNER), ("b", OWNER), ("a", OWNER), ("a", "eve"), (None, OWNER)]
-    ):
-        said = message("Osmium.", number, session_id=session, owner=owner)
-        await ledger.records.store([said])
+async def listed_sessions(
+    ledger: Ledger, owners: list[str] | None, limit: int = 9
+) -> list[SessionUse]:
+    """Return the sessions on all pages."""
+    found: list[SessionUse] = []
+    after = None
+    while True:
+        page = await ledger.browsing.sessions(owners, limit, after)
+        assert len(page.sessions) <= limit
+        found += page.sessions
+        after = page.next
+        if after is None:
+            return found
 
-    def listed(uses: list[SessionUse]) -> list[tuple[str, str, int]]:
-        return [(use.owner, use.session_id, use.messages) for use in uses]
 
-    own = await ledger.browsing.sessions([OWNER], 9)
-    assert listed(own) == [(OWNER, "a", 2), (OWNER, "b", 1)]
-    assert (own[0].first, own[0].last) == (DAY, DAY + timedelta(minutes=2))
-    assert listed(await ledger.browsing.sessions(None, 9)) == [("eve", "a", 1), *listed(own)]
-    assert listed(await ledger.browsing.sessions([OWNER], 1)) == [(OWNER, "a", 2)]
+@pytest.mark.parametrize("limit", [1, 2, 9])
+@pytest.mark.parametrize("most", [1, 2, 20_000])
+async def test_sessions_are_listed_once_by_their_last_use(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, limit: int, most: int
+) -> None:
+    monkeypatch.setattr(browsing, "MAX_READ", most)
+    monkeypatch.setattr(browsing, "MAX_MESSAGES_READ", most)
+    said = [
+        *((1, "a", OWNER), (1, "b", OWNER), (2, "a", OWNER), (3, "a", "eve"), (4, None, OWNER)),
+        *((0, "c", OWNER), (0, "b", OWNER), (2, "a", OWNER)),  # others at the same time
+    ]
+    for number, (minute, session, owner) in enumerate(said):
+        spoken = message("Osmium.", minute, id=f"s{number}", session_id=session, owner=owner)
+        await ledger.records.store([spoken])
+
+    own = await listed_sessions(ledger, [OWNER], limit)
+    assert [(use.session_id, use.messages) for use in own] == [("a", 3), ("b", 2), ("c", 1)]
+    assert (own[0].first, own[0].last) == (DAY + timedelta(minutes=1), DAY + timedelta(minutes=2))
+    everybody = await listed_sessions(ledger, None, limit)
+    assert [(use.owner, use.session_id) for use in everybody] == [
+        ("eve", "a"),
+        *((OWNER, session) for session in ("a", "b", "c")),
+    ]
 
 
 async def test_records_are_counted_by_their_days_and_kinds(stored: Ledger) -> None:

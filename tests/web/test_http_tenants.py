@@ -12,6 +12,7 @@ import pytest
 from commands import Served, local2, served
 from http_servers import HttpServer, call, http_server, problem
 from tenant_agents import ACCOUNTS, token_for, with_tenants
+from waiting import wait_until
 
 
 class Tokens(NamedTuple):
@@ -40,8 +41,8 @@ def server(stack: Served) -> Iterator[HttpServer]:
         http_server(stack.folder, **named) as running,
         running.client(token_for(stack.folder, "acme", "ada")) as client,
     ):
-        while client.post("/v1/tools/top_memories").status_code != 200:
-            pass  # the bus refuses everybody for a moment while it reads its accounts again
+        # The bus refuses everybody for a moment while it reads its accounts again.
+        wait_until(lambda: client.post("/v1/tools/top_memories").status_code == 200)
         yield running
 
 

@@ -44,8 +44,10 @@ from local2.protocol.browsing import (
     BrowsedPage,
     Growth,
     GrowthRequest,
+    ListSessions,
     Overview,
     Rights,
+    SessionsPage,
 )
 from local2.protocol.documents import ChunksPage, DocumentsPage, ListChunks, ListDocuments
 from local2.protocol.envelope import Caller, Envelope, decode, encode, seal, utc_now
@@ -309,6 +311,14 @@ async def overview_of_all(request: Request[Empty]) -> Overview:
     return await request.memory.browsing.overview_of_all()
 
 
+async def list_sessions(request: Request[ListSessions]) -> SessionsPage:
+    return await request.memory.browsing.sessions(request.payload)
+
+
+async def list_all_sessions(request: Request[ListSessions]) -> SessionsPage:
+    return await request.memory.browsing.sessions_of_all(request.payload)
+
+
 async def explain(request: Request[Explain]) -> Explained:
     return await request.memory.explaining.explain(request.payload)
 
@@ -536,6 +546,8 @@ SERVICES: Sequence[ServiceGroup] = (
             Service(declared.BROWSE_ALL, browse_all),
             Service(declared.OVERVIEW, overview),
             Service(declared.OVERVIEW_ALL, overview_of_all),
+            Service(declared.SESSIONS, list_sessions),
+            Service(declared.SESSIONS_ALL, list_all_sessions),
             Service(declared.EXPLAIN, explain),
             Service(declared.SHOWN, find_showings),
             Service(declared.GROWTH, growth),

@@ -85,7 +85,14 @@ class Lease:
 
     @property
     def is_ending(self) -> bool:
-        """Whether the lease may expire before another renewal succeeds."""
+        """Whether another stack may have the lease before the next renewal succeeds.
+
+        One that stacks hold together is lost only once another stack has it. What they must agree
+        on is in their ledger, so that they may go on while JetStream elects a leader, however long
+        that takes.
+        """
+        if self._holder.ledger:
+            return False
         return time.monotonic() > self._until - RENEWAL_INTERVAL - ANSWER_TIMEOUT
 
     async def acquire(self) -> None:

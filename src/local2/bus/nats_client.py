@@ -40,6 +40,9 @@ MESSAGES_BEFORE_YIELD = 32
 messages, and each is handled."""
 SERVER_SUBJECT_PREFIX = "$"
 """First character of subjects that nats-server itself answers, such as `$JS.API`."""
+PING_INTERVAL = 2.0
+"""Seconds between two pings. A server that has gone silent, because its machine or the network
+failed, counts as lost after three intervals; what it has received from a client may be lost too."""
 RECONNECT_WAIT = 0.25
 """Seconds between two attempts to reconnect: a restarted server is found before requests fail."""
 DRAIN_TIMEOUT = 10
@@ -107,6 +110,7 @@ class TolerantClient(Client):
             return await super().request(*args, **kwargs)
 
     async def _process_msg(self, *message: Any) -> None:
+        self._pings_outstanding = 0  # the server lives: in a flood, its pongs are late
         await super()._process_msg(*message)
         self._received += 1
         if self._received % MESSAGES_BEFORE_YIELD == 0:
@@ -234,6 +238,7 @@ async def open_client(
             disconnected_cb=state.disconnected,
             reconnected_cb=state.reconnected,
             max_reconnect_attempts=-1,
+            ping_interval=PING_INTERVAL,  # type: ignore[arg-type] # only slept for
             reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type] # only slept for
             drain_timeout=DRAIN_TIMEOUT,
             no_echo=no_echo,

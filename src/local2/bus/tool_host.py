@@ -28,10 +28,18 @@ from local2.errors import (
 )
 from local2.logs import get_logger
 from local2.protocol import subjects
-from local2.protocol.envelope import Caller, Envelope, decode, encode, header_of, is_past, seal
+from local2.protocol.envelope import (
+    Caller,
+    Envelope,
+    decode,
+    encode,
+    header_of,
+    seal,
+    seconds_until,
+)
 from local2.protocol.error_headers import error_headers, header_value
 from local2.protocol.payloads import Json, ToolProgress, ToolRequest, ToolResult
-from local2.protocol.tool import Tool, begin_call
+from local2.protocol.tool import Tool, ToolOutput, begin_call
 from local2.settings import TOOL_OUTPUT_LIMIT
 
 FAULT_MESSAGE = "The tool failed; the server's log says where."
@@ -197,16 +205,30 @@ class ToolHost(Participant):
         owner = caller.principal
         with self._admission.admitted(owner, data):
             async with self._admission.slot(owner):
-                if is_past(request.deadline_utc):
-                    raise DeadlineError(
-                        f"The deadline {request.deadline_utc} has passed; nothing was done."
-                    )
+                if request.deadline_utc is not None and seconds_until(request.deadline_utc) < 0:
+                    raise _too_late(request)
                 begin_call(partial(self._report, request), request.deadline_utc)
-                output = await self._tool.run(caller, request.payload.args)
+                output = await self._run_in_time(caller, request)
         result = ToolResult(ok=True, content=output.content, data=output.data)
         if self._tool.whole:
             return result
         return await with_preview(self.bus, result, caller=caller, limit=self._output_limit)
+
+    async def _run_in_time(self, caller: Caller, request: Envelope[ToolRequest[Any]]) -> ToolOutput:
+        """Run the tool; end it at the deadline if it only reads.
+
+        Callers repeat what was not answered in time. If what they no longer wait for went on, a
+        stack that was slow for a moment would do more and more work for nobody.
+        """
+        reads = bool(self._tool.annotations.read_only_hint)
+        left = seconds_until(request.deadline_utc) if reads and request.deadline_utc else None
+        try:
+            async with asyncio.timeout(left) as limit:
+                return await self._tool.run(caller, request.payload.args)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise _too_late(request) from None
 
     async def _report(self, request: Envelope[Any], progress: ToolProgress) -> None:
         """Publish a call's progress, except with accounts: all agents of a tenant would see it."""
@@ -255,6 +277,10 @@ class ToolHost(Participant):
             headers = {**(headers or {}), **self._marks} or None
             await self._results.publish(self._result_subject, data, headers=headers)
         return result
+
+
+def _too_late(request: Envelope[Any]) -> DeadlineError:
+    return DeadlineError(f"The deadline {request.deadline_utc} has passed; nothing was done.")
 
 
 class RunningCalls:

@@ -23,6 +23,7 @@ from local2.protocol import subjects
 from local2.protocol.envelope import decode, encode, seal
 from local2.protocol.error_headers import ERROR_CODE
 from local2.protocol.payloads import Empty, ErrorReply
+from local2.protocol.tool import may_wait
 from local2.protocol.vectors import (
     TenantOnly,
     VectorCheck,
@@ -72,8 +73,10 @@ class VectorClient:
         self._lost = asyncio.get_running_loop().create_future()
 
     async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits:
-        request = VectorSearch(text=text, limit=limit, patience=self._search_timeout, tenant=tenant)
-        hits = await self._ask(subjects.VECTOR_SEARCH, request, VectorHits, self._search_timeout)
+        """Find the nearest vectors, as long as the caller of the current tool waits for them."""
+        patience = min(self._search_timeout, may_wait())
+        request = VectorSearch(text=text, limit=limit, patience=patience, tenant=tenant)
+        hits = await self._ask(subjects.VECTOR_SEARCH, request, VectorHits, patience)
         if telemetry.meter is not None:
             telemetry.meter.question_vectors.labels("true" if hits.cached else "false").inc()
         return hits

@@ -85,6 +85,9 @@ COMMANDS = {
         "backup", "Back up everything, or read a backup whole, whether or not a stack is running."
     ),
     "restore": Listed("backup", "Restore a backup. No stack may be running."),
+    "move": Listed(
+        "move", "Move the memory from SQLite to PostgreSQL, or back. No stack may be running."
+    ),
     "models": Listed("models", "Fetch models by name: a reranker that runs without a server."),
     "version": Listed("version", "Print the version."),
     "dead-letters": Listed(

@@ -49,25 +49,14 @@ async def explain(  # noqa: PLR0913 - one parameter an option
 
 def _show(output: Output, memory: ExplainedMemory) -> None:
     score = "" if memory.score is None else f" {memory.score:.2f}"
-    rank = "-" if memory.rank is None else f"{memory.rank}."
-    head = [styled(f"{rank}{score}", bold=memory.place is not None)]
+    place = "-" if memory.place is None else f"{memory.place}."
+    head = [styled(f"{place}{score}", bold=memory.place is not None)]
     if memory.event_time is not None:
         head.append(shown_time(memory.event_time))
     if label := memory.topic or memory.label:
         head.append(styled(label, fg="cyan"))
     head.append(styled(memory.id, dim=True))
     show_entry(output, "  ".join(head), memory.content)
-    details = [memory.why]
-    if memory.reranked is not None:
-        details.append(f"A reranker gave it {memory.reranked:.2f}.")
-    if memory.stage is not None:
-        details.append(f"Rule: {memory.stage}.")
-    if memory.conditions:
-        details.append(f"Ruled out by: {', '.join(memory.conditions)}.")
-    if memory.retired_why is not None:
-        details.append(f"It was {memory.retired_why}.")
-    if memory.superseded_by:
-        details.append(f"Replaced by {memory.superseded_by}.")
-    output.line(f"{INDENT}{' '.join(details)}")
+    output.line(f"{INDENT}{memory.reasons()}")
     if memory.explanation is not None:
         output.line(f"{INDENT}{parts_of_score(memory.explanation)}")

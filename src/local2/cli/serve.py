@@ -8,7 +8,7 @@ import msgspec
 from local2.cli.commands import CommandFunction, command
 from local2.cli.output import Output
 from local2.settings import Settings
-from local2.web.server import ServerAddress
+from local2.web.server import ServerAddress, with_extra
 from local2.web.server import serve as serve_http
 
 
@@ -29,7 +29,16 @@ async def serve(settings: Settings, output: Output, **named: Any) -> None:
 
 @command(json=False)
 @_server_options
-async def web(settings: Settings, output: Output, **named: Any) -> None:
+@click.option(
+    "--link", is_flag=True, help="Print another link to the page that is served, and end."
+)
+async def web(settings: Settings, output: Output, *, link: bool, **named: Any) -> None:
+    if link:
+        with with_extra():
+            from local2.web.pages.links import links_of_served_page  # noqa: PLC0415
+        links = links_of_served_page(settings.memory.data_dir)
+        output.text(f"Page: {links.make()}", as_it_is=True)
+        return
     await _serve(settings, output, named, with_pages=True)
 
 

@@ -36,9 +36,6 @@ CHAT_NEEDS_TENANT = (
     "The stack has accounts, so chat as a tenant: `local2 --tenant NAME chat` in another terminal. "
     "[dim]Ctrl-C stops the stack.[/]"
 )
-PAGE_NEEDS_AGENT = (
-    "The page is not started: on a stack with accounts, it needs an agent of its own."
-)
 
 
 @command(json=False)
@@ -144,13 +141,10 @@ async def _start_page(
     """Start the page if the settings say so, and print its link, or why there is none."""
     if not settings.http.web:
         return
-    if stack.bus.by_tenant:
-        output.error(ConfigError(PAGE_NEEDS_AGENT, remedy="See docs/web.md."))
-        return
     from local2.cli.page import page_beside  # noqa: PLC0415 - other stacks need no HTTP
 
     try:
-        page = page_beside(settings, log_folder=log_folder)
+        page = page_beside(settings, by_tenant=stack.bus.by_tenant, log_folder=log_folder)
         link = await resources.enter_async_context(page)
     except ConfigError as error:
         output.error(error)

@@ -20,7 +20,14 @@ from local2.config_files import load_settings
 from local2.errors import InvalidArgumentsError
 from local2.home import asking_user, home_of
 from local2.logs import is_configured, logging_to
-from local2.protocol.browsing import Browse, BrowseAll, BrowsedPage, Overview
+from local2.protocol.browsing import (
+    Browse,
+    BrowseAll,
+    BrowsedPage,
+    ListSessions,
+    Overview,
+    SessionsPage,
+)
 from local2.protocol.conversation import IngestReport
 from local2.protocol.envelope import Sender
 from local2.protocol.explaining import Explain, Explained
@@ -70,7 +77,16 @@ from local2.protocol.memory_tools import (
     UndoReport,
 )
 from local2.protocol.payloads import Empty, Feedback, Json, ToolResult
-from local2.protocol.services import BROWSE, BROWSE_ALL, EXPLAIN, OVERVIEW, OVERVIEW_ALL, SHOWN
+from local2.protocol.services import (
+    BROWSE,
+    BROWSE_ALL,
+    EXPLAIN,
+    OVERVIEW,
+    OVERVIEW_ALL,
+    SESSIONS,
+    SESSIONS_ALL,
+    SHOWN,
+)
 from local2.protocol.showings import FindShowings, ShowingsPage
 from local2.settings import Settings
 
@@ -317,6 +333,17 @@ class Memory:
         """
         return await self._calls.ask_service(OVERVIEW_ALL if everybody else OVERVIEW, Empty())
 
+    async def sessions(
+        self, wanted: ListSessions | None = None, *, everybody: bool = False
+    ) -> SessionsPage:
+        """List sessions, those that were used last first.
+
+        Pass `next` of a page as `after` to get the following one. `everybody`: of all users, which
+        needs the role admin on a stack with accounts.
+        """
+        service = SESSIONS_ALL if everybody else SESSIONS
+        return await self._calls.ask_service(service, wanted or ListSessions())
+
     async def save(self, content: str, metadata: Json | None = None) -> SavedMemory:
         """Store a note about something that happened or was learned."""
         return await self._calls.ask(SAVE_MEMORY, SaveMemory(content=content, metadata=metadata))
@@ -446,6 +473,7 @@ class SyncMemory(Blocking[Memory]):
     recall = blocking(Memory.recall)
     browse = blocking(Memory.browse)
     overview = blocking(Memory.overview)
+    sessions = blocking(Memory.sessions)
     explain = blocking(Memory.explain)
     shown = blocking(Memory.shown)
     save = blocking(Memory.save)

@@ -95,3 +95,10 @@ class SessionUse(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
     first: datetime
     last: datetime
+
+
+class SessionUses(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of sessions; `next` is where to continue, None at the end."""
+
+    sessions: list[SessionUse]
+    next: BrowseCursor | None

@@ -119,7 +119,10 @@ class Columns:
         return View(self, np.arange(len(self)), links)
 
     def stems_of(self, position: int) -> tuple[str, ...]:
-        """Return the stems in the beginning of a record's text, which are read once."""
+        """Return the stems in the beginning of a record's text.
+
+        They are known where all stems are indexed, and otherwise read once.
+        """
         if (known := self._first_stems.get(position)) is None:
             stems = self._stems[position]
             found = STEM.findall(stems, 0, stems.index(HEAD_SEPARATOR))
@@ -201,10 +204,16 @@ class Columns:
             for found in self._only.finditer(stems):
                 self._add_posting(found[1], position, int(found[2]), found.start() < head)
             return
-        for part, ahead in ((stems[:head], True), (stems[head + len(HEAD_SEPARATOR) :], False)):
-            for token in part.split():
-                stem, _, count = token.rpartition("=")
-                self._add_posting(stem, position, int(count), ahead)
+        first_stems = []
+        for token in stems[:head].split():
+            stem, _, count = token.rpartition("=")
+            self._add_posting(stem, position, int(count), True)
+            if stem:  # that of accents alone is empty
+                first_stems.append(sys.intern(stem))
+        self._first_stems[position] = tuple(first_stems)
+        for token in stems[head + len(HEAD_SEPARATOR) :].split():
+            stem, _, count = token.rpartition("=")
+            self._add_posting(stem, position, int(count), False)
 
     def _add_posting(self, stem: str, position: int, count: int, ahead: int) -> None:
         packed = position << COUNT_BITS | min(count, MAX_COUNT) << 1 | ahead

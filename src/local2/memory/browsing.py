@@ -22,9 +22,11 @@ from local2.protocol.browsing import (
     Growth,
     GrowthRequest,
     KindCount,
+    ListSessions,
     Overview,
     OwnerCount,
     SessionCount,
+    SessionsPage,
 )
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import PERSONAL, Kind, OwnerScope
@@ -79,11 +81,44 @@ class Browsing:
         )
         return Growth(days=await self._ledger.browsing.growth(places, first))
 
+    async def sessions(self, request: ListSessions) -> SessionsPage:
+        """Return a page of the caller's own sessions.
+
+        Raises:
+            BadRequestError: The page before is not valid.
+        """
+        places = visible_places(self._caller, get_args(Kind))
+        return await self._sessions(_session_owners(places), request)
+
+    async def sessions_of_all(self, request: ListSessions) -> SessionsPage:
+        """Return a page of the sessions of the whole tenant.
+
+        Raises:
+            BadRequestError: The page before is not valid.
+        """
+        return await self._sessions(None, request)
+
+    async def _sessions(self, owners: Sequence[str] | None, request: ListSessions) -> SessionsPage:
+        after = BrowseCursor.of(request.after)
+        page = await self._ledger.browsing.sessions(owners, request.limit, after)
+        return SessionsPage(
+            sessions=[
+                SessionCount(
+                    session_id=session.session_id,
+                    user=session.owner or None,
+                    messages=session.messages,
+                    first=session.first,
+                    last=session.last,
+                )
+                for session in page.sessions
+            ],
+            next=page.next.text() if page.next else None,
+        )
+
     async def overview(self) -> Overview:
         """What the caller's own memory and the tenant's consist of."""
         places = visible_places(self._caller, get_args(Kind))
-        owners = {place.owner for place in places if place.scope == "session"}
-        return await self._overview(places, sorted(owners))
+        return await self._overview(places, _session_owners(places))
 
     async def overview_of_all(self) -> Overview:
         """What the memory of the whole tenant consists of."""
@@ -93,7 +128,7 @@ class Browsing:
         self, places: Sequence[Place] | None, owners: Sequence[str] | None
     ) -> Overview:
         found = await self._ledger.browsing.counts(places)
-        sessions = await self._ledger.browsing.sessions(owners, MAX_SESSIONS)
+        sessions = await self._sessions(owners, ListSessions(limit=MAX_SESSIONS))
         of_kinds: dict[tuple[OwnerScope, Kind], list[PlaceCount]] = {}
         for count in found:
             of_kinds.setdefault((count.place.scope, count.place.kind), []).append(count)
@@ -110,16 +145,7 @@ class Browsing:
             ],
             users=_owners([count for count in found if count.place.scope in PERSONAL]),
             agents=_owners([count for count in found if count.place.scope == "agent"]),
-            sessions=[
-                SessionCount(
-                    session_id=session.session_id,
-                    user=session.owner or None,
-                    messages=session.messages,
-                    first=session.first,
-                    last=session.last,
-                )
-                for session in sessions
-            ],
+            sessions=sessions.sessions,
         )
 
     async def _page(self, request: Browse, places: Sequence[Place] | None) -> BrowsedPage:
@@ -173,6 +199,11 @@ def _owners(counts: Sequence[PlaceCount]) -> list[OwnerCount]:
         for owner, counted in of_owners.items()
     ]
     return sorted(owners, key=lambda owner: owner.last, reverse=True)[:MAX_OWNERS]
+
+
+def _session_owners(places: Sequence[Place]) -> list[str]:
+    """Whose sessions are among these places."""
+    return sorted({place.owner for place in places if place.scope == "session"})
 
 
 def _kinds(request: Browse) -> Sequence[Kind]:

@@ -28,7 +28,7 @@ MAX_OWNERS = 1_000
 MAX_SESSIONS = 50
 """Maximum number of sessions in an overview."""
 MAX_PAGE = 100
-"""Maximum number of memories on a page."""
+"""Maximum number of memories, and of sessions, on a page."""
 CONTENT_CHARACTERS = 1_000
 """Maximum characters of a memory's content on a page, which then fits into a message of 1 MB;
 `memory_history` returns it whole."""
@@ -170,6 +170,23 @@ class SessionCount(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     messages: int
     first: datetime
     last: datetime
+
+
+class ListSessions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`memory.sessions`: the sessions, those that were used last first.
+
+    `after`: `next` of the page before.
+    """
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_PAGE)] = 50
+    after: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+
+
+class SessionsPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A page of sessions. It may have fewer than were asked for; `next` continues it."""
+
+    sessions: list[SessionCount]
+    next: str | None = None
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):

@@ -228,8 +228,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def is_past(moment: datetime | None) -> bool:
-    """Whether a deadline has passed; a time without an offset is in UTC."""
-    if moment is None:
-        return False
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) < utc_now()
+def seconds_until(deadline: datetime) -> float:
+    """The seconds that are left, negative afterwards; a time without an offset is in UTC."""
+    at = deadline if deadline.tzinfo else deadline.replace(tzinfo=UTC)
+    return (at - utc_now()).total_seconds()

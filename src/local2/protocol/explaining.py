@@ -86,6 +86,27 @@ class ExplainedMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     label: str | None = None
     session_id: str | None = None
 
+    def reasons(self) -> str:
+        """Why the memory is where it is, or is not in the answer, in sentences."""
+        sentences = [self.why]
+        if self.rank is not None and self.rank != self.place:
+            sentences.append(f"By its score it is number {self.rank}.")
+        if self.reranked is not None:
+            sentences.append(f"A reranker gave it {self.reranked:.2f}.")
+        if self.stage is not None:
+            sentences.append(f"The rule: {_spelled(self.stage)}.")
+        if self.conditions:
+            sentences.append(f"Ruled out by: {', '.join(map(_spelled, self.conditions))}.")
+        if self.retired_why is not None:
+            sentences.append(f"It was {self.retired_why}.")
+        if self.superseded_by:
+            sentences.append(f"Replaced by {self.superseded_by}.")
+        return " ".join(sentences)
+
+
+def _spelled(name: str) -> str:
+    return name.replace("_", " ")
+
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The memories that a recall considered, those that match best first.

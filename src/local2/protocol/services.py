@@ -15,8 +15,10 @@ from local2.protocol.browsing import (
     BrowsedPage,
     Growth,
     GrowthRequest,
+    ListSessions,
     Overview,
     Rights,
+    SessionsPage,
 )
 from local2.protocol.documents import ChunksPage, DocumentsPage, ListChunks, ListDocuments
 from local2.protocol.explaining import Explain, Explained
@@ -167,6 +169,20 @@ OVERVIEW_ALL = ServiceDeclaration(
     answer=Overview,
     action="browse_all",
     patience=QUEUED,
+)
+SESSIONS = ServiceDeclaration(
+    subject=subjects.MEMORY_SESSIONS,
+    title="Read a page of the caller's sessions",
+    request=ListSessions,
+    answer=SessionsPage,
+    action="browse",
+)
+SESSIONS_ALL = ServiceDeclaration(
+    subject=subjects.MEMORY_SESSIONS_ALL,
+    title="Read a page of all sessions of the tenant",
+    request=ListSessions,
+    answer=SessionsPage,
+    action="browse_all",
 )
 EXPLAIN = ServiceDeclaration(
     subject=subjects.MEMORY_EXPLAIN,
@@ -340,6 +356,8 @@ SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = (
     BROWSE_ALL,
     OVERVIEW,
     OVERVIEW_ALL,
+    SESSIONS,
+    SESSIONS_ALL,
     EXPLAIN,
     SHOWN,
     GROWTH,

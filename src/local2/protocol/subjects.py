@@ -42,6 +42,8 @@ MEMORY_BROWSE = "memory.browse"
 MEMORY_BROWSE_ALL = "memory.browse.all"
 MEMORY_OVERVIEW = "memory.overview"
 MEMORY_OVERVIEW_ALL = "memory.overview.all"
+MEMORY_SESSIONS = "memory.sessions"
+MEMORY_SESSIONS_ALL = "memory.sessions.all"
 MEMORY_EXPLAIN = "memory.explain"
 MEMORY_SHOWN = "memory.shown"
 MEMORY_GROWTH = "memory.growth"
@@ -91,6 +93,8 @@ REQUESTS = (
     MEMORY_BROWSE_ALL,
     MEMORY_OVERVIEW,
     MEMORY_OVERVIEW_ALL,
+    MEMORY_SESSIONS,
+    MEMORY_SESSIONS_ALL,
     MEMORY_EXPLAIN,
     MEMORY_SHOWN,
     MEMORY_GROWTH,

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from local2.errors import InvalidArgumentsError
-from local2.protocol.envelope import Caller, utc_now
+from local2.protocol.envelope import Caller, seconds_until, utc_now
 from local2.protocol.msgspec_errors import path_of_invalid_choice, unknown_field
 from local2.protocol.payloads import (
     Function,
@@ -26,7 +26,6 @@ from local2.protocol.payloads import (
     ToolResult,
     ToolSchema,
 )
-from local2.protocol.times import in_utc
 
 _INDEX = re.compile(r"\[[^\]]*\]")
 
@@ -40,8 +39,9 @@ caller_waits_until: ContextVar[datetime | None] = ContextVar("caller_waits_until
 """The deadline of the current call."""
 ASSUMED_PATIENCE = timedelta(seconds=5)
 """How long a caller that states no deadline is assumed to wait."""
-REST_OF_ANSWER = 1.0
-"""Seconds before its deadline at which a call stops waiting, so that the answer arrives in time."""
+REST_OF_ANSWER, REST_OF_TIME = 1.0, 0.25
+"""Seconds before its deadline at which a call stops waiting, so that the answer arrives in time,
+and the fraction of the time left that suffices, if that is less."""
 
 
 def begin_call(report_progress: Reporter, deadline: datetime | None) -> None:
@@ -54,8 +54,8 @@ def may_wait() -> float:
     """The seconds that the current call may wait for something; infinite outside a call."""
     if (deadline := caller_waits_until.get()) is None:
         return math.inf
-    left = (in_utc(deadline, "deadline_utc") - utc_now()).total_seconds()
-    return max(left - REST_OF_ANSWER, 0.0)
+    left = seconds_until(deadline)
+    return max(left - min(REST_OF_ANSWER, REST_OF_TIME * left), 0.0)
 
 
 async def report(progress: float, total: float | None = None) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -157,17 +157,7 @@ class Ledgers:
         """
         if self._settings.ledger is None or self.shared is not None:
             return self.shared
-        try:
-            from local2.ledger.engines.postgres.database import (  # noqa: PLC0415 - an extra
-                Database as PostgresDatabase,
-            )
-        except ImportError as error:
-            raise ConfigError(
-                "`ledger` in config/memory.yaml names a PostgreSQL database, and its driver is not "
-                "installed.",
-                remedy=extra_to_install("postgres"),
-            ) from error
-        opening = PostgresDatabase.open(self._settings.ledger)
+        opening = open_postgres(self._settings.ledger)
         self.shared = await self._shared.enter_async_context(opening)
         return self.shared
 
@@ -176,9 +166,42 @@ class Ledgers:
             return database
         if self._file is None:
             path = ledger_path(self._settings, tenant)
-            opening = SqliteDatabase.open(path, SCHEMA, counted=COUNTED)
-            self._file = await self._shared.enter_async_context(opening)
+            self._file = await self._shared.enter_async_context(open_file(path))
         return self._file
+
+
+def open_postgres(
+    url: str, *, unfinished: bool = False
+) -> "AbstractAsyncContextManager[PostgresDatabase]":
+    """Open a database; `unfinished`: also if a memory is being moved into it.
+
+    Raises:
+        ConfigError: Its driver is not installed.
+        StorageError: It cannot be opened.
+    """
+    try:
+        from local2.ledger.engines.postgres.database import (  # noqa: PLC0415 - an extra
+            Database as PostgresDatabase,
+        )
+    except ImportError as error:
+        raise ConfigError(
+            "The ledger is to be a PostgreSQL database, and its driver is not installed.",
+            remedy=extra_to_install("postgres"),
+        ) from error
+    return PostgresDatabase.open(url, unfinished=unfinished)
+
+
+def open_file(
+    path: Path, *, unfinished: bool = False
+) -> AbstractAsyncContextManager[SqliteDatabase]:
+    """Open the file that tenants without a key share, or create it; `unfinished` as above.
+
+    Raises:
+        DamagedError: It is damaged, or lacks commits that were counted.
+        StorageError: It cannot be opened.
+    """
+    schema = SCHEMA._replace(unfinished=unfinished)
+    return SqliteDatabase.open(path, schema, counted=COUNTED)
 
 
 def _refuse_what_postgres_lacks(settings: MemorySettings, key: ContentKey | None) -> None:

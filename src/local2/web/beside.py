@@ -17,6 +17,7 @@ from local2.errors import Local2Error
 from local2.home import PRIVATE_UMASK
 from local2.logs import get_logger, logging_to
 from local2.settings import Settings
+from local2.web.pages.links import PageLinks
 from local2.web.server import serve
 
 NAME = "page"
@@ -25,10 +26,10 @@ log = get_logger()
 
 
 class PageConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of the stack, and the key of the link that the stack prints."""
+    """The settings of the stack, and the links, of which the stack prints one."""
 
     settings: Settings
-    key: str
+    links: PageLinks
     log_file: Path | None
 
     def to_line(self) -> bytes:
@@ -45,7 +46,7 @@ async def _serve(config: PageConfig) -> None:
         config.settings,
         lambda address: log.info("page_served", url=address.url),
         with_pages=True,
-        page_key=config.key,
+        page_links=config.links,
     )
 
 

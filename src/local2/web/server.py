@@ -10,10 +10,10 @@ import asyncio
 import hashlib
 import math
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -80,6 +80,9 @@ from local2.web.openapi import (
 )
 from local2.web.repeats import Repeats
 
+if TYPE_CHECKING:
+    from local2.web.pages.links import PageLinks
+
 NAME = "http"
 TOKEN_FILE = "http-token"  # noqa: S105 - a file name
 WHERE_CONFIGURED = "LOCAL2_HTTP__TOKEN or config/http.yaml"
@@ -112,16 +115,16 @@ async def serve(
     on_ready: Callable[[ServerAddress], None],
     *,
     with_pages: bool = False,
-    page_key: str | None = None,
+    page_links: "PageLinks | None" = None,
 ) -> None:
     """Serve until interrupted; call `on_ready` once clients can connect.
 
-    `page_key`: of the link that opens the page, if it was made elsewhere.
+    `page_links`: those of the page, if the first link was made elsewhere.
 
     Raises:
         ConfigError: The port is taken, a tenant is named without credentials of an agent, or what
             the pages need is not installed.
-        UnwritableError: The token cannot be stored.
+        UnwritableError: The token, or what makes links, cannot be stored.
     """
     has_accounts = settings.bus.credentials is not None
     if settings.bus.tenant is not None and not has_accounts:
@@ -146,21 +149,30 @@ async def serve(
             server = HttpServer(link, gate, settings, url)
             app, page = server.app(), None
             if with_pages:
-                try:
-                    # Only here, since NiceGUI takes a second and 40 MB.
+                with with_extra():  # only here, since NiceGUI takes a second and 40 MB
+                    from local2.web.pages.links import PageLinks, store_links  # noqa: PLC0415
                     from local2.web.pages.signing_in import SignIn  # noqa: PLC0415
                     from local2.web.pages.site import pages_app  # noqa: PLC0415
-                except ModuleNotFoundError as error:
-                    raise ConfigError(
-                        f"The page needs {error.name}.", remedy=extra_to_install("web")
-                    ) from error
                 secret = token or secrets.token_urlsafe(32)
-                sign_in = SignIn(url, secret=secret, user=user, verify=server.verify)
-                page = sign_in.make_link(page_key)
+                links = page_links or PageLinks.of(url, has_accounts=has_accounts)
+                store_links(settings.memory.data_dir, links)
+                sign_in = SignIn(links, secret=secret, user=user, verify=server.verify)
+                page = links.make()
                 app = _WithPages(app, pages_app(link, settings, sign_in))
             async with running_task(server.follow_erasures(), "erasures"):
                 on_ready(ServerAddress(url, token_is_in, page))
                 await loopback.serve(listener, app, _refuse, with_sockets=with_pages)
+
+
+@contextmanager
+def with_extra() -> Iterator[None]:
+    """Import what the pages need; if it is not installed, the error says how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"The page needs {error.name}.", remedy=extra_to_install("web")
+        ) from error
 
 
 class HttpServer:

@@ -9,8 +9,8 @@ import pytest
 from ledgers import open_ledger, record
 from local2.content_key import ContentKey
 from local2.errors import ConfigError, StorageError
+from local2.ledger.engines import OF_ALL
 from local2.ledger.engines.postgres import database
-from local2.ledger.engines.postgres.connections import OF_ALL
 from local2.ledger.engines.postgres.database import Database
 from local2.ledger.ledger import Ledger
 from local2.settings import MemorySettings

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from ledgers import record
+from local2.background import Backoff
 from local2.errors import StorageError
 from local2.ledger.engines.postgres import database as databases
 from local2.ledger.engines.postgres.database import Database
@@ -35,6 +36,25 @@ async def test_work_goes_on_over_other_connections(ledger: Ledger, url: str) -> 
         other.execute(DISCONNECT)
 
         assert await names(ledger) == ["r1"]
+
+
+async def test_connections_that_died_together_cost_one_pause(
+    here: Database, ledger: Ledger, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(here._idle) > 1
+    pauses, next_pause = list[float](), Backoff.next_pause
+
+    def count_pause(backoff: Backoff) -> float:
+        pauses.append(next_pause(backoff))
+        return pauses[-1]
+
+    monkeypatch.setattr(Backoff, "next_pause", count_pause)
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute(DISCONNECT)
+
+    assert await names(ledger) == []
+
+    assert len(pauses) == 1
 
 
 @pytest.mark.parametrize("is_committed", [True, False])

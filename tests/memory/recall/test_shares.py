@@ -84,6 +84,7 @@ def ranked(
     weights: Weights = EQUAL_WEIGHTS,
     related: Mapping[int, list[int]] = MappingProxyType({}),
     sources: Mapping[int, Sequence[Source]] = MappingProxyType({}),
+    texts: Mapping[int, str] = MappingProxyType({}),
     **found: Any,
 ) -> list[RankedRecord]:
     """Rank candidates, as found by their keys unless `found` says otherwise."""
@@ -110,7 +111,8 @@ def ranked(
             for row in wanted.related
             if row in related
         }
-        return Details(related=relations, sources=sources)
+        read = {row: texts.get(row, "") for row in wanted.texts}
+        return Details(related=relations, sources=sources, texts=read)
 
     return list(run_choice(rank(every, draft, min_score=every.min_score), details))
 
@@ -128,6 +130,27 @@ def test_a_greater_weight_never_lowers_a_record(rating: float) -> None:
 
     assert [one.row for one in best] == [2, 1]
     assert sum(msgspec.structs.astuple(best[0].shares)) * rating > 0
+
+
+@pytest.mark.parametrize(
+    "question", [QUESTION, "Who am I?", "it", "\N{SLIGHTLY SMILING FACE}", "\0"]
+)
+@pytest.mark.parametrize("echoes", [1, 2, tuning.MAX_READ, tuning.MAX_READ + 2, 301])
+def test_no_chain_of_echoes_keeps_any_question_from_being_answered(
+    question: str, echoes: int
+) -> None:
+    """Each echo repeats the one before; only the best echoes and their sources are read."""
+    rows = range(1, echoes + 2)
+    texts = {row: f"Osmium is dense, {row} times." for row in rows}
+    said = [
+        candidate(row, texts[row], echo=ECHO if row > 1 else 0, importance=row / len(rows))
+        for row in rows
+    ]
+    sources = {row: [Source(row - 1, replaces=False)] for row in rows[1:]}
+
+    best = ranked(*said, query_text=question, sources=sources, texts=texts)
+
+    assert {record.row for record in best} == set(rows)
 
 
 OTHERS = [candidate(row, "Gold.") for row in range(3, 9)]

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser
 
-from browsers import Reader, chromium, reader_of
+from browsers import WIDE, Reader, chromium
 from commands import Served, served
 from http_servers import HttpServer, http_server
 from stacks import settings_in
@@ -57,7 +57,15 @@ def signed_in(browser: Browser, pages: HttpServer, cookies: Path) -> Path:
     return cookies
 
 
+@pytest.fixture(scope="module")
+def window(browser: Browser, pages: HttpServer, signed_in: Path) -> Iterator[Reader]:
+    """One window for a module: each new one would load and compile the page's scripts again."""
+    with browser.new_context(storage_state=signed_in) as context:
+        yield Reader(context.new_page(), pages.url)
+
+
 @pytest.fixture
-def reader(browser: Browser, pages: HttpServer, signed_in: Path) -> Iterator[Reader]:
-    with reader_of(browser, pages.url, signed_in) as reading:
-        yield reading
+def reader(window: Reader) -> Iterator[Reader]:
+    window.show("light", WIDE)
+    yield window
+    window.leave()

@@ -13,6 +13,7 @@ from commands import Served
 from harness.fill import write_records
 from http_servers import call
 from local2.ledger.records import NewRecord
+from waiting import wait_until
 
 HOSTILE = (
     "<img src=x onerror=alert(1)><script>alert(2)</script>"
@@ -107,8 +108,7 @@ def test_a_fact_shows_the_message_that_it_comes_from(reader: Reader, ada: httpx.
     name = unique("Noa").capitalize()
     said = f"My daughter is called {name} and starts school in May."
     call(ada, "ingest", session_id=name, messages=[{"role": "user", "content": said}])
-    while not [found for found in state_of(ada, name) if found[0] != said]:
-        pass  # facts are extracted later
+    wait_until(lambda: [found for found in state_of(ada, name) if found[0] != said])
     reader.open(f"/memories?words={name}&kinds=fact")
     rows(reader).first.click()
     expect(drawer(reader).locator("blockquote")).to_contain_text(said)

@@ -1,21 +1,33 @@
 """With accounts, a person's token opens the page of that tenant, with the rights of the role."""
 
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
+import httpx
+import msgspec
 import pytest
+from anyio.from_thread import start_blocking_portal
 from playwright.sync_api import Browser, Page, expect
 
 from commands import Served, local2, served
-from http_servers import HttpServer, call, http_server
+from http_servers import HttpServer, call
+from local2.cli.page import page_beside
+from local2.errors import ConfigError
+from local2.settings import HttpSettings, Settings
 from tenant_agents import ACCOUNTS, token_for, with_tenants
+from waiting import wait_until
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folder: Path = tmp_path_factory.mktemp("accounts")
-    with served(with_tenants(folder, "acme", "beta")) as running:
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    tenants = with_tenants(tmp_path_factory.mktemp("accounts"), "acme", "beta")
+    return msgspec.structs.replace(tenants, http=HttpSettings(port=0, web=True))
+
+
+@pytest.fixture(scope="module")
+def stack(settings: Settings) -> Iterator[Served]:
+    with served(settings) as running:
         yield running
 
 
@@ -40,18 +52,41 @@ def tokens(stack: Served) -> Tokens:
 
 
 @pytest.fixture(scope="module")
-def tenant_pages(stack: Served, tokens: Tokens) -> Iterator[HttpServer]:
+def tenant_pages(settings: Settings, stack: Served, tokens: Tokens) -> Iterator[HttpServer]:
+    """The page that the stack starts beside itself, with an agent of the tenant."""
     added = local2(stack.folder, "tenants", "add", "acme", "--agent", "web", "--role", "admin")
     assert added.returncode == 0, added.stderr
-    credentials = str(stack.folder / ACCOUNTS / "acme" / "web.nk")
-    with http_server(stack.folder, "web", LOCAL2_BUS__CREDENTIALS=credentials) as running:
+    credentials = stack.folder / ACCOUNTS / "acme" / "web.nk"
+    bus = msgspec.structs.replace(settings.bus, credentials=credentials)
+    with_agent = msgspec.structs.replace(settings, bus=bus)
+    beside = page_beside(with_agent, by_tenant=True, log_folder=None)
+    with (
+        without_signs_of_a_test(),
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(beside) as page,
+    ):
+        running = HttpServer(page.removesuffix("/"), "", page)
         with running.client(tokens.ada) as ada:
-            while ada.post("/v1/tools/top_memories").status_code != 200:
-                pass  # the bus refuses everybody for a moment while it reads its accounts again
+            # The bus refuses everybody for a moment while it reads its accounts again.
+            wait_until(lambda: ada.post("/v1/tools/top_memories").status_code == 200)
             call(ada, "remember_fact", content="Ada skis.", scope="user")
         with running.client(tokens.bob) as bob:
             call(bob, "remember_fact", content="Bob swims.", scope="user")
         yield running
+
+
+@contextmanager
+def without_signs_of_a_test() -> Iterator[None]:
+    """NiceGUI behaves differently in tests of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTEST_CURRENT_TEST", raising=False)
+        yield
+
+
+def answers(client: httpx.Client) -> bool:
+    with suppress(httpx.ConnectError):
+        return client.post("/v1/tools/top_memories").status_code == 200
+    return False
 
 
 @pytest.fixture
@@ -70,6 +105,13 @@ def sign_in(page: Page, token: str) -> None:
 def look_at_memories(page: Page, token: str) -> None:
     sign_in(page, token)
     page.get_by_role("link", name="Memories").click()
+
+
+async def test_without_an_agent_of_its_own_there_is_no_page(settings: Settings) -> None:
+    with pytest.raises(ConfigError, match="needs an agent") as raised:
+        async with page_beside(settings, by_tenant=True, log_folder=None):
+            pass
+    assert "local2 tenants add" in str(raised.value.remedy)
 
 
 def test_a_token_shows_what_its_user_may_see_until_signing_out(page: Page, tokens: Tokens) -> None:

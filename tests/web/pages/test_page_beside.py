@@ -1,18 +1,23 @@
-"""`web: on`: a stack starts the page beside itself, prints its link, and ends it."""
+"""`web: on`: a stack starts the page beside itself, prints its link, and ends it.
+
+`local2 web --link` makes other links, as long as the page is served.
+"""
 
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 
-from commands import ROOT
+from commands import ROOT, local2
 from local2.settings import HOME_VARIABLE
+from waiting import wait_until
 
 
 @contextmanager
@@ -40,22 +45,32 @@ def run_local(home: Path, port: int) -> Iterator[subprocess.Popen[str]]:
             running.communicate(timeout=30)
 
 
+def is_listening(link: str) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", httpx.URL(link).port or 0)) == 0
+
+
 def test_a_stack_serves_the_page_while_it_runs(tmp_path: Path) -> None:
     with run_local(tmp_path, port=0) as running:
         assert running.stdout is not None
         link = running.stdout.readline().removeprefix("Page: ").strip()
-        with httpx.Client(trust_env=False) as client:
-            answer = None
-            while answer is None:
-                with suppress(httpx.ConnectError):  # it starts
-                    answer = client.get(link)
-            assert answer.status_code == 200
+        with httpx.Client(trust_env=False, timeout=30) as client:
+            wait_until(lambda: is_listening(link))
+            assert client.get(link).status_code == 200
             assert client.get(httpx.URL(link).join("/memories")).status_code == 200
             assert client.get(link).status_code == 403
+        another = local2(tmp_path, "web", "--link").stdout.removeprefix("Page: ").strip()
+        with httpx.Client(trust_env=False, timeout=30) as second:
+            assert second.get(f"{another}x").status_code == 403
+            assert second.get(another).status_code == 200
+            assert second.get(httpx.URL(another).join("/memories")).status_code == 200
+            assert second.get(another).status_code == 403
+        secret = tmp_path / ".local2" / "page.json"
+        assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
     assert running.returncode == 0
-    with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", httpx.URL(link).port or 0)) != 0
+    assert "Start it with `local2 web`" in local2(tmp_path, "web", "--link").stderr
+    assert not is_listening(link)
 
 
 def test_a_port_in_use_is_said_and_the_stack_runs_all_the_same(tmp_path: Path) -> None:

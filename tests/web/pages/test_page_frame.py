@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, expect
 
-from browsers import NARROW, WIDE, Reader, Theme, reader_of
+from browsers import NARROW, WIDE, Reader, Theme
 from commands import served
 from http_servers import HttpServer, call, http_server
 from local2.settings import BusSettings
@@ -26,14 +26,14 @@ NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
     ("theme", "size"), [("light", WIDE), ("dark", NARROW)], ids=["light-wide", "dark-narrow"]
 )
 def test_every_page_is_readable_and_accessible(
-    browser: Browser, pages: HttpServer, signed_in: Path, theme: Theme, size: tuple[int, int]
+    reader: Reader, theme: Theme, size: tuple[int, int]
 ) -> None:
-    with reader_of(browser, pages.url, signed_in, theme=theme, size=size) as reader:
-        for page in PAGES:
-            reader.open(page.path)
-            expect(reader.page.locator("h1")).to_have_text(page.title)
-            reader.check_accessibility()
-            reader.check_width()
+    reader.show(theme, size)
+    for page in PAGES:
+        reader.open(page.path)
+        expect(reader.page.locator("h1")).to_have_text(page.title)
+        reader.check_accessibility()
+        reader.check_width()
 
 
 def test_pages_are_reached_by_keys_and_the_keys_are_listed(reader: Reader) -> None:
@@ -50,15 +50,13 @@ def test_pages_are_reached_by_keys_and_the_keys_are_listed(reader: Reader) -> No
     expect(keys).to_have_count(0)
 
 
-def test_the_menu_of_a_narrow_screen_opens(
-    browser: Browser, pages: HttpServer, signed_in: Path
-) -> None:
-    with reader_of(browser, pages.url, signed_in, size=NARROW) as reader:
-        reader.open("/")
-        navigation = reader.page.get_by_role("navigation")
-        expect(navigation).to_be_hidden()
-        reader.page.get_by_role("button", name="Menu").click()
-        expect(navigation).to_be_visible()
+def test_the_menu_of_a_narrow_screen_opens(reader: Reader) -> None:
+    reader.show("light", NARROW)
+    reader.open("/")
+    navigation = reader.page.get_by_role("navigation")
+    expect(navigation).to_be_hidden()
+    reader.page.get_by_role("button", name="Menu").click()
+    expect(navigation).to_be_visible()
 
 
 def test_the_choice_between_light_and_dark_stays(reader: Reader) -> None:

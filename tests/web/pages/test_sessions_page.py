@@ -68,6 +68,31 @@ def test_a_conversation_shows_tools_outputs_and_what_was_shown_before_an_answer(
     expect(reader.page.get_by_role("dialog")).to_contain_text(CONTENT)
 
 
+def test_sessions_are_listed_page_by_page(
+    reader: Reader, ada: httpx.Client, turn: Generation
+) -> None:
+    assert turn.query_id
+    for number in range(51):
+        said = [{"role": "user", "content": f"Berth {number} is free."}]
+        call(ada, "ingest", session_id=f"berth-{number}", messages=said)
+    reader.open("/sessions")
+    listed = reader.page.locator(".list-row")
+    expect(listed).to_have_count(50)
+    expect(listed.first).to_contain_text("berth-50")
+    expect(reader.page.locator(".list-row[aria-current=true]")).to_contain_text("berth-50")
+
+    reader.page.get_by_role("button", name="Older").click()
+    expect(listed.first).to_contain_text("berth-0")
+    listed.filter(has_text=SESSION).click()
+    expect(reader.page.locator(".section")).to_contain_text(turn.answer)
+    reader.check_accessibility()
+    reader.page.get_by_role("button", name="Newer").click()
+    expect(listed.first).to_contain_text("berth-50")
+
+    reader.open(f"/sessions?id={SESSION}")  # it is on the second page
+    expect(reader.page.locator(".section")).to_contain_text(turn.answer)
+
+
 def test_an_answer_is_rated_and_the_rating_stays(reader: Reader, turn: Generation) -> None:
     assert turn.query_id
     reader.open(f"/sessions?id={SESSION}")
@@ -81,7 +106,6 @@ def test_an_answer_is_rated_and_the_rating_stays(reader: Reader, turn: Generatio
         if rated.is_visible():
             break
     expect(rated).to_be_visible()
-    reader.check_accessibility()
 
 
 def test_a_question_is_asked_again_from_its_answer(reader: Reader, turn: Generation) -> None:

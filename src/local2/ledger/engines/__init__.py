@@ -6,7 +6,10 @@ tables, the statements that only it can read, and the full-text index.
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from local2.errors import StorageError
 
 if TYPE_CHECKING:  # these are operations themselves
     from local2.ledger.operations.candidates import Filter, Pool, PoolMatches
@@ -17,6 +20,15 @@ if TYPE_CHECKING:  # these are operations themselves
     from local2.protocol.maintenance import LiveStack
 
 T = TypeVar("T")
+
+OF_ALL = "*"
+"""Stands for a tenant in the few reads and writes that are about all of them."""
+NOBODY = ""
+"""The tenant of the records that a file has for numbers of rows which a database has skipped."""
+MOVED_ROWS = 1_000
+"""Maximum number of rows that are moved to another database in one transaction."""
+MOVED_BYTES = 4_000_000
+"""Bytes of texts and data after which a transaction takes no more rows."""
 
 
 class Row(Protocol):
@@ -112,6 +124,74 @@ class FullText(Protocol):
         """Return the numbers of records in the places, in total and with each of the stems."""
 
 
+class Table(NamedTuple):
+    """A table as another database takes it: the columns that are stored, and those of its key."""
+
+    name: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+
+    @property
+    def rows(self) -> str:
+        """What a statement reads of it: records that are nobody's are not part of a memory."""
+        if self.name == "record":
+            return f"(SELECT * FROM record WHERE tenant <> '{NOBODY}') AS record"  # noqa: S608
+        return self.name
+
+
+class Tables(Protocol):
+    """The rows of all tenants, for a memory that is moved (`ledger/moving.py`).
+
+    Used inside reads and writes whose owner is `OF_ALL`.
+    """
+
+    def described(self, connection: Any) -> list[Table]:
+        """Return the tables in the order in which they were created, without generated columns."""
+
+    def is_unfinished(self, connection: Any) -> bool:
+        """Return whether a memory is being moved into the database, and not all of it is there."""
+
+    def begin(self, connection: Any, tombstone_key: bytes) -> None:
+        """Mark the database as unfinished: no stack opens it. Tombstones get the source's key."""
+
+    def finish(self, connection: Any) -> None:
+        """Make what the database has besides the moved rows, and let stacks open it."""
+
+    def page(
+        self, connection: Any, table: Table, after: Sequence[Any] | None
+    ) -> list[tuple[Any, ...]]:
+        """Return rows by their keys, from the beginning or after a key; none if there are none."""
+
+    def add(self, connection: Any, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Add rows; each has the values of the table's columns."""
+
+
+def first_rows(rows: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:
+    """Return as many of the rows as are moved in one transaction."""
+    taken: list[tuple[Any, ...]] = []
+    size = 0
+    for row in islice(rows, MOVED_ROWS):
+        values = tuple(row)
+        taken.append(values)
+        size += sum(len(value) for value in values if isinstance(value, str | bytes))
+        if size >= MOVED_BYTES:
+            break
+    return taken
+
+
+def names_of(columns: Iterable[str]) -> str:
+    """Return a list of columns for a statement; one of them is named `user`, which SQL reserves."""
+    return ", ".join(f'"{column}"' for column in columns)
+
+
+def unfinished_error(name: str) -> StorageError:
+    """Return the error for a ledger into which a memory is being moved."""
+    return StorageError(
+        f"{name} has only a part of a memory: `local2 move` has not ended.",
+        remedy="Start the same `local2 move` again.",
+    )
+
+
 class Database(Protocol):
     """A database with the ledgers of one or more tenants."""
 
@@ -121,6 +201,9 @@ class Database(Protocol):
 
     @property
     def text(self) -> TextIndex: ...
+
+    @property
+    def tables(self) -> Tables: ...
 
     @property
     def is_shared(self) -> bool:

@@ -20,6 +20,7 @@ from local2.ledger.browsing import (
     BrowseFilter,
     PlaceCount,
     SessionUse,
+    SessionUses,
 )
 from local2.ledger.engines import Cursor
 from local2.ledger.operations.rows import (
@@ -39,7 +40,7 @@ from local2.protocol.memories import Kind
 MAX_READ = 3_000
 """Maximum number of records that one page reads."""
 MAX_MESSAGES_READ = 20_000
-"""Maximum number of messages that are read to list sessions."""
+"""Maximum number of messages that are read for a page of sessions."""
 MESSAGES: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript")
 ROWS_AT_ONCE = 250
 """Number of records with the words that are read by one statement."""
@@ -55,6 +56,15 @@ class _Walked(NamedTuple):
     event_time: str
     row: int
     state: RecordState | None
+
+
+class _Message(NamedTuple):
+    """A message in a session; without one, `session_id` is None."""
+
+    event_time: str
+    row: int
+    owner: str
+    session_id: str | None
 
 
 class Browsing(Part):
@@ -123,45 +133,64 @@ class Browsing(Part):
 
     @reads_apart
     def sessions(
-        self, tx: Transaction, owners: Sequence[str] | None, limit: int
-    ) -> list[SessionUse]:
-        """Return the sessions of these owners, or of all, that were used last, at most `limit`.
+        self,
+        tx: Transaction,
+        owners: Sequence[str] | None,
+        limit: int,
+        after: BrowseCursor | None,
+    ) -> SessionUses:
+        """Return the next sessions of these owners, or of all, those that were used last first.
 
-        It reads a bounded number of messages: behind very long sessions, others are left out.
+        A page reads a bounded number of messages: with very long sessions, it may have fewer than
+        `limit`. A session belongs where its newest message is.
         """
-        found: dict[tuple[str, str], SessionUse] = {}
-        for number, (owner, session_id) in enumerate(_newest_messages(tx, owners)):
-            if len(found) == limit or number == MAX_MESSAGES_READ:
-                break
-            if session_id is not None and (owner, session_id) not in found:
-                asked = {"owner": owner, "session_id": session_id}
-                use = tx.execute("session_use", **asked).fetchone()
-                found[owner, session_id] = SessionUse(
+        start = {
+            "before": LAST_TIME if after is None else after.event_time,
+            "before_row": LAST_ROW if after is None else after.row,
+        }
+        most = MAX_READ if owners is None else MAX_MESSAGES_READ
+        known: set[tuple[str, str]] = set()
+        uses: list[SessionUse] = []
+        last: _Message | None = None
+        for number, message in enumerate(_newest_messages(tx, owners, start, most + 1)):
+            if last is not None and (len(uses) == limit or number == most):
+                return SessionUses(sessions=uses, next=BrowseCursor(last.event_time, last.row))
+            last = message
+            session_id = message.session_id
+            if session_id is None or (message.owner, session_id) in known:
+                continue
+            known.add((message.owner, session_id))
+            asked = {"owner": message.owner, "session_id": session_id}
+            use = tx.execute("session_use", **asked, **start).fetchone()
+            if use["later"]:
+                continue
+            uses.append(
+                SessionUse(
                     **asked,
                     messages=use["messages"],
                     first=datetime.fromisoformat(use["first"]),
                     last=datetime.fromisoformat(use["last"]),
                 )
-        return list(found.values())
+            )
+        return SessionUses(sessions=uses, next=None)
 
 
 def _newest_messages(
-    tx: Transaction, owners: Sequence[str] | None
-) -> Iterator[tuple[str, str | None]]:
-    """Yield owner and session of messages, the newest first."""
+    tx: Transaction, owners: Sequence[str] | None, start: dict[str, Any], limit: int
+) -> Iterator[_Message]:
+    """Yield messages, the newest first; of a whole tenant, also records that are none."""
     if owners is None:
-        for row in tx.execute("sessions_of_tenant", before=LAST_TIME, limit=MAX_READ):
-            yield row["owner"], row["session_id"]
+        for row in tx.execute("sessions_of_tenant", **start, limit=limit):
+            yield _Message(row["event_time"], row["row"], row["owner"], row["session_id"])
         return
 
-    def messages(owner: str, kind: Kind) -> Iterator[tuple[str, int, str, str | None]]:
+    def messages(owner: str, kind: Kind) -> Iterator[_Message]:
         place = place_word(tx.tenant, Place("session", owner, kind))
-        for row in tx.execute("sessions_of_place", place=place, limit=MAX_MESSAGES_READ):
-            yield row[0], row[1], owner, row[2]
+        for row in tx.execute("sessions_of_place", **start, place=place, limit=limit):
+            yield _Message(row["event_time"], row["row"], owner, row["session_id"])
 
     walks = [messages(owner, kind) for owner in owners for kind in MESSAGES]
-    for _, _, owner, session_id in heapq.merge(*walks, reverse=True):
-        yield owner, session_id
+    yield from heapq.merge(*walks, key=itemgetter(0, 1), reverse=True)
 
 
 def _by_time(

@@ -214,11 +214,36 @@ class Pool:
         return relations
 
     def sources(self, rows: Sequence[int]) -> dict[int, list[Source]]:
-        """Return the current sources of the echoes among these rows."""
-        sources: dict[int, list[Source]] = {}
-        for of, row, replaces in self._all("sources", rows=as_json(rows)):
-            sources.setdefault(of, []).append(Source(row, bool(replaces)))
-        return sources
+        """Return what the echoes among these rows repeat, each text as it was last replaced.
+
+        Many echoes may repeat old versions of one fact that was replaced hundreds of times, so
+        each version is read and followed once.
+        """
+        echoed = self._all("echoed", rows=as_json(rows))
+        repeated = {id_ for _, id_ in echoed}
+        versions = {
+            id_: (row, kind, newer)
+            for id_, row, kind, newer in self._all("versions", ids=as_json(repeated))
+        }
+        latest: dict[str, str] = {}
+        for id_ in repeated:
+            last = id_
+            passed = set[str]()
+            while last in versions and last not in latest and last not in passed:
+                passed.add(last)
+                last = versions[last][2] or last
+            latest |= dict.fromkeys(passed, latest.get(last, last))
+        sources: dict[int, dict[int, bool]] = {}
+        for of, id_ in echoed:
+            last = latest.get(id_, id_)
+            if last in versions and versions[last][2] is None:
+                row, kind, _ = versions[last]
+                found = sources.setdefault(of, {})
+                found[row] = found.get(row, False) or (last != id_ and kind == "fact")
+        return {
+            of: [Source(row, replaces) for row, replaces in sorted(found.items())]
+            for of, found in sources.items()
+        }
 
     def replaced(self, rows: Sequence[int]) -> dict[int, list[int]]:
         """Return what states the present values instead of those that these messages stated."""

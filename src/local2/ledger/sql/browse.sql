@@ -105,17 +105,20 @@ GROUP BY place, day;
 -- name: sessions_of_place
 SELECT event_time, row, session_id FROM record INDEXED BY record_place
 WHERE tenant = :tenant AND place = :place AND superseded_by IS NULL
+  AND (event_time, row) < (:before, :before_row)
 ORDER BY event_time DESC, row DESC LIMIT :limit;
 
 -- name: sessions_of_tenant
-SELECT owner, CASE WHEN kind IN ('chat_message', 'tool_output', 'transcript')
+SELECT event_time, row, owner, CASE WHEN kind IN ('chat_message', 'tool_output', 'transcript')
               AND superseded_by IS NULL THEN session_id END AS session_id
 FROM record INDEXED BY record_time
-WHERE tenant = :tenant AND event_time < :before
+WHERE tenant = :tenant AND (event_time, row) < (:before, :before_row)
 ORDER BY event_time DESC, row DESC LIMIT :limit;
 
+-- With a message from before the walk goes on, it was listed on a page before.
 -- name: session_use
-SELECT count(*) AS messages, min(event_time) AS first, max(event_time) AS last
+SELECT count(*) AS messages, min(event_time) AS first, max(event_time) AS last,
+       count(CASE WHEN (event_time, row) >= (:before, :before_row) THEN 1 END) AS later
 FROM record INDEXED BY record_standing
 WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
   AND kind IN ('chat_message', 'tool_output', 'transcript') AND superseded_by IS NULL;

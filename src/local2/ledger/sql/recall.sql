@@ -179,23 +179,23 @@ CROSS JOIN record AS other ON other.tenant = :tenant AND other.id = relation.sou
 WHERE (other.superseded_by IS NULL OR relation.type = 'supersedes')
   AND +other.place IN (SELECT value FROM json_each(:places));
 
--- A replaced source is represented by its replacement; `replaces` says so for facts.
--- name: sources
-WITH RECURSIVE source (of, id, superseded_by, replaces) AS (
-    SELECT echo.row, record.id, record.superseded_by, 0 FROM json_each(:rows) AS wanted
-    CROSS JOIN record AS echo ON echo.row = wanted.value AND +echo.tenant = :tenant
-    CROSS JOIN relation ON relation.tenant = :tenant AND relation.source = echo.id
-         AND relation.type = 'derived_from'
-    JOIN record ON record.tenant = :tenant AND record.id = relation.target
+-- What echoes repeat.
+-- name: echoed
+SELECT echo.row, relation.target FROM json_each(:rows) AS wanted
+CROSS JOIN record AS echo ON echo.row = wanted.value AND +echo.tenant = :tenant
+CROSS JOIN relation ON relation.tenant = :tenant AND relation.source = echo.id
+     AND relation.type = 'derived_from';
+
+-- These records and all that came to replace them, each once however many lead to it.
+-- name: versions
+WITH RECURSIVE version (id, row, kind, superseded_by) AS (
+    SELECT record.id, record.row, record.kind, record.superseded_by FROM json_each(:ids) AS wanted
+    CROSS JOIN record ON record.tenant = :tenant AND record.id = wanted.value
     UNION
-    SELECT source.of, newer.id, newer.superseded_by,
-           CASE WHEN newer.kind = 'fact' THEN 1 ELSE 0 END FROM source
-    JOIN record AS newer ON newer.tenant = :tenant AND newer.id = source.superseded_by
+    SELECT newer.id, newer.row, newer.kind, newer.superseded_by FROM version
+    CROSS JOIN record AS newer ON newer.tenant = :tenant AND newer.id = version.superseded_by
 )
-SELECT source.of, record.row, max(source.replaces) AS replaces FROM source
-CROSS JOIN record ON record.tenant = :tenant AND record.id = source.id
-WHERE source.superseded_by IS NULL
-GROUP BY source.of, record.row;
+SELECT id, row, kind, superseded_by FROM version;
 
 -- The messages of the facts that hold instead of those that were extracted from these messages.
 -- name: replaced

@@ -128,7 +128,7 @@ class LaterStatements:
 
         In a short chat, the assumed cosines may be too low: MiniLM's of all German texts are high.
         """
-        counted = np.isin(self._candidates, usual.sample) & (self._candidates != positions[:, None])
+        counted = usual.in_sample[self._candidates] & (self._candidates != positions[:, None])
         number = usual.numbers[:, None] - counted
         mean = (usual.sums[:, None] - counted * cosines) / np.maximum(number, 1)
         return np.asarray(cosines >= mean + self._assumed_deviation * (number > 0))
@@ -138,7 +138,7 @@ class LaterStatements:
 
         A few statements do not show them, so some unrelated ones are assumed.
         """
-        sample, vectors = self._view.derive(_sample, self._embedder)
+        sample, in_sample, vectors = self._view.derive(_sample, self._embedder)
         others = sample != positions[:, None]
         cosines = np.vecdot(toward[:, None], vectors)
         sums, numbers = (cosines * others).sum(axis=1), others.sum(axis=1)
@@ -148,7 +148,7 @@ class LaterStatements:
         squares = LATER_ASSUMED * self._assumed_deviation**2
         squares += (others * (cosines - means) ** 2).sum(axis=1)
         deviation = np.sqrt(squares / (LATER_ASSUMED + numbers))
-        return _Usual(sample, sums, numbers, mean, deviation)
+        return _Usual(in_sample, sums, numbers, mean, deviation)
 
     def _is_newer(self, positions: Positions) -> Flags:
         """Return for each record which candidates its speaker stated later.
@@ -189,10 +189,11 @@ class LaterStatements:
 class _Usual(NamedTuple):
     """How close each of several records is to the sample of other statements.
 
-    `sums` and `numbers` are those of the cosines that were measured.
+    `in_sample` tells for every record of the view whether it is one of them. `sums` and `numbers`
+    are those of the cosines that were measured.
     """
 
-    sample: Positions
+    in_sample: Flags
     sums: Array
     numbers: Array
     mean: Array
@@ -223,11 +224,16 @@ def _statements(view: View, embedder: str) -> Flags:
     return stated
 
 
-def _sample(view: View, embedder: str) -> tuple[Positions, Floats]:
-    """Return statements that show how close statements usually are, and their unit vectors."""
+def _sample(view: View, embedder: str) -> tuple[Positions, Flags, Floats]:
+    """Return statements that show how close statements usually are.
+
+    Their positions, whether each record of the view is one of them, and their unit vectors.
+    """
     every = np.flatnonzero(view.derive(_statements, embedder))
     sample = every[:: max(len(every) // LATER_SAMPLE, 1)][:LATER_SAMPLE]
-    return sample, _unit_vectors(view, embedder, sample)
+    in_sample = np.zeros(view.size, bool)
+    in_sample[sample] = True
+    return sample, in_sample, _unit_vectors(view, embedder, sample)
 
 
 def _unit_vectors(view: View, embedder: str, positions: Positions) -> Floats:

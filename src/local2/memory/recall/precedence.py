@@ -187,8 +187,13 @@ class Echoes:
         has = self._wording.has_terms
         own, said = has[:, position], stated.get(position)
         if said is not None:
-            own = own & [term.stem in said for term in self._wording.terms]
-        whole = [bool(said and (text := stated[one]) and text <= said) for one in sources.tolist()]
+            # Without a dtype, the list of a question without terms would be of floats.
+            own = own & np.array([term.stem in said for term in self._wording.terms], bool)
+        # A source of an echo that was not read itself has not been read either.
+        whole = [
+            bool(said and (text := stated.get(source)) and text <= said)
+            for source in sources.tolist()
+        ]
         return np.asarray(~(own[:, None] & ~has[:, sources]).any(axis=0) | np.array(whole, bool))
 
 

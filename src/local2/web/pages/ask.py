@@ -296,7 +296,7 @@ class AskPage:
         if memory.explanation is not None:
             _show_parts(memory.explanation, scale)
         if memory.place is None:
-            text("p", _why(memory)).classes("quiet")
+            text("p", memory.reasons()).classes("quiet")
 
     async def _explain_others(
         self, setting: Setting, entry: ui.input, place: Element, scale: float
@@ -375,20 +375,6 @@ def _show_parts(explanation: Explanation, scale: float) -> None:
         if explanation.weight != 1:
             with ui.element("li"):
                 text("span", f"× {explanation.weight:g} for its scope")  # noqa: RUF001 - times
-
-
-def _why(memory: ExplainedMemory) -> str:
-    """Why a memory is not in the answer, in words."""
-    parts = [memory.why]
-    if memory.rank is not None:
-        parts.append(f"By its score it is number {memory.rank}.")
-    if memory.stage is not None:
-        parts.append(f"The rule: {readable(memory.stage)}.")
-    if memory.conditions:
-        parts.append(f"Ruled out by: {', '.join(map(readable, memory.conditions))}.")
-    if memory.retired_why is not None:
-        parts.append(f"It was {memory.retired_why}.")
-    return " ".join(parts)
 
 
 def as_curl(base: str, user: str, session: str, arguments: Json) -> str:

@@ -12,7 +12,16 @@ from local2.protocol.documents import (
     ListDocuments,
 )
 from local2.protocol.subjects import MEMORY_CHUNKS, MEMORY_DOCUMENTS
-from local2.web.pages.frame import empty, section, set_address, text, when
+from local2.web.pages.frame import (
+    ChoiceList,
+    Pager,
+    counted,
+    empty,
+    section,
+    set_address,
+    text,
+    when,
+)
 from local2.web.pages.memory_drawer import open_memory
 from local2.web.pages.viewer import Viewer
 
@@ -39,7 +48,7 @@ class DocumentsView:
             )
             return
         with ui.element("div").classes("list-and-detail"):
-            self._list = ui.element("div").classes("list").props("data-rows")
+            self._list = ChoiceList[str]()
             self._place = ui.element("div").classes("page-content")
         self._add_documents(page)
         await self._open(self._viewer.query.get("source") or page.documents[0].source)
@@ -49,7 +58,7 @@ class DocumentsView:
         return await self._viewer.calls.request(MEMORY_DOCUMENTS, wanted, DocumentsPage)
 
     def _add_documents(self, page: DocumentsPage) -> None:
-        with self._list:
+        with self._list.element:
             for document in page.documents:
                 self._add_row(document)
             if page.next is not None:
@@ -61,21 +70,26 @@ class DocumentsView:
                 more = ui.button("More", on_click=add_more).props("flat")
 
     def _add_row(self, document: DocumentEntry) -> None:
-        row = ui.element("div").classes("list-row").props("tabindex=0 role=button data-row")
-        row.on("click", partial(self._open, document.source))
-        with row:
+        with self._list.add(document.source, partial(self._open, document.source)):
             text("span", document.title).classes("cut-text")
             text("span", document.source).classes("cut-text quiet")
             with ui.element("span").classes("row-of quiet"):
                 when(document.newest)
-                text("span", f"{document.chunks:,} chunk{'s'[: document.chunks != 1]}")
+                text("span", counted(document.chunks, "chunk"))
 
-    async def _open(self, source: str, offset: int = 0) -> None:
-        wanted = ListChunks(source=source, offset=offset, limit=PAGE_SIZE)
-        page = await self._viewer.calls.request(MEMORY_CHUNKS, wanted, ChunksPage)
+    async def _open(self, source: str) -> None:
+        self._source = source
+        self._pager = Pager[int](self._load, before="Before", after="After")
         set_address(source=source)
+        self._list.choose(source)
+        await self._load()
+
+    async def _load(self) -> None:
+        offset = self._pager.cursor or 0
+        wanted = ListChunks(source=self._source, offset=offset, limit=PAGE_SIZE)
+        page = await self._viewer.calls.request(MEMORY_CHUNKS, wanted, ChunksPage)
         self._place.clear()
-        with self._place, section(source, f"{page.total:,} chunks"):
+        with self._place, section(self._source, counted(page.total, "chunk")):
             if not page.chunks:
                 text("p", "There is no such document any more.")
             for number, chunk in enumerate(page.chunks, start=offset + 1):
@@ -86,12 +100,6 @@ class DocumentsView:
                         when(chunk.event_time)
                     content = text("button", chunk.content).props("type=button")
                     content.classes("plain-text whole-text")
-                    again = partial(self._open, source, offset)
-                    content.on("click", partial(open_memory, self._viewer, chunk.id, again))
-            with ui.element("div").classes("row-of pages"):
-                if offset:
-                    before = partial(self._open, source, max(offset - PAGE_SIZE, 0))
-                    ui.button("Before", on_click=before).props("outline")
-                if offset + len(page.chunks) < page.total:
-                    behind = partial(self._open, source, offset + PAGE_SIZE)
-                    ui.button("After", on_click=behind).props("outline")
+                    content.on("click", partial(open_memory, self._viewer, chunk.id, self._load))
+            end = offset + len(page.chunks)
+            self._pager.show(end if end < page.total else None)

@@ -11,7 +11,7 @@ from nicegui.events import ValueChangeEventArguments
 
 from local2.protocol.browsing import Browse, BrowsedMemory
 from local2.protocol.memory_tools import RELATIONS, ListRelations, RelatedMemory
-from local2.web.pages.frame import empty, notify, pager, section, set_address, tag, text, when
+from local2.web.pages.frame import Pager, empty, notify, section, set_address, tag, text, when
 from local2.web.pages.memory_drawer import open_memory, readable
 from local2.web.pages.viewer import Viewer
 
@@ -37,7 +37,7 @@ class FactsPage:
     def __init__(self, viewer: Viewer) -> None:
         self._viewer = viewer
         self._owner = viewer.query.get("owner") or viewer.caller.user or EVERYBODY
-        self._cursors: list[str | None] = [None]
+        self._pager = Pager[str](self._load)
 
     async def show(self) -> None:
         viewer = self._viewer
@@ -60,7 +60,8 @@ class FactsPage:
         await self._load()
 
     async def _choose(self, event: ValueChangeEventArguments[str]) -> None:
-        self._owner, self._cursors = event.value, [None]
+        self._owner = event.value
+        self._pager.restart()
         set_address(owner=self._owner)
         await self._load()
 
@@ -78,7 +79,7 @@ class FactsPage:
                 scopes=("tenant", "agent") if self._owner == EVERYBODY else ("user",),
                 states=("active", "replaced", "retired"),
                 limit=PAGE_SIZE,
-                after=self._cursors[-1],
+                after=self._pager.cursor,
             )
         )
         waiting = await contradictions(seen_by, page.memories)
@@ -96,18 +97,7 @@ class FactsPage:
                     for contradiction in waiting:
                         self._show_contradiction(contradiction)
             self._show_timeline(page.memories)
-            pager(
-                self._newer if len(self._cursors) > 1 else None,
-                None if page.next is None else partial(self._older, page.next),
-            )
-
-    async def _newer(self) -> None:
-        self._cursors.pop()
-        await self._load()
-
-    async def _older(self, cursor: str) -> None:
-        self._cursors.append(cursor)
-        await self._load()
+            self._pager.show(page.next)
 
     def _show_timeline(self, facts: Sequence[BrowsedMemory]) -> None:
         month = ""

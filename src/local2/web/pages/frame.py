@@ -4,9 +4,11 @@ A page only shows what it has, and raises errors: whatever `Local2Error` a handl
 raises becomes a notice with its remedy. `assets/page.css` has the looks, `assets/page.js` the keys.
 """
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from functools import partial
+from typing import Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from nicegui import ui
@@ -15,6 +17,7 @@ from nicegui.elements.mixins.text_element import TextElement
 
 from local2._version import __version__
 from local2.errors import Local2Error, UnavailableError
+from local2.protocol.browsing import BrowsedPage, SessionsPage
 from local2.protocol.envelope import utc_now
 from local2.protocol.memory_tools import MAX_REASON
 from local2.web.pages.signing_in import ASSETS_PATH, SIGN_OUT_PATH
@@ -26,6 +29,8 @@ WATCH_SECONDS = 1.0
 """Seconds between two looks at whether the stack is reached."""
 NOTICE_SECONDS = 8
 """Seconds for which a notice stays, and with it the button that undoes what was done."""
+READING_SECONDS = 2.0
+"""Seconds after which a page is shown although nothing that was read so far belongs on it."""
 DEFAULT_REASON = "Decided on the page."
 UNEXPECTED = "Something went wrong here; the log of the page says what."
 HEAD = f"""
@@ -40,6 +45,10 @@ SHORTCUTS = (
     ("t", "Light or dark"),
     ("?", "These keys"),
 )
+
+C = TypeVar("C", bound=int | str)
+K = TypeVar("K")
+P = TypeVar("P", BrowsedPage, SessionsPage)
 
 
 class Page(NamedTuple):
@@ -202,16 +211,100 @@ def empty(icon: str, title: str, hint: str) -> Element:
     return element
 
 
-def pager(
-    newer: Callable[[], Awaitable[None]] | None, older: Callable[[], Awaitable[None]] | None
-) -> None:
-    """Show the buttons that turn a list's pages; None where there is no such page."""
-    with ui.element("div").classes("row-of pages"):
-        if newer is not None:
-            ui.button("Newer", icon="o_chevron_left", on_click=newer).props("outline")
-        if older is not None:
-            button = ui.button("Older", on_click=older)
-            button.props("outline icon-right=o_chevron_right")
+class ChoiceList(Generic[K]):
+    """A list of which one entry is chosen, and shown beside it; `element` holds the entries."""
+
+    def __init__(self) -> None:
+        self.element = ui.element("div").classes("list").props("data-rows")
+        self._rows: dict[K, Element] = {}
+        self._chosen: K | None = None
+
+    def add(self, key: K, on_choose: Callable[[], Awaitable[None]]) -> Element:
+        """Add an entry, whose content follows within `with`."""
+        row = ui.element("div").classes("list-row").props("tabindex=0 role=button data-row")
+        row.on("click", on_choose)
+        self._rows[key] = row
+        self._mark(row, is_chosen=key == self._chosen)
+        return row
+
+    def choose(self, key: K) -> None:
+        """Mark an entry, which need not be in the list yet."""
+        self._chosen = key
+        for named, row in self._rows.items():
+            self._mark(row, is_chosen=named == key)
+
+    def clear(self) -> None:
+        self._rows = {}
+        self.element.clear()
+
+    @staticmethod
+    def _mark(row: Element, *, is_chosen: bool) -> None:
+        row.props["aria-current"] = "true" if is_chosen else "false"
+
+
+class Pager(Generic[C]):
+    """Turns the pages of a list; `load` reads and shows the page at `cursor`.
+
+    `before` and `after`: what its buttons are called, by default those of a list whose newest
+    entries come first.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Awaitable[None]],
+        *,
+        before: str = "Newer",
+        after: str = "Older",
+    ) -> None:
+        self._load = load
+        self._before = before
+        self._after = after
+        self._cursors: list[C | None] = [None]
+
+    @property
+    def cursor(self) -> C | None:
+        """Where the page begins that is shown; None for the first one."""
+        return self._cursors[-1]
+
+    @property
+    def is_first(self) -> bool:
+        return len(self._cursors) == 1
+
+    def restart(self) -> None:
+        """Begin anew, since the list is another one."""
+        self._cursors = [None]
+
+    def show(self, following: C | None) -> None:
+        """Add the buttons; `following`: where the next page begins, if there is one."""
+        if self.is_first and following is None:
+            return
+        with ui.element("div").classes("row-of pages"):
+            if not self.is_first:
+                back = ui.button(self._before, icon="o_chevron_left", on_click=self._go_back)
+                back.props("outline")
+            if following is not None:
+                on = ui.button(self._after, on_click=partial(self._go_on, following))
+                on.props("outline icon-right=o_chevron_right")
+
+    async def _go_back(self) -> None:
+        self._cursors.pop()
+        await self._load()
+
+    async def _go_on(self, cursor: C) -> None:
+        self._cursors.append(cursor)
+        await self._load()
+
+
+async def read_on(
+    read: Callable[[str | None], Awaitable[P]], is_empty: Callable[[P], bool], after: str | None
+) -> P:
+    """Read a page of the memory; those that have nothing are passed over, for a short while."""
+    until = time.monotonic() + READING_SECONDS
+    while True:
+        page = await read(after)
+        if not is_empty(page) or page.next is None or time.monotonic() > until:
+            return page
+        after = page.next
 
 
 def dialog(name: str) -> ui.dialog:
@@ -219,6 +312,11 @@ def dialog(name: str) -> ui.dialog:
     made = ui.dialog()
     made.props["aria-label"] = name
     return made
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things, such as "1 chunk" or "2,000 chunks"."""
+    return f"{number:,} {noun}{'s'[: number != 1]}"
 
 
 def when(moment: datetime) -> TextElement:
@@ -238,8 +336,7 @@ def said(moment: datetime, now: datetime | None = None) -> str:
         return moment.astimezone().strftime("%-d %b %Y")
     for limit, unit, name in ((60, 1, ""), (3_600, 60, "minute"), (86_400, 3_600, "hour")):
         if seconds < limit:
-            number = int(seconds // unit)
-            return f"{number} {name}{'s'[: number != 1]} ago" if name else "just now"
+            return f"{counted(int(seconds // unit), name)} ago" if name else "just now"
     days = (now.astimezone().date() - moment.astimezone().date()).days
     if days <= 1:
         return "yesterday"

@@ -1,6 +1,5 @@
 """Memories: everything remembered, the newest first, with filters that are in the address."""
 
-import time
 from functools import partial
 from typing import Any, NamedTuple, get_args
 
@@ -11,7 +10,7 @@ from nicegui.events import GenericEventArguments, ValueChangeEventArguments
 from local2.errors import InvalidArgumentsError
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedMemory, BrowsedPage, RecordState
 from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
-from local2.web.pages.frame import empty, exact, pager, said, set_address, text
+from local2.web.pages.frame import Pager, empty, exact, read_on, said, set_address, text
 from local2.web.pages.memory_changes import MemoryChanges
 from local2.web.pages.memory_drawer import open_memory, readable
 from local2.web.pages.viewer import Viewer
@@ -19,8 +18,6 @@ from local2.web.pages.viewer import Viewer
 PAGE_SIZE = 50
 TEXT_CHARACTERS = 400
 """Maximum characters of a text in the table, which shows two lines of it."""
-READING_SECONDS = 2.0
-"""Seconds after which a page is shown although none of the memories read so far matches."""
 TYPING_MILLISECONDS = 300
 """Without a keystroke for this long, what was typed is looked for."""
 
@@ -97,7 +94,7 @@ class MemoriesPage:
         self._viewer = viewer
         self._sees_all = viewer.may("browse_all")
         self._filters = {name: value for name, value in viewer.query.items() if name in FILTERS}
-        self._cursors: list[str | None] = [None]
+        self._pager = Pager[str](self._load)
         self._shown: dict[str, BrowsedMemory] = {}
         self._chosen: dict[str, BrowsedMemory] = {}
 
@@ -141,17 +138,17 @@ class MemoriesPage:
         value = event.value or ""
         self._filters[name] = ",".join(value) if isinstance(value, list) else value.strip()
         self._filters = {name: value for name, value in self._filters.items() if value}
-        self._cursors = [None]
+        self._pager.restart()
         set_address(**self._filters)
         await self._load()
 
     def _request(self) -> Browse:
-        """The request for the page of the table that is shown.
+        """The request for a page of the table.
 
         Raises:
             InvalidArgumentsError: The address has a value that a filter does not know.
         """
-        wanted: dict[str, Any] = {"limit": PAGE_SIZE, "after": self._cursors[-1]}
+        wanted: dict[str, Any] = {"limit": PAGE_SIZE}
         for name, value in self._filters.items():
             wanted[name] = value.split(",") if name in LISTS else value
         try:
@@ -162,18 +159,14 @@ class MemoriesPage:
                 remedy="Open this page from the navigation.",
             ) from error
 
-    async def _read_page(self) -> BrowsedPage:
-        """Read the page that is shown; pages that no memory passes are passed over."""
-        request = self._request()
-        until = time.monotonic() + READING_SECONDS
-        while True:
-            page = await self._viewer.memory.browse(request)
-            if page.memories or page.next is None or time.monotonic() > until:
-                return page
-            request.after = page.next
-
     async def _load(self) -> None:
-        page = await self._read_page()
+        request = self._request()
+
+        async def read(after: str | None) -> BrowsedPage:
+            request.after = after
+            return await self._viewer.memory.browse(request)
+
+        page = await read_on(read, lambda found: not found.memories, self._pager.cursor)
         self._shown = {memory.id: memory for memory in page.memories}
         self._chosen = {}
         self._place.clear()
@@ -189,15 +182,12 @@ class MemoriesPage:
                 table.add_slot("body", ROWS)
                 table.on("open", self._open_row)
                 table.on("choose", self._choose_row)
-            pager(
-                self._newer if len(self._cursors) > 1 else None,
-                None if page.next is None else partial(self._older, page.next),
-            )
+            self._pager.show(page.next)
 
     def _show_nothing(self, *, has_more: bool) -> None:
         if has_more:
             empty("o_hourglass_empty", "Nothing so far.", "Older memories may match: read on.")
-        elif self._filters or len(self._cursors) > 1:
+        elif self._filters or not self._pager.is_first:
             empty(
                 "o_filter_alt_off", "Nothing matches.", "Look for other words, or clear a filter."
             )
@@ -208,14 +198,6 @@ class MemoriesPage:
                 "Connect an agent, talk in the terminal (local2 chat), or bring conversations with "
                 "you (local2 import).",
             )
-
-    async def _newer(self) -> None:
-        self._cursors.pop()
-        await self._load()
-
-    async def _older(self, cursor: str) -> None:
-        self._cursors.append(cursor)
-        await self._load()
 
     def _choose_row(self, event: GenericEventArguments) -> None:
         id_, is_chosen = event.args

@@ -6,10 +6,22 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from local2.protocol.browsing import Browse, SessionCount
+from local2.protocol.browsing import Browse, ListSessions, SessionCount, SessionsPage
 from local2.protocol.memory_tools import SessionContent, SessionMessage
 from local2.protocol.showings import FindShowings, ShowingFound
-from local2.web.pages.frame import empty, notify, section, set_address, tag, text, when
+from local2.web.pages.frame import (
+    ChoiceList,
+    Pager,
+    counted,
+    empty,
+    notify,
+    read_on,
+    section,
+    set_address,
+    tag,
+    text,
+    when,
+)
 from local2.web.pages.memory_drawer import open_memory
 from local2.web.pages.viewer import Viewer
 
@@ -21,21 +33,22 @@ RATINGS = {1.0: "o_thumb_up", -1.0: "o_thumb_down"}
 
 
 async def show(viewer: Viewer) -> None:
-    await SessionsPage(viewer).show()
+    await SessionsView(viewer).show()
 
 
-class SessionsPage:
+class SessionsView:
     """The sessions that a viewer may see, and one of them as a conversation."""
 
     def __init__(self, viewer: Viewer) -> None:
         self._viewer = viewer
+        # Where there are accounts, nobody reads another user's conversations.
+        self._everybody = not viewer.has_accounts and viewer.may("browse_all")
+        self._pager = Pager[str](self._load)
 
     async def show(self) -> None:
-        viewer = self._viewer
-        # Where there are accounts, nobody reads another user's conversations.
-        everybody = not viewer.has_accounts and viewer.may("browse_all")
-        overview = await viewer.memory.overview(everybody=everybody)
-        if not overview.sessions:
+        page = await self._read_page()
+        named = self._viewer.query.get("id")
+        if not page.sessions and page.next is None and named is None:
             empty(
                 "o_forum",
                 "There are no conversations yet.",
@@ -43,45 +56,56 @@ class SessionsPage:
                 "you (local2 import).",
             )
             return
-        query = viewer.query
-        chosen = next(
-            (
-                session
-                for session in overview.sessions
-                if session.session_id == query.get("id")
-                and query.get("user") in {None, session.user}
-            ),
-            None,
-        )
         with ui.element("div").classes("list-and-detail"):
-            with ui.element("div").classes("list").props("data-rows"):
-                for session in overview.sessions:
-                    self._add_session(session)
+            self._list = ChoiceList[tuple[str, str | None]]()
             self._place = ui.element("div").classes("page-content")
-        await self._open(chosen or overview.sessions[0])
+        self._show_page(page)
+        if named is not None:
+            await self._open(named, self._viewer.query.get("user"))
+        elif page.sessions:
+            await self._open(page.sessions[0].session_id, page.sessions[0].user)
+
+    async def _read_page(self) -> SessionsPage:
+        async def read(after: str | None) -> SessionsPage:
+            asked = ListSessions(after=after)
+            return await self._viewer.memory.sessions(asked, everybody=self._everybody)
+
+        return await read_on(read, lambda page: not page.sessions, self._pager.cursor)
+
+    async def _load(self) -> None:
+        self._show_page(await self._read_page())
+
+    def _show_page(self, page: SessionsPage) -> None:
+        self._list.clear()
+        with self._list.element:
+            for session in page.sessions:
+                self._add_session(session)
+            if not page.sessions:
+                text("p", "No further ones." if page.next is None else "None so far: read on.")
+            self._pager.show(page.next)
 
     def _add_session(self, session: SessionCount) -> None:
-        row = ui.element("div").classes("list-row").props("tabindex=0 role=button data-row")
-        row.on("click", partial(self._open, session))
-        with row:
+        key = (session.session_id, session.user)
+        with self._list.add(key, partial(self._open, *key)):
             text("span", session.session_id).classes("cut-text")
             with ui.element("span").classes("row-of quiet"):
                 when(session.last)
-                text("span", f"{session.messages:,} messages")
+                text("span", counted(session.messages, "message"))
                 if session.user:
                     text("span", session.user)
 
-    async def _open(self, session: SessionCount) -> None:
-        viewer, id_ = self._viewer, session.session_id
-        if session.user is not None and not viewer.has_accounts:
-            viewer = viewer.looking_as(session.user)
+    async def _open(self, id_: str, user: str | None) -> None:
+        viewer = self._viewer
+        if user is not None and not viewer.has_accounts:
+            viewer = viewer.looking_as(user)
         content = await viewer.memory.load_session(id_, limit=SHOWN_MESSAGES)
         shown = await viewer.memory.shown(FindShowings(session_id=id_, limit=100))
         browsed = await viewer.memory.browse(
             Browse(session_id=id_, kinds=("chat_message",), limit=RATED_MESSAGES)
         )
         ratings = {memory.id: memory.score for memory in browsed.memories if memory.score}
-        set_address(id=id_, user=session.user)
+        set_address(id=id_, user=user)
+        self._list.choose((id_, user))
         self._place.clear()
         with self._place:
             Conversation(viewer, content, shown.showings, ratings).show()

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from html import escape
 from http import HTTPStatus
 from pathlib import Path
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from itsdangerous import BadSignature, URLSafeTimedSerializer
 from starlette.datastructures import Headers, MutableHeaders
@@ -23,12 +23,11 @@ from local2.errors import Local2Error
 from local2.protocol.envelope import Sender
 from local2.web.answers import UnauthorizedError
 from local2.web.callers import claims_of
+from local2.web.pages.links import SIGN_IN_PATH, PageLinks
 
 AGENT = "page"
 """The agent of everything that is done on the page."""
-SIGN_IN_PATH, SIGN_OUT_PATH, ASSETS_PATH = "/sign-in", "/sign-out", "/assets"
-LINK_SECONDS = 3_600
-"""Seconds for which a link works, once."""
+SIGN_OUT_PATH, ASSETS_PATH = "/sign-out", "/assets"
 SESSION_SECONDS = 30 * 86_400
 """Seconds after which a link is needed again. A token ends its session when it expires."""
 MAX_FORM = 16_000
@@ -42,7 +41,10 @@ Verify = Callable[[Sender], Awaitable[None]]
 """Raises Local2Error if the token of a caller is not valid."""
 
 PLAIN = (Path(__file__).parent / "assets" / "plain.html").read_text(encoding="utf-8")
-LINK_HINT = '<p class="quiet">Open the link that <code>local2 web</code> prints. It works once.</p>'
+LINK_HINT = """
+<p class="quiet">Open a link that <code>local2 web --link</code> prints. Each works once, within an
+hour.</p>
+"""
 TOKEN_FORM = f"""
 <form method="post" action="{SIGN_IN_PATH}">
   <label for="token">Your token</label>
@@ -58,42 +60,24 @@ def plain_page(content: str, status: HTTPStatus = HTTPStatus.OK) -> Response:
     return HTMLResponse(PLAIN.replace("{content}", content), status)
 
 
-def new_key() -> str:
-    """Make the key of a link."""
-    return secrets.token_urlsafe(32)
-
-
-def link_with(url: str, key: str) -> str:
-    """The link with a key to the server at this address."""
-    return f"{url}{SIGN_IN_PATH}?{urlencode({'key': key})}"
-
-
 class SignIn:
-    """Links and cookies of one server.
+    """Takes links or tokens for cookies, at one server.
 
-    `url`: its address. `secret`: signs the cookies, which are valid until it changes. `user`: who
-    looks at the page; None on a stack with accounts, where each person signs in with a token that
-    `verify` lets the stack check.
+    `secret`: signs the cookies, which are valid until it changes. `user`: who looks at the page;
+    None on a stack with accounts, where each person signs in with a token that `verify` lets the
+    stack check.
     """
 
-    def __init__(self, url: str, *, secret: str, user: str | None, verify: Verify) -> None:
-        address = urlsplit(url)
-        self._url = url
+    def __init__(self, links: PageLinks, *, secret: str, user: str | None, verify: Verify) -> None:
+        address = urlsplit(links.url)
+        self._links = links
+        self._used: set[str] = set()
         self._hosts = {address.netloc, f"localhost:{address.port}"}
         self._user = user
         self._has_accounts = user is None
         self._verify = verify
-        self._links: dict[str, float] = {}
         self._cookie = f"local2_{address.port}"  # cookies are the same for all ports
         self._cookies = URLSafeTimedSerializer(secret, salt="local2.page")
-
-    def make_link(self, key: str | None = None) -> str:
-        """Make a link that signs in once; with accounts, the address where a token is asked for."""
-        if self._has_accounts:
-            return f"{self._url}/"
-        key = key or new_key()
-        self._links[key] = time.monotonic() + LINK_SECONDS
-        return link_with(self._url, key)
 
     def is_own_request(self, scope: Scope) -> bool:
         """Whether a request names this server, and does not come from another page or program."""
@@ -132,9 +116,10 @@ class SignIn:
         key = request.query_params.get("key")
         if key is None or self._has_accounts:
             return self._ask("")
-        until = self._links.pop(key, 0.0)  # also a link that has expired is gone
-        if until < time.monotonic():
+        number = self._links.number_of(key)
+        if number is None or number in self._used:
             return self._ask("This link was used before, or has expired.", HTTPStatus.FORBIDDEN)
+        self._used.add(number)
         return self._enter("", SESSION_SECONDS)
 
     async def _take_token(self, request: Request) -> Response:

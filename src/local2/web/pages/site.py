@@ -36,9 +36,9 @@ from local2.web.pages import (
     upkeep,
 )
 from local2.web.pages.frame import Page, show_page
+from local2.web.pages.links import SIGN_IN_PATH
 from local2.web.pages.signing_in import (
     ASSETS_PATH,
-    SIGN_IN_PATH,
     SIGN_OUT_PATH,
     Door,
     SignIn,

@@ -5,7 +5,6 @@ Whatever a part changes is previewed or confirmed, and undone where the memory c
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 from nicegui import ui
@@ -43,12 +42,12 @@ from local2.protocol.memory_tools import (
 )
 from local2.protocol.payloads import Empty
 from local2.web.pages.frame import (
+    Pager,
     confirmed,
     empty,
     exact,
     facts,
     notify,
-    pager,
     said,
     section,
     tag,
@@ -61,8 +60,8 @@ from local2.web.pages.viewer import Viewer
 CONSOLIDATION_SECONDS = 600.0
 """Seconds that a consolidation may take, since it may ask a model."""
 AUDIT_ENTRIES = 50
-MAX_LETTERS = 50
-"""Maximum number of dead letters that are shown; each is read by itself."""
+LETTERS = 50
+"""Number of dead letters on a page; each is read by itself."""
 TEXT_CHARACTERS = 400
 """Maximum characters of a text in a table."""
 POLL_SECONDS = 1.0
@@ -250,10 +249,10 @@ class ChangesPart(RefreshedPart):
 
     def __init__(self, viewer: Viewer) -> None:
         super().__init__(viewer)
-        self._before: list[int | None] = [None]
+        self._pager = Pager[int](self.refresh)
 
     async def refresh(self) -> None:
-        asked = Audit(limit=AUDIT_ENTRIES, before=self._before[-1])
+        asked = Audit(limit=AUDIT_ENTRIES, before=self._pager.cursor)
         trail = await self.calls.ask(AUDIT, asked)
         with self.rebuild():
             if not trail.entries:
@@ -265,18 +264,7 @@ class ChangesPart(RefreshedPart):
                 return
             rows = [_entry_row(entry) for entry in trail.entries]
             show_table(ENTRY_COLUMNS, ENTRY_ROWS, rows, open=self.open_row, undo=self._undo)
-            pager(
-                self._newer if len(self._before) > 1 else None,
-                None if trail.next is None else partial(self._older, trail.next),
-            )
-
-    async def _newer(self) -> None:
-        self._before.pop()
-        await self.refresh()
-
-    async def _older(self, before: int | None) -> None:
-        self._before.append(before)
-        await self.refresh()
+            self._pager.show(trail.next)
 
     async def _undo(self, event: GenericEventArguments) -> None:
         run = str(event.args)
@@ -369,14 +357,20 @@ DUE_ROWS = """
 class LettersPart(RefreshedPart):
     """Messages that could not be stored: read, published again, or discarded."""
 
+    def __init__(self, viewer: Viewer) -> None:
+        super().__init__(viewer)
+        self._pager = Pager[int](self.refresh, before="Earlier", after="Later")
+
     async def refresh(self) -> None:
         letters: list[StoredLetter] = []
-        while len(letters) < MAX_LETTERS:
-            number = letters[-1].sequence + 1 if letters else 1
-            found = await self._ask("next", number)
-            if found is None:
-                break
+        found = await self._ask("next", self._pager.cursor or 1)
+        while found is not None and len(letters) < LETTERS:
             letters.append(found)
+            found = await self._ask("next", found.sequence + 1)
+        if not letters and not self._pager.is_first:  # the last ones of all were settled
+            self._pager.restart()
+            await self.refresh()
+            return
         self._letters = {letter.sequence: letter for letter in letters}
         with self.rebuild():
             if not letters:
@@ -394,8 +388,7 @@ class LettersPart(RefreshedPart):
                 for stored in letters
             ]
             show_table(LETTER_COLUMNS, LETTER_ROWS, rows, read=self._read)
-            if len(letters) == MAX_LETTERS:
-                text("p", "Others follow once these are gone.").classes("quiet")
+            self._pager.show(found.sequence if found is not None else None)
 
     async def _read(self, event: GenericEventArguments) -> None:
         stored = self._letters[int(event.args)]

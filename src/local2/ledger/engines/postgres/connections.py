@@ -29,8 +29,6 @@ NETWORK: Mapping[str, str | int] = {
 used: the one that can be written. What the URL says goes first."""
 BIND = "SELECT set_config('local2.tenant', %(tenant)s, true)"
 """Lets a transaction see the rows of one tenant (`of_tenant`, schema.sql)."""
-OF_ALL = "*"
-"""Stands for a tenant in the few statements that are about all of them."""
 ESCAPE = "\x1a"
 """Begins what stands for NUL; as it is, it stands twice. In JSON, both are \\u00…"""
 _SPECIAL = re.compile("\x00|\x1a|\\\\u0000|\\\\u001a")

@@ -21,9 +21,8 @@ import structlog
 
 from local2.background import Backoff
 from local2.errors import StorageError
-from local2.ledger.engines import NewVector, Version, Work
+from local2.ledger.engines import OF_ALL, NewVector, Version, Work
 from local2.ledger.engines.postgres.connections import (
-    OF_ALL,
     PostgresConnection,
     UnknownOutcomeError,
     as_storage_error,
@@ -35,6 +34,7 @@ from local2.ledger.engines.postgres.dialect import STATEMENTS
 from local2.ledger.engines.postgres.fulltext import FullText, TextIndex
 from local2.ledger.engines.postgres.neighbours import index_large_places
 from local2.ledger.engines.postgres.schema import bypasses_policies, ensure_schema
+from local2.ledger.engines.postgres.tables import Tables
 from local2.ledger.operations.record_rows import columns_of, tasks_of
 from local2.ledger.operations.rows import Transaction, as_json
 from local2.ledger.operations.vectors import as_halves
@@ -84,6 +84,7 @@ class Database:
 
     statements = STATEMENTS
     text = TextIndex()
+    tables = Tables()
     is_shared = True
     searches_vectors = True
 
@@ -96,8 +97,10 @@ class Database:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, url: str) -> AsyncIterator["Database"]:
+    async def open(cls, url: str, *, unfinished: bool = False) -> AsyncIterator["Database"]:
         """Connect to a database, and create its tables if it is new.
+
+        `unfinished`: also if a memory is being moved into it.
 
         Raises:
             StorageError: It cannot be reached, or has another schema.
@@ -105,7 +108,7 @@ class Database:
         with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="ledger") as threads:
             database = cls(url, threads)
             try:
-                await database._run(database._ensure)
+                await database._run(partial(database._ensure, unfinished=unfinished))
                 yield database
             finally:
                 await database._run(database._close)
@@ -226,11 +229,11 @@ class Database:
     async def _run(self, work: Callable[..., T], *values: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *values)
 
-    def _ensure(self) -> None:
+    def _ensure(self, *, unfinished: bool) -> None:
         """Create the tables, tidy up, and open connections for the first requests."""
 
         def prepare(connection: PostgresConnection) -> None:
-            ensure_schema(connection)
+            ensure_schema(connection, unfinished=unfinished)
             if bypasses_policies(connection):
                 log.warning("ledger_without_row_security", reason=BYPASSES)
             with connection.reading(OF_ALL):
@@ -245,8 +248,7 @@ class Database:
     def _close(self) -> None:
         with suppress(StorageError):
             self._use(lambda c: c.execute(STATEMENTS["say_goodbye"], {}), patience=0)
-        while self._idle:
-            self._idle.pop().raw.close()
+        self._close_idle()
 
     def _read(self, work: Work[T], tenant: str) -> T:
         def read(connection: PostgresConnection) -> T:
@@ -289,6 +291,7 @@ class Database:
                 except psycopg.Error as error:
                     if is_away(error):
                         connection.raw.close()  # also one to a server that can no longer write
+                        self._close_idle()  # else each would cost a pause before it turns out dead
                     raise
                 finally:
                     if not connection.raw.closed:
@@ -305,6 +308,11 @@ class Database:
 
     def _connect(self) -> PostgresConnection:
         return connect(self._url, self.stack, PREPARED)
+
+    def _close_idle(self) -> None:
+        with suppress(IndexError):  # other threads take connections, too
+            while True:
+                self._idle.pop().raw.close()
 
     def _was_committed(self, transaction: str) -> bool:
         """Find out whether a transaction was committed before the connection was lost.

@@ -80,7 +80,6 @@ _ORDERS = {
     "relations_of": "incoming, row, relation_type",
     "related": "1, 2",
     "item_relations": "1, 2, 3",
-    "sources": "1, 2",
     "replaced": "1, 2",
     "own_rows": "row",
     "rows_of_place": "row",

@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 
 from local2.errors import StorageError
+from local2.ledger.engines import unfinished_error
 from local2.ledger.engines.postgres.connections import PostgresConnection
 from local2.ledger.sql import SCHEMA_FILE
 
@@ -28,11 +29,18 @@ CREATE TABLE IF NOT EXISTS schema_number (number bigint NOT NULL);
 """
 
 
-def ensure_schema(connection: PostgresConnection) -> None:
+def ensure_schema(connection: PostgresConnection, *, unfinished: bool = False) -> None:
     """Create the tables, all or none, unless the database has them.
 
+    The number of the schema is negative while a memory is being moved into the database.
+
+    Args:
+        connection: To the database.
+        unfinished: Whether it may be one that a memory is being moved into.
+
     Raises:
-        StorageError: The database has the tables of another schema, or sorts texts otherwise.
+        StorageError: The database has the tables of another schema, or only a part of a memory, or
+            it sorts texts otherwise.
     """
     raw = connection.raw
     with raw.transaction():
@@ -51,6 +59,9 @@ def ensure_schema(connection: PostgresConnection) -> None:
             _add_vectors(connection)
             raw.execute(_SCRIPT.encode())
             raw.execute("INSERT INTO schema_number VALUES (%(number)s)", {"number": _NUMBER})
+        elif found == -_NUMBER:
+            if not unfinished:
+                raise unfinished_error("The database of the ledger")
         elif found != _NUMBER:
             raise StorageError(
                 f"The ledger has schema {found}, and this local2 has schema {_NUMBER}.",

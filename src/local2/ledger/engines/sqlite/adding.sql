@@ -1,25 +1,35 @@
--- New records are staged in memory and added by one statement: before each statement that inserts
--- records, FTS5 writes the words of the previous ones to its index.
--- part: staged
+-- part: columns
 id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type, durability,
     importance, content, metadata, agent, session_id, query_id, turn, stands_at, alias, pending,
     source_class, stated_by, summary, keywords, queries, confidence, event_time, score,
     superseded_by, retired_at, retired_why, pairs, stored_at, pinned
 
+-- part: values
+:id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :source_ref, :memory_type,
+    :durability, :importance, :content, :metadata, :agent, :session_id, :query_id, :turn,
+    :stands_at, :alias, :pending, :source_class, :stated_by, :summary, :keywords, :queries,
+    :confidence, :event_time, :score, :superseded_by, :retired_at, :retired_why, :pairs,
+    :stored_at, :pinned
+
+-- name: insert_record
+INSERT INTO record (tenant, {columns}, revision)
+VALUES (:tenant, {values},
+        (SELECT 1 + ifnull(max(revision), 0) FROM record
+         WHERE tenant = :tenant AND place = 'p' || hex(:tenant) || 'x' || hex(:scope) || 'x'
+               || hex(:owner) || 'x' || hex(:kind) || 'x'))
+ON CONFLICT (tenant, id) DO NOTHING;
+
+-- Several records are staged in memory and added by one statement: before each statement that inserts
+-- records, FTS5 writes the words of the previous ones to its index.
 -- name: staging
-CREATE TEMP TABLE IF NOT EXISTS new_record ({staged});
+CREATE TEMP TABLE IF NOT EXISTS new_record ({columns});
 
 -- name: stage_record
-INSERT INTO temp.new_record ({staged})
-VALUES (:id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :source_ref, :memory_type,
-        :durability, :importance, :content, :metadata, :agent, :session_id, :query_id, :turn,
-        :stands_at, :alias, :pending, :source_class, :stated_by, :summary, :keywords, :queries,
-        :confidence, :event_time, :score, :superseded_by, :retired_at, :retired_why, :pairs,
-        :stored_at, :pinned);
+INSERT INTO temp.new_record ({columns}) VALUES ({values});
 
 -- Records of a place that are added together get one revision, so a reader sees all or none of them.
 -- name: insert_records
-INSERT INTO record (tenant, {staged}, revision)
+INSERT INTO record (tenant, {columns}, revision)
 SELECT :tenant, new_record.*,
        (SELECT 1 + ifnull(max(revision), 0) FROM record
         WHERE tenant = :tenant AND place = 'p' || hex(:tenant) || 'x' || hex(new_record.scope) || 'x'

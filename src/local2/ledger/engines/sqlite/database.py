@@ -28,6 +28,7 @@ from local2.ledger.engines.sqlite.fulltext import FullText, TextIndex
 from local2.ledger.engines.sqlite.lanes import Lane, Work, commit_together, run_each
 from local2.ledger.engines.sqlite.schema import STATEMENTS, Schema
 from local2.ledger.engines.sqlite.soundness import Tally, as_storage_error, refuse_damage
+from local2.ledger.engines.sqlite.tables import Tables
 from local2.ledger.operations.record_rows import columns_of, tasks_of
 from local2.ledger.operations.rows import Transaction, as_json
 from local2.ledger.operations.working_sets import Budgets
@@ -50,6 +51,7 @@ class Database:
 
     statements = STATEMENTS
     text = TextIndex()
+    tables = Tables()
     is_shared = False
     searches_vectors = False
 
@@ -158,17 +160,21 @@ class Database:
         return Version(tx.execute("data_version").fetchone()[0])
 
     def add_rows(self, tx: Transaction, new: Mapping[str, NewRecord]) -> dict[str, int]:
-        """Add records, by id, except those whose ids exist; one statement per table."""
+        """Add records, by id, except those whose ids exist."""
         features = {id_: record.features or features_of(record) for id_, record in new.items()}
+        columns = [columns_of(record, features[id_]) for id_, record in new.items()]
         last = tx.execute("last_row").fetchone()["last"]
-        tx.execute("staging")
-        tx.execute_each(
-            "stage_record", (columns_of(record, features[id_]) for id_, record in new.items())
-        )
-        tx.execute("insert_records")  # triggers fill the full-text index (schema.sql)
-        tx.execute("clear_staging")
-        added = tx.execute("rows_added", last=last)
-        rows: dict[str, int] = {row["id"]: row["row"] for row in added}
+        # Triggers fill the full-text index (schema.sql).
+        if len(columns) == 1:
+            tx.execute("insert_record", **columns[0])
+        else:
+            tx.execute("staging")
+            tx.execute_each("stage_record", columns)
+            tx.execute("insert_records")
+            tx.execute("clear_staging")
+        rows: dict[str, int] = {
+            row["id"]: row["row"] for row in tx.execute("rows_added", last=last)
+        }
         feature_rows = ({"record": row, **features[id_]._asdict()} for id_, row in rows.items())
         tx.execute_each("keep_features", feature_rows)
         tasks: defaultdict[TaskKind, list[int]] = defaultdict(list)

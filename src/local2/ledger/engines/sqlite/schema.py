@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from local2.errors import StorageError
+from local2.ledger.engines import unfinished_error
 from local2.ledger.sql import SCHEMA_FILE, statements
 
 EXPORT_AND_IMPORT = (
@@ -16,18 +17,25 @@ EXPORT_AND_IMPORT = (
 
 
 class Schema(NamedTuple):
-    """The statements that create a database's tables, and the number of this state of them."""
+    """The statements that create a database's tables, and the number of this state of them.
+
+    `unfinished`: whether a memory may still be being moved into the database, whose number is
+    negative then.
+    """
 
     number: int
     script: str
+    unfinished: bool = False
 
     def ensure(self, connection: sqlite3.Connection, path: Path) -> None:
         """Create the tables, all or none, unless the database has them.
 
         Raises:
-            StorageError: The database has the tables of another schema.
+            StorageError: The database has the tables of another schema, or only a part of a memory.
         """
         found = schema_number(connection)
+        if found == -self.number and self.unfinished:
+            return
         if found:
             self.refuse_another(path, found)
         else:
@@ -39,8 +47,10 @@ class Schema(NamedTuple):
         """Refuse a database whose schema has another number, a later or an earlier one.
 
         Raises:
-            StorageError: It has.
+            StorageError: It has, or a memory is being moved into it.
         """
+        if found == -self.number:
+            raise unfinished_error(str(path))
         if found != self.number:
             raise StorageError(
                 f"{path} has schema {found}, and this local2 has schema {self.number}.",

@@ -1,0 +1,87 @@
+"""`local2 move`: copy the memory from SQLite to PostgreSQL, or back, and compare both."""
+
+import sys
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from local2.cli.commands import command
+from local2.cli.output import FAILED, Output, shown
+from local2.logs import logging_to
+from local2.settings import Settings
+from local2.stack.moving import MovedMemory, move_memory
+
+SHOWN_HASH = 12
+"""Number of characters of a hash in the table."""
+TO_POSTGRESQL = (
+    "To use it, set `ledger` in config/memory.yaml to the URL that you named. PostgreSQL keeps the "
+    "vectors and searches them; Chroma's folder is not used any more, and may be deleted."
+)
+TO_FILES = (
+    "To use it, remove `ledger` from config/memory.yaml; `data_dir` there is the folder that you "
+    "named. At the next start, Chroma's index is filled from the vectors in the ledger: nothing is "
+    "embedded again, unless the settings choose another embedder."
+)
+
+
+@command()
+@click.option(
+    "--to",
+    required=True,
+    metavar="TARGET",
+    help="A database (postgresql://…); if the ledger is one, a folder for files, such as .local2.",
+)
+async def move(settings: Settings, output: Output, *, to: str) -> None:
+    with logging_to(settings.memory.data_dir / "logs" / "move.log"), _progress(output) as progress:
+        task = progress.add_task("Opening", total=None)
+
+        def advance(what: str, done: int, total: int) -> None:
+            progress.update(task, description=what, completed=done, total=total)
+
+        found = await move_memory(settings, to, advance)
+    output.data(found)
+    _show_tables(output, found)
+    moved = found.moved
+    if not moved.is_equal:
+        output.failure(_difference(found))
+        sys.exit(FAILED)
+    rows = sum(table.rows for table in moved.tables)
+    before = f"{found.target} held all of it before." if moved.was_whole else "All is equal."
+    output.text(
+        f"{rows:,} rows of {found.source} are in {found.target}. {before} The source is unchanged."
+    )
+    output.text(TO_FILES if settings.memory.ledger else TO_POSTGRESQL)
+
+
+def _progress(output: Output) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(
+        *columns, console=output.errors, disable=not output.shows_progress, transient=True
+    )
+
+
+def _show_tables(output: Output, found: MovedMemory) -> None:
+    table = Table("Table", "Rows", "In the target", "Hash", "Finding")
+    for moved in found.moved.tables:
+        is_equal = moved.is_equal
+        hashes = moved.hash[:SHOWN_HASH]
+        if moved.hash != moved.target_hash:
+            hashes += f", {moved.target_hash[:SHOWN_HASH]}"
+        cells = moved.name, f"{moved.rows:,}", f"{moved.target_rows:,}", hashes
+        table.add_row(*map(shown, cells), "equal" if is_equal else "[red]differs[/red]")
+    output.table(table)
+
+
+def _difference(found: MovedMemory) -> str:
+    differing = ", ".join(table.name for table in found.moved.tables if not table.is_equal)
+    if found.moved.was_whole:
+        return (
+            f"{found.target} held this memory before, and one of the two has been changed since "
+            f"({differing}). Nothing was copied. To move it again, name a new database, or move "
+            "ledger.sqlite3 and ledger.tally out of the folder."
+        )
+    return (
+        f"The source was changed while it was moved ({differing}), and no stack opens the target. "
+        "Delete the target, create it anew, and move again."
+    )
