@@ -13,7 +13,6 @@ import pytest
 
 from exporting import fill
 from forking import exit_code
-from killed_move import move_and_be_killed, move_between
 from ledger.test_erasing import erase
 from ledgers import (
     DAY,
@@ -38,6 +37,7 @@ from local2.ledger.operations import working_sets
 from local2.ledger.sessions import ItemWriter, NewItem
 from local2.ledger.transfer import Selection
 from local2.protocol.items import ItemKey, ItemPut
+from move_process import move_and_be_killed, move_between
 from stored import change
 
 TENANTS = ("default", "other")

@@ -67,8 +67,8 @@ def tenant_pages(settings: Settings, stack: Served, tokens: Tokens) -> Iterator[
     ):
         running = HttpServer(page.removesuffix("/"), "", page)
         with running.client(tokens.ada) as ada:
-            # The bus refuses everybody for a moment while it reads its accounts again.
-            wait_until(lambda: ada.post("/v1/tools/top_memories").status_code == 200)
+            # It starts, and the bus refuses everybody while it reads its accounts again.
+            wait_until(lambda: answers(ada))
             call(ada, "remember_fact", content="Ada skis.", scope="user")
         with running.client(tokens.bob) as bob:
             call(bob, "remember_fact", content="Bob swims.", scope="user")
