@@ -21,8 +21,9 @@ from local2.hooks.acting import Hooks
 from local2.hooks.clients import CLIENTS
 from local2.hooks.context import MAX_CONTEXT_CHARACTERS
 from local2.hooks.delivery import deliver
-from local2.hooks.state import FinishedTurn, Outbox, Situation
-from local2.protocol.envelope import Sender, utc_now
+from local2.hooks.state import Outbox, Situation
+from local2.protocol.envelope import Sender, seal
+from local2.protocol.payloads import Generation
 from local2.protocol.services import SHOWN
 from local2.protocol.showings import FindShowings
 from local2.stack.app import Stack, open_stack
@@ -330,11 +331,8 @@ async def test_a_turn_that_could_not_be_delivered_waits_for_the_next_delivery(
 
     situation = Situation.of(tmp_path, None)
     outbox = Outbox(situation.turns)
-    turn = FinishedTurn(
-        user=None, agent="codex", session_id="s1", query_id="q1", query="How do we deploy?",
-        answer=KNOWN, at=utc_now(), project=None,
-    )  # fmt: skip
-    outbox.put(turn)
+    turn = Generation(query="How do we deploy?", answer=KNOWN, session_id="s1", query_id="q1")
+    outbox.put(seal(turn, type="response", source="codex", session_id="s1", query_id="q1"))
     with monkeypatch.context() as patch:
         patch.setattr(delivery, "publish_durably", refuse)
         with pytest.raises(BusError):

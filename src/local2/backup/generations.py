@@ -122,7 +122,7 @@ class BackupFolder:
             raise BackupError(f"{self.path} cannot be read: {error.strerror}.") from error
         if not found and self._marker() is None:
             raise BackupError(f"{self.path} is not a folder of backups.")
-        return sorted(map(BackupGeneration, found), key=lambda one: one.number)
+        return sorted(map(BackupGeneration, found), key=lambda generation: generation.number)
 
     def find(self, name: str | None) -> "BackupGeneration":
         """Find a complete generation by its name, by default the newest.

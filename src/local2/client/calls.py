@@ -118,14 +118,6 @@ class Calls:
             lambda bus: ask_service(bus, service, payload, caller, timeout=self._timeout)
         )
 
-    async def request(self, subject: str, payload: msgspec.Struct, into: type[S]) -> S:
-        """Ask a service by its subject and the type of its answer.
-
-        Raises what `ask_service` raises.
-        """
-        declared = ServiceDeclaration(subject=subject, title="", request=type(payload), answer=into)
-        return await self.ask_service(declared, payload)
-
     async def call(self, tool: str, args: Json, within: float | None = None) -> ToolResult:
         """Call a tool.
 

@@ -31,7 +31,6 @@ from local2.hooks.clients.client import (
 )
 from local2.hooks.context import ContextReader, without_contexts
 from local2.hooks.state import (
-    FinishedTurn,
     HookSessions,
     Outbox,
     Session,
@@ -40,7 +39,8 @@ from local2.hooks.state import (
     log_problem,
 )
 from local2.prompt_counts import count_prompt
-from local2.protocol.envelope import new_id, utc_now
+from local2.protocol.envelope import new_id, seal, utc_now
+from local2.protocol.payloads import Generation
 
 HOOK_SECONDS = 2.0
 """Seconds after which a hook ends, whatever it is doing, since even a disk may hang."""
@@ -223,19 +223,23 @@ class Hooks:
             return
         if event.turn is not None and event.turn != session.query_id:
             return
-        self._outbox.put(
-            FinishedTurn(
-                user=self._situation.user,
-                agent=self._client.name,
-                session_id=event.session,
-                query_id=session.query_id,
-                query=session.query,
-                answer=answer,
-                at=session.at,
-                project=event.project,
-                shown=session.shown,
-            )
+        turn = Generation(
+            query=session.query,
+            answer=answer,
+            session_id=event.session,
+            query_id=session.query_id,
+            metadata={"project": event.project} if event.project else {},
+            shown=session.shown,
         )
+        message = seal(
+            turn,
+            type="response",
+            source=self._client.name,
+            user=self._situation.user,
+            session_id=event.session,
+            query_id=session.query_id,
+        )
+        self._outbox.put(msgspec.structs.replace(message, timestamp_utc=session.at))
         self._deliver(self._situation)
 
 

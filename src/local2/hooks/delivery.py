@@ -5,16 +5,13 @@ import os
 import sys
 from pathlib import Path
 
-import msgspec
-
 from local2.client import publish_durably
 from local2.client.access import connected
 from local2.client.shared_stack import stack_running
 from local2.errors import TooLargeError
 from local2.home import MEMORY_FOLDER, PRIVATE_UMASK
 from local2.hooks.state import Outbox, Situation, log_problem
-from local2.protocol.envelope import encode, seal
-from local2.protocol.payloads import Generation
+from local2.protocol.envelope import encode
 from local2.protocol.subjects import RESPONSE_GENERATION
 
 LINGER = 1_800.0
@@ -36,27 +33,10 @@ async def deliver(situation: Situation) -> None:
                 return  # the other process checks the outbox again at its end
             async with stack_running(situation.settings, linger=LINGER):
                 for file, turn in outbox.take():
-                    generation = Generation(
-                        query=turn.query,
-                        answer=turn.answer,
-                        session_id=turn.session_id,
-                        query_id=turn.query_id,
-                        metadata={"project": turn.project} if turn.project else {},
-                        shown=turn.shown,
-                    )
-                    envelope = seal(
-                        generation,
-                        type="response",
-                        source=turn.agent,
-                        user=turn.user,
-                        session_id=turn.session_id,
-                        query_id=turn.query_id,
-                    )
-                    data = encode(msgspec.structs.replace(envelope, timestamp_utc=turn.at))
                     connection = connected(situation.settings, name="hooks", user=turn.user)
                     try:
                         async with connection as bus:
-                            await publish_durably(bus, RESPONSE_GENERATION, data)
+                            await publish_durably(bus, RESPONSE_GENERATION, encode(turn))
                     except TooLargeError as error:  # no later attempt would succeed
                         log_problem(situation.settings.memory.data_dir, "delivery", error)
                     file.unlink()

@@ -18,8 +18,9 @@ import msgspec
 
 from local2.atomic_file import write_atomically
 from local2.config_files import load_settings
-from local2.errors import Local2Error
-from local2.protocol.envelope import content_id
+from local2.errors import Local2Error, RequestError
+from local2.protocol.envelope import Envelope, content_id, decode, encode
+from local2.protocol.payloads import Generation
 from local2.settings import Settings
 
 if TYPE_CHECKING:  # needed only with accounts, and slow to import
@@ -128,30 +129,16 @@ def save_file(file: Path, data: bytes) -> None:
     write_atomically(file, data)
 
 
-class FinishedTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt with its answer, its user, agent, session and project, and what was shown for it."""
-
-    user: str | None
-    agent: str
-    session_id: str
-    query_id: str
-    query: str
-    answer: str
-    at: datetime
-    project: str | None
-    shown: list[str] = []
-
-
 class Outbox:
     """The folder of finished turns. A `.taken` file is being delivered, or its delivery failed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def put(self, turn: FinishedTurn) -> None:
+    def put(self, turn: Envelope[Generation]) -> None:
         """Store a turn; a later answer to its prompt replaces it."""
-        name = content_id(turn.agent, turn.session_id, turn.query_id)
-        save_file(self._folder / f"{name}.json", msgspec.json.encode(turn))
+        name = content_id(turn.source, turn.session_id, turn.query_id)
+        save_file(self._folder / f"{name}.json", encode(turn))
 
     @property
     def is_empty(self) -> bool:
@@ -169,7 +156,7 @@ class Outbox:
             else:
                 yield True
 
-    def take(self) -> Iterator[tuple[Path, FinishedTurn]]:
+    def take(self) -> Iterator[tuple[Path, Envelope[Generation]]]:
         """Yield every turn with its file, which the delivery removes.
 
         Turns that are put meanwhile get separate files. Files that hold no turn are renamed to
@@ -180,8 +167,8 @@ class Outbox:
         taken = self._folder.glob("*.taken")
         for file in sorted(taken, key=lambda file: file.stat().st_mtime_ns):
             try:
-                yield file, msgspec.json.decode(file.read_bytes(), type=FinishedTurn)
-            except msgspec.MsgspecError:
+                yield file, decode(file.read_bytes(), Generation)
+            except RequestError:
                 file.replace(file.with_suffix(".unreadable"))
 
 

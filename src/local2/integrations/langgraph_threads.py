@@ -200,8 +200,8 @@ async def drop_run(items: Items, run_id: str) -> None:
     """Delete the checkpoints that a run made in any thread."""
     wanted = SearchItems(collection=items.collection, filter={"run": run_id}, limit=CHECKPOINT_PAGE)
     while found := await items.search(wanted):
-        for one in found:
-            await Thread(items, one.namespace[0], one.namespace[1]).drop([one.key])
+        for item in found:
+            await Thread(items, item.namespace[0], item.namespace[1]).drop([item.key])
 
 
 async def copy_thread(items: Items, source: str, target: str) -> None:

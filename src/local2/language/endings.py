@@ -136,7 +136,7 @@ def _is_value_of(ending: Ending, content: str, topic: str | None) -> bool:
             return False
         value = stated.value
     else:
-        attributes = (one for one in table.language.attributes if one.topic == topic)
+        attributes = (known for known in table.language.attributes if known.topic == topic)
         if not any(ended.way in attribute.ways.split() for attribute in attributes):
             return False
         value = ended.value or ""

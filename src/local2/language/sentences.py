@@ -9,7 +9,7 @@ _ABBREVIATED = (
 """What a point does not end a sentence after: titles, initials and the like."""
 _AFTER_SENTENCE = (
     "(?<=[.!?\u2026])"
-    + "".join(rf"(?<!\b{each}\.)" for each in _ABBREVIATED)
+    + "".join(rf"(?<!\b{word}\.)" for word in _ABBREVIATED)
     + r"[\"')]*\s+|(?<=[\u3002\uff01\uff1f\u061f])\s*|\n+"
 )
 _SENTENCE = re.compile(

@@ -202,10 +202,11 @@ def sentences_of(text: str, *, to_user: bool = False) -> tuple[Sentence, ...]:
 
     `to_user`: the text addresses the user as "you".
     """
-    opened = (
-        (_opening(sentence, to_user=to_user), sentence) for sentence in _sentences(reworded(text))
+    sentences = (
+        Sentence(opening, sentence, to_user=to_user)
+        for sentence in _sentences(reworded(text))
+        if (opening := _opening(sentence, to_user=to_user))
     )
-    sentences = (Sentence(*each, to_user=to_user) for each in opened if each[0])
     return tuple(islice(sentences, MAX_SENTENCES))
 
 

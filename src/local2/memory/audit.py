@@ -131,10 +131,12 @@ class Audit:
             tried = await self._ledger.audit.undo(
                 mine[start : start + CHANGES_PER_TRANSACTION], actor
             )
-            succeeded = [one.row for one in tried if one.problem is None]
+            succeeded = [change.row for change in tried if change.problem is None]
             undone += [row.record_id for row in succeeded]
             not_done += [
-                NotDone(id=one.row.record_id, reason=one.problem) for one in tried if one.problem
+                NotDone(id=change.row.record_id, reason=change.problem)
+                for change in tried
+                if change.problem
             ]
             self._changes.restored([row for row in succeeded if row.action not in IN_PLACE])
         undone = list(dict.fromkeys(undone))

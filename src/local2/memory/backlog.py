@@ -202,12 +202,12 @@ class Runner:
                     running[asyncio.create_task(self._attempt(batch))] = batch
                 if not batch or len(running) == self._job.max_batches:
                     done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                    for one in done:
-                        await one
-                        del running[one]
+                    for attempt in done:
+                        await attempt
+                        del running[attempt]
         finally:
-            for one in running:
-                one.cancel()
+            for attempt in running:
+                attempt.cancel()
             await asyncio.gather(*running, return_exceptions=True)
         self.is_caught_up = not self._work.is_set()
         if self.is_caught_up:

@@ -35,24 +35,28 @@ class Changes:
 
     def written(self, written: Sequence[Written], records: Sequence[NewRecord]) -> None:
         """Announce those of the written records that are new, and the records they replaced."""
-        new = [(one, record) for one, record in zip(written, records, strict=True) if one.was_new]
+        new = [
+            (stored, record)
+            for stored, record in zip(written, records, strict=True)
+            if stored.was_new
+        ]
         if not new:
             return
         self._backlog.wake("index", many=len(new) >= MANY)
         self._backlog.wake(*{kind for record in records for kind in record.tasks})
-        for one, record in new:
+        for stored, record in new:
             saved = MemoryChange(
-                id=one.id,
+                id=stored.id,
                 kind=record.kind,
                 topic=record.topic,
                 memory_type=record.memory_type,
                 sources=sources_of(record),
             )
             self._announce(subjects.MEMORY_SAVED, saved)
-            for replaced in one.replaced:
-                self._announce_replaced(replaced, record, one.id)
-            if one.superseded_by:
-                self._announce_replaced(one.id, record, one.superseded_by)
+            for replaced in stored.replaced:
+                self._announce_replaced(replaced, record, stored.id)
+            if stored.superseded_by:
+                self._announce_replaced(stored.id, record, stored.superseded_by)
 
     def replaced(self, record_id: str, by: NewRecord) -> None:
         """Announce that one record replaced another."""

@@ -224,10 +224,10 @@ class Erasure:
         gone = erased.unindexed
         try:
             for start in range(0, len(gone), REMOVED_PER_REQUEST):
-                ids = [one.id for one in gone[start : start + REMOVED_PER_REQUEST]]
+                ids = [record.id for record in gone[start : start + REMOVED_PER_REQUEST]]
                 await self._outside.vectors.delete(ids, tenant=self._ledger.tenant)
             # One write for all: each waits for the transaction that erases the next part.
-            tasks = [Task(kind="unindex", row=one.row, id=one.id) for one in gone]
+            tasks = [Task(kind="unindex", row=record.row, id=record.id) for record in gone]
             await self._ledger.backlog.finish(tasks)
         except (StorageError, VectorError) as error:
             log.warning("erased_not_unindexed", reason=error.logged)
@@ -286,7 +286,7 @@ def _receipt(
         erased={name: number for name, number in sorted(counts.items()) if number},
         at=how.at,
         dry_run=checks is None,
-        complete=checks is not None and not any(one.found for one in checks),
+        complete=checks is not None and not any(check.found for check in checks),
         may_come_back=how.allow_again,
         checks=checks or [],
     )

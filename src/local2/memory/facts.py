@@ -104,7 +104,11 @@ class Facts:
         if all(record.retired_why == "anonymised" for record in visible):
             return []  # anonymised records no longer have an owner to check
         rows = {record.row for record in visible}
-        return [one for one in chain if one.row in rows or one.retired_why == "anonymised"]
+        return [
+            version
+            for version in chain
+            if version.row in rows or version.retired_why == "anonymised"
+        ]
 
     async def store_topic(self, topic: str, content: str) -> Written:
         """Set the value of a standing fact.
@@ -234,7 +238,7 @@ class Facts:
         actor = self._actor_of_run()
         retired = await self._ledger.facts.withdraw(records, reason, actor, self._clock(), why=why)
         self._changes.ended(retired, why)
-        return [one.id for one in retired if one.id in ids], actor.run if retired else None
+        return [record.id for record in retired if record.id in ids], actor.run if retired else None
 
     async def reasons(self, records: Sequence[Record]) -> dict[str, str]:
         """What was said to `edit`, `retire` or `hide`, by the ids of these records."""
@@ -256,9 +260,9 @@ class Facts:
             return None
         standing = {
             older.id: older
-            for each in found
-            for older in each.related
-            if older.id not in ids and may_retire(each.fact, older)
+            for group in found
+            for older in group.related
+            if older.id not in ids and may_retire(group.fact, older)
         }
         return list(standing.values())[:MAX_RELATED]
 
@@ -310,10 +314,10 @@ class Facts:
             self._ledger.records.chain(known), self._ledger.extraction.similar([record])
         )
         return any(
-            one.row > same.row
-            and may_retire(record, one)
-            and differ_in_value(record.content, one.content)
-            for one in similar
+            other.row > same.row
+            and may_retire(record, other)
+            and differ_in_value(record.content, other.content)
+            for other in similar
         )
 
     async def store_triplets(self, triplets: Sequence[Triplet], scope: OwnerScope) -> list[Written]:
@@ -440,7 +444,7 @@ class Relations:
         """
         record, related = await self._ledger.relations.of(record_id)
         self._visible(record, "id")
-        return [one for one in related if may_see(one.record, self._caller)]
+        return [relation for relation in related if may_see(relation.record, self._caller)]
 
     def _permission(self, type_: RelationType) -> Callable[[Record | None, Record | None], None]:
         def permit(source: Record | None, target: Record | None) -> None:

@@ -176,8 +176,8 @@ class CallerItems:
             found = await self._ledger.items.of_records(of, list(scores), within)
             exhausted = len(recalled.items) < recall.top_k or recall.top_k >= MAX_RECALLED
             if exhausted or len(found) >= wanted:
-                found.sort(key=lambda one: -scores[one.record or ""])
-                return recalled, {one: scores[one.record or ""] for one in found}
+                found.sort(key=lambda item: -scores[item.record or ""])
+                return recalled, {item: scores[item.record or ""] for item in found}
             top_k *= 4
 
     async def _announce(self, written: ItemsWritten) -> ItemsChanged:

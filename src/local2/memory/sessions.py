@@ -96,7 +96,7 @@ class TopSelection:
         Of a user's facts under one key, for everybody and for an agent, the newest stands.
         """
         newest: dict[tuple[str, str | None], Record] = {}
-        for fact in sorted(chain.from_iterable(facts), key=lambda one: (one.newness, one.row)):
+        for fact in sorted(chain.from_iterable(facts), key=lambda fact: (fact.newness, fact.row)):
             if fact.topic is not None:
                 newest[fold_topic(fact.topic), principal_of(fact)] = fact
 
@@ -117,7 +117,7 @@ class TopSelection:
         left = self._shared_count - len(shared_pinned) - len(shared)
         first = [*pinned, *shared_pinned, *own, *shared]
         found = [*first, *standing, *shared_standing[:left]][: self._count]
-        found.sort(key=lambda one: one.scope != "user")
+        found.sort(key=lambda record: record.scope != "user")
         return [view(record, self._caller, TopMemory) for record in found]
 
 
@@ -204,7 +204,7 @@ def in_order(stored: Sequence[StoredMessage]) -> list[StoredMessage]:
     turns: dict[str | int, list[StoredMessage]] = {}
     for number, message in enumerate(stored):
         turns.setdefault(message.turn or number, []).append(message)
-    ordered = (sorted(turn, key=lambda one: one.role != "user") for turn in turns.values())
+    ordered = (sorted(turn, key=lambda message: message.role != "user") for turn in turns.values())
     return [message for turn in ordered for message in turn]
 
 
@@ -300,7 +300,7 @@ def merge(notes: Sequence[Note]) -> Note:
         else:
             lines.append(f"{note.role}: {excerpt(note.content, EXCERPT)}")
     sizes = accumulate(len(line) + 1 for line in reversed(lines))
-    newest = lines[len(lines) - sum(each <= MERGED_SIZE for each in sizes) :]
+    newest = lines[len(lines) - sum(size <= MERGED_SIZE for size in sizes) :]
     total = sum(note.merges or 1 for note in notes)
     left_out = f", the oldest {total - len(newest)} left out" if len(newest) < total else ""
     last = notes[-1]

@@ -99,7 +99,7 @@ def _said_in(
             continue
         if not table.is_lasting(sentence):
             continue
-        found = [_Said(one, _item(one, message)) for one in _statements(sentence, table)]
+        found = [_Said(stated, _item(stated, message)) for stated in _statements(sentence, table)]
         if not found and talk and salience.holds(bare := without_lead_in(sentence)):
             unmatched.append(bare)
         before = found[-1] if found else before

@@ -46,7 +46,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 def records_of(conversation: Conversation) -> Iterator[NewRecord]:
     """Yield the records of a conversation, in order."""
-    return (one for one in read_records(conversation) if isinstance(one, NewRecord))
+    return (read for read in read_records(conversation) if isinstance(read, NewRecord))
 
 
 def read_records(conversation: Conversation) -> Iterator[NewRecord | SkippedMessage]:
@@ -97,7 +97,7 @@ def _records(
             yield _result(conversation, message, result)
     elif message.has_content or without_result or not with_result:
         is_searched = not message.is_blank and message.role != "system"
-        calls = [{"id": each.id, "name": each.name, "args": each.args} for each in without_result]
+        calls = [{"id": call.id, "name": call.name, "args": call.args} for call in without_result]
         answered = message.tool_call_id if message.role == "tool" else None
         yield _record(
             conversation,

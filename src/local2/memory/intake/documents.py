@@ -141,8 +141,8 @@ class Documents:
         last = msgspec.structs.replace(records[-1], id=rewritten.written[-1].id)
         for record_id in rewritten.surplus:
             self._changes.replaced(record_id, last)
-        new = [one for one in rewritten.written if one.was_new]
-        replaced = sum(one.superseded is not None for one in new)
+        new = [written for written in rewritten.written if written.was_new]
+        replaced = sum(written.superseded is not None for written in new)
         return StoredDocument(
             chunks=len(records),
             added=len(new) - replaced,

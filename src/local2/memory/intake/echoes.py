@@ -154,7 +154,7 @@ def find_echo(query: str, answer: str, shown: Sequence[Shown], results: Sequence
     asked, answered = stems_of(query), stems_of(answer)
     stated = stems_of(without_questions(query[:COMPARED_TEXT]))
     added = answered - asked
-    used = [one.id for one in shown if _rests_on(stems_of(one.content), asked, added)]
+    used = [memory.id for memory in shown if _rests_on(stems_of(memory.content), asked, added)]
     if used:
         # What a user states is news, whatever was shown before.
         of_question: Json = {} if stated else {RECALLED: True}

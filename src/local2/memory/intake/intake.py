@@ -113,12 +113,12 @@ class Intake:
         self._changes.written(written, records)
         return IngestReport(
             session_id=session,
-            ids=[one.id for one in written],
-            added=sum(one.was_new and not one.replaced for one in written),
-            changed=sum(bool(one.replaced) for one in written),
-            known=sum(not (one.was_new or one.erased) for one in written),
+            ids=[record.id for record in written],
+            added=sum(record.was_new and not record.replaced for record in written),
+            changed=sum(bool(record.replaced) for record in written),
+            known=sum(not (record.was_new or record.erased) for record in written),
             skipped=[part for part in parts if isinstance(part, SkippedMessage)],
-            erased=sum(one.erased for one in written),
+            erased=sum(record.erased for record in written),
         )
 
     async def store_question(self, question: Question) -> Written:

@@ -218,18 +218,18 @@ class Extraction(Job):
         """
         compared: Sequence[StatedFact | Denial] = statements
         if denials:  # in order of time, a message's denials before its facts
-            compared = sorted([*denials, *statements], key=lambda each: _said_at(each, rows))
+            compared = sorted([*denials, *statements], key=lambda said: _said_at(said, rows))
         if not compared:
             return []
-        wanted = [each.probe for each in compared]
+        wanted = [said.probe for said in compared]
         found: list[ExtractedFact | EndedFact] = []
         gone: set[str] = set()
         """Ids of facts that were replaced or ended by what was compared before."""
-        for each, known in zip(
+        for said, known in zip(
             compared, await self._ledger.extraction.similar(wanted), strict=True
         ):
             remaining = [fact for fact in known if fact.id not in gone]
-            place = (each.probe.scope, each.probe.owner)
+            place = (said.probe.scope, said.probe.owner)
             earlier = [  # of this batch, and stored in the same place
                 change.record
                 for change in found
@@ -240,22 +240,22 @@ class Extraction(Job):
                 and (change.record.scope, change.record.owner) == place
             ]
             candidates = [*remaining, *earlier]
-            if isinstance(each, Denial):
+            if isinstance(said, Denial):
                 replaced = {  # by what the message states instead
                     fold_topic(own.probe.topic)
                     for own in statements
-                    if own.probe.topic and each.message.id in sources_of(own.probe)
+                    if own.probe.topic and said.message.id in sources_of(own.probe)
                 }
                 ended = [
-                    EndedFact(fact=fact, message=each.message)
-                    for fact in each.ended(candidates)
+                    EndedFact(fact=fact, message=said.message)
+                    for fact in said.ended(candidates)
                     if fact.topic is None or fold_topic(fact.topic) not in replaced
                 ]
                 gone |= {change.fact.id for change in ended if change.retires}
                 found += ended
             else:
                 found_as: dict[Verdict, list[NewRecord]] = {}
-                for comparison in compare(each.probe, candidates, corrects=each.corrects):
+                for comparison in compare(said.probe, candidates, corrects=said.corrects):
                     found_as.setdefault(comparison.verdict, []).append(comparison.known)
                 same, later = found_as.get("duplicate"), found_as.get("outdated")
                 replaced_facts = [
@@ -263,8 +263,8 @@ class Extraction(Job):
                     *found_as.get("enriches", ()),
                 ]
                 fact = ExtractedFact(
-                    record=each.probe,
-                    sources=each.probe.metadata[EXTRACTED_FROM],
+                    record=said.probe,
+                    sources=said.probe.metadata[EXTRACTED_FROM],
                     same_as=same[0].id if same else None,
                     replaces=[old.id for old in replaced_facts],
                     outdated_by=later[0].id if later else None,
@@ -279,11 +279,11 @@ class Extraction(Job):
         return found
 
 
-def _said_at(each: StatedFact | Denial, rows: Mapping[str, int]) -> tuple[datetime, int, bool]:
+def _said_at(said: StatedFact | Denial, rows: Mapping[str, int]) -> tuple[datetime, int, bool]:
     """When it was said, in which message, and whether it is a fact: these come last."""
-    if isinstance(each, Denial):
-        return each.message.newness, each.message.row, False
-    return each.probe.event_time, rows[sources_of(each.probe)[-1]], True
+    if isinstance(said, Denial):
+        return said.message.newness, said.message.row, False
+    return said.probe.event_time, rows[sources_of(said.probe)[-1]], True
 
 
 def _denials_in(groups: Sequence[MessageGroup], ids: Collection[str]) -> list[Denial]:

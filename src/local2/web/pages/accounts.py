@@ -4,9 +4,9 @@ from typing import Any
 
 from nicegui import ui
 
-from local2.protocol import subjects
 from local2.protocol.maintenance import TenantReport
 from local2.protocol.payloads import Empty
+from local2.protocol.services import ROTATE_TOKEN_KEY, TENANT
 from local2.web.pages.frame import confirmed, facts, notify, prose, section, text
 from local2.web.pages.viewer import Viewer
 
@@ -33,8 +33,7 @@ async def show(viewer: Viewer) -> None:
             "they expire, those of the key before it no longer."
         )
         if await confirmed("Rotate the key of tokens?", explanation, "Rotate"):
-            subject = subjects.MEMORY_TENANT_ROTATE
-            report = await viewer.calls.request(subject, Empty(), TenantReport)
+            report = await viewer.calls.ask_service(ROTATE_TOKEN_KEY, Empty())
             notify("From now on, tokens are signed with another key.")
             build(report)
 
@@ -72,7 +71,7 @@ async def show(viewer: Viewer) -> None:
                 with section("Shared tools"):
                     facts({tool: ", ".join(others) for tool, others in report.shares.items()})
 
-    build(await viewer.calls.request(subjects.MEMORY_TENANT, Empty(), TenantReport))
+    build(await viewer.calls.ask_service(TENANT, Empty()))
 
 
 def _show_no_accounts() -> None:

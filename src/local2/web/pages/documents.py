@@ -5,13 +5,12 @@ from functools import partial
 from nicegui import ui
 
 from local2.protocol.documents import (
-    ChunksPage,
     DocumentEntry,
     DocumentsPage,
     ListChunks,
     ListDocuments,
 )
-from local2.protocol.subjects import MEMORY_CHUNKS, MEMORY_DOCUMENTS
+from local2.protocol.services import LIST_CHUNKS, LIST_DOCUMENTS
 from local2.web.pages.frame import (
     ChoiceList,
     Pager,
@@ -55,7 +54,7 @@ class DocumentsView:
 
     async def _documents(self, after: str | None) -> DocumentsPage:
         wanted = ListDocuments(limit=PAGE_SIZE, after=after)
-        return await self._viewer.calls.request(MEMORY_DOCUMENTS, wanted, DocumentsPage)
+        return await self._viewer.calls.ask_service(LIST_DOCUMENTS, wanted)
 
     def _add_documents(self, page: DocumentsPage) -> None:
         with self._list.element:
@@ -87,7 +86,7 @@ class DocumentsView:
     async def _load(self) -> None:
         offset = self._pager.cursor or 0
         wanted = ListChunks(source=self._source, offset=offset, limit=PAGE_SIZE)
-        page = await self._viewer.calls.request(MEMORY_CHUNKS, wanted, ChunksPage)
+        page = await self._viewer.calls.ask_service(LIST_CHUNKS, wanted)
         self._place.clear()
         with self._place, section(self._source, counted(page.total, "chunk")):
             if not page.chunks:

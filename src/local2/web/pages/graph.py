@@ -7,8 +7,8 @@ from typing import Any
 from nicegui import ui
 from nicegui.events import EChartPointClickEventArguments
 
-from local2.protocol.graph import Graph, GraphEdge, GraphNode, ShowGraph
-from local2.protocol.subjects import MEMORY_GRAPH
+from local2.protocol.graph import GraphEdge, GraphNode, ShowGraph
+from local2.protocol.services import GRAPH
 from local2.web.pages.frame import empty, notify, section, set_address, text
 from local2.web.pages.memory_drawer import open_memory
 from local2.web.pages.viewer import Viewer
@@ -56,7 +56,7 @@ class GraphPage:
 
     async def _open(self, wanted: ShowGraph) -> None:
         """Add what is around a node to what is shown."""
-        found = await self._viewer.calls.request(MEMORY_GRAPH, wanted, Graph)
+        found = await self._viewer.calls.ask_service(GRAPH, wanted)
         new = [node for node in found.nodes if node.key not in self._nodes]
         room = MAX_NODES - len(self._nodes)
         self._nodes |= {node.key: node for node in new[:room]}

@@ -8,12 +8,12 @@ from typing import get_args
 
 from nicegui import ui
 
-from local2.protocol import subjects
 from local2.protocol.browsing import DayCount, Growth, GrowthRequest, Overview
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import CheckResult, Findings, MemoryStatus, ModelStatus, Verdict
 from local2.protocol.memories import Kind
 from local2.protocol.payloads import Empty
+from local2.protocol.services import FINDINGS, GROWTH, GROWTH_ALL
 from local2.web.pages.frame import empty, exact, facts, prose, said, section, tag, text
 from local2.web.pages.memory_drawer import readable
 from local2.web.pages.viewer import Viewer
@@ -83,7 +83,7 @@ class OverviewPage:
     async def _look(self) -> None:
         if not self._viewer.link.is_reached:
             return
-        found = await self._viewer.calls.request(subjects.MEMORY_FINDINGS, Empty(), Findings)
+        found = await self._viewer.calls.ask_service(FINDINGS, Empty())
         if found == self._found:
             return
         self._found = found
@@ -112,11 +112,7 @@ class OverviewPage:
         calls = self._viewer.calls
         counted = await asyncio.gather(
             self._viewer.memory.overview(everybody=of_all),
-            calls.request(
-                subjects.MEMORY_GROWTH_ALL if of_all else subjects.MEMORY_GROWTH,
-                GrowthRequest(days=DAYS),
-                Growth,
-            ),
+            calls.ask_service(GROWTH_ALL if of_all else GROWTH, GrowthRequest(days=DAYS)),
         )
         if counted == self._counted:
             return

@@ -90,7 +90,7 @@ def pages_app(link: StackTools, settings: Settings, sign_in: SignIn) -> ASGIApp:
         if caller.token is not None and link.is_reached:
             with suppress(Local2Error):  # the page itself shows why it gets no answer
                 calls = link.calls(caller, RIGHTS_SECONDS)
-                rights = await calls.request(RIGHTS.subject, Empty(), Rights)
+                rights = await calls.ask_service(RIGHTS, Empty())
         return Viewer(link, settings, caller, rights, dict(request.query_params))
 
     async def open_front(request: Request) -> Response:

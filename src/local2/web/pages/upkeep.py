@@ -12,17 +12,13 @@ from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
 from local2.errors import UnavailableError
-from local2.protocol import subjects
 from local2.protocol.maintenance import (
     BackupList,
     BackupRequest,
     BackupsFound,
     BackupStatus,
     LetterAction,
-    LetterFound,
     LetterRequest,
-    MemoryStatus,
-    RetentionReport,
     StoredLetter,
     TaskAction,
     TaskReport,
@@ -41,6 +37,15 @@ from local2.protocol.memory_tools import (
     Undo,
 )
 from local2.protocol.payloads import Empty
+from local2.protocol.services import (
+    BACKUP,
+    DEAD_LETTERS,
+    LIST_BACKUPS,
+    RETENTION,
+    STATUS,
+    TASKS,
+    VERIFY_BACKUP,
+)
 from local2.web.pages.frame import (
     Pager,
     confirmed,
@@ -143,7 +148,7 @@ class ConsolidationPart(RefreshedPart):
     """Facts in order: what would change is shown first, and then changed."""
 
     async def refresh(self) -> None:
-        status = await self.calls.request(subjects.MEMORY_STATUS, Empty(), MemoryStatus)
+        status = await self.calls.ask_service(STATUS, Empty())
         last = status.consolidation
         with self.rebuild():
             with section(
@@ -314,7 +319,7 @@ def _entry_row(entry: AuditEntry) -> dict[str, Any]:
 
 async def show_retention(viewer: Viewer) -> None:
     """Show what is anonymised next, or would be."""
-    report = await viewer.calls.request(subjects.MEMORY_RETENTION, Empty(), RetentionReport)
+    report = await viewer.calls.ask_service(RETENTION, Empty())
     is_on = report.anonymise == "on"
     with section("Retention"):
         will_be = "is deleted within the hour" if is_on else "would be deleted if it were on"
@@ -435,9 +440,7 @@ class LettersPart(RefreshedPart):
 
     async def _ask(self, action: LetterAction, number: int) -> StoredLetter | None:
         wanted = LetterRequest(action=action, number=number)
-        return (
-            await self.calls.request(subjects.MEMORY_DEAD_LETTER_REQUEST, wanted, LetterFound)
-        ).found
+        return (await self.calls.ask_service(DEAD_LETTERS, wanted)).found
 
 
 LETTER_COLUMNS = {"said": "When", "what": "Subject", "who": "Sender", "why": "Why not"}
@@ -519,7 +522,7 @@ class TasksPart(RefreshedPart):
         self, action: TaskAction, kind: str | None = None, ids: tuple[str, ...] | None = None
     ) -> TaskReport:
         wanted = TaskRequest(action=action, kind=kind, ids=ids)
-        return await self.calls.request(subjects.MEMORY_TASKS, wanted, TaskReport)
+        return await self.calls.ask_service(TASKS, wanted)
 
 
 TASK_COLUMNS = {"what": "Task", "id": "Record", "why": "Why it failed", "due": "Again"}
@@ -622,23 +625,23 @@ class BackupsPart(RefreshedPart):
 
     async def _make(self) -> None:
         wanted = BackupRequest(folder=self._folder)
-        await self.calls.request(subjects.MEMORY_BACKUP, wanted, BackupStatus)
+        await self.calls.ask_service(BACKUP, wanted)
         await self.refresh()
 
     async def _verify(self, event: GenericEventArguments) -> None:
         wanted = VerificationRequest(folder=self._folder, generation=str(event.args))
-        await self.calls.request(subjects.MEMORY_BACKUP_VERIFY, wanted, BackupStatus)
+        await self.calls.ask_service(VERIFY_BACKUP, wanted)
         await self.refresh()
 
     async def _find(self) -> BackupsFound | None:
         wanted = BackupList(folder=self._folder)
         try:
-            return await self.calls.request(subjects.MEMORY_BACKUP_LIST, wanted, BackupsFound)
+            return await self.calls.ask_service(LIST_BACKUPS, wanted)
         except UnavailableError:  # there is no such folder yet
             return None
 
     async def _ask_status(self) -> BackupStatus:
-        return await self.calls.request(subjects.MEMORY_BACKUP, BackupRequest(), BackupStatus)
+        return await self.calls.ask_service(BACKUP, BackupRequest())
 
 
 BACKUP_COLUMNS = {"said": "Made", "key": "Backup", "records": "Content", "note": ""}
