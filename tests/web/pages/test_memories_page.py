@@ -8,7 +8,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from playwright.sync_api import Locator, expect
 
-from browsers import Reader
+from browsers import NARROW, Reader
 from commands import Served
 from harness.fill import write_records
 from http_servers import call
@@ -102,6 +102,7 @@ def test_a_memory_is_opened_by_keys_and_shows_its_versions(
     reader.check_accessibility()
     reader.page.keyboard.press("Escape")
     expect(opened).to_have_count(0)
+    expect(rows(reader)).to_be_focused()
 
 
 def test_a_fact_shows_the_message_that_it_comes_from(reader: Reader, ada: httpx.Client) -> None:
@@ -235,6 +236,13 @@ def test_many_memories_are_changed_and_brought_back_at_once(
     for number in range(2):
         rows(reader).nth(number).get_by_role("checkbox").check()
     expect(reader.page.locator(".chosen")).to_contain_text("2 chosen")
+    for number, is_chosen in enumerate((True, True, False)):
+        box = rows(reader).nth(number).get_by_role("checkbox")
+        expect(box).to_be_checked(checked=is_chosen)
+    expect(rows(reader).nth(1).get_by_role("checkbox")).to_be_focused()
+    reader.page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+    rows(reader).nth(2).get_by_role("checkbox").check()
+    rows(reader).nth(2).get_by_role("checkbox").uncheck()
     press(reader, "Retire")
     reader.page.locator(".dialog").get_by_role("button", name="Retire").click()
     expect(rows(reader)).to_have_count(1)

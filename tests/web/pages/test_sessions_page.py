@@ -1,5 +1,7 @@
 """Sessions: conversations with their tools' outputs, what was shown before answers, and ratings."""
 
+from datetime import timedelta
+
 import httpx
 import pytest
 from anyio.from_thread import start_blocking_portal
@@ -7,11 +9,13 @@ from playwright.sync_api import expect
 
 from browsers import Reader
 from commands import Served
+from harness.fill import write_records
 from http_servers import call
 from local2.bus.connection import connect
 from local2.bus.streams import publish_durably
 from local2.client.access import ask_service
-from local2.protocol.envelope import Sender, encode, seal
+from local2.ledger.records import NewRecord
+from local2.protocol.envelope import Sender, encode, seal, utc_now
 from local2.protocol.payloads import Generation, ToolCallRecord
 from local2.protocol.services import SHOWN
 from local2.protocol.showings import FindShowings
@@ -69,12 +73,23 @@ def test_a_conversation_shows_tools_outputs_and_what_was_shown_before_an_answer(
 
 
 def test_sessions_are_listed_page_by_page(
-    reader: Reader, ada: httpx.Client, turn: Generation
+    reader: Reader, page_stack: Served, turn: Generation
 ) -> None:
-    assert turn.query_id
-    for number in range(51):
-        said = [{"role": "user", "content": f"Berth {number} is free."}]
-        call(ada, "ingest", session_id=f"berth-{number}", messages=said)
+    soon = utc_now() + timedelta(minutes=1)
+    later = [
+        NewRecord(
+            id=f"berth-{number}",
+            kind="transcript",  # it is not indexed
+            owner="ada",
+            session_id=f"berth-{number}",
+            role="user",
+            content=f"Berth {number} is free.",
+            event_time=soon + timedelta(seconds=number),
+        )
+        for number in range(51)
+    ]
+    with start_blocking_portal() as portal:  # Playwright has the loop of this thread
+        portal.call(write_records, page_stack.folder / ".local2", later)
     reader.open("/sessions")
     listed = reader.page.locator(".list-row")
     expect(listed).to_have_count(50)

@@ -52,7 +52,7 @@ def test_consolidation_is_previewed_applied_and_undone(ada: httpx.Client, reader
     done = notice(reader, "Done: .*merged")
     assert len(facts_about(ada, "cocoa")) == 1
     done.get_by_role("button", name="Undo").click()
-    notice(reader, "as they were")
+    notice(reader, "Undone: 1 change\\.")
     assert len(facts_about(ada, "cocoa")) == 2
 
 
@@ -67,7 +67,7 @@ def test_the_log_of_changes_undoes_a_run(ada: httpx.Client, reader: Reader) -> N
     row.get_by_role("button", name="Undo").click()
     confirm(reader, "Undo")
 
-    notice(reader, "as they were")
+    notice(reader, "Undone: 1 change\\.")
     assert facts_about(ada, "paints") == ["Ada paints in oil."]
     expect(reader.page.locator("tr", has_text="the edit is undone").first).to_be_visible()
 
@@ -84,13 +84,13 @@ def test_failed_tasks_are_tried_again_and_discarded(
     expect(failed).to_contain_text("It was refused.")
     reader.check_accessibility()
     failed.get_by_role("button", name="Try again").click()
-    notice(reader, "1 tasks are tried again")
+    notice(reader, "Tried again: 1 task\\.")
     expect(failed).to_have_count(0)
 
     expect(reader.page.locator("tr", has_text=second)).to_be_visible()
     reader.page.get_by_role("button", name="Discard all").click()
     confirm(reader, "Discard")
-    notice(reader, "1 tasks are discarded")
+    notice(reader, "Discarded: 1 task\\.")
     expect(reader.page.locator("tr", has_text=second)).to_have_count(0)
 
 

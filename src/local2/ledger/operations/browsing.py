@@ -161,15 +161,16 @@ class Browsing(Part):
                 continue
             known.add((message.owner, session_id))
             asked = {"owner": message.owner, "session_id": session_id}
-            use = tx.execute("session_use", **asked, **start).fetchone()
-            if use["later"]:
+            if after is not None and tx.execute("session_is_listed", **asked, **start).fetchone():
                 continue
+            messages = tx.execute("count_messages_of_session", **asked).fetchone()["messages"]
+            first = tx.execute("first_message_of_session", **asked).fetchone()["event_time"]
             uses.append(
                 SessionUse(
                     **asked,
-                    messages=use["messages"],
-                    first=datetime.fromisoformat(use["first"]),
-                    last=datetime.fromisoformat(use["last"]),
+                    messages=messages,
+                    first=datetime.fromisoformat(first),
+                    last=datetime.fromisoformat(message.event_time),
                 )
             )
         return SessionUses(sessions=uses, next=None)

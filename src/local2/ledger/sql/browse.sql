@@ -115,10 +115,22 @@ FROM record INDEXED BY record_time
 WHERE tenant = :tenant AND (event_time, row) < (:before, :before_row)
 ORDER BY event_time DESC, row DESC LIMIT :limit;
 
--- With a message from before the walk goes on, it was listed on a page before.
--- name: session_use
-SELECT count(*) AS messages, min(event_time) AS first, max(event_time) AS last,
-       count(CASE WHEN (event_time, row) >= (:before, :before_row) THEN 1 END) AS later
-FROM record INDEXED BY record_standing
+-- From the index alone: a session may have very many messages.
+-- name: count_messages_of_session
+SELECT count(*) AS messages FROM record INDEXED BY record_standing
 WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
   AND kind IN ('chat_message', 'tool_output', 'transcript') AND superseded_by IS NULL;
+
+-- name: first_message_of_session
+SELECT event_time FROM record INDEXED BY record_standing
+WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
+  AND kind IN ('chat_message', 'tool_output', 'transcript') AND superseded_by IS NULL
+ORDER BY ifnull(stands_at, row) LIMIT 1;
+
+-- Whether a page before has listed a session, because of a message that is not on this one.
+-- name: session_is_listed
+SELECT 1 FROM record INDEXED BY record_standing
+WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
+  AND kind IN ('chat_message', 'tool_output', 'transcript') AND superseded_by IS NULL
+  AND (event_time, row) >= (:before, :before_row)
+ORDER BY ifnull(stands_at, row) DESC LIMIT 1;

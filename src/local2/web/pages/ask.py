@@ -36,7 +36,6 @@ HUES = 9
 MIN_DAYS = 30
 """Minimum number of days that the slider reaches back."""
 OUTCOMES = {
-    "returned": "in the answer",
     "beyond_top_k": "no place left",
     "below_min_relevance": "too far below",
     "repeated": "said already",
@@ -202,9 +201,9 @@ class AskPage:
             top_k.on_value_change(partial(choose, "top_k"))
             top_k.on_value_change(self._ask)
             least = ui.select(
-                {0.0: "all", 0.25: "25 %", 0.5: "50 %", 0.75: "75 %"},
+                {0.0: "any", 0.25: "¼ of the best", 0.5: "½ of the best", 0.75: "¾ of the best"},
                 value=setting.min_relevance,
-                label="Least score, of the best",
+                label="Least score",
             ).props("outlined dense")
             least.on_value_change(partial(choose, "min_relevance"))
             least.on_value_change(self._ask)
@@ -275,12 +274,12 @@ class AskPage:
         with ui.element("div").classes("row-of"):
             if memory.place is not None:
                 text("strong", f"{memory.place}.")
+            else:
+                tag(OUTCOMES.get(memory.outcome, readable(memory.outcome)))
             if memory.score is not None:
                 text("span", f"{memory.score:.2f}").props('title="The score it was ranked by"')
             if memory.reranked is not None:
                 tag(f"reranked {memory.reranked:.2f}", "accent")
-            outcome = OUTCOMES.get(memory.outcome, readable(memory.outcome))
-            tag(outcome, "accent" if memory.place is not None else "")
             if places is not None and places.get(memory.id) != memory.place:
                 there = places.get(memory.id)
                 tag(f"{there}. on the other side" if there else "not on the other side", "warning")

@@ -18,8 +18,8 @@ MAX_NODES = 300
 NAME_CHARACTERS = 28
 """Maximum characters of a name in the picture."""
 COLOURS = {"thing": "#1a9384", "memory": "#98918a"}
-LETTERS = "#7c756d"
-"""The colour of names, which is readable in light and dark."""
+LETTERS, LINES = "#7c756d", "#98918a"
+"""The colours of names and of relations, which are readable in light and dark."""
 
 
 async def show(viewer: Viewer) -> None:
@@ -78,9 +78,9 @@ class GraphPage:
                 f"{len(self._nodes)} nodes and {len(self._edges)} relations are shown. Click a "
                 "node, here or in the picture, to see what is around it."
             )
-            center = wanted.thing or next(
-                (node.name for node in found.nodes if node.id == wanted.id), None
-            )
+            center = wanted.thing
+            if wanted.id is not None:
+                center = next((node.name for node in found.nodes if node.id == wanted.id), None)
             with section(f"Around {_cut(center)}" if center else "Stated last", hint):
                 self._show_list([edge for edge in found.edges if edge in self._edges])
 
@@ -122,7 +122,8 @@ class GraphPage:
                     "layout": "force",
                     "roam": True,
                     "draggable": True,
-                    "label": {"show": True, "position": "right", "color": LETTERS},
+                    "label": {"show": True, "position": "bottom", "color": LETTERS},
+                    "lineStyle": {"color": LINES, "opacity": 1},  # its label is as opaque
                     "edgeSymbol": ["none", "arrow"],
                     "edgeSymbolSize": 7,
                     "force": {"repulsion": 260, "edgeLength": 110},

@@ -52,11 +52,15 @@ LISTS = {choice.name for choice in (*CHOICES, *MORE_CHOICES)}
 """Filters whose values are lists, with commas in the address."""
 FILTERS = {WORDS, OF, *ENTRIES, *LISTS}
 
+# A row is built anew with everything that changes on the page, and keeps its state in `props.row`.
 ROWS = """
 <tr tabindex="0" data-row :key="props.row.id" @click="$parent.$emit('open', props.row.id)">
   <td class="choose" @click.stop>
-    <input type="checkbox" :aria-label="'Choose: ' + props.row.text"
-      @change="(event) => $parent.$emit('choose', props.row.id, event.target.checked)" />
+    <input type="checkbox" :aria-label="'Choose: ' + props.row.text" :checked="props.row.chosen"
+      @change="(event) => {
+        props.row.chosen = event.target.checked;
+        $parent.$emit('choose', props.row.id, event.target.checked);
+      }" />
   </td>
   <td>
     <span class="mono quiet" v-if="props.row.topic">{{ props.row.topic }}</span>

@@ -49,6 +49,7 @@ from local2.protocol.services import (
 from local2.web.pages.frame import (
     Pager,
     confirmed,
+    counted,
     empty,
     exact,
     facts,
@@ -89,7 +90,7 @@ async def show(viewer: Viewer) -> None:
     parts = [part for part in PARTS if viewer.may(part.needs)]
     named = viewer.query.get("part")
     shown = next((part for part in parts if part.name == named), parts[0])
-    with ui.element("nav").classes("parts").props('aria-label="Parts of upkeep"'):
+    with ui.element("nav").classes("tabs").props('aria-label="Parts of upkeep"'):
         for part in parts:
             with Element("a").props(f"href=?part={part.name}") as link:
                 text("span", part.title)
@@ -160,7 +161,7 @@ class ConsolidationPart(RefreshedPart):
                     with ui.element("p").classes("row-of"):
                         text("span", "Last time:")
                         when(last.began_at)
-                        text("span", f"{last.changed:,} changes")
+                        text("span", counted(last.changed, "change"))
                         if last.failed:
                             tag(f"{last.failed:,} failed", "danger")
                 if last is not None and last.problem:
@@ -237,12 +238,12 @@ def _counted(report: ConsolidationReport) -> str:
 async def undo_run(viewer: Viewer, run: str, on_change: Callable[[], Awaitable[None]]) -> None:
     """Undo a run, and say what of it was undone."""
     report = await viewer.calls.ask(UNDO, Undo(run=run))
-    parts = [f"{len(report.undone):,} memories are as they were"]
+    said_of_run = [f"Undone: {counted(len(report.undone), 'change')}."]
     if report.not_done:
-        parts.append(f"{len(report.not_done):,} have changed since, and stay")
+        said_of_run.append(f"Left, since they have changed: {len(report.not_done):,}.")
     if report.others:
-        parts.append(f"{report.others:,} changes are for others to undo")
-    notify(f"{'; '.join(parts)}.")
+        said_of_run.append(f"For others to undo: {report.others:,}.")
+    notify(" ".join(said_of_run))
     await on_change()
 
 
@@ -470,14 +471,14 @@ class TasksPart(RefreshedPart):
             ):
                 if not report.counts:
                     text("p", "Everything is done.")
-                facts(
-                    {
-                        readable(
-                            count.kind
-                        ): f"{count.waiting:,} waiting, {count.aside:,} set aside"
-                        for count in report.counts
-                    }
-                )
+                else:
+                    facts(
+                        {
+                            readable(count.kind): f"{count.waiting:,} waiting, "
+                            f"{count.aside:,} set aside"
+                            for count in report.counts
+                        }
+                    )
                 if any(count.aside for count in report.counts):
                     with ui.row():
                         ui.button("Try all again", on_click=lambda: self._change("retry"))
@@ -514,8 +515,8 @@ class TasksPart(RefreshedPart):
         ):
             return
         report = await self._ask(action, kind, ids)
-        done = "are tried again" if action == "retry" else "are discarded"
-        notify(f"{report.changed:,} tasks {done}.")
+        done = "Tried again" if action == "retry" else "Discarded"
+        notify(f"{done}: {counted(report.changed, 'task')}.")
         await self.refresh(report)
 
     async def _ask(
@@ -586,7 +587,9 @@ class BackupsPart(RefreshedPart):
                         "key": backup.generation,
                         "said": said(backup.at),
                         "exact": exact(backup.at),
-                        "records": "" if backup.records is None else f"{backup.records:,} records",
+                        "records": ""
+                        if backup.records is None
+                        else counted(backup.records, "record"),
                         "size": "" if backup.size is None else _megabytes(backup.size),
                         "note": "encrypted" if backup.encrypted else backup.problem or "",
                     }

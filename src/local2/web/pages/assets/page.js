@@ -12,14 +12,44 @@ function nextTheme() {
   setDark(THEMES[chosen]);
 }
 
+function rowsOf(list) {
+  return [...list.querySelectorAll("[data-row]")];
+}
+
 function moveInRows(row, step) {
-  const rows = [...row.closest("[data-rows]").querySelectorAll("[data-row]")];
+  const rows = rowsOf(row.closest("[data-rows]"));
   rows[rows.indexOf(row) + step]?.focus();
 }
 
 function isOpenDialog() {
   return document.querySelector("[role=dialog], [role=alertdialog]") !== null;
 }
+
+// The rows of a table are built anew whenever something changes, also by the drawer that one opens.
+// The focus, which is then lost, returns to the row that has its place.
+let focused = null;
+
+document.addEventListener("focusin", (event) => {
+  const row = event.target.closest("[data-row]");
+  const list = row?.closest("[data-rows]");
+  if (list) {
+    focused = { row, list, number: rowsOf(list).indexOf(row), isInner: event.target !== row };
+  } else if (!isOpenDialog()) {
+    focused = null;
+  }
+});
+
+document.addEventListener("pointerdown", (event) => {
+  if (!event.target.closest("[data-row]") && !isOpenDialog()) focused = null;
+});
+
+new MutationObserver(() => {
+  if (!focused || focused.row.isConnected || isOpenDialog()) return;
+  if (document.activeElement !== document.body) return;
+  const row = rowsOf(focused.list)[focused.number];
+  const place = focused.isInner ? row?.querySelector("input, button") : row;
+  place?.focus({ preventScroll: true });
+}).observe(document.documentElement, { childList: true, subtree: true });
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
