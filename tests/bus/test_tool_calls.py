@@ -12,6 +12,7 @@ from calling import RICHARD
 from factories import ConnectBus
 from local2.bus import tool_calls
 from local2.bus.connection import BusMessage, Connection
+from local2.bus.tool_calls import RELIED_ON_AGAIN
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
 from local2.errors import NoRespondersError
@@ -195,6 +196,25 @@ async def test_the_result_subject_is_subscribed_again_when_a_tool_stops_replying
     assert (await weather(bus, "Oslo")).content == "Rain."
 
 
+async def test_a_tool_that_failed_to_reply_once_is_relied_on_again(
+    bus: Connection, serve: Serve
+) -> None:
+    async def answer(request: dict[str, Any]) -> None:
+        subscribed.append(subscriptions(bus))
+        if request["payload"]["args"]["city"] == "Berlin":
+            await theirs.publish(request["reply"], b'"Sunny."')
+
+    subscribed: list[set[str]] = []
+    theirs = await serve(answer)
+
+    assert (await weather(bus)).ok
+    assert not (await weather(bus, "Oslo", timeout=0.1)).ok
+    listening = {"tool.result.weather"}
+    assert [(await weather(bus)).ok for _ in range(RELIED_ON_AGAIN)] == [True] * RELIED_ON_AGAIN
+    assert (await weather(bus)).ok
+    assert subscribed == [listening, set(), *[listening] * RELIED_ON_AGAIN, set()]
+
+
 async def test_a_tool_whose_first_reply_is_late_still_counts_as_replying(
     bus: Connection, serve: Serve
 ) -> None:
@@ -241,7 +261,7 @@ async def test_a_call_outlasts_a_moment_without_the_tool(
     async def replied() -> bool:
         """Whether it is known that the tool replies: its published result may arrive first."""
         assert (await call_tool(bus, "note", {"text": "a"}, caller=RICHARD)).ok
-        return bool(bus.tool_calls._replies.get("note"))
+        return bus.tool_calls._replies.get("note", 0) > 0
 
     async with ToolHost(serving, notes.tool()):
         await eventually(replied)

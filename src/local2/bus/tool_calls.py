@@ -25,6 +25,8 @@ accounts again interrupts subscriptions for a moment."""
 REPLY_GRACE = 0.05
 """Seconds after the first published result of a tool within which its reply shows that it replies.
 Our tools send the reply first, but the one may be processed before the other."""
+RELIED_ON_AGAIN = 10
+"""Replies in a row after which a tool that once failed to reply is relied on again."""
 RETRY_INTERVAL = 0.05
 """Seconds between two attempts to reach it: an interruption takes milliseconds."""
 
@@ -88,10 +90,10 @@ class ToolCaller:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._replies: dict[str, bool] = {}
-        """Whether each tool replies, as far as its calls have shown."""
-        self._unreliable: set[str] = set()
-        """The tools that have replied, and later did not: their results are always listened for."""
+        self._replies: dict[str, int] = {}
+        """How often each tool has replied since it last failed to; 0 if it only publishes."""
+        self._needed: dict[str, int] = {}
+        """After how many replies the tools that once failed to reply are relied on again."""
         self._published: dict[str, _PublishedResults] = {}
         self._subscribing = asyncio.Lock()
 
@@ -109,20 +111,12 @@ class ToolCaller:
                 that has replied before, it has done so for INTERRUPTION seconds.
             BusTimeoutError: Somebody serves it, but did not answer within `timeout` seconds.
         """
-        if self._replies.get(tool):
+        if self._replies.get(tool, 0) >= self._needed.get(tool, 1):
             try:
-                loop = asyncio.get_running_loop()
-                deadline = loop.time() + min(timeout, INTERRUPTION)
-                while True:
-                    try:
-                        return await self._reply(tool, request, timeout, headers)
-                    except NoRespondersError:  # nobody has received it, so it may be sent again
-                        if loop.time() >= deadline:
-                            raise
-                    await asyncio.sleep(RETRY_INTERVAL)
+                return await self._reply(tool, request, timeout, headers)
             except BusTimeoutError:
-                self._replies[tool] = False
-                self._unreliable.add(tool)
+                self._replies[tool] = 0
+                self._needed[tool] = RELIED_ON_AGAIN
                 raise
         async with self._listen(tool, request) as call:
             reply = asyncio.create_task(self._reply(tool, request, timeout, headers))
@@ -132,7 +126,7 @@ class ToolCaller:
                     if tool not in self._replies:  # it may reply as well, a moment later
                         await asyncio.wait((reply,), timeout=REPLY_GRACE)
                         # A late reply is no missing one: a later call may still show it.
-                        self._replies[tool] = False
+                        self._replies[tool] = 0
                     self._note_reply(tool, reply)
                     return call.result.result()
                 result = reply.result()
@@ -153,14 +147,23 @@ class ToolCaller:
     def _note_reply(self, tool: str, reply: asyncio.Task[ToolResult]) -> None:
         """Note that the tool replies, if this reply has arrived."""
         if reply.done() and reply.exception() is None:
-            self._replies[tool] = tool not in self._unreliable
+            self._replies[tool] = self._replies.get(tool, 0) + 1
 
     async def _reply(
         self, tool: str, request: Envelope[Any], seconds: float, headers: Headers | None
     ) -> ToolResult:
         subject, data = subjects.tool_request(tool), encode(request)
-        answer = await self._bus.request(subject, data, timeout=seconds, headers=headers)
-        return read_result(answer.data, answer.headers).payload
+        loop = asyncio.get_running_loop()
+        has_replied = tool in self._needed or self._replies.get(tool, 0) > 0
+        patient_until = loop.time() + (min(seconds, INTERRUPTION) if has_replied else 0)
+        while True:
+            try:
+                answer = await self._bus.request(subject, data, timeout=seconds, headers=headers)
+                return read_result(answer.data, answer.headers).payload
+            except NoRespondersError:  # nobody has received it, so it may be sent again
+                if loop.time() >= patient_until:
+                    raise
+            await asyncio.sleep(RETRY_INTERVAL)
 
     @asynccontextmanager
     async def _listen(self, tool: str, request: Envelope[Any]) -> AsyncIterator[_Call]:
