@@ -2,7 +2,7 @@
 
 import pytest
 
-from local2.language.words import density, stems, terms, words
+from local2.language.words import LONGEST_KNOWN, _known_stem, density, stems, terms, words
 
 
 def test_only_the_first_and_last_words_of_a_long_text_count() -> None:
@@ -54,6 +54,13 @@ def test_possessive_and_contraction_endings_are_not_words() -> None:
 
 def test_stems_have_no_accents() -> None:
     assert stems(["caf\u00e9s", "gr\u00f6\u00dfe"]) == ["cafe", "gro\u00dfe"]
+
+
+def test_words_that_are_too_long_to_be_kept_are_stemmed_as_well() -> None:
+    before = _known_stem.cache_info().currsize
+
+    assert stems(["un" * LONGEST_KNOWN + "walking"]) == ["un" * LONGEST_KNOWN + "walk"]
+    assert _known_stem.cache_info().currsize == before
 
 
 def test_a_text_of_few_words_is_not_dense() -> None:
