@@ -161,9 +161,6 @@ class Likeness:
         near = self.compared & (self.cosine >= WEAK * min_score)
         return np.asarray(near & ~hit & hit.any())
 
-    def cosine_at(self, position: int) -> float | None:
-        return float(self.cosine[position]) if self.compared[position] else None
-
 
 def _deviations(cosine: Array, compared: Flags) -> Array:
     """Return by how many standard deviations each cosine is above the average, or 0.

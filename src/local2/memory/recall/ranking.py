@@ -187,17 +187,25 @@ class Ranking:
     ) -> Iterator[RankedRecord]:
         """Yield the records at these positions, whether or not they match."""
         at = np.array(positions)
-        shown = shown_scores(scores[at]).round(4).tolist()
         shares = [self.total.shares[name][at] for name in Shares.__struct_fields__]
-        summands = np.array(shares).round(4).T.tolist()
-        for place, position in enumerate(positions):
+        columns = (
+            self.view.column["row"][at],
+            shown_scores(scores[at]).round(4),
+            np.array(shares).round(4).T,
+            self.total.weights[at],
+            self.like.cosine[at],
+            self.like.compared[at],
+            self.wording.covered[at],
+        )
+        of_each = zip(positions, *(column.tolist() for column in columns), strict=True)
+        for position, row, score, summands, weight, cosine, compared, covered in of_each:
             yield RankedRecord(
-                row=int(self.view.column["row"][position]),
-                score=shown[place],
-                shares=Shares(*summands[place]),
-                weight=float(self.total.weights[position]),
-                cosine=self.like.cosine_at(position),
-                covered=float(self.wording.covered[position]),
+                row=row,
+                score=score,
+                shares=Shares(*summands),
+                weight=weight,
+                cosine=cosine if compared else None,
+                covered=covered,
                 find_later=later.later_than,
                 mark=self.variants.marks.get(position, UNMARKED),
             )
