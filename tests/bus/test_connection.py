@@ -67,6 +67,26 @@ async def test_a_server_that_has_gone_silent_counts_as_lost(
         await bus.flush()
 
 
+async def test_a_client_that_loses_its_server_tries_the_others_first(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nats_client, "PING_INTERVAL", 0.05)
+    monkeypatch.setattr("nats.aio.client.shuffle", list.reverse)
+    async with (
+        embedded_server(tmp_path / "other", host="127.0.0.1", port=-1) as other,
+        connect(f"{server.url},{other.url}", name="test") as bus,
+    ):
+        lost, left = (server, other) if bus.url == server.url else (other, server)
+        (silent,) = (one for one in bus.client._server_pool if one.uri.geturl() == lost.url)
+        os.kill(lost.pid, signal.SIGSTOP)
+        try:
+            await eventually(lambda: bus.url == left.url)
+        finally:
+            os.kill(lost.pid, signal.SIGCONT)
+
+        assert silent.reconnects == 0
+
+
 async def test_a_request_that_nobody_answers_times_out(bus: Connection) -> None:
     async def ignore(_: BusMessage) -> None:
         pass

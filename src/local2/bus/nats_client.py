@@ -80,6 +80,11 @@ class TolerantClient(Client):
             if asyncio.current_task().cancelling():  # type: ignore[union-attr] # runs in a task
                 raise
 
+    async def _select_next_server(self) -> None:
+        # The lost one comes last: a server that is silent costs the timeout of a connection.
+        self._server_pool.sort(key=lambda server: server is self._current_server)
+        await super()._select_next_server()
+
     async def _connect_to_server(self, *server: Any) -> None:
         if self._transport is not None:  # nats-py would drop a rejected attempt's socket unclosed
             self._transport.close()  # type: ignore[no-untyped-call]
