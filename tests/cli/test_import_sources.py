@@ -17,7 +17,7 @@ from local2.settings import HOME_VARIABLE
 from sources_made_up import archive_of, chatgpt_chat, chatgpt_message, many_chats
 from stacks import settings_in
 
-CHATS, MESSAGES = 1_000, 2
+CHATS, MESSAGES = 1_500, 2
 
 
 def exported(running: Served, file: Path, user: str) -> dict[str, list[dict[str, Any]]]:
@@ -75,7 +75,7 @@ def test_a_killed_import_is_completed_without_doubles(tmp_path: Path) -> None:
     # Nothing embeds here: it would take longer than the imports.
     with served(settings_in(tmp_path, embedder="ollama")) as running:
         (whole,) = answer(running.folder, "import", str(file), "--user", "undisturbed")
-        shown = shown_until_killed(running.folder, file, "killed", enough=300)
+        shown = shown_until_killed(running.folder, file, "killed", enough=600)
         before = exported(running, tmp_path / "before.jsonl", "killed")
         (completed,) = answer(running.folder, "import", str(file), "--user", "killed")
         undisturbed = exported(running, tmp_path / "undisturbed.jsonl", "undisturbed")
