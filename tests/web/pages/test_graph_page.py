@@ -61,6 +61,7 @@ def test_the_memories_related_to_one_are_around_it(
 
 def test_without_a_name_it_is_around_what_was_stated_last(reader: Reader) -> None:
     reader.open("/graph")
+    expect(reader.page.get_by_role("heading", name="Stated last")).to_be_visible()
     expect(reader.page.locator(".edges")).to_contain_text("Darwin")
     entry = reader.page.get_by_label("Around a thing or person")
 
