@@ -251,6 +251,7 @@ def test_many_memories_are_changed_and_brought_back_at_once(
     assert state_of(ada, word) == [(content, "active") for content in contents]
 
 
+@pytest.mark.timeout(300)
 def test_a_hundred_thousand_memories_are_read_page_by_page(
     reader: Reader, page_stack: Served
 ) -> None:
