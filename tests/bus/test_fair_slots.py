@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
 
 import pytest
 
@@ -188,11 +188,17 @@ def test_a_finished_request_makes_room_again() -> None:
 async def test_a_user_with_200_requests_waiting_delays_another_user_by_one(
     bus: Connection, notes: Notes
 ) -> None:
+    class CountingAdmission(Admission):
+        received = 0
+
+        def admitted(self, owner: Owner, data: bytes) -> AbstractContextManager[None]:
+            self.received += 1
+            return super().admitted(owner, data)
+
     notes.may_finish.clear()
+    admission = CountingAdmission(LimitSettings(requests=1))
     async with AsyncExitStack() as running:
-        await running.enter_async_context(
-            ToolHost(bus, notes.tool(), admission=Admission(LimitSettings(requests=1)))
-        )
+        await running.enter_async_context(ToolHost(bus, notes.tool(), admission=admission))
         calls = [
             asyncio.create_task(
                 call_tool(
@@ -205,8 +211,7 @@ async def test_a_user_with_200_requests_waiting_delays_another_user_by_one(
             )
             for n, user in enumerate(["eve"] * 200 + ["ann"])
         ]
-        await eventually(lambda: bus.client.stats["in_msgs"] >= 201)
-        await bus.flush()
+        await eventually(lambda: admission.received == len(calls))
         notes.may_finish.set()
         answers = await asyncio.gather(*calls)
 

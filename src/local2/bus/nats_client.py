@@ -14,7 +14,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import nats.errors
-from nats.aio.client import Client
+from nats.aio.client import DEFAULT_PING_INTERVAL, Client
 from nats.aio.msg import Msg
 
 from local2 import telemetry
@@ -41,8 +41,9 @@ messages, and each is handled."""
 SERVER_SUBJECT_PREFIX = "$"
 """First character of subjects that nats-server itself answers, such as `$JS.API`."""
 PING_INTERVAL = 2.0
-"""Seconds between two pings. A server that has gone silent, because its machine or the network
-failed, counts as lost after three intervals; what it has received from a client may be lost too."""
+"""Seconds between two pings where there are several servers. One that has gone silent, because its
+machine or the network failed, counts as lost after three intervals; what it has received from a
+client may be lost too. A server that is the only one is given longer: it may just be busy."""
 RECONNECT_WAIT = 0.25
 """Seconds between two attempts to reconnect: a restarted server is found before requests fail."""
 DRAIN_TIMEOUT = 10
@@ -235,15 +236,17 @@ async def open_client(
     identity: dict[str, Any] = {}
     if credentials:
         identity = {"nkeys_seed_str": credentials.seed, "inbox_prefix": credentials.inbox}
+    servers = url.split(",")
+    ping_interval = PING_INTERVAL if len(servers) > 1 else DEFAULT_PING_INTERVAL
     opening = asyncio.create_task(
         client.connect(
-            url.split(","),
+            servers,
             name=name,
             error_cb=state.failed,
             disconnected_cb=state.disconnected,
             reconnected_cb=state.reconnected,
             max_reconnect_attempts=-1,
-            ping_interval=PING_INTERVAL,  # type: ignore[arg-type] # only slept for
+            ping_interval=ping_interval,  # type: ignore[arg-type] # only slept for
             reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type] # only slept for
             drain_timeout=DRAIN_TIMEOUT,
             no_echo=no_echo,
