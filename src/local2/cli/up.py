@@ -127,7 +127,7 @@ def _greet(output: Output, settings: Settings, stack: Stack) -> None:
         print_line(f"[dim]{shown(f'There is another memory in {home}; --home uses it.')}[/]")
     for memory in exposed_memories(settings):
         print_line(f"[dim]{shown(f'{memory} is not used: others can enter it.')}[/]")
-    print_line("[dim]In another terminal: `local2 tools`, `local2 doctor`.[/]")
+    print_line("[dim]In another terminal: `local2 web`, `local2 tools`, `local2 doctor`.[/]")
 
 
 async def _start_page(
