@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from local2.keys import is_topic
@@ -396,6 +396,7 @@ FRAGMENTS = st.sampled_from(PHRASES) | st.sampled_from(JOINTS) | st.text(max_siz
 
 @settings(deadline=None, database=None)
 @given(st.text() | st.lists(FRAGMENTS, max_size=12).map(" ".join))
+@example("Remember that never \N{SUPERSCRIPT ONE}")
 async def test_any_text_is_answered_and_every_topic_is_a_valid_key(text: str) -> None:
     session = Session()
 

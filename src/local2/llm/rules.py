@@ -11,6 +11,7 @@ from datetime import date
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+from local2.keys import is_topic
 from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
 from local2.protocol.envelope import utc_now
 from local2.protocol.memories import incomplete_reason
@@ -207,8 +208,8 @@ def _fact(clause: str) -> dict[str, Any] | None:
             topic, content = template, found["value"].strip(" ,;:.!?\"'“”")
             if "{thing}" in template:
                 thing = re.sub(r"\W+", "_", found["thing"].lower()).strip("_")
-                topic = template.format(thing=thing) if thing else ""
-            return {"topic": topic, "content": content} if topic and content else None
+                topic = template.format(thing=thing)
+            return {"topic": topic, "content": content} if is_topic(topic) and content else None
     return None
 
 
