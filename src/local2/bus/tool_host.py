@@ -205,25 +205,30 @@ class ToolHost(Participant):
         owner = caller.principal
         with self._admission.admitted(owner, data):
             async with self._admission.slot(owner):
-                if request.deadline_utc is not None and seconds_until(request.deadline_utc) < 0:
+                deadline = request.deadline_utc
+                left = seconds_until(deadline) if deadline is not None else None
+                if left is not None and left < 0:
                     raise _too_late(request)
-                begin_call(partial(self._report, request), request.deadline_utc)
-                output = await self._run_in_time(caller, request)
+                begin_call(partial(self._report, request), deadline)
+                if left is not None and self._tool.annotations.read_only_hint:
+                    output = await self._read_within(left, caller, request)
+                else:
+                    output = await self._tool.run(caller, request.payload.args)
         result = ToolResult(ok=True, content=output.content, data=output.data)
         if self._tool.whole:
             return result
         return await with_preview(self.bus, result, caller=caller, limit=self._output_limit)
 
-    async def _run_in_time(self, caller: Caller, request: Envelope[ToolRequest[Any]]) -> ToolOutput:
-        """Run the tool; end it at the deadline if it only reads.
+    async def _read_within(
+        self, seconds: float, caller: Caller, request: Envelope[ToolRequest[Any]]
+    ) -> ToolOutput:
+        """Run a tool that only reads, and end it at its deadline.
 
         Callers repeat what was not answered in time. If what they no longer wait for went on, a
         stack that was slow for a moment would do more and more work for nobody.
         """
-        reads = bool(self._tool.annotations.read_only_hint)
-        left = seconds_until(request.deadline_utc) if reads and request.deadline_utc else None
         try:
-            async with asyncio.timeout(left) as limit:
+            async with asyncio.timeout(seconds) as limit:
                 return await self._tool.run(caller, request.payload.args)
         except TimeoutError:
             if not limit.expired():
