@@ -26,7 +26,7 @@ REPLY_GRACE = 0.05
 """Seconds after the first published result of a tool within which its reply shows that it replies.
 Our tools send the reply first, but the one may be processed before the other."""
 RELIED_ON_AGAIN = 10
-"""Replies in a row after which a tool that once failed to reply is relied on again."""
+"""Replies after which a tool that once failed to reply is relied on again."""
 RETRY_INTERVAL = 0.05
 """Seconds between two attempts to reach it: an interruption takes milliseconds."""
 
