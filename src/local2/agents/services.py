@@ -39,38 +39,14 @@ from local2.memory.tenant import Memories
 from local2.protocol import services as declared
 from local2.protocol import subjects
 from local2.protocol.browsing import (
-    Browse,
-    BrowseAll,
-    BrowsedPage,
-    Growth,
-    GrowthRequest,
-    ListSessions,
-    Overview,
     Rights,
-    SessionsPage,
 )
-from local2.protocol.documents import ChunksPage, DocumentsPage, ListChunks, ListDocuments
 from local2.protocol.envelope import Caller, Envelope, decode, encode, seal, utc_now
-from local2.protocol.explaining import Explain, Explained
-from local2.protocol.graph import Graph, ShowGraph
-from local2.protocol.items import (
-    DeleteItems,
-    GetItems,
-    ItemsChanged,
-    ItemsFound,
-    ItemsGot,
-    ListNamespaces,
-    NamespacesFound,
-    PutItems,
-    SearchItems,
-)
 from local2.protocol.maintenance import (
     BackupList,
     BackupRequest,
     BackupsFound,
     BackupStatus,
-    ExportPage,
-    ExportRequest,
     Findings,
     ImportReport,
     ImportRequest,
@@ -78,7 +54,6 @@ from local2.protocol.maintenance import (
     LetterRequest,
     MemoryStatus,
     Reindex,
-    RetentionReport,
     TaskReport,
     TaskRequest,
     TenantAgent,
@@ -88,7 +63,6 @@ from local2.protocol.maintenance import (
 from local2.protocol.payloads import Empty, OutputPart, ToolResult
 from local2.protocol.portable import MAX_LINE_BYTES
 from local2.protocol.services import ServiceDeclaration
-from local2.protocol.showings import FindShowings, ShowingsPage
 from local2.protocol.vectors import WorkerReady
 from local2.settings import LimitSettings
 from local2.tenants.credentials import rotate_token_key
@@ -260,30 +234,6 @@ class ServiceHost(Participant):
         return decode(message.data, payload)
 
 
-async def put_items(request: Request[PutItems]) -> ItemsChanged:
-    return await request.memory.items.put(request.payload)
-
-
-async def delete_items(request: Request[DeleteItems]) -> ItemsChanged:
-    return await request.memory.items.delete(request.payload)
-
-
-async def get_items(request: Request[GetItems]) -> ItemsGot:
-    return await request.memory.items.get(request.payload)
-
-
-async def search_items(request: Request[SearchItems]) -> ItemsFound:
-    return await request.memory.items.search(request.payload)
-
-
-async def list_namespaces(request: Request[ListNamespaces]) -> NamespacesFound:
-    return await request.memory.items.namespaces(request.payload)
-
-
-async def export_page(request: Request[ExportRequest]) -> ExportPage:
-    return await request.memory.portability.export(request.payload)
-
-
 async def import_lines(request: Request[ImportRequest]) -> ImportReport:
     ask, memory = request.payload, request.memory
     lines = [bytes(line) for line in ask.lines]
@@ -293,58 +243,6 @@ async def import_lines(request: Request[ImportRequest]) -> ImportReport:
             return ImportReport()
         lines = [line]
     return await memory.portability.import_lines(lines, number=ask.number, dry_run=ask.dry_run)
-
-
-async def browse(request: Request[Browse]) -> BrowsedPage:
-    return await request.memory.browsing.own(request.payload)
-
-
-async def browse_all(request: Request[BrowseAll]) -> BrowsedPage:
-    return await request.memory.browsing.all(request.payload)
-
-
-async def overview(request: Request[Empty]) -> Overview:
-    return await request.memory.browsing.overview()
-
-
-async def overview_of_all(request: Request[Empty]) -> Overview:
-    return await request.memory.browsing.overview_of_all()
-
-
-async def list_sessions(request: Request[ListSessions]) -> SessionsPage:
-    return await request.memory.browsing.sessions(request.payload)
-
-
-async def list_all_sessions(request: Request[ListSessions]) -> SessionsPage:
-    return await request.memory.browsing.sessions_of_all(request.payload)
-
-
-async def explain(request: Request[Explain]) -> Explained:
-    return await request.memory.explaining.explain(request.payload)
-
-
-async def find_showings(request: Request[FindShowings]) -> ShowingsPage:
-    return await request.memory.showings.find(request.payload)
-
-
-async def growth(request: Request[GrowthRequest]) -> Growth:
-    return await request.memory.browsing.growth(request.payload, utc_now())
-
-
-async def growth_of_all(request: Request[GrowthRequest]) -> Growth:
-    return await request.memory.browsing.growth_of_all(request.payload, utc_now())
-
-
-async def show_graph(request: Request[ShowGraph]) -> Graph:
-    return await request.memory.graph.around(request.payload)
-
-
-async def list_documents(request: Request[ListDocuments]) -> DocumentsPage:
-    return await request.memory.documents.listed(request.payload)
-
-
-async def list_chunks(request: Request[ListChunks]) -> ChunksPage:
-    return await request.memory.documents.chunks(request.payload)
 
 
 async def say_rights(request: Request[Empty]) -> Rights:
@@ -358,10 +256,6 @@ async def say_rights(request: Request[Empty]) -> Rights:
     )
 
 
-async def read_status(request: Request[Raw]) -> MemoryStatus:
-    return await _status_of(request)
-
-
 async def start_reindex(request: Request[Reindex]) -> MemoryStatus:
     """Start a reindex; if that fails, the status contains the reason."""
     memory = request.parts.memories.of_tenant(request.tenant)
@@ -372,11 +266,11 @@ async def start_reindex(request: Request[Reindex]) -> MemoryStatus:
         else:
             await memory.reembedding.begin(embedder)
     except Local2Error as error:
-        return await _status_of(request, str(error))
-    return await _status_of(request)
+        return await read_status(request, str(error))
+    return await read_status(request)
 
 
-async def _status_of(request: Request[Any], problem: str | None = None) -> MemoryStatus:
+async def read_status(request: Request[Any], problem: str | None = None) -> MemoryStatus:
     parts = request.parts
     memory = parts.memories.of_tenant(request.tenant)
     return await StatusReader(parts.bus, memory, parts.turns_problem).read(problem)
@@ -431,14 +325,10 @@ async def report_tasks(request: Request[TaskRequest]) -> TaskReport:
     return await backlog.report(request.payload)
 
 
-async def report_retention(request: Request[Empty]) -> RetentionReport:
-    return await request.parts.memories.of_tenant(request.tenant).retention.report()
-
-
 async def find_problems(request: Request[Empty]) -> Findings:
     parts = request.parts
     settings = parts.memories.of_tenant(request.tenant).settings
-    status = await _status_of(request)
+    status = await read_status(request)
     found = [*findings_of(status, settings)]
     found.append(await asyncio.to_thread(check_disk, settings))
     if not parts.bus.by_tenant:  # they are of all tenants
@@ -511,7 +401,10 @@ SERVICES: Sequence[ServiceGroup] = (
             Service(declared.STATUS, read_status),
             Service(declared.REINDEX, start_reindex),
             Service(declared.TASKS, report_tasks),
-            Service(declared.RETENTION, report_retention),
+            Service(
+                declared.RETENTION,
+                lambda request: request.parts.memories.of_tenant(request.tenant).retention.report(),
+            ),
             Service(declared.FINDINGS, find_problems),
             Service(declared.TENANT, report_tenant),
             Service(declared.ROTATE_TOKEN_KEY, rotate_tokens),
@@ -534,7 +427,9 @@ SERVICES: Sequence[ServiceGroup] = (
         name="porter",
         description="Exports memories, and imports them.",
         services=(
-            Service(declared.EXPORT, export_page),
+            Service(
+                declared.EXPORT, lambda request: request.memory.portability.export(request.payload)
+            ),
             Service(declared.IMPORT, import_lines),
         ),
     ),
@@ -542,19 +437,42 @@ SERVICES: Sequence[ServiceGroup] = (
         name="browser",
         description="Shows memories page by page, and explains what is recalled.",
         services=(
-            Service(declared.BROWSE, browse),
-            Service(declared.BROWSE_ALL, browse_all),
-            Service(declared.OVERVIEW, overview),
-            Service(declared.OVERVIEW_ALL, overview_of_all),
-            Service(declared.SESSIONS, list_sessions),
-            Service(declared.SESSIONS_ALL, list_all_sessions),
-            Service(declared.EXPLAIN, explain),
-            Service(declared.SHOWN, find_showings),
-            Service(declared.GROWTH, growth),
-            Service(declared.GROWTH_ALL, growth_of_all),
-            Service(declared.GRAPH, show_graph),
-            Service(declared.LIST_DOCUMENTS, list_documents),
-            Service(declared.LIST_CHUNKS, list_chunks),
+            Service(declared.BROWSE, lambda request: request.memory.browsing.own(request.payload)),
+            Service(
+                declared.BROWSE_ALL, lambda request: request.memory.browsing.all(request.payload)
+            ),
+            Service(declared.OVERVIEW, lambda request: request.memory.browsing.overview()),
+            Service(
+                declared.OVERVIEW_ALL, lambda request: request.memory.browsing.overview_of_all()
+            ),
+            Service(
+                declared.SESSIONS, lambda request: request.memory.browsing.sessions(request.payload)
+            ),
+            Service(
+                declared.SESSIONS_ALL,
+                lambda request: request.memory.browsing.sessions_of_all(request.payload),
+            ),
+            Service(
+                declared.EXPLAIN, lambda request: request.memory.explaining.explain(request.payload)
+            ),
+            Service(declared.SHOWN, lambda request: request.memory.showings.find(request.payload)),
+            Service(
+                declared.GROWTH,
+                lambda request: request.memory.browsing.growth(request.payload, utc_now()),
+            ),
+            Service(
+                declared.GROWTH_ALL,
+                lambda request: request.memory.browsing.growth_of_all(request.payload, utc_now()),
+            ),
+            Service(declared.GRAPH, lambda request: request.memory.graph.around(request.payload)),
+            Service(
+                declared.LIST_DOCUMENTS,
+                lambda request: request.memory.documents.listed(request.payload),
+            ),
+            Service(
+                declared.LIST_CHUNKS,
+                lambda request: request.memory.documents.chunks(request.payload),
+            ),
             Service(declared.RIGHTS, say_rights),
         ),
     ),
@@ -562,11 +480,18 @@ SERVICES: Sequence[ServiceGroup] = (
         name="item_keeper",
         description="Stores items of frameworks exactly.",
         services=(
-            Service(declared.PUT_ITEMS, put_items),
-            Service(declared.DELETE_ITEMS, delete_items),
-            Service(declared.GET_ITEMS, get_items),
-            Service(declared.SEARCH_ITEMS, search_items),
-            Service(declared.LIST_NAMESPACES, list_namespaces),
+            Service(declared.PUT_ITEMS, lambda request: request.memory.items.put(request.payload)),
+            Service(
+                declared.DELETE_ITEMS, lambda request: request.memory.items.delete(request.payload)
+            ),
+            Service(declared.GET_ITEMS, lambda request: request.memory.items.get(request.payload)),
+            Service(
+                declared.SEARCH_ITEMS, lambda request: request.memory.items.search(request.payload)
+            ),
+            Service(
+                declared.LIST_NAMESPACES,
+                lambda request: request.memory.items.namespaces(request.payload),
+            ),
         ),
     ),
     ServiceGroup(
