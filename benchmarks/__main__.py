@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import signal
 import sys
 from pathlib import Path
 
@@ -17,6 +18,8 @@ def main() -> None:
         return
     if not (SUITE / f"{name}.py").is_file():
         sys.exit(f"There is no benchmark {name!r}. `uv run benchmarks` lists all.")
+    # Stopped by a supervisor as by Ctrl-C: no stack or server is left behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.path.append(str(TESTS))  # for the stand-ins and the kinds of harm
     sys.argv = [f"benchmarks {name}", *options]
     importlib.import_module(f"suite.{name}").main()
