@@ -340,7 +340,8 @@ class View:
     def positions(self, rows: Collection[int]) -> Positions:
         """Return the positions of the rows that the view has, in the order of the rows."""
         size = len(self._view_positions)
-        found = [one for one in map(self._columns.position, rows) if one is not None]
+        known = map(self._columns.position, rows)
+        found = [position for position in known if position is not None]
         if max(found, default=-1) < size:
             own = self._view_positions[found]
             return own[own >= 0]

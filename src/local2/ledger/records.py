@@ -278,17 +278,6 @@ class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
     errors: tuple[str, ...] = ()
 
 
-class FailedTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that failed, and why; `due` is its next attempt, None if it was set aside."""
-
-    kind: TaskKind
-    id: str
-    record_kind: Kind
-    attempts: int
-    due: datetime | None
-    error: str
-
-
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
     """One tenant's quota; 0 means no limit.
 

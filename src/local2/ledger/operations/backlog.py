@@ -14,16 +14,16 @@ from heapq import merge
 from itertools import chain, islice, zip_longest
 
 from local2.errors import StorageError, TaskTakenError
+from local2.ledger.operations.places import owner_of
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes_of
-from local2.ledger.operations.working_sets import owner_of
 from local2.ledger.records import (
     LONGEST_RETRY_DELAY,
-    FailedTask,
     Task,
     TaskCounts,
     TaskKind,
     stamp,
 )
+from local2.protocol.maintenance import TaskFailure
 
 MAX_PLACES = 16
 """Maximum number of places that one claim takes tasks from; the next claim continues after them."""
@@ -229,15 +229,15 @@ class TaskQueue(Part):
         return total
 
     @reads
-    def failed(self, tx: Transaction, kind: TaskKind, limit: int) -> list[FailedTask]:
+    def failed(self, tx: Transaction, kind: TaskKind, limit: int) -> list[TaskFailure]:
         """Return tasks of a kind that failed, at most `limit`; first those that were set aside."""
-        found: list[FailedTask] = []
+        found: list[TaskFailure] = []
         for state in ("aside", "later"):
             rows = tx.execute("failed_tasks", kind=kind, state=state, limit=limit - len(found))
             for row in rows:
                 due = row["not_before"]
                 found.append(
-                    FailedTask(
+                    TaskFailure(
                         kind=row["kind"],
                         id=row["id"],
                         record_kind=row["record_kind"],

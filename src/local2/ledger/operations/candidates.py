@@ -18,8 +18,9 @@ from local2.keys import fold_topic
 from local2.language.words import stems
 from local2.ledger.columns import MAX_COUNT, Columns
 from local2.ledger.entries import NEIGHBOUR_SPAN, SPOKEN_KINDS, Candidate, Floats, Link
+from local2.ledger.operations.places import place_word, session_word
 from local2.ledger.operations.rows import Transaction, as_json, records_of
-from local2.ledger.operations.working_sets import candidates_of, place_word, session_word
+from local2.ledger.operations.working_sets import candidates_of
 from local2.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
 from local2.ledger.search import (
     DetailRequest,
@@ -126,13 +127,17 @@ class Pool:
         if not self._words:
             return []
         text = self._tx.text
-        return [text.rows_of_phrase(self._tx, one, self._words, PROBE) for one in phrases]
+        return [text.rows_of_phrase(self._tx, phrase, self._words, PROBE) for phrase in phrases]
 
     def add(self, rows: Sequence[int]) -> None:
         """Add the visible rows, and the neighbours of the first ones; `rows` has the best first."""
         self._read(rows=sorted(set(rows)))
-        best = (self.candidates.get(row) for row in [*dict.fromkeys(rows)][:WITH_NEIGHBOURS])
-        first = [one.row for one in best if one is not None and one.kind in SPOKEN_KINDS]
+        best = [*dict.fromkeys(rows)][:WITH_NEIGHBOURS]
+        first = [
+            row
+            for row in best
+            if row in self.candidates and self.candidates[row].kind in SPOKEN_KINDS
+        ]
         if not first:
             return
         links = _links(self._all("around", rows=as_json(first), span=NEIGHBOUR_SPAN))
@@ -209,8 +214,8 @@ class Pool:
         relations: dict[int, list[ItemRelation]] = {}
         found = self._all("item_relations", places=self._asked["places"], **asked)
         for of, type_, id_, incoming in found:
-            one = ItemRelation(type=type_, id=id_, incoming=bool(incoming))
-            relations.setdefault(of, []).append(one)
+            relation = ItemRelation(type=type_, id=id_, incoming=bool(incoming))
+            relations.setdefault(of, []).append(relation)
         return relations
 
     def sources(self, rows: Sequence[int]) -> dict[int, list[Source]]:
@@ -293,7 +298,7 @@ class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
     def with_later(self, pool: Pool) -> WordMatches:
         """Return the matches, with the candidates that were added to the pool since."""
         known = self.pool.candidates
-        self.columns.add(one for row, one in pool.candidates.items() if row not in known)
+        self.columns.add(new for row, new in pool.candidates.items() if row not in known)
         return WordMatches(
             view=self.columns.linked(pool.links),
             topics=self.topics,
@@ -306,8 +311,10 @@ def pooled(pool: Pool, search: Search, words: Sequence[int], counts: StemCounts)
     """Return the matches of a search by words, whose visible rows are in the pool already."""
     topics, retired = pool.rows_of_topics(search.topics), pool.retired_rows()
     former = set(retired)
-    active = [pool.candidates[row] for row in words if row not in former]
-    best = ranked_by_counts([(one.row, one.features().stems) for one in active], counts)
+    active = [row for row in words if row not in former]
+    best = ranked_by_counts(
+        [(row, pool.candidates[row].features().stems) for row in active], counts
+    )
     pool.add([*best, *topics, *retired])
     columns = Columns(only=frozenset(stems(search.terms)))
     columns.add(pool.candidates[row] for row in sorted(pool.candidates))

@@ -94,7 +94,7 @@ class LedgerDocuments(Part):
         for chunk, result in zip(chunks, written, strict=True):
             for record_id in result.replaced:
                 supersede(tx, record_id, Cause.of(chunk))
-        new = [one for one, result in zip(chunks, written, strict=True) if result.was_new]
+        new = [chunk for chunk, result in zip(chunks, written, strict=True) if result.was_new]
         store_records(tx, new)
         cause = Cause(
             agent=chunks[-1].agent,

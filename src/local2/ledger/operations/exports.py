@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from local2.ledger.engines import Row
+from local2.ledger.operations.places import place_word
 from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of
-from local2.ledger.operations.working_sets import place_word
 from local2.ledger.transfer import ExportCursor, ExportFilter
 from local2.protocol.items import NOTHING, path_of
 from local2.protocol.maintenance import ExportPage
@@ -170,7 +170,7 @@ class _Reader:
 
     def _showing_line(self, row: Row) -> ShowingLine:
         shown = self._tx.execute("shown_in", showing=row["row"])
-        records = tuple((one["record"], one["score"]) for one in shown)
+        records = tuple((record["record"], record["score"]) for record in shown)
         return _line_of(ShowingLine, row, records=records)
 
 

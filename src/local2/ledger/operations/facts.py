@@ -168,10 +168,10 @@ class LedgerFacts(Part):
 
         def carry_out(tx: Transaction) -> list[Record]:
             return [
-                one
+                record
                 for fact in facts
-                for one in (fact, *map(record_of, tx.execute("copies_of_fact", id=fact.id)))
-                if supersede(tx, one.id, cause)
+                for record in (fact, *map(record_of, tx.execute("copies_of_fact", id=fact.id)))
+                if supersede(tx, record.id, cause)
             ]
 
         retired: Collection[Record] = ()
@@ -217,7 +217,7 @@ class LedgerFacts(Part):
                 relate(tx, fact.id, "supports", older.id)
             for older in contradicts:
                 relate(tx, fact.id, "contradicts", older.id)
-            return [one for one in replaces if supersede(tx, one.id, cause)]
+            return [older for older in replaces if supersede(tx, older.id, cause)]
 
         try:
             return await self._rows.write(carry_out)

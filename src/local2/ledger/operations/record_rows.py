@@ -133,7 +133,9 @@ def add_records(tx: Transaction, records: Sequence[NewRecord]) -> list[Written]:
     rows = tx.add_rows(wanted)
     if rows:
         tx.refuse_excess()
-    return [Written(id=one.id, was_new=rows.pop(one.id, None) is not None) for one in records]
+    return [
+        Written(id=record.id, was_new=rows.pop(record.id, None) is not None) for record in records
+    ]
 
 
 def store_fact(

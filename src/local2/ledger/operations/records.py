@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from itertools import islice
 
+from local2.ledger.operations.places import users_of_places
 from local2.ledger.operations.record_rows import store_records
 from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of
-from local2.ledger.operations.working_sets import users_of_places
-from local2.ledger.records import DERIVED_FROM, Counts, NewRecord, Record, Shown, Usage, Written
+from local2.ledger.records import DERIVED_FROM, NewRecord, Record, Shown, Usage, Written
 
 RECORDS_PER_TRANSACTION = 1_000
 """Maximum number of records in one transaction; so many take about a fifth of a second."""
@@ -74,9 +74,3 @@ class Records(Part):
         """Return how much the tenant stores, without counting it."""
         row = await self._rows.one("used")
         return Usage(records=row["records"] if row else 0, bytes=row["bytes"] if row else 0)
-
-    async def counts(self) -> Counts:
-        """Return the numbers of all records, of indexed ones and of those waiting for it."""
-        row = await self._rows.one("counts")
-        assert row is not None  # noqa: S101 - a row of counts is always there
-        return Counts(records=row["records"], indexed=row["indexed"], waiting=row["waiting"])

@@ -29,6 +29,8 @@ from local2.ledger.records import UNLIMITED, NewRecord, Quota, Record, stamp
 from local2.protocol.payloads import Json
 
 COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"features", "tasks"})
+AFTER_ALL = 2**62
+"""A row number higher than any other."""
 P = ParamSpec("P")
 S = TypeVar("S", bound="Part")
 T = TypeVar("T")

@@ -4,12 +4,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.rows import Part, Transaction, as_json, reads, writes
+from local2.ledger.operations.rows import AFTER_ALL, Part, Transaction, as_json, reads, writes
 from local2.ledger.records import stamp
 from local2.ledger.sessions import Showing, ShowingFilter, ShownRecord
-
-LAST_ROW = 2**62
-"""A row number that no showing reaches."""
 
 
 class Showings(Part):
@@ -32,7 +29,7 @@ class Showings(Part):
                 f"showings_of_{wanted.of}",
                 name=wanted.name,
                 owner=owner,
-                before=LAST_ROW if before is None else before,
+                before=AFTER_ALL if before is None else before,
                 limit=limit,
             ).fetchall()
         latest = sorted(found, key=lambda row: -int(row["row"]))[:limit]
@@ -60,8 +57,8 @@ def add_showing(tx: Transaction, showing: Showing) -> None:
     ).fetchone()
     if inserted is not None:
         shown = (
-            {"showing": inserted["row"], "position": position, "record": one.id, "score": one.score}
-            for position, one in enumerate(showing.records)
+            {"showing": inserted["row"], "position": position, "record": id_, "score": score}
+            for position, (id_, score) in enumerate(showing.records)
         )
         tx.execute_each("insert_shown", shown)
 
@@ -78,7 +75,7 @@ def showing_of(tx: Transaction, row: Row) -> Showing:
         question=row["question"],
         answer=row["answer"],
         shown_at=datetime.fromisoformat(row["shown_at"]),
-        records=tuple(ShownRecord(one["record"], one["score"]) for one in shown),
+        records=tuple(ShownRecord(record["record"], record["score"]) for record in shown),
     )
 
 

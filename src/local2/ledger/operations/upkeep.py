@@ -12,9 +12,9 @@ import msgspec
 from local2.ledger.operations.candidates import vector_of
 from local2.ledger.operations.extraction import merge_sources
 from local2.ledger.operations.facts import RecentTopics
+from local2.ledger.operations.places import place_word
 from local2.ledger.operations.record_rows import Cause, add_to_audit, supersede
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads
-from local2.ledger.operations.working_sets import place_word
 from local2.ledger.records import stamp
 from local2.ledger.search import Place
 from local2.ledger.upkeep import (
@@ -38,10 +38,11 @@ class Upkeep(Part):
 
     async def add_access(self, accesses: Iterable[Access]) -> None:
         """Add to the recall counts of records."""
-        await self._rows.resting_on(()).change_each(
-            "add_access",
-            ({"row": one.row, "times": one.times, "last": stamp(one.last)} for one in accesses),
+        counted = (
+            {"row": access.row, "times": access.times, "last": stamp(access.last)}
+            for access in accesses
         )
+        await self._rows.resting_on(()).change_each("add_access", counted)
 
     async def next_place(self, after: Place | None) -> Place | None:
         """Return the next place that has active facts, None at the end."""
@@ -58,7 +59,6 @@ class Upkeep(Part):
     def facts(self, tx: Transaction, place: Place, after: int, limit: int) -> list[ActiveFact]:
         """Return the active facts of a place after a row, in order."""
         asked = {"place": place_word(tx.tenant, place), "after": after, "limit": limit}
-
         rows = tx.execute("rows_of_facts", **asked)
         return self._facts(tx, [row["row"] for row in rows])
 
@@ -81,9 +81,7 @@ class Upkeep(Part):
     ) -> list[tuple[ActiveFact, ActiveFact]]:
         """Return pairs of a given fact and an active fact that it is stated to contradict."""
         by_id = {fact.id: fact for fact in facts}
-        ids = as_json(list(by_id))
-
-        found = tx.execute("contradictions", ids=ids).fetchall()
+        found = tx.execute("contradictions", ids=as_json(list(by_id))).fetchall()
         rows = dict.fromkeys(row["older"] for row in found)
         older = {fact.row: fact for fact in self._facts(tx, list(rows))}
         return [(by_id[row["newer"]], older[row["older"]]) for row in found]

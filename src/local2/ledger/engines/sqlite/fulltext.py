@@ -6,12 +6,16 @@ is depends on the searched places alone; only BM25 itself weighs words by all ro
 (decision 0011).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from array import array
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from local2.language.words import stems
 from local2.ledger.engines import Row
+from local2.ledger.entries import Positions
 from local2.ledger.operations.candidates import (
     PROBE,
     WIDER_LIMIT,
@@ -22,7 +26,7 @@ from local2.ledger.operations.candidates import (
     pooled,
 )
 from local2.ledger.operations.rows import Transaction
-from local2.ledger.operations.working_sets import Budgets, PlaceRows
+from local2.ledger.operations.working_sets import Budget, Budgets
 from local2.ledger.search import Search, StemCounts
 
 TEXT_COLUMNS = "{content topic label said pairs}"
@@ -35,6 +39,9 @@ BROAD_SHARE = 0.5
 """Share of all rows from which a filter by places no longer makes a search cheaper."""
 MARGIN = 1.5
 """Factor by which more rows are read without that filter, since some are in other places."""
+MAX_NEW_ROWS = 5_000
+"""Maximum number of new rows that are read from the table; if there are more, the rows of each
+place are read again with the index, which is faster then."""
 GROWTH = 1.25
 """Growth factor of the table after which cached word counts are dropped."""
 
@@ -79,6 +86,61 @@ class TextIndex:
         match = f'{{content}}: "{" ".join(words)}"'
         found = tx.execute("text_traces", match=match, rows=rows).fetchone()
         return int(found["found"])
+
+
+class PlaceRows:
+    """One tenant's row numbers by place, held in RAM; used inside reads.
+
+    Rows are only added, and never change their place. The full-text index could find them, but it
+    reads the list of all rows of a place for every word, which takes a millisecond or more each
+    time.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._places: dict[str, array[int]] = {}
+        self._last = 0
+
+    def count(self, tx: Transaction, places: Iterable[str], rows: Positions) -> int:
+        """Return how many of the rows are in any of the places."""
+        self._catch_up(tx)
+        return sum(_count_common(self._rows_in(tx, place), rows) for place in places)
+
+    def ratio_from(self, tx: Transaction, places: Iterable[str], row: int) -> float:
+        """Return the ratio of all rows of the places to those from this row on."""
+        self._catch_up(tx)
+        every = [self._rows_in(tx, place) for place in places]
+        newer = sum(len(rows) - bisect_left(rows, row) for rows in every)
+        return sum(map(len, every)) / max(newer, 1)
+
+    def _rows_in(self, tx: Transaction, place: str) -> "array[int]":
+        if place not in self._places:
+            found = tx.execute("rows_of_place", place=place, last=self._last)
+            self._places[place] = array("q", sorted(row for (row,) in found))
+        rows = self._places[place]
+        self._budget.use((self, place), len(rows), partial(self._places.pop, place))
+        return rows
+
+    def _catch_up(self, tx: Transaction) -> None:
+        last = tx.execute("last_row").fetchone()["last"]
+        if last - self._last > MAX_NEW_ROWS:
+            for place in self._places:
+                self._budget.forget((self, place))
+            self._places.clear()
+        elif self._places:
+            for row, place in tx.execute("rows_after", after=self._last):
+                if place in self._places:
+                    self._places[place].append(row)
+        self._last = last
+
+
+def _count_common(ordered: "array[int]", rows: Positions) -> int:
+    """Return how many of `rows` are in `ordered`, which is sorted."""
+    if not ordered:
+        return 0
+    own = np.frombuffer(ordered, np.int64)
+    found = np.minimum(np.searchsorted(own, rows), len(own) - 1)
+    return int((own[found] == rows).sum())
 
 
 class FullText:
