@@ -266,18 +266,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 0
 
 
-class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of one kind's tasks: waiting, including for another attempt, and set aside.
-
-    `errors` are the first distinct reasons why tasks were set aside.
-    """
-
-    kind: TaskKind
-    waiting: int
-    aside: int
-    errors: tuple[str, ...] = ()
-
-
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
     """One tenant's quota; 0 means no limit.
 

@@ -16,14 +16,8 @@ from itertools import chain, islice, zip_longest
 from local2.errors import StorageError, TaskTakenError
 from local2.ledger.operations.places import owner_of
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes_of
-from local2.ledger.records import (
-    LONGEST_RETRY_DELAY,
-    Task,
-    TaskCounts,
-    TaskKind,
-    stamp,
-)
-from local2.protocol.maintenance import TaskFailure
+from local2.ledger.records import LONGEST_RETRY_DELAY, Task, TaskKind, stamp
+from local2.protocol.maintenance import TaskCounts, TaskFailure
 
 MAX_PLACES = 16
 """Maximum number of places that one claim takes tasks from; the next claim continues after them."""
