@@ -46,7 +46,7 @@ class Embedders(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def indexed_text(kind: Kind, text: str, before: str | None) -> str:
-    """Return the text to embed: the beginning of `text`, padded with the message before it.
+    """The text to embed: the beginning of `text`, padded with the message before it.
 
     A short message often answers the one before. Its own words must come first.
     """
@@ -59,7 +59,7 @@ def indexed_text(kind: Kind, text: str, before: str | None) -> str:
 
 
 def labelled(label: str | None, text: str) -> str:
-    """Return a text prefixed with its speaker or key."""
+    """A text prefixed with its speaker or key."""
     return f"{label}: {text}" if label else text
 
 

@@ -50,7 +50,7 @@ class LedgerAudit(Part):
         run: str | None = None,
         before: int | None = None,
     ) -> AuditPage:
-        """Return the newest rows that `may_see` permits, optionally of one record or one run."""
+        """The newest rows that `may_see` permits, optionally of one record or one run."""
         found: list[AuditRow] = []
         position = AFTER_ALL if before is None else before
         for _ in range(MAX_READS):

@@ -59,7 +59,7 @@ class TaskQueue(Part):
         exclude: Collection[Task] = (),
         retry: bool = False,
     ) -> list[Task]:
-        """Return tasks of the first kind that has any, shared fairly between owners.
+        """Tasks of the first kind that has any, shared fairly between owners.
 
         A task that failed before is returned alone: first if `retry` is true, otherwise when no
         other task waits.
@@ -130,7 +130,7 @@ class TaskQueue(Part):
         *,
         retry: bool,
     ) -> list[int]:
-        """Return the rows of the tasks to claim next: waiting ones, or one that failed before."""
+        """The rows of the tasks to claim next: waiting ones, or one that failed before."""
         due = tx.execute(
             "due_task",
             kind=kind,
@@ -142,7 +142,7 @@ class TaskQueue(Part):
         return (failed if retry else []) or self._waiting_rows(tx, kind, limit, busy) or failed
 
     def _waiting_rows(self, tx: Transaction, kind: TaskKind, limit: int, exclude: str) -> list[int]:
-        """Return the rows of the next waiting tasks, taken from each owner in turn."""
+        """The rows of the next waiting tasks, taken from each owner in turn."""
         statement = "oldest_tasks" if kind in OLDEST_FIRST else "newest_tasks"
         owners: defaultdict[str, list[list[int]]] = defaultdict(list)
         for place in self._next_places(tx, kind, min(limit, MAX_PLACES), exclude):
@@ -153,7 +153,7 @@ class TaskQueue(Part):
         return list(islice((row for row in turns if row is not None), limit))
 
     def _next_places(self, tx: Transaction, kind: TaskKind, limit: int, exclude: str) -> list[str]:
-        """Return the next places that have waiting tasks, continuing after the last claim."""
+        """The next places that have waiting tasks, continuing after the last claim."""
         places: dict[str, None] = {}
         for after in (self._places[kind], BEFORE_ALL):
             left = limit - len(places)
@@ -164,7 +164,7 @@ class TaskQueue(Part):
 
     @reads
     def next_due(self, tx: Transaction, *kinds: TaskKind) -> datetime | None:
-        """Return when the next failed task is to be tried again, None without any."""
+        """When the next failed task is to be tried again, None without any."""
         rows = [tx.execute("next_due", kind=kind).fetchone() for kind in kinds]
         due = min((row["due"] for row in rows if row["due"]), default=None)
         return datetime.fromisoformat(due) if due else None
@@ -224,7 +224,7 @@ class TaskQueue(Part):
 
     @reads
     def failed(self, tx: Transaction, kind: TaskKind, limit: int) -> list[TaskFailure]:
-        """Return tasks of a kind that failed, at most `limit`; first those that were set aside."""
+        """Tasks of a kind that failed, at most `limit`; first those that were set aside."""
         found: list[TaskFailure] = []
         for state in ("aside", "later"):
             rows = tx.execute("failed_tasks", kind=kind, state=state, limit=limit - len(found))
@@ -244,7 +244,7 @@ class TaskQueue(Part):
 
     @reads
     def counts(self, tx: Transaction) -> list[TaskCounts]:
-        """Return the number of tasks of each kind, and the reasons why some were set aside."""
+        """The number of tasks of each kind, and the reasons why some were set aside."""
         counts = []
         for row in tx.execute("count_tasks").fetchall():
             kind, aside = row["kind"], row["aside"]

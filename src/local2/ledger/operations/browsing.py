@@ -73,7 +73,7 @@ class Browsing(Part):
     def page(
         self, tx: Transaction, wanted: BrowseFilter, limit: int, after: BrowseCursor | None
     ) -> BrowsedRecords:
-        """Return the next records that pass a filter, at most `limit`."""
+        """The next records that pass a filter, at most `limit`."""
         walked = _with_words(tx, wanted, after) if wanted.terms else _by_time(tx, wanted, after)
         states: dict[int, RecordState] = {}
         last: _Walked | None = None
@@ -138,7 +138,7 @@ class Browsing(Part):
         limit: int,
         after: BrowseCursor | None,
     ) -> SessionUses:
-        """Return the next sessions of these owners, or of all, those that were used last first.
+        """The next sessions of these owners, or of all, those that were used last first.
 
         A page reads a bounded number of messages: with very long sessions, it may have fewer than
         `limit`. A session belongs where its newest message is.
@@ -270,7 +270,7 @@ def _listed(values: Iterable[str] | None) -> str | None:
 
 
 def _records(tx: Transaction, states: dict[int, RecordState]) -> list[BrowsedRecord]:
-    """Return the records in these rows, in their order."""
+    """The records in these rows, in their order."""
     rows = as_json(list(states))
     records = {row["row"]: record_of(row) for row in tx.execute("records", rows=rows)}
     recalls = {row["row"]: row for row in tx.execute("recalls_of", rows=rows)}

@@ -84,7 +84,7 @@ class Erasures(Part):
 
     @reads
     def select(self, tx: Transaction, selection: Selection) -> Selected:
-        """Return the rows of a selection: whole turns, and everything derived from them alone.
+        """The rows of a selection: whole turns, and everything derived from them alone.
 
         Derived records come before their sources.
         """
@@ -133,7 +133,7 @@ class Erasures(Part):
     def chosen_among(
         self, tx: Transaction, digests: Collection[str]
     ) -> list[tuple[Selection, str]]:
-        """Return the selections that have these digests, as far as matching data exists."""
+        """The selections that have these digests, as far as matching data exists."""
         return chosen_among(tx, digests)
 
     @writes
@@ -183,13 +183,13 @@ class Erasures(Part):
 
     @reads
     def to_anonymise(self, tx: Transaction, before: datetime, limit: int) -> list[Record]:
-        """Return records that were retired before a time, those that were retired first first."""
+        """Records that were retired before a time, those that were retired first first."""
         asked = {"before": stamp(before), "limit": limit}
         rows = [row["row"] for row in tx.execute("to_anonymise", **asked)]
         return [record_of(row) for row in tx.execute("records", rows=as_json(rows))]
 
     async def count_to_anonymise(self, before: datetime) -> int:
-        """Return how many records were retired before a time, and are not anonymised yet."""
+        """How many records were retired before a time, and are not anonymised yet."""
         row = await self._rows.one("count_to_anonymise", before=stamp(before))
         return int(row["due"]) if row else 0
 
@@ -200,7 +200,7 @@ def _dependent(
     new: Iterable[int],
     rows: Iterable[int],
 ) -> list[int]:
-    """Return the rows that are erased with others: of their turns, documents and derivations.
+    """The rows that are erased with others: of their turns, documents and derivations.
 
     `new` are the rows found last; `rows` are all rows so far.
     """

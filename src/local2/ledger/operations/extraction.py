@@ -81,7 +81,7 @@ def has_sources(
     messages: Sequence[str],
     targets: Sequence[str],
 ) -> bool:
-    """Return whether a fact still has all of these sources."""
+    """Whether a fact still has all of these sources."""
     known_messages = _messages_of(tx, record_id)
     known_targets = _targets_of(tx, record_id)
     return set(messages) <= set(known_messages) and set(targets) <= set(known_targets)
@@ -125,7 +125,7 @@ class Extractions(Part):
 
     @reads
     def messages(self, tx: Transaction, tasks: Sequence[Task]) -> list[MessageGroup]:
-        """Return the messages of these tasks that are still current, in groups by session."""
+        """The messages of these tasks that are still current, in groups by session."""
         asked = as_json([task.row for task in tasks])
         found = tx.execute("records", rows=asked).fetchall()
         records = [record_of(row) for row in found if row["superseded_by"] is None]
@@ -157,7 +157,7 @@ class Extractions(Part):
 
     @reads
     def similar(self, tx: Transaction, facts: Sequence[NewRecord]) -> list[list[Record]]:
-        """Return for each new fact the active fact of its key, and the owner's similar facts."""
+        """For each new fact the active fact of its key, and the owner's similar facts."""
         return [list(self._similar(tx, fact)) for fact in facts]
 
     def _similar(self, tx: Transaction, fact: NewRecord) -> Iterator[Record]:
@@ -174,7 +174,7 @@ class Extractions(Part):
 
     @reads
     def related(self, tx: Transaction, ids: Sequence[str]) -> list[RelatedFacts]:
-        """Return for each active fact its owner's other active facts that share its rare words."""
+        """For each active fact its owner's other active facts that share its rare words."""
         rows = (tx.execute("record_by_id", id=id_).fetchone() for id_ in ids)
         facts = [record_of(row) for row in rows if row is not None]
         return [self._related(tx, fact) for fact in facts if fact.superseded_by is None]

@@ -182,7 +182,7 @@ class _Page:
             counts[kind] = counts.get(kind, 0) + 1
 
     def _cycle(self, line: Stored) -> str | None:
-        """Return the problem if a record would, over others, replace itself; else None."""
+        """The problem if a record would, over others, replace itself; else None."""
         newer: str | None = None
         match line:
             case RecordLine(superseded_by=str(newer)):
@@ -196,7 +196,7 @@ class _Page:
         return f"{field}: the records would replace each other in a circle." if cycle else None
 
     def _excess(self, line: Stored) -> str | None:
-        """Return the problem if a record would have too many relations; else None."""
+        """The problem if a record would have too many relations; else None."""
         if not isinstance(line, RelationLine) or line.relation not in RELATION_TYPES:
             return None
         full = full_end(self._tx, line.source, line.relation, line.target)
@@ -233,14 +233,14 @@ class _Page:
         return True
 
     def _has_right_size(self, vector: StoredVector) -> bool:
-        """Return whether a vector is as long as others of its embedder; otherwise it is dropped."""
+        """Whether a vector is as long as others of its embedder; otherwise it is dropped."""
         if vector.embedder not in self._sizes:
             known = self._first_row("vector_size", embedder=vector.embedder)
             self._sizes[vector.embedder] = known["size"] if known else len(vector.data)
         return self._sizes[vector.embedder] == len(vector.data)
 
     def _conflicting_record(self, record: Record) -> Record | None:
-        """Return the active record with the topic, or the document chunk, of an active record."""
+        """The active record with the topic, or the document chunk, of an active record."""
         if record.superseded_by is not None:
             return None
         if record.kind == "document_chunk":
@@ -360,7 +360,7 @@ class _Page:
 
 
 def _broken_rule(line: Line) -> str | None:
-    """Return which rule of a write a line breaks, for its reader; None if it breaks none."""
+    """Which rule of a write a line breaks, for its reader; None if it breaks none."""
     for field in NAME_FIELDS:
         name = getattr(line, field, None)
         if isinstance(name, str) and len(name) > MAX_NAME:

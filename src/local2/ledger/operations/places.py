@@ -15,26 +15,26 @@ AFTER_HEX = "y"
 
 
 def place_word(tenant: str, place: Place) -> str:
-    """Return the word for scope, owner and kind, as in the column `place`."""
+    """The word for scope, owner and kind, as in the column `place`."""
     return "p" + _word(tenant, *place)
 
 
 def place_of(word: str) -> Place:
-    """Return the place that a word stands for."""
+    """The place that a word stands for."""
     _, scope, owner, kind, _ = word.split("x")
     names = (bytes.fromhex(part).decode() for part in (scope, owner, kind))
     return msgspec.convert(tuple(names), Place)
 
 
 def session_word(tenant: str, search: Search) -> str | None:
-    """Return the word for the session if only one session is searched, else None."""
+    """The word for the session if only one session is searched, else None."""
     if search.only_session is None or {place.scope for place in search.places} != {"session"}:
         return None
     return "s" + _word(tenant, search.places[0].owner, search.only_session)
 
 
 def owner_of(place: str) -> str:
-    """Return the encoded owner in a place word."""
+    """The encoded owner in a place word."""
     return place.split("x")[2]
 
 

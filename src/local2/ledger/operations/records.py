@@ -27,24 +27,24 @@ class Records(Part):
         return written
 
     async def at(self, rows: Sequence[int]) -> list[Record]:
-        """Return the records in these rows."""
+        """The records in these rows."""
         found = await self._rows.all("records", rows=as_json(rows))
         return [record_of(row) for row in found]
 
     @reads
     def by_id(self, tx: Transaction, ids: Sequence[str]) -> dict[str, Record]:
-        """Return the records with these ids, active or not, by id."""
+        """The records with these ids, active or not, by id."""
         rows = (tx.execute("record_by_id", id=id_).fetchone() for id_ in ids)
         return {row["id"]: record_of(row) for row in rows if row is not None}
 
     async def chain(self, *record_ids: str) -> list[Record]:
-        """Return all versions of these records, the newest first."""
+        """All versions of these records, the newest first."""
         rows = await self._rows.all("chain", ids=as_json(record_ids))
         return [record_of(row) for row in rows]
 
     @reads
     def users(self, tx: Transaction, limit: int) -> list[str]:
-        """Return up to about `limit` users with personal memories; "" stands for no user."""
+        """Up to about `limit` users with personal memories; "" stands for no user."""
 
         def next_place(after: str, until: str) -> str | None:
             asked = {"after": after, "until": until}
@@ -57,7 +57,7 @@ class Records(Part):
     async def shown(
         self, record_ids: Sequence[str], *, excluded_turn: str | None, characters: int
     ) -> list[Shown]:
-        """Return the beginnings of these records, of those in their turns, and of their sources.
+        """The beginnings of these records, of those in their turns, and of their sources.
 
         `excluded_turn` is a turn whose records are left out.
         """
@@ -71,6 +71,6 @@ class Records(Part):
         return [Shown(id=row["id"], content=row["content"]) for row in rows]
 
     async def usage(self) -> Usage:
-        """Return how much the tenant stores, without counting it."""
+        """How much the tenant stores, without counting it."""
         row = await self._rows.one("used")
         return Usage(records=row["records"] if row else 0, bytes=row["bytes"] if row else 0)

@@ -100,7 +100,7 @@ class LedgerRelations(Part):
 
     @reads
     def of(self, tx: Transaction, record_id: str) -> tuple[Record | None, list[RelatedRecord]]:
-        """Return a record, and the records related to it in either direction."""
+        """A record, and the records related to it in either direction."""
         found = tx.execute("relations_of", id=record_id, types=TYPES)
         related = [
             RelatedRecord(
@@ -128,7 +128,7 @@ class LedgerRelations(Part):
 
 
 def full_end(tx: Transaction, source: str, type_: str, target: str) -> str | None:
-    """Return the end of a new relation that has the maximum of stated relations already, if any."""
+    """The end of a new relation that has the maximum of stated relations already, if any."""
     edge = {"source": source, "type": type_, "target": target}
     row = tx.execute("full_end", **edge, types=TYPES, most=MAX_RELATIONS).fetchone()
     return row["id"] if row else None
@@ -158,7 +158,7 @@ class Knowledge(Part):
     def naming(
         self, tx: Transaction, name: str | None, places: Sequence[FactPlace], limit: int
     ) -> list[Record]:
-        """Return the newest facts of these places that name a thing, or that name any things."""
+        """The newest facts of these places that name a thing, or that name any things."""
         if name is None:
             words = [place_word(tx.tenant, Place(*place, "fact")) for place in places]
             asked = {"places": as_json(words), "most": LATEST_FACTS, "limit": limit}
@@ -171,7 +171,7 @@ class Knowledge(Part):
         return [record_of(row) for row in found]
 
     async def names_in(self, text: str, places: Sequence[FactPlace]) -> list[str]:
-        """Return the names in a text that facts of these places contain, as spelled in the facts.
+        """The names in a text that facts of these places contain, as spelled in the facts.
 
         A part of a longer name does not count as a name.
         """
@@ -195,7 +195,7 @@ class Knowledge(Part):
         self._has_aliases = None
 
     async def aliases_in(self, text: str, places: Sequence[FactPlace]) -> list[str]:
-        """Return aliases of the entities named in a text, as stated by facts of these places."""
+        """Aliases of the entities named in a text, as stated by facts of these places."""
         if self._has_aliases is None:
             any_ = await self._rows.one("stated_aliases", aliases=as_json([ANY_ALIAS]))
             if self._has_aliases is None:  # otherwise one has just been stated
@@ -243,7 +243,7 @@ class Knowledge(Part):
     def _as_spelled(
         self, tx: Transaction, within: Sequence[FactPlace], fact: TripletFact
     ) -> TripletFact:
-        """Return the fact with names spelled as in known facts."""
+        """The fact with names spelled as in known facts."""
         stated = fact.triplet
         spelled = {role: self._spelling(tx, within, getattr(stated, role)) for role in ROLES}
         triplet = msgspec.structs.replace(stated, **spelled)
@@ -257,13 +257,13 @@ class Knowledge(Part):
         return msgspec.structs.replace(fact, triplet=triplet, record=record)
 
     def _spelling(self, tx: Transaction, places: Sequence[FactPlace], name: str) -> str:
-        """Return a name as spelled in the oldest fact that has it; unchanged if there is none."""
+        """A name as spelled in the oldest fact that has it; unchanged if there is none."""
         entities = dict.fromkeys(_entities_of(places, entity_key(name)), name)
         spellings = self._spellings(tx, entities)
         return next((spellings[entity] for entity in entities if entity in spellings), name)
 
     def _spellings(self, tx: Transaction, entities: dict[str, str]) -> dict[str, str]:
-        """Return the spellings of names, by the ids of their entities."""
+        """The spellings of names, by the ids of their entities."""
         found = tx.execute("spellings", entities=as_json(list(entities)))
         return {
             row["entity"]: part
@@ -273,7 +273,7 @@ class Knowledge(Part):
         }
 
     def _all_names(self, tx: Transaction, places: Sequence[FactPlace], name: str) -> list[str]:
-        """Return a name, followed by its stated aliases and their aliases."""
+        """A name, followed by its stated aliases and their aliases."""
         names = {entity_key(name): name}
         waiting = [name]
         while waiting and len(names) < MAX_NAMES:
@@ -298,7 +298,7 @@ class Knowledge(Part):
 
 
 def _entity(place: FactPlace, role: str, key: str) -> str:
-    """Return an entity's id in one role; separate ids keep the search for either role fast."""
+    """An entity's id in one role; separate ids keep the search for either role fast."""
     return content_id(NAMES, *place, role, key)
 
 
@@ -307,13 +307,13 @@ def _entities_of(places: Sequence[FactPlace], key: str) -> list[str]:
 
 
 def _aliases_of(places: Sequence[FactPlace], key: str) -> list[str]:
-    """Return the relation targets of facts that state an alias of a name, one per place."""
+    """The relation targets of facts that state an alias of a name, one per place."""
     return [content_id(ALSO_NAMES, *place, key) for place in places]
 
 
 def _possible_names(
     text: str, ids_of: Callable[[str], Sequence[str]]
 ) -> list[tuple[NameCandidate, Sequence[str]]]:
-    """Return the possible names in a text, with their ids."""
+    """The possible names in a text, with their ids."""
     known = cache(ids_of)
     return [(run, known(entity_key(run.text))) for run in name_candidates(text)]

@@ -22,7 +22,7 @@ class Showings(Part):
     def find(
         self, tx: Transaction, wanted: ShowingFilter, limit: int, *, before: int | None = None
     ) -> list[Showing]:
-        """Return what was noted last, in that order; `before`: continue before this row."""
+        """What was noted last, in that order; `before`: continue before this row."""
         found: list[Row] = []
         for owner in wanted.owners:
             found += tx.execute(
@@ -64,7 +64,7 @@ def add_showing(tx: Transaction, showing: Showing) -> None:
 
 
 def showing_of(tx: Transaction, row: Row) -> Showing:
-    """Return what a row of `showing` says, with the records that were shown."""
+    """What a row of `showing` says, with the records that were shown."""
     shown = tx.execute("shown_in", showing=row["row"])
     return Showing(
         row=row["row"],

@@ -40,7 +40,7 @@ EXPLICIT_CLASSES = frozenset({"asserted", "document"})
 
 
 def was_erased(tx: Transaction, record: NewRecord, *, copied: bool = False) -> bool:
-    """Return whether a record was erased, and must not be stored again.
+    """Whether a record was erased, and must not be stored again.
 
     A record that somebody adds explicitly may be stored again, unless it is `copied` from an
     export.
@@ -58,14 +58,14 @@ def was_erased(tx: Transaction, record: NewRecord, *, copied: bool = False) -> b
 
 
 def is_live(record: NewRecord) -> bool:
-    """Return whether a record is part of a turn, and not of a conversation or an import."""
+    """Whether a record is part of a turn, and not of a conversation or an import."""
     return record.turn is not None or record.pending is not None
 
 
 def erased_since(
     tx: Transaction, owner: str, session_id: str | None, since: str, *, output: str | None = None
 ) -> bool:
-    """Return whether an owner has erased everything, a session or a long output since a time."""
+    """Whether an owner has erased everything, a session or a long output since a time."""
     if not _has_any(tx):
         return False
     digests = [_selection_digest(tx, Selection(owner=owner))]
@@ -79,7 +79,7 @@ def erased_since(
 def was_line_erased(
     tx: Transaction, line: NoteLine | FeedbackLine | OutputLine | ItemLine | ShowingLine
 ) -> bool:
-    """Return whether a line of an export is older than the erasure of its owner or session."""
+    """Whether a line of an export is older than the erasure of its owner or session."""
     match line:
         case OutputLine():
             since = line.kept_at.replace(" ", "T")  # SQLite's own form of a time
@@ -163,7 +163,7 @@ def lift_tombstones_of(tx: Transaction, selection: Selection) -> None:
 
 
 def chosen_among(tx: Transaction, digests: Collection[str]) -> list[tuple[Selection, str]]:
-    """Return the possible selections of existing data that have one of these digests."""
+    """The possible selections of existing data that have one of these digests."""
     _has_any(tx)
     found = {
         digest: selection

@@ -133,7 +133,7 @@ class Turns(Part):
             relate(tx, stored.id, DERIVED_FROM, source)
 
     def _in_known_turn(self, tx: Transaction, records: Sequence[NewRecord]) -> Sequence[NewRecord]:
-        """Return the records with the id of the stored question as their turn, if it is stored."""
+        """The records with the id of the stored question as their turn, if it is stored."""
         for record in records:
             if record.id == record.turn:
                 known = report_question(tx, record)

@@ -82,7 +82,7 @@ _BUDGETS: WeakKeyDictionary[Database, Budgets] = WeakKeyDictionary()
 
 
 def budgets_of(database: Database) -> Budgets:
-    """Return the budgets that all ledgers over a database share."""
+    """The budgets that all ledgers over a database share."""
     return _BUDGETS.setdefault(database, Budgets())
 
 
@@ -97,7 +97,7 @@ class WorkingSets:
         """The memories that were too large; they hardly ever shrink."""
 
     async def fits(self, places: Places) -> bool:
-        """Return whether a memory is small enough to be scored as a whole."""
+        """Whether a memory is small enough to be scored as a whole."""
         if any(held == places for _, held in self._sets):
             return True
         if places not in self._large:
@@ -157,7 +157,7 @@ class WorkingSets:
 
 
 def candidates_of(rows: Sequence[Row]) -> list[Candidate]:
-    """Return the candidates in the rows of a statement, whose columns have their fields' names."""
+    """The candidates in the rows of a statement, whose columns have their fields' names."""
     if not rows:
         return []
     names = rows[0].keys()

@@ -119,7 +119,7 @@ def open_to_read(
 
 
 def read_row(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
-    """Return the first row that a statement finds in another program's file.
+    """The first row that a statement finds in another program's file.
 
     Raises:
         StorageError: There is no row, or the statement does not fit the tables of the file.
@@ -131,7 +131,7 @@ def read_row(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
 
 
 def finds_any(path: Path, statement: str, values: Mapping[str, Any]) -> bool:
-    """Return whether a statement finds any row in an unencrypted file.
+    """Whether a statement finds any row in an unencrypted file.
 
     Raises:
         StorageError: The file cannot be read.
@@ -182,6 +182,6 @@ def truncate(path: Path, key: ContentKey | None) -> None:
 
 
 def damages_of(path: Path, key: ContentKey | None) -> list[str]:
-    """Return what is wrong with a file that others may have open; see `Database.damages`."""
+    """What is wrong with a file that others may have open; see `Database.damages`."""
     with closing(connect(path, key)) as connection:
         return damages(connection)
