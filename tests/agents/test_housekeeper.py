@@ -21,7 +21,7 @@ from local2.errors import UnwritableError
 from local2.memory import backlog
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import utc_now
-from local2.protocol.maintenance import MemoryStatus, TasksSetAside
+from local2.protocol.maintenance import MemoryStatus, TaskCounts
 from local2.protocol.payloads import Empty
 from local2.protocol.services import FINDINGS
 from local2.protocol.vectors import VectorItem
@@ -175,7 +175,7 @@ async def test_a_record_that_the_embedder_fails_on_is_set_aside_and_the_others_i
     now = await status(bus)
     assert (now.indexed, now.in_index, now.waiting, now.problem) == (19, 19, 0, None)
     failed = "The vector_worker failed: RuntimeError; its log says where."
-    assert now.set_aside == [TasksSetAside(kind="index", aside=1, errors=[failed])]
+    assert now.set_aside == [TaskCounts(kind="index", aside=1, errors=(failed,))]
     found = await memory.of(UNNAMED).search_episodic("Note 7.")
     assert found.hits[0].content == "Note 7.", "full-text search still finds it"
 

@@ -13,7 +13,7 @@ from ledgers import open_ledger, record
 from local2 import examination
 from local2.agents.findings import check_consolidation, check_index
 from local2.cli.output import Output
-from local2.cli.up import _announce_broken_reranker, _announce_download
+from local2.cli.up import announce_models
 from local2.config_files import load_settings
 from local2.examination import installation
 from local2.home import folder_lock, home_of
@@ -190,11 +190,11 @@ def test_a_start_says_that_the_reranker_is_broken(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = MemorySettings(data_dir=tmp_path, reranker="onnx:tiny")
-    _announce_broken_reranker(Output(), settings)
+    announce_models(Output(), settings)
     without = " ".join(capsys.readouterr().out.split())
     write_cross_encoder(tmp_path / "models" / "tiny")
-    _announce_broken_reranker(Output(), settings)
-    _announce_broken_reranker(Output(), MemorySettings(data_dir=tmp_path))
+    announce_models(Output(), settings)
+    announce_models(Output(), MemorySettings(data_dir=tmp_path))
 
     assert "has no model.onnx. Run `local2 models get NAME`" in without
     assert capsys.readouterr().out == ""
@@ -392,10 +392,10 @@ def test_up_announces_a_download_before_it_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = MemorySettings(data_dir=tmp_path)
-    _announce_download(Output(), settings)
+    announce_models(Output(), settings)
     with_weights = capsys.readouterr().out
     monkeypatch.setattr(weights, "MODULE", "no_such_package")
-    _announce_download(Output(), settings)
+    announce_models(Output(), settings)
 
     assert with_weights == ""
     assert f"83 MB from {weights.ARCHIVE_URL}" in " ".join(capsys.readouterr().out.split())

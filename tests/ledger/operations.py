@@ -845,11 +845,6 @@ async def records__usage(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def records__counts(ledger: Ledger, _: str) -> object:
-    return await ledger.records.counts()
-
-
-@operation
 async def vectors__serve(ledger: Ledger, marker: str) -> object:
     if ledger.vectors is not None:
         await ledger.vectors.serve(EMBEDDER + marker)

@@ -8,7 +8,8 @@ import pytest
 from ledgers import DAY, angle, fact, message, record, to_index, unjudged
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.backlog import MAX_PLACES
-from local2.ledger.records import NewRecord, Task, TaskCounts, TaskKind
+from local2.ledger.records import NewRecord, Task, TaskKind
+from local2.protocol.maintenance import TaskCounts
 
 JUDGED: tuple[TaskKind, ...] = ("judge",)
 LATER = DAY + timedelta(seconds=10)

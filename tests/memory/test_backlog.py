@@ -11,10 +11,10 @@ from ledgers import DAY, record
 from local2.errors import InvalidArgumentsError, Local2Error, VectorError
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
-from local2.ledger.records import Task, TaskCounts, TaskKind
+from local2.ledger.records import Task, TaskKind
 from local2.memory import backlog as module
 from local2.memory.backlog import ATTEMPTS, FIRST_RETRY, Backlog, Job
-from local2.protocol.maintenance import TaskCount, TaskRequest
+from local2.protocol.maintenance import TaskCounts, TaskRequest
 from waiting import eventually
 
 MANY = 1_000
@@ -358,7 +358,7 @@ async def test_tasks_set_aside_are_listed_tried_again_and_discarded_on_request(
     waiting = [task.id for task in await ledger.backlog.claim({"judge": 9}, now=DAY)]
     discarded = await backlog.report(TaskRequest(action="discard"))
 
-    assert listed.counts == [TaskCount(kind="judge", waiting=0, aside=3)]
+    assert listed.counts == [TaskCounts(kind="judge", aside=3, errors=("It was refused.",))]
     assert [(task.id, task.attempts, task.due) for task in listed.failed] == [
         (id_, 1, None) for id_ in (first, second, third)
     ]
@@ -382,5 +382,5 @@ async def test_a_task_that_is_tried_again_later_is_listed_with_its_time(
 
     report = await backlog.report(TaskRequest(kind="judge"))
 
-    assert report.counts == [TaskCount(kind="judge", waiting=1, aside=0)]
+    assert report.counts == [TaskCounts(kind="judge", waiting=1, aside=0)]
     assert [(failed.id, failed.due) for failed in report.failed] == [(task.id, DAY)]

@@ -15,7 +15,7 @@ import pytest
 from local2.protocol.envelope import Envelope, decode
 from local2.protocol.lenient.tools import read_schema
 from local2.protocol.lenient.turns import Reading, read_feedback, read_generation
-from local2.protocol.maintenance import MemoryStatus, ModelStatus, ModelUse, TasksSetAside
+from local2.protocol.maintenance import MemoryStatus, ModelStatus, ModelUse, TaskCounts
 from local2.protocol.payloads import (
     DeadLetter,
     Delta,
@@ -255,7 +255,7 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
             vectors_available=True,
             in_index=1,
             embedder="all-MiniLM-L6-v2",
-            set_aside=[TasksSetAside(kind="index", aside=1, errors=["ValueError"])],
+            set_aside=[TaskCounts(kind="index", aside=1, errors=("ValueError",))],
         ),
     ),
     "memory_status_models": (

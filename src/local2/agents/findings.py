@@ -11,7 +11,7 @@ from pathlib import Path
 from local2.backup.service import BY_POSTGRESQL
 from local2.bus.streams import MIN_FREE_MB
 from local2.errors import without_credentials
-from local2.ledger.records import Counts, TaskCounts
+from local2.ledger.records import Counts
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import (
     BackupStatus,
@@ -21,7 +21,7 @@ from local2.protocol.maintenance import (
     MemoryStatus,
     ModelStatus,
     NextIndex,
-    TasksSetAside,
+    TaskCounts,
     Verdict,
 )
 from local2.settings import MemorySettings
@@ -103,7 +103,7 @@ def check_next_index(indexed: int, next_: NextIndex) -> CheckResult:
     return CheckResult("next index", verdict, detail, remedy=next_.problem)
 
 
-def check_tasks(counts: Sequence[TasksSetAside | TaskCounts]) -> CheckResult:
+def check_tasks(counts: Sequence[TaskCounts]) -> CheckResult:
     aside = [f"{n.aside} of kind {n.kind} ({'; '.join(n.errors)})" for n in counts if n.aside]
     if not aside:
         return CheckResult("tasks", "ok", "none was set aside")

@@ -16,7 +16,7 @@ from local2.bus.dead_letters import count_letters
 from local2.bus.participant import Participant
 from local2.bus.streams import count_turns
 from local2.errors import BusError, IndexDamagedError, StorageError, VectorError
-from local2.ledger.records import Counts, TaskCounts, TaskKind
+from local2.ledger.records import Counts, TaskKind
 from local2.memory.intake.waiting_turns import why_incomplete
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import encode, seal, utc_now
@@ -27,7 +27,7 @@ from local2.protocol.maintenance import (
     MemoryStatus,
     NextIndex,
     Readiness,
-    TasksSetAside,
+    TaskCounts,
 )
 from local2.protocol.services import HEALTH, READY
 from local2.protocol.vectors import VectorStatus
@@ -76,12 +76,8 @@ class LedgerStatus(msgspec.Struct, kw_only=True):
         return sum(counted.waiting for counted in self.tasks if counted.kind == "extract")
 
     @property
-    def set_aside(self) -> list[TasksSetAside]:
-        return [
-            TasksSetAside(kind=counted.kind, aside=counted.aside, errors=list(counted.errors))
-            for counted in self.tasks
-            if counted.aside
-        ]
+    def set_aside(self) -> list[TaskCounts]:
+        return [counted for counted in self.tasks if counted.aside]
 
 
 def degradations(status: MemoryStatus) -> list[str]:

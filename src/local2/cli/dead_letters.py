@@ -5,11 +5,11 @@ from datetime import datetime
 
 import click
 import msgspec
-from rich.table import Table
+from rich.table import Column, Table
 
 from local2.cli.answers import NAME, shown_time
 from local2.cli.commands import command, user_option
-from local2.cli.output import FAILED, Output, shown
+from local2.cli.output import FAILED, Output, shown, uncut
 from local2.client import Connection
 from local2.client.access import ask_service, connected
 from local2.errors import InvalidArgumentsError, RequestError
@@ -65,11 +65,12 @@ async def list_letters(settings: Settings, output: Output) -> None:
     if not summaries:
         output.text("There are no dead letters: every message could be stored.")
         return
-    table = Table()
-    table.add_column("No.", no_wrap=True)
-    table.add_column("Time", no_wrap=True)
-    table.add_column("Subject, source", overflow="fold")
-    table.add_column("Why it could not be stored", overflow="fold")
+    table = Table(
+        Column("No.", no_wrap=True),
+        Column("Time", no_wrap=True),
+        uncut("Subject, source"),
+        uncut("Why it could not be stored"),
+    )
     for summary in summaries:
         reason = (
             f"{summary.reason} (Cut: it cannot be published again.)"

@@ -29,23 +29,17 @@ from local2.protocol.conversation import (
 )
 from local2.protocol.envelope import Sender
 from local2.protocol.json_text import read_json
-from local2.protocol.lenient.messages import SessionField, messages_of
 from local2.protocol.memory_tools import INGEST
 from local2.protocol.payloads import Json
 from local2.settings import Settings
 from local2.sources.batches import MAX_MESSAGE_BYTES, batches, size_of
+from local2.sources.items import Conversation
+from local2.sources.messages import read_line
 
 STANDARD_INPUT = Path("-")
 INTERRUPTION = "It was interrupted."
 AGAIN = "Ingest the file again: nothing is stored twice."
 _line: msgspec.json.Decoder[Json] = msgspec.json.Decoder(Json)
-
-
-class FileSession(msgspec.Struct, frozen=True, kw_only=True):
-    """One conversation of a file, with its messages numbered, ready to be sent in parts."""
-
-    id: str
-    messages: list[ConversationMessage]
 
 
 class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +49,7 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    sessions: list[FileSession] = []
+    sessions: list[Conversation] = []
     allow_again: bool = False
     error: str | None = None
 
@@ -117,7 +111,7 @@ def ingest(  # noqa: PLR0913 - one parameter an option
     parsed = []
     for file in files:
         name = "standard input" if file == STANDARD_INPUT else name_of(file)
-        error, sessions = None, list[FileSession]()
+        error, sessions = None, list[Conversation]()
         try:
             data = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
             sessions = list(sessions_in(data, session))
@@ -137,44 +131,37 @@ def ingest(  # noqa: PLR0913 - one parameter an option
     report(output, outcomes)
 
 
-def sessions_in(data: bytes, session: str | None) -> Iterator[FileSession]:
+def sessions_in(data: bytes, session: str | None) -> Iterator[Conversation]:
     """Yield the conversations in JSON lines; lines that name no session belong to `session`.
+
+    Their messages are numbered, so that they can be sent in parts.
 
     Raises:
         BadRequestError: A line is not a message; the error names the line and the reason.
     """
     by_session: dict[str | None, list[ConversationMessage]] = {}
     for number, text in enumerate(data.removeprefix(BOM_UTF8).splitlines(), start=1):
-        if text.strip():
-            named, messages = _read_line(text, number)
-            by_session.setdefault(named or session, []).extend(messages)
+        if not text.strip():
+            continue
+        try:
+            named, messages = read_line(read_json(text, _line.decode))
+            if any(size_of(message) > MAX_MESSAGE_BYTES for message in messages):
+                raise InvalidArgumentsError(f"it has more than {MAX_MESSAGE_BYTES:,} bytes")  # noqa: TRY301
+        except (
+            msgspec.DecodeError,
+            UnicodeDecodeError,
+            RecursionError,
+            InvalidArgumentsError,
+        ) as error:
+            has_remedy = isinstance(error, InvalidArgumentsError) and error.remedy is not None
+            example = "" if has_remedy else ' A line looks like {"role": "user", "content": "…"}.'
+            raise BadRequestError(
+                f"Line {number} is not a message: {str(error).rstrip('.')}.",
+                remedy=f"Nothing of this file was sent.{example}",
+            ) from error
+        by_session.setdefault(named or session, []).extend(messages)
     for named, messages in by_session.items():
-        yield FileSession(id=named or session_of(messages), messages=list(numbered(messages)))
-
-
-def _read_line(text: bytes, number: int) -> tuple[str | None, list[ConversationMessage]]:
-    """Read the session that a line names, and its messages: tool results first, then its own."""
-    try:
-        line = read_json(text, _line.decode)
-        named = msgspec.convert(
-            {"session_id": line.pop("session_id", None)}, SessionField
-        ).session_id
-        messages = messages_of(line)
-        if any(size_of(message) > MAX_MESSAGE_BYTES for message in messages):
-            raise InvalidArgumentsError(f"it has more than {MAX_MESSAGE_BYTES:,} bytes")  # noqa: TRY301
-    except (
-        msgspec.DecodeError,
-        UnicodeDecodeError,
-        RecursionError,
-        InvalidArgumentsError,
-    ) as error:
-        has_remedy = isinstance(error, InvalidArgumentsError) and error.remedy is not None
-        example = "" if has_remedy else ' A line looks like {"role": "user", "content": "…"}.'
-        raise BadRequestError(
-            f"Line {number} is not a message: {str(error).rstrip('.')}.",
-            remedy=f"Nothing of this file was sent.{example}",
-        ) from error
-    return None if named is None else str(named), messages
+        yield Conversation(id=named or session_of(messages), messages=list(numbered(messages)))
 
 
 async def _send_all(

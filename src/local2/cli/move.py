@@ -3,9 +3,9 @@
 import sys
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from local2.cli.answers import progress
 from local2.cli.commands import command
 from local2.cli.output import FAILED, Output, shown
 from local2.logs import logging_to
@@ -33,11 +33,11 @@ TO_FILES = (
     help="A database (postgresql://…); if the ledger is one, a folder for files, such as .local2.",
 )
 async def move(settings: Settings, output: Output, *, to: str) -> None:
-    with logging_to(settings.memory.data_dir / "logs" / "move.log"), _progress(output) as progress:
-        task = progress.add_task("Opening", total=None)
+    with logging_to(settings.memory.data_dir / "logs" / "move.log"), progress(output) as bar:
+        task = bar.add_task("Opening", total=None)
 
         def advance(what: str, done: int, total: int) -> None:
-            progress.update(task, description=what, completed=done, total=total)
+            bar.update(task, description=what, completed=done, total=total)
 
         found = await move_memory(settings, to, advance)
     output.data(found)
@@ -52,13 +52,6 @@ async def move(settings: Settings, output: Output, *, to: str) -> None:
         f"{rows:,} rows of {found.source} are in {found.target}. {before} The source is unchanged."
     )
     output.text(TO_FILES if settings.memory.ledger else TO_POSTGRESQL)
-
-
-def _progress(output: Output) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(
-        *columns, console=output.errors, disable=not output.shows_progress, transient=True
-    )
 
 
 def _show_tables(output: Output, found: MovedMemory) -> None:

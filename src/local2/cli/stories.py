@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import get_args
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.table import Column, Table
 from rich.text import Text
 
+from local2.cli.answers import progress
 from local2.cli.commands import PATH, command
 from local2.cli.output import FAILED, Output
 from local2.errors import ConfigError
@@ -45,17 +45,16 @@ async def stories(
         logging_to(Path(folder) / "stories.log"),
     ):
         results: list[StoryResult] = []
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        with output.progress(*columns) as progress:
+        with progress(output) as bar:
             steps = sum(len(session.turns) for story in scripts for session in story.sessions)
-            task = progress.add_task("", total=steps)
+            task = bar.add_task("", total=steps)
             for number, story in enumerate(scripts):
-                progress.update(task, description=story.name)
+                bar.update(task, description=story.name)
                 fresh = Path(folder, str(number))
                 bench = Bench(nats) if nats else FreshBench(fresh, settings, model=model)
                 async with bench:
                     results.append(
-                        await run_story(story, bench, lambda _: progress.update(task, advance=1))
+                        await run_story(story, bench, lambda _: bar.update(task, advance=1))
                     )
     output.data(results)
     output.table(results_table(results))

@@ -13,7 +13,7 @@ import msgspec
 from rich.table import Table
 
 from local2.cli.commands import command
-from local2.cli.output import Output, run_async, shown
+from local2.cli.output import Output, run_async, shown, uncut
 from local2.client import connect
 from local2.client.tools import Toolbox
 from local2.content_key import ContentKey
@@ -266,9 +266,7 @@ def _show_agent(settings: Settings, output: Output, tenant: str, agent: str) -> 
 
 def _show(output: Output, agents: Sequence[AgentSummary]) -> None:
     output.data(agents)
-    table = Table()
-    for column in ("Tenant", "Agent", "Role", "Inbox prefix", "Credentials"):
-        table.add_column(column, overflow="fold")
+    table = Table(*map(uncut, ("Tenant", "Agent", "Role", "Inbox prefix", "Credentials")))
     for agent in agents:
         table.add_row(*map(shown, msgspec.structs.astuple(agent)))
     if agents:

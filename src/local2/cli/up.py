@@ -74,8 +74,7 @@ async def _interactive(settings: Settings) -> None:
 
 async def _with_chat(settings: Settings) -> None:
     output = Output()
-    _announce_download(output, settings.memory)
-    _announce_broken_reranker(output, settings.memory)
+    announce_models(output, settings.memory)
     async with AsyncExitStack() as resources:
         with output.console.status("Starting …"):
             logs = settings.memory.data_dir / "logs"
@@ -100,15 +99,11 @@ async def _with_chat(settings: Settings) -> None:
             output.console.print("[dim]Stopping …[/]")
 
 
-def _announce_download(output: Output, settings: MemorySettings) -> None:
-    """Say what the start will download if the embedder's weights are missing; a service logs it."""
+def announce_models(output: Output, settings: MemorySettings) -> None:
+    """Say what the start will download, and which files are broken; a service logs both."""
     weights = check_minilm(settings)
     if weights.verdict != "ok":
         output.console.print(f"[dim]{shown(f'{weights.name}: {weights.detail}')}[/]")
-
-
-def _announce_broken_reranker(output: Output, settings: MemorySettings) -> None:
-    """Say if the reranker's files are broken; a service's log does."""
     for finding in check_reranker_files(settings):
         output.console.print(f"[yellow]{shown(f'{finding.detail} {finding.remedy}')}[/]")
 

@@ -59,7 +59,7 @@ class ToolCallMsg(msgspec.Struct, frozen=True):
     arguments: str
 
     def to_dict(self) -> Json:
-        """Return `{"id", "type", "function": {"name", "arguments"}}`."""
+        """`{"id", "type", "function": {"name", "arguments"}}`."""
         function = {"name": self.name, "arguments": self.arguments}
         return {"id": self.call_id or self.id, "type": self.type, "function": function}
 
@@ -97,7 +97,7 @@ class AgentCallMsg(msgspec.Struct, frozen=True):
     request: Any
 
     def to_dict(self) -> Json:
-        """Return `{"agent_name", "request"}`."""
+        """`{"agent_name", "request"}`."""
         return {"agent_name": self.agent_name, "request": deepcopy(self.request)}
 
 

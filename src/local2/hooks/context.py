@@ -101,7 +101,13 @@ class ContextReader:
                 Section(RECALLED_SECTION, list(lines_by_id.values()), ids=list(lines_by_id))
             )
         context = join_context(sections)
-        session.shown = [*session.shown, *_shown_in(context or "", sections)]
+        shown = [  # the context may lack some of the lines
+            id_
+            for part in sections
+            for line, id_ in zip(part.lines, part.ids, strict=False)
+            if line in (context or "")
+        ]
+        session.shown = [*session.shown, *shown]
         return context
 
     def _ask(
@@ -156,16 +162,6 @@ def join_context(sections: Sequence[Section]) -> str | None:
         fitting[part.name] = section(part.name, lines)
         room -= _size(lines)
     return section(MEMORY_SECTION, [FOREWORD, *(fitting[part.name] for part in filled)])
-
-
-def _shown_in(context: str, sections: Sequence[Section]) -> list[str]:
-    """The ids of the memories whose lines are in the context, which may lack some."""
-    return [
-        id_
-        for part in sections
-        for line, id_ in zip(part.lines, part.ids, strict=False)
-        if line in context
-    ]
 
 
 def _size(lines: Sequence[str]) -> int:

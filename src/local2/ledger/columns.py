@@ -97,29 +97,29 @@ class Columns:
                 )
 
     def whole(self) -> "View":
-        """Return a view of all records."""
+        """A view of all records."""
         if self._view is None:
             self._view = View(self, np.flatnonzero(self.records["active"]))
         return self._view
 
     def within(self, rows: Collection[int]) -> "View":
-        """Return a view of these rows, as far as the columns have them."""
+        """A view of these rows, as far as the columns have them."""
         asked = np.isin(self.records["row"], np.fromiter(rows, np.int64, len(rows)))
         return View(self, np.flatnonzero(self.records["active"] & asked))
 
     def without(self, rows: Collection[int]) -> "View":
-        """Return a view of all records except these rows."""
+        """A view of all records except these rows."""
         if not rows:
             return self.whole()
         left_out = np.isin(self.records["row"], np.fromiter(rows, np.int64, len(rows)))
         return View(self, np.flatnonzero(self.records["active"] & ~left_out))
 
     def linked(self, links: Iterable[Link]) -> "View":
-        """Return a view of all records, with the given neighbours."""
+        """A view of all records, with the given neighbours."""
         return View(self, np.arange(len(self)), links)
 
     def stems_of(self, position: int) -> tuple[str, ...]:
-        """Return the stems in the beginning of a record's text.
+        """The stems in the beginning of a record's text.
 
         They are known where all stems are indexed, and otherwise read once.
         """
@@ -130,7 +130,7 @@ class Columns:
         return known
 
     def postings(self, stem: str, size: int | None = None) -> Postings:
-        """Return the postings of a stem at every position, including those no longer used.
+        """The postings of a stem at every position, including those no longer used.
 
         `size`: how many positions to look at, from the first one; None means all of them.
         """
@@ -139,7 +139,7 @@ class Columns:
         return Postings(packed >> COUNT_BITS, counts.astype(np.float64), (packed & 1).astype(bool))
 
     def positions_with(self, stem: str, size: int) -> Positions:
-        """Return which of the first `size` positions have a stem."""
+        """Which of the first `size` positions have a stem."""
         return self._packed(stem, size) >> COUNT_BITS
 
     def _packed(self, stem: str, size: int | None) -> Positions:
@@ -147,7 +147,7 @@ class Columns:
         return packed if size is None else packed[: self.count_postings(stem, size)]
 
     def count_postings(self, stem: str, size: int) -> int:
-        """Return how many of the first `size` positions have a stem."""
+        """How many of the first `size` positions have a stem."""
         return bisect_left(self._postings.get(stem, ()), size << COUNT_BITS)
 
     def _append(self, stems: str) -> int:
@@ -253,7 +253,7 @@ class View:
         return self._columns.names
 
     def found_in_texts(self, sought: Hashable) -> dict[Any, Any]:
-        """Return what was found in texts so far, by row, to add to it: see `Columns`."""
+        """What was found in texts so far, by row, to add to it: see `Columns`."""
         return self._columns.found_in_texts[sought]
 
     @property
@@ -262,7 +262,7 @@ class View:
         return rows
 
     def derive(self, function: Callable[..., T], *args: Hashable) -> T:
-        """Return `function(view, *args)`, computed once: it depends on nothing but the columns."""
+        """`function(view, *args)`, computed once: it depends on nothing but the columns."""
         key = function, args
         if key not in self._derived:
             self._derived[key] = function(self, *args)
@@ -298,7 +298,7 @@ class View:
         return Postings(positions[present], found.counts[present], found.ahead[present])
 
     def positions_with(self, stem: str) -> Positions:
-        """Return which records have a stem."""
+        """Which records have a stem."""
         found = self._columns.positions_with(stem, len(self._view_positions))
         if self._has_all:
             return found
@@ -306,17 +306,17 @@ class View:
         return positions[positions >= 0]
 
     def frequency(self, stem: str) -> int:
-        """Return how many records have a stem."""
+        """How many records have a stem."""
         if self._has_all:
             return self._columns.count_postings(stem, len(self._view_positions))
         return len(self.positions_with(stem))
 
     def has_comparable_vector(self, embedder: str) -> Flags:
-        """Return for each record whether it has a vector of this embedder."""
+        """For each record whether it has a vector of this embedder."""
         return self.derive(_has_vector_of, embedder)
 
     def cosines(self, question: bytes, embedder: str) -> Array:
-        """Return each record's cosine with the question; 0 without a comparable vector."""
+        """Each record's cosine with the question; 0 without a comparable vector."""
         compared = self.has_comparable_vector(embedder)
         vector = np.frombuffer(question, np.float32)
         if not compared.any() or len(vector) != self._vectors.shape[1]:
@@ -329,18 +329,19 @@ class View:
         return cosines if compared.all() else np.where(compared, cosines, 0.0)
 
     def vectors_at(self, positions: Positions) -> Floats:
-        """Return a copy of the vectors at these positions."""
+        """A copy of the vectors at these positions."""
         vectors: Floats = self._vectors[self._chosen[positions]]
         return vectors
 
     def stems(self, position: int) -> tuple[str, ...]:
-        """Return the stems in the beginning of a record's text."""
+        """The stems in the beginning of a record's text."""
         return self._columns.stems_of(int(self._chosen[position]))
 
     def positions(self, rows: Collection[int]) -> Positions:
-        """Return the positions of the rows that the view has, in the order of the rows."""
+        """The positions of the rows that the view has, in the order of the rows."""
         size = len(self._view_positions)
-        found = [one for one in map(self._columns.position, rows) if one is not None]
+        known = map(self._columns.position, rows)
+        found = [position for position in known if position is not None]
         if max(found, default=-1) < size:
             own = self._view_positions[found]
             return own[own >= 0]
@@ -370,7 +371,7 @@ def _has_vector_of(view: View, embedder: str) -> Flags:
 
 
 def _neighbours(column: Mapping[str, Any]) -> list[tuple[Positions, Positions]]:
-    """Return the neighbours of messages, if the columns have all messages of each session."""
+    """The neighbours of messages, if the columns have all messages of each session."""
     size = len(column["row"])
     spoken = np.flatnonzero(column["spoken"] & (column["session"] >= 0))
     if not len(spoken):

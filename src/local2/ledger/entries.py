@@ -113,7 +113,7 @@ class Numbers:
         self._numbers: dict[Any, int] = {}
 
     def number_of(self, name: Any) -> int:
-        """Return the number of a value, assigning one if it is new."""
+        """The number of a value, assigning one if it is new."""
         return self._numbers.setdefault(name, len(self._numbers))
 
     def map_values(self, function: Callable[[Any], float]) -> Array:

@@ -80,7 +80,7 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def moved_tables(source: list[Table], target: list[Table]) -> list[Table]:
-    """Return the tables to be moved, with the columns that both databases store.
+    """The tables to be moved, with the columns that both databases store.
 
     Raises:
         StorageError: A table or column is in one of them only, and not in NOT_MOVED.
@@ -213,7 +213,7 @@ async def _count(database: Database, table: Table) -> int:
 
 
 async def _key_at(database: Database, table: Table, position: int) -> tuple[Any, ...]:
-    """Return the key of the row at a position, from 0, in the order of the keys.
+    """The key of the row at a position, from 0, in the order of the keys.
 
     Two databases may order texts with NUL differently: where to go on is asked of the source.
     """
@@ -230,12 +230,12 @@ async def _key_at(database: Database, table: Table, position: int) -> tuple[Any,
 
 
 def _tombstone_key(connection: Connection) -> bytes:
-    """Return what no two memories have in common."""
+    """What no two memories have in common."""
     return bytes(connection.execute("SELECT key FROM erasure", {}).fetchone()[0])
 
 
 def _hash(row: tuple[Any, ...]) -> int:
-    """Return a number for a row's values, whichever of the databases returned them."""
+    """A number for a row's values, whichever of the databases returned them."""
     values = [
         int(value) if isinstance(value, float) and value % 1 == 0 and abs(value) < EXACT else value
         for value in row

@@ -135,7 +135,7 @@ class Record(NewRecord, frozen=True, kw_only=True):
 
 
 def source_class_of(record: NewRecord) -> SourceClass:
-    """Return the source class of a record: only the role `user` is a user's statement."""
+    """The source class of a record: only the role `user` is a user's statement."""
     if record.source_class is not None:
         return record.source_class
     if record.kind == "document_chunk":
@@ -148,18 +148,18 @@ def source_class_of(record: NewRecord) -> SourceClass:
 
 
 def principal_of(record: NewRecord) -> str | None:
-    """Return the user who stated a record; empty if nobody was named, None if unknown."""
+    """The user who stated a record; empty if nobody was named, None if unknown."""
     own = record.scope in PERSONAL
     return record.owner if own and record.stated_by is None else record.stated_by
 
 
 def sources_of(record: NewRecord) -> list[str]:
-    """Return the ids of the messages that a fact was extracted from."""
+    """The ids of the messages that a fact was extracted from."""
     return list(record.metadata.get(EXTRACTED_FROM, ()))
 
 
 def with_features(record: R) -> R:
-    """Return a long record with its features: extracting them in a write would delay all others."""
+    """A long record with its features: extracting them in a write would delay all others."""
     if len(record.content) < LONG_TEXT:
         return record
     return msgspec.structs.replace(record, features=features_of(record))
@@ -266,29 +266,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 0
 
 
-class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of one kind's tasks: waiting, including for another attempt, and set aside.
-
-    `errors` are the first distinct reasons why tasks were set aside.
-    """
-
-    kind: TaskKind
-    waiting: int
-    aside: int
-    errors: tuple[str, ...] = ()
-
-
-class FailedTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that failed, and why; `due` is its next attempt, None if it was set aside."""
-
-    kind: TaskKind
-    id: str
-    record_kind: Kind
-    attempts: int
-    due: datetime | None
-    error: str
-
-
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
     """One tenant's quota; 0 means no limit.
 
@@ -310,19 +287,19 @@ UNLIMITED = Quota()
 
 
 def place_of_topic(topic: str, user: str | None) -> tuple[OwnerScope, str]:
-    """Return scope and owner of a key: `user.*` belongs to the user, all others to the tenant."""
+    """Scope and owner of a key: `user.*` belongs to the user, all others to the tenant."""
     if is_user_topic(topic):
         return "user", user or TENANT_OWNED
     return "tenant", TENANT_OWNED
 
 
 def stamp(moment: datetime) -> str:
-    """Return the time as the ledger stores it: text that sorts chronologically."""
+    """The time as the ledger stores it: text that sorts chronologically."""
     return moment.isoformat(timespec="milliseconds")
 
 
 def checked_text(text: str, field: str) -> str:
-    """Return the text if it is not blank.
+    """The text if it is not blank.
 
     Raises:
         InvalidArgumentsError: It is blank; the message names the field.

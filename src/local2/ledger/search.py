@@ -97,7 +97,7 @@ class WordMatches(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.counts.total if self.counts else 0.0, float(self.view.size))
 
     def count_having(self, stem: str, viewed: int) -> float:
-        """Return how many records of the memory have a stem; `viewed` of them are in the view."""
+        """How many records of the memory have a stem; `viewed` of them are in the view."""
         counted = self.counts.by_stem.get(stem, 0.0) if self.counts else 0.0
         return min(max(counted, viewed), self.total)  # counts are estimated and slightly outdated
 
@@ -134,13 +134,13 @@ class Matches(WordMatches, frozen=True, kw_only=True):
         )
 
     def has_comparable_vector(self) -> Flags:
-        """Return for each record whether its vector can be compared with the question's."""
+        """For each record whether its vector can be compared with the question's."""
         if not self.question:
             return np.zeros(self.view.size, bool)
         return self.view.has_comparable_vector(self.embedder)
 
     def cosines(self) -> Array:
-        """Return each record's cosine with the question, rescaled from the floor; 0 if unknown."""
+        """Each record's cosine with the question, rescaled from the floor; 0 if unknown."""
         cosines = self.view.cosines(self.question, self.embedder)
         if not self.floor:
             return cosines

@@ -82,7 +82,7 @@ class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_same_result(one: str, other: str) -> bool:
-    """Return whether two texts are the same tool result; either may be cut, or a preview."""
+    """Whether two texts are the same tool result; either may be cut, or a preview."""
     if one == other:
         return True
     first, second = (_body(text)[:LONG_RESULT] for text in (one, other))
@@ -90,12 +90,12 @@ def is_same_result(one: str, other: str) -> bool:
 
 
 def is_same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two results may come from one call, by metadata; arguments may be missing."""
+    """Whether two results may come from one call, by metadata; arguments may be missing."""
     return "args" not in one or "args" not in other or bool(one["args"] == other["args"])
 
 
 def with_args_in_id(result: NewRecord) -> NewRecord:
-    """Return the result with its arguments in its id, for when another call's result has its id.
+    """The result with its arguments in its id, for when another call's result has its id.
 
     Agents may number calls anew in every reply, and calls with other arguments may return the same
     text. Only results after the first get such ids, so that ids in earlier exports still match.
@@ -105,7 +105,7 @@ def with_args_in_id(result: NewRecord) -> NewRecord:
 
 
 def _body(text: str) -> str:
-    """Return the text of a result without the first line of a preview."""
+    """The text of a result without the first line of a preview."""
     return text.partition("\n")[2] if text.startswith(PREVIEW_START) else text
 
 

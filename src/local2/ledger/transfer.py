@@ -146,10 +146,10 @@ class ErasureOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def combined(parts: Iterable[Erased]) -> Erased:
     """Combine what several transactions erased."""
-    all_ = list(parts)
+    every = list(parts)
     return Erased(
-        rows=tuple(row for one in all_ for row in one.rows),
-        ids=tuple(id_ for one in all_ for id_ in one.ids),
-        unindexed=tuple(each for one in all_ for each in one.unindexed),
-        samples=tuple(text for one in all_ for text in one.samples)[:SAMPLES],
+        rows=tuple(row for part in every for row in part.rows),
+        ids=tuple(id_ for part in every for id_ in part.ids),
+        unindexed=tuple(record for part in every for record in part.unindexed),
+        samples=tuple(text for part in every for text in part.samples)[:SAMPLES],
     )

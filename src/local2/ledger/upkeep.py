@@ -9,7 +9,7 @@ from datetime import datetime
 
 import msgspec
 
-from local2.ledger.entries import Floats
+from local2.ledger.entries import SPOKEN_KINDS, Floats
 from local2.ledger.records import NewRecord, Record, Written, source_class_of
 from local2.ledger.search import Place
 from local2.protocol.memories import Durability, Kind, OwnerScope, RelationType, SourceClass
@@ -22,7 +22,6 @@ RECORD_CHARACTERS = 1_000
 """Number of leading characters that are embedded of a record that is no message."""
 PADDED_CHARACTERS = 300
 """Length up to which a shorter message is padded with the end of the message before it."""
-CONVERSATION_KINDS = frozenset({"chat_message", "tool_output"})
 MAX_RELATIONS = 100
 """Maximum number of relations of one record, in both directions: all are read whenever it is
 recalled."""
@@ -47,11 +46,11 @@ class Embedders(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def indexed_text(kind: Kind, text: str, before: str | None) -> str:
-    """Return the text to embed: the beginning of `text`, padded with the message before it.
+    """The text to embed: the beginning of `text`, padded with the message before it.
 
     A short message often answers the one before. Its own words must come first.
     """
-    if kind not in CONVERSATION_KINDS:
+    if kind not in SPOKEN_KINDS:
         return text[:RECORD_CHARACTERS]
     room = PADDED_CHARACTERS - len(text)
     if before is None or room <= 0:
@@ -60,7 +59,7 @@ def indexed_text(kind: Kind, text: str, before: str | None) -> str:
 
 
 def labelled(label: str | None, text: str) -> str:
-    """Return a text prefixed with its speaker or key."""
+    """A text prefixed with its speaker or key."""
     return f"{label}: {text}" if label else text
 
 

@@ -15,7 +15,6 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import get_args
 
-import msgspec
 import structlog
 
 from local2.background import Backoff
@@ -35,7 +34,7 @@ from local2.errors import (
 from local2.ledger.operations.backlog import TaskQueue
 from local2.ledger.records import LONGEST_RETRY_DELAY, Task, TaskKind
 from local2.protocol.envelope import Clock, utc_now
-from local2.protocol.maintenance import TaskCount, TaskFailure, TaskReport, TaskRequest
+from local2.protocol.maintenance import TaskReport, TaskRequest
 
 ATTEMPTS = 4
 """Number of failures after which a task is set aside. The last one is about two minutes after the
@@ -327,16 +326,8 @@ class Backlog:
                     remedy="Try them again, or erase or hide the record.",
                 )
             changed = await self._queue.discard(*discarded, ids=request.ids)
-        counts = [
-            TaskCount(kind=counted.kind, waiting=counted.waiting, aside=counted.aside)
-            for counted in await self._queue.counts()
-            if counted.kind in kinds
-        ]
-        failed = [
-            TaskFailure(**msgspec.structs.asdict(task))
-            for kind in kinds
-            for task in await self._queue.failed(kind, MAX_LISTED)
-        ]
+        counts = [counted for counted in await self._queue.counts() if counted.kind in kinds]
+        failed = [task for kind in kinds for task in await self._queue.failed(kind, MAX_LISTED)]
         return TaskReport(counts=counts, failed=failed, changed=changed)
 
     async def run(self) -> None:

@@ -82,7 +82,7 @@ class Browsing:
         return Growth(days=await self._ledger.browsing.growth(places, first))
 
     async def sessions(self, request: ListSessions) -> SessionsPage:
-        """Return a page of the caller's own sessions.
+        """A page of the caller's own sessions.
 
         Raises:
             BadRequestError: The page before is not valid.
@@ -91,7 +91,7 @@ class Browsing:
         return await self._sessions(_session_owners(places), request)
 
     async def sessions_of_all(self, request: ListSessions) -> SessionsPage:
-        """Return a page of the sessions of the whole tenant.
+        """A page of the sessions of the whole tenant.
 
         Raises:
             BadRequestError: The page before is not valid.

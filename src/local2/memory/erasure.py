@@ -4,8 +4,8 @@ Erased records leave a tombstone (decision 0026). If a part cannot be reached, t
 removal from the vector index remains a task, and repeating the request erases everything else.
 
 This module decides the order and makes the receipt. The ledger's part is in `ledger/operations`:
-`tombstones.py` finds what is selected and recognises what was erased, `erasures.py` clears the
-rows. `bus/stream_erasure.py` erases messages that wait in JetStream.
+`erasures.py` finds what is selected and clears the rows, `tombstones.py` recognises what was
+erased. `bus/stream_erasure.py` erases messages that wait in JetStream.
 """
 
 import asyncio

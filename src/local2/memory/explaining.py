@@ -56,18 +56,31 @@ class Explaining:
 
         Raises what `Recaller.recall` raises.
         """
-        record = await self._visible(asked.id) if asked.id is not None else None
+        record = None
+        if asked.id is not None:
+            known = (await self._ledger.records.by_id([asked.id])).get(asked.id)
+            record = known if known is not None and may_see(known, self._caller) else None
         trace = Trace(wanted=asked.considered, row=record.row if record else None)
         request = RecallRequest.of(asked.recall)
         recalled = await self._recaller.recall(self._caller, request, trace)
         best = [ranked.row for ranked in trace.ranked[: asked.considered]]
         records = {found.row: found for found in await self._ledger.records.at(best)}
         result = _Result(trace, recalled)
+        about: ExplainedMemory | None = None
+        if record is not None:
+            fields = result.fields_of(record.row)
+            if not fields:
+                outcome, conditions = await self._why_no_candidate(record, result.search)
+                fields = {"outcome": outcome, "why": WHY[outcome], "conditions": conditions}
+            about = self._view(record, **fields)
+        elif asked.id is not None:
+            why = WHY["not_visible"]
+            about = ExplainedMemory(id=asked.id, outcome="not_visible", why=why)
         return Explained(
             memories=[
                 self._view(records[row], **result.fields_of(row)) for row in best if row in records
             ],
-            asked=None if asked.id is None else await self._explain(asked.id, record, result),
+            asked=about,
             candidates=trace.candidates,
             matching=trace.matching,
             min_score=recalled.min_score,
@@ -75,20 +88,6 @@ class Explaining:
             rerank_used=recalled.rerank_used,
             reason=recalled.reason,
         )
-
-    async def _visible(self, id_: str) -> Record | None:
-        """The record with this id, if the caller may see it."""
-        found = (await self._ledger.records.by_id([id_])).values()
-        return next((record for record in found if may_see(record, self._caller)), None)
-
-    async def _explain(self, id_: str, record: Record | None, result: "_Result") -> ExplainedMemory:
-        if record is None:
-            return ExplainedMemory(id=id_, outcome="not_visible", why=WHY["not_visible"])
-        fields = result.fields_of(record.row)
-        if not fields:
-            outcome, conditions = await self._why_no_candidate(record, result.search)
-            fields = {"outcome": outcome, "why": WHY[outcome], "conditions": conditions}
-        return self._view(record, **fields)
 
     async def _why_no_candidate(
         self, record: Record, search: Search

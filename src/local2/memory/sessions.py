@@ -211,7 +211,7 @@ def in_order(stored: Sequence[StoredMessage]) -> list[StoredMessage]:
 def conversation(stored: Sequence[StoredMessage]) -> list[SessionMessage]:
     """The records as messages; consecutive tool results follow one assistant's message."""
     messages: list[SessionMessage] = []
-    for are_results, group in groupby(stored, key=lambda one: one.role == "tool"):
+    for are_results, group in groupby(stored, key=lambda record: record.role == "tool"):
         if are_results:
             results = list(group)
             messages[-1:] = _with_calls(messages[-1:], results)

@@ -220,12 +220,16 @@ class ConsolidationStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     problem: str | None = None
 
 
-class TasksSetAside(msgspec.Struct, kw_only=True):
-    """The number of tasks of a kind that failed repeatedly, and the first distinct reasons."""
+class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The tasks of a kind: how many wait, also for another attempt, and how many were set aside.
+
+    `errors`: the first distinct reasons why tasks were set aside.
+    """
 
     kind: str
     aside: int
-    errors: list[str] = []
+    waiting: int = 0
+    errors: tuple[str, ...] = ()
 
 
 TaskAction = Literal["list", "retry", "discard"]
@@ -241,14 +245,6 @@ class TaskRequest(msgspec.Struct, frozen=True, kw_only=True):
     action: TaskAction = "list"
     kind: str | None = None
     ids: RecordIds | None = None
-
-
-class TaskCount(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of tasks of a kind: those that wait, and those that were set aside."""
-
-    kind: str
-    waiting: int
-    aside: int
 
 
 class TaskFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -272,7 +268,7 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tried again or discarded.
     """
 
-    counts: list[TaskCount]
+    counts: list[TaskCounts]
     failed: list[TaskFailure] = []
     changed: int = 0
 
@@ -374,7 +370,7 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     turns_problem: str | None = None
     turns_waiting: int = 0
     unread: int = 0
-    set_aside: list[TasksSetAside] = []
+    set_aside: list[TaskCounts] = []
     consolidation: ConsolidationStatus | None = None
     next: NextIndex | None = None
     to_anonymise: int = 0

@@ -340,41 +340,7 @@ HEALTH = ServiceDeclaration(
     answer=Health,
 )
 
-SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = (
-    READY,
-    HEALTH,
-    STATUS,
-    REINDEX,
-    PUT_ITEMS,
-    GET_ITEMS,
-    SEARCH_ITEMS,
-    LIST_NAMESPACES,
-    DELETE_ITEMS,
-    EXPORT,
-    IMPORT,
-    BROWSE,
-    BROWSE_ALL,
-    OVERVIEW,
-    OVERVIEW_ALL,
-    SESSIONS,
-    SESSIONS_ALL,
-    EXPLAIN,
-    SHOWN,
-    GROWTH,
-    GROWTH_ALL,
-    GRAPH,
-    LIST_DOCUMENTS,
-    LIST_CHUNKS,
-    RIGHTS,
-    KEEP_OUTPUT,
-    DEAD_LETTERS,
-    TASKS,
-    RETENTION,
-    FINDINGS,
-    TENANT,
-    ROTATE_TOKEN_KEY,
-    BACKUP,
-    LIST_BACKUPS,
-    VERIFY_BACKUP,
+SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = tuple(
+    declared for declared in globals().values() if isinstance(declared, ServiceDeclaration)
 )
-"""All of them; a test compares them with what the stack serves."""
+"""All that are declared above; a test compares them with what the stack serves."""

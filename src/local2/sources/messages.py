@@ -9,22 +9,29 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from local2.errors import InvalidArgumentsError
+from local2.errors import InvalidArgumentsError, abridged
 from local2.protocol.conversation import ConversationMessage, numbered, session_of
 from local2.protocol.envelope import content_id
 from local2.protocol.lenient.messages import SessionField, messages_of
-from local2.protocol.payloads import split_into_parts
+from local2.protocol.payloads import Json, split_into_parts
 from local2.sources.items import Conversation, LeftOuts
-from local2.sources.objects import FoundObject, converted
+from local2.sources.objects import FoundObject
 
 PART_MESSAGES = 5_000
 PART_CHARACTERS = 4_000_000
 """How many lines are read before they are sent, by session; a file may have any number."""
 
 
-class Line(msgspec.Struct, frozen=True):
-    session: str | None
-    message: ConversationMessage
+def read_line(line: Json) -> tuple[str | None, list[ConversationMessage]]:
+    """The session that a line names, and its messages: tool results first, then its own.
+
+    Raises:
+        InvalidArgumentsError: It is not a message.
+        msgspec.ValidationError: Its `session_id` is not an id.
+    """
+    session = msgspec.convert(line, SessionField).session_id
+    message = {name: value for name, value in line.items() if name != "session_id"}
+    return None if session is None else str(session), messages_of(message)
 
 
 def items(objects: Iterable[FoundObject], left_out: LeftOuts) -> Iterator[Conversation]:
@@ -34,38 +41,39 @@ def items(objects: Iterable[FoundObject], left_out: LeftOuts) -> Iterator[Conver
     unnamed: str | None = None
     parts = split_into_parts(
         _lines(objects, left_out),
-        lambda line: len(line.message.content or ""),
+        lambda line: len(line[1].content or ""),
         max_bytes=PART_CHARACTERS,
         max_items=PART_MESSAGES,
     )
     for part in parts:
         by_session: dict[str | None, list[ConversationMessage]] = {}
-        for line in part:
-            by_session.setdefault(line.session, []).append(line.message)
+        for session, message in part:
+            by_session.setdefault(session, []).append(message)
         if unnamed is None and None in by_session:
             unnamed = session_of(by_session[None])
         for named, messages in by_session.items():
-            session = named or unnamed or ""
+            id_ = named or unnamed or ""
             yield Conversation(
-                id=session,
-                messages=list(numbered(_counted(messages, session, counts))),
-                continues=session in begun,
+                id=id_,
+                messages=list(numbered(_counted(messages, id_, counts))),
+                continues=id_ in begun,
             )
-            begun.add(session)
+            begun.add(id_)
 
 
-def _lines(objects: Iterable[FoundObject], left_out: LeftOuts) -> Iterator[Line]:
+def _lines(
+    objects: Iterable[FoundObject], left_out: LeftOuts
+) -> Iterator[tuple[str | None, ConversationMessage]]:
     for found in objects:
-        named = converted(found, SessionField, left_out)
-        if named is None:
-            continue
-        session = None if named.session_id is None else str(named.session_id)
-        value = {name: value for name, value in found.value.items() if name != "session_id"}
         try:
-            for message in messages_of(value):
-                yield Line(session=session, message=message)
+            session, messages = read_line(found.value)
         except InvalidArgumentsError as error:
             left_out.add(f"{found.name}: {error.message}", "no messages")
+        except msgspec.ValidationError as error:
+            left_out.add(f"{found.name}: {abridged(error)}", "of another form than expected")
+        else:
+            for message in messages:
+                yield session, message
 
 
 def _counted(

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from local2.ledger.engines.sqlite import fulltext
 from local2.ledger.engines.sqlite.connections import Row, SqlConnection
-from local2.ledger.operations import working_sets
+from local2.ledger.engines.sqlite.fulltext import PlaceRows
 from local2.ledger.operations.rows import Transaction
-from local2.ledger.operations.working_sets import Budget, PlaceRows
+from local2.ledger.operations.working_sets import Budget
 from local2.ledger.records import NewRecord
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import new_id
@@ -45,7 +46,7 @@ async def counted(memory: Memory, rows: PlaceRows) -> list[tuple[int, int]]:
 async def test_each_place_has_its_own_rows_including_new_ones(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, max_new_rows: int, budget: int
 ) -> None:
-    monkeypatch.setattr(working_sets, "MAX_NEW_ROWS", max_new_rows)
+    monkeypatch.setattr(fulltext, "MAX_NEW_ROWS", max_new_rows)
     rows = PlaceRows(Budget(budget))
     for count in (3, 1, 20):
         await store_notes(memory, "ada", count)

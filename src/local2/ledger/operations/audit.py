@@ -9,7 +9,15 @@ import msgspec
 from local2.ledger.operations.extraction import has_sources, remove_sources
 from local2.ledger.operations.facts import RecentTopics
 from local2.ledger.operations.record_rows import Cause, add_to_audit, restore, supersede
-from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes
+from local2.ledger.operations.rows import (
+    AFTER_ALL,
+    Part,
+    TenantRows,
+    Transaction,
+    as_json,
+    reads,
+    writes,
+)
 from local2.ledger.records import stamp
 from local2.ledger.upkeep import Actor, AuditPage, AuditRow, Undone
 from local2.protocol.envelope import Caller, utc_now
@@ -18,8 +26,6 @@ READ_ROWS = 1_000
 """Number of rows per read; other reads wait for it."""
 MAX_READS = 20
 """Maximum number of reads per page; a caller who may see few rows gets a page that is not full."""
-AFTER_ALL = 2**62
-"""A row number higher than any other."""
 CHANGED = "it has changed since"
 PINS = frozenset({"pinned", "unpinned"})
 DENIED = "denied"
@@ -44,7 +50,7 @@ class LedgerAudit(Part):
         run: str | None = None,
         before: int | None = None,
     ) -> AuditPage:
-        """Return the newest rows that `may_see` permits, optionally of one record or one run."""
+        """The newest rows that `may_see` permits, optionally of one record or one run."""
         found: list[AuditRow] = []
         position = AFTER_ALL if before is None else before
         for _ in range(MAX_READS):
@@ -89,11 +95,13 @@ class LedgerAudit(Part):
         """
         try:
             return await self._rows.write(
-                lambda tx: [Undone(row=one, problem=self._undo(tx, one, actor)) for one in changes]
+                lambda tx: [
+                    Undone(row=change, problem=self._undo(tx, change, actor)) for change in changes
+                ]
             )
         finally:
-            for one in changes:
-                self._topics.forget_topic(one.scope, one.owner, one.topic)
+            for change in changes:
+                self._topics.forget_topic(change.scope, change.owner, change.topic)
 
     def _undo(self, tx: Transaction, change: AuditRow, actor: Actor) -> str | None:
         """Undo one change; return why that is not possible, else None."""

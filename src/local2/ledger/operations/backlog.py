@@ -14,16 +14,10 @@ from heapq import merge
 from itertools import chain, islice, zip_longest
 
 from local2.errors import StorageError, TaskTakenError
+from local2.ledger.operations.places import owner_of
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes_of
-from local2.ledger.operations.working_sets import owner_of
-from local2.ledger.records import (
-    LONGEST_RETRY_DELAY,
-    FailedTask,
-    Task,
-    TaskCounts,
-    TaskKind,
-    stamp,
-)
+from local2.ledger.records import LONGEST_RETRY_DELAY, Task, TaskKind, stamp
+from local2.protocol.maintenance import TaskCounts, TaskFailure
 
 MAX_PLACES = 16
 """Maximum number of places that one claim takes tasks from; the next claim continues after them."""
@@ -65,7 +59,7 @@ class TaskQueue(Part):
         exclude: Collection[Task] = (),
         retry: bool = False,
     ) -> list[Task]:
-        """Return tasks of the first kind that has any, shared fairly between owners.
+        """Tasks of the first kind that has any, shared fairly between owners.
 
         A task that failed before is returned alone: first if `retry` is true, otherwise when no
         other task waits.
@@ -136,7 +130,7 @@ class TaskQueue(Part):
         *,
         retry: bool,
     ) -> list[int]:
-        """Return the rows of the tasks to claim next: waiting ones, or one that failed before."""
+        """The rows of the tasks to claim next: waiting ones, or one that failed before."""
         due = tx.execute(
             "due_task",
             kind=kind,
@@ -148,7 +142,7 @@ class TaskQueue(Part):
         return (failed if retry else []) or self._waiting_rows(tx, kind, limit, busy) or failed
 
     def _waiting_rows(self, tx: Transaction, kind: TaskKind, limit: int, exclude: str) -> list[int]:
-        """Return the rows of the next waiting tasks, taken from each owner in turn."""
+        """The rows of the next waiting tasks, taken from each owner in turn."""
         statement = "oldest_tasks" if kind in OLDEST_FIRST else "newest_tasks"
         owners: defaultdict[str, list[list[int]]] = defaultdict(list)
         for place in self._next_places(tx, kind, min(limit, MAX_PLACES), exclude):
@@ -159,7 +153,7 @@ class TaskQueue(Part):
         return list(islice((row for row in turns if row is not None), limit))
 
     def _next_places(self, tx: Transaction, kind: TaskKind, limit: int, exclude: str) -> list[str]:
-        """Return the next places that have waiting tasks, continuing after the last claim."""
+        """The next places that have waiting tasks, continuing after the last claim."""
         places: dict[str, None] = {}
         for after in (self._places[kind], BEFORE_ALL):
             left = limit - len(places)
@@ -170,7 +164,7 @@ class TaskQueue(Part):
 
     @reads
     def next_due(self, tx: Transaction, *kinds: TaskKind) -> datetime | None:
-        """Return when the next failed task is to be tried again, None without any."""
+        """When the next failed task is to be tried again, None without any."""
         rows = [tx.execute("next_due", kind=kind).fetchone() for kind in kinds]
         due = min((row["due"] for row in rows if row["due"]), default=None)
         return datetime.fromisoformat(due) if due else None
@@ -229,15 +223,15 @@ class TaskQueue(Part):
         return total
 
     @reads
-    def failed(self, tx: Transaction, kind: TaskKind, limit: int) -> list[FailedTask]:
-        """Return tasks of a kind that failed, at most `limit`; first those that were set aside."""
-        found: list[FailedTask] = []
+    def failed(self, tx: Transaction, kind: TaskKind, limit: int) -> list[TaskFailure]:
+        """Tasks of a kind that failed, at most `limit`; first those that were set aside."""
+        found: list[TaskFailure] = []
         for state in ("aside", "later"):
             rows = tx.execute("failed_tasks", kind=kind, state=state, limit=limit - len(found))
             for row in rows:
                 due = row["not_before"]
                 found.append(
-                    FailedTask(
+                    TaskFailure(
                         kind=row["kind"],
                         id=row["id"],
                         record_kind=row["record_kind"],
@@ -250,7 +244,7 @@ class TaskQueue(Part):
 
     @reads
     def counts(self, tx: Transaction) -> list[TaskCounts]:
-        """Return the number of tasks of each kind, and the reasons why some were set aside."""
+        """The number of tasks of each kind, and the reasons why some were set aside."""
         counts = []
         for row in tx.execute("count_tasks").fetchall():
             kind, aside = row["kind"], row["aside"]

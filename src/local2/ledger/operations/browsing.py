@@ -23,7 +23,9 @@ from local2.ledger.browsing import (
     SessionUses,
 )
 from local2.ledger.engines import Cursor
+from local2.ledger.operations.places import place_of, place_word
 from local2.ledger.operations.rows import (
+    AFTER_ALL,
     Part,
     Transaction,
     as_json,
@@ -31,7 +33,6 @@ from local2.ledger.operations.rows import (
     reads_apart,
     record_of,
 )
-from local2.ledger.operations.working_sets import place_of, place_word
 from local2.ledger.records import stamp
 from local2.ledger.search import Place
 from local2.protocol.browsing import DayCount, RecordState
@@ -44,8 +45,6 @@ MAX_MESSAGES_READ = 20_000
 MESSAGES: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript")
 ROWS_AT_ONCE = 250
 """Number of records with the words that are read by one statement."""
-LAST_ROW = 2**62
-"""A row number higher than any other."""
 LAST_TIME = "9"
 """It sorts after every time."""
 
@@ -74,7 +73,7 @@ class Browsing(Part):
     def page(
         self, tx: Transaction, wanted: BrowseFilter, limit: int, after: BrowseCursor | None
     ) -> BrowsedRecords:
-        """Return the next records that pass a filter, at most `limit`."""
+        """The next records that pass a filter, at most `limit`."""
         walked = _with_words(tx, wanted, after) if wanted.terms else _by_time(tx, wanted, after)
         states: dict[int, RecordState] = {}
         last: _Walked | None = None
@@ -139,14 +138,14 @@ class Browsing(Part):
         limit: int,
         after: BrowseCursor | None,
     ) -> SessionUses:
-        """Return the next sessions of these owners, or of all, those that were used last first.
+        """The next sessions of these owners, or of all, those that were used last first.
 
         A page reads a bounded number of messages: with very long sessions, it may have fewer than
         `limit`. A session belongs where its newest message is.
         """
         start = {
             "before": LAST_TIME if after is None else after.event_time,
-            "before_row": LAST_ROW if after is None else after.row,
+            "before_row": AFTER_ALL if after is None else after.row,
         }
         most = MAX_READ if owners is None else MAX_MESSAGES_READ
         known: set[tuple[str, str]] = set()
@@ -198,7 +197,7 @@ def _by_time(
     tx: Transaction, wanted: BrowseFilter, after: BrowseCursor | None
 ) -> Iterator[_Walked]:
     """Yield the records of the places, or of the tenant, the newest first."""
-    before, before_row = _until(wanted), LAST_ROW
+    before, before_row = _until(wanted), AFTER_ALL
     if after is not None:
         before, before_row = min((before, before_row), (after.event_time, after.row))
     # A page reads no more than that, from whichever place.
@@ -234,7 +233,7 @@ def _with_words(
         "until": _until(wanted),
         "places": None if words is None else as_json(words),
     }
-    before = LAST_ROW if after is None else after.row
+    before = AFTER_ALL if after is None else after.row
     while True:
         rows = tx.text.rows_of_words(tx, wanted.terms, among, before=before, limit=ROWS_AT_ONCE)
         read = {row["row"]: row for row in tx.execute("browse_rows", **asked, rows=as_json(rows))}
@@ -271,7 +270,7 @@ def _listed(values: Iterable[str] | None) -> str | None:
 
 
 def _records(tx: Transaction, states: dict[int, RecordState]) -> list[BrowsedRecord]:
-    """Return the records in these rows, in their order."""
+    """The records in these rows, in their order."""
     rows = as_json(list(states))
     records = {row["row"]: record_of(row) for row in tx.execute("records", rows=rows)}
     recalls = {row["row"]: row for row in tx.execute("recalls_of", rows=rows)}

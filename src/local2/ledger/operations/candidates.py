@@ -18,8 +18,9 @@ from local2.keys import fold_topic
 from local2.language.words import stems
 from local2.ledger.columns import MAX_COUNT, Columns
 from local2.ledger.entries import NEIGHBOUR_SPAN, SPOKEN_KINDS, Candidate, Floats, Link
+from local2.ledger.operations.places import place_word, session_word
 from local2.ledger.operations.rows import Transaction, as_json, records_of
-from local2.ledger.operations.working_sets import candidates_of, place_word, session_word
+from local2.ledger.operations.working_sets import candidates_of
 from local2.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
 from local2.ledger.search import (
     DetailRequest,
@@ -114,7 +115,7 @@ class Pool:
         self.links: list[Link] = list(former.links) if former else []
 
     def rows_of_topics(self, topics: Sequence[str]) -> list[int]:
-        """Return the rows of the facts with these keys."""
+        """The rows of the facts with these keys."""
         asked = {
             "topics": as_json([fold_topic(topic) for topic in topics]),
             "places": self._asked["places"],
@@ -122,17 +123,21 @@ class Pool:
         return [row for (row,) in self._all("topic_rows", **asked)] if topics else []
 
     def rows_of_phrases(self, phrases: Sequence[str]) -> list[list[int]]:
-        """Return for each phrase the rows of the searched places that have it."""
+        """For each phrase the rows of the searched places that have it."""
         if not self._words:
             return []
         text = self._tx.text
-        return [text.rows_of_phrase(self._tx, one, self._words, PROBE) for one in phrases]
+        return [text.rows_of_phrase(self._tx, phrase, self._words, PROBE) for phrase in phrases]
 
     def add(self, rows: Sequence[int]) -> None:
         """Add the visible rows, and the neighbours of the first ones; `rows` has the best first."""
         self._read(rows=sorted(set(rows)))
-        best = (self.candidates.get(row) for row in [*dict.fromkeys(rows)][:WITH_NEIGHBOURS])
-        first = [one.row for one in best if one is not None and one.kind in SPOKEN_KINDS]
+        best = [*dict.fromkeys(rows)][:WITH_NEIGHBOURS]
+        first = [
+            row
+            for row in best
+            if row in self.candidates and self.candidates[row].kind in SPOKEN_KINDS
+        ]
         if not first:
             return
         links = _links(self._all("around", rows=as_json(first), span=NEIGHBOUR_SPAN))
@@ -140,29 +145,29 @@ class Pool:
         self._read(rows=sorted({row for link in links for row in (link.row, link.later)}))
 
     def take_first(self, rows: Sequence[int], limit: int) -> list[int]:
-        """Return the first visible rows, and add them to the candidates."""
+        """Find the first visible rows, and add them to the candidates."""
         self._read(rows=rows, limit=limit)
         return [row for row in rows if row in self.candidates][:limit]
 
     def take_nearest(self, hits: VectorHits, limit: int) -> list[int]:
-        """Return the rows of the first visible hits, and add them to the candidates."""
+        """Find the rows of the first visible hits, and add them to the candidates."""
         known = {candidate.id for candidate in self.candidates.values()}
         self._read(ids=[hit.id for hit in hits.hits if hit.id not in known], limit=limit)
         rows = {candidate.id: candidate.row for candidate in self.candidates.values()}
         return [rows[hit.id] for hit in hits.hits if hit.id in rows][:limit]
 
     def pending_question(self) -> list[int]:
-        """Return the row of the question that the caller is answering, if it was received."""
+        """The row of the question that the caller is answering, if it was received."""
         if self._asked["current_query_id"] is None:
             return []
         return [row for (row,) in self._all("being_asked", **self._asked)]
 
     def own_rows(self, limit: int = -1) -> list[int]:
-        """Return the rows that the caller may see, up to the limit."""
+        """The rows that the caller may see, up to the limit."""
         return [row for (row,) in self._all("own_rows", limit=limit, **self._asked)]
 
     def retired_rows(self) -> list[int]:
-        """Return the rows that were retired after `as_of`, the earliest up to a limit."""
+        """The rows that were retired after `as_of`, the earliest up to a limit."""
         if self._asked["as_of"] is None:
             return []
         return [row for (row,) in self._all("retired_since", limit=MAX_RETIRED, **self._asked)]
@@ -170,7 +175,7 @@ class Pool:
     def compare_vectors(
         self, rows: Sequence[int], hits: VectorHits, limit: int
     ) -> list[tuple[float, int]]:
-        """Return the rows nearest to the question, each preceded by its cosine, best first."""
+        """The rows nearest to the question, each preceded by its cosine, best first."""
         asked = {**self._asked, "embedder": hits.embedder}
         found = self._all("own_vectors", rows=as_json(rows), **asked)
         if not found:
@@ -186,7 +191,7 @@ class Pool:
         related: Mapping[int, Sequence[Related]],
         sources: Mapping[int, Sequence[Source]],
     ) -> Details:
-        """Return the requested details; `related` and `sources` may have been read before."""
+        """The requested details; `related` and `sources` may have been read before."""
         return Details(
             related=related,
             sources=sources,
@@ -197,24 +202,24 @@ class Pool:
         )
 
     def related(self, rows: Sequence[int]) -> dict[int, list[Related]]:
-        """Return the related rows of each of these rows."""
+        """The related rows of each of these rows."""
         related: dict[int, list[Related]] = {}
         for of, row, stated in self._all("related", rows=as_json(rows), entity=SHARES_ENTITY):
             related.setdefault(of, []).append(Related(row, bool(stated)))
         return related
 
     def relations(self, rows: Sequence[int]) -> dict[int, list[ItemRelation]]:
-        """Return the stated relations of each of these rows with other searched records."""
+        """The stated relations of each of these rows with other searched records."""
         asked = {"rows": as_json(rows), "types": as_json(RELATION_TYPES)}
         relations: dict[int, list[ItemRelation]] = {}
         found = self._all("item_relations", places=self._asked["places"], **asked)
         for of, type_, id_, incoming in found:
-            one = ItemRelation(type=type_, id=id_, incoming=bool(incoming))
-            relations.setdefault(of, []).append(one)
+            relation = ItemRelation(type=type_, id=id_, incoming=bool(incoming))
+            relations.setdefault(of, []).append(relation)
         return relations
 
     def sources(self, rows: Sequence[int]) -> dict[int, list[Source]]:
-        """Return what the echoes among these rows repeat, each text as it was last replaced.
+        """What the echoes among these rows repeat, each text as it was last replaced.
 
         Many echoes may repeat old versions of one fact that was replaced hundreds of times, so
         each version is read and followed once.
@@ -246,18 +251,18 @@ class Pool:
         }
 
     def replaced(self, rows: Sequence[int]) -> dict[int, list[int]]:
-        """Return what states the present values instead of those that these messages stated."""
+        """What states the present values instead of those that these messages stated."""
         replaced: dict[int, list[int]] = {}
         for of, row in self._all("replaced", rows=as_json(rows)):
             replaced.setdefault(of, []).append(row)
         return replaced
 
     def texts(self, rows: Sequence[int]) -> dict[int, str]:
-        """Return the beginning of each row's text."""
+        """The beginning of each row's text."""
         return dict(self._all("texts", rows=as_json(rows), most=TEXT_CHARACTERS))
 
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
-        """Return the records that are active, or were active at `as_of`."""
+        """The records that are active, or were active at `as_of`."""
         found = records_of(self._tx.execute("records", rows=as_json(rows)).fetchall())
         return {record.row: record for record in found if self._was_active(record)}
 
@@ -291,9 +296,9 @@ class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
     counts: StemCounts
 
     def with_later(self, pool: Pool) -> WordMatches:
-        """Return the matches, with the candidates that were added to the pool since."""
+        """The matches, with the candidates that were added to the pool since."""
         known = self.pool.candidates
-        self.columns.add(one for row, one in pool.candidates.items() if row not in known)
+        self.columns.add(new for row, new in pool.candidates.items() if row not in known)
         return WordMatches(
             view=self.columns.linked(pool.links),
             topics=self.topics,
@@ -303,11 +308,13 @@ class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pooled(pool: Pool, search: Search, words: Sequence[int], counts: StemCounts) -> PoolMatches:
-    """Return the matches of a search by words, whose visible rows are in the pool already."""
+    """The matches of a search by words, whose visible rows are in the pool already."""
     topics, retired = pool.rows_of_topics(search.topics), pool.retired_rows()
     former = set(retired)
-    active = [pool.candidates[row] for row in words if row not in former]
-    best = ranked_by_counts([(one.row, one.features().stems) for one in active], counts)
+    active = [row for row in words if row not in former]
+    best = ranked_by_counts(
+        [(row, pool.candidates[row].features().stems) for row in active], counts
+    )
     pool.add([*best, *topics, *retired])
     columns = Columns(only=frozenset(stems(search.terms)))
     columns.add(pool.candidates[row] for row in sorted(pool.candidates))
@@ -321,7 +328,7 @@ def pooled(pool: Pool, search: Search, words: Sequence[int], counts: StemCounts)
 
 
 def ranked_by_counts(found: Sequence[tuple[int, str]], counts: StemCounts) -> list[int]:
-    """Return the rows, best first, weighing words by the counts in the places, unlike BM25.
+    """The rows, best first, weighing words by the counts in the places, unlike BM25.
 
     Each row comes with its stems, as in the table `feature`.
     """
@@ -344,7 +351,7 @@ def ranked_by_counts(found: Sequence[tuple[int, str]], counts: StemCounts) -> li
 
 
 def _links(around: Sequence[tuple[int, int, int, int]]) -> list[Link]:
-    """Return the links of messages with their neighbours, which are in session order."""
+    """The links of messages with their neighbours, which are in session order."""
     before: dict[int, list[int]] = {}
     after: dict[int, list[int]] = {}
     for row, near, is_later, _ in around:
@@ -364,5 +371,5 @@ def vector_of(data: bytes) -> Floats:
 
 
 def matrix(vectors: Sequence[bytes]) -> Floats:
-    """Return the vectors as a matrix, one vector per row."""
+    """The vectors as a matrix, one vector per row."""
     return np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), -1)

@@ -39,7 +39,7 @@ class Conversations(Part):
         return written
 
     async def _known_versions(self, records: Sequence[NewRecord]) -> set[int]:
-        """Return the positions in `records` of versions that are stored already.
+        """The positions in `records` of versions that are stored already.
 
         These are a message's versions up to the last one that equals the active version. Without
         this check, a conversation with edits would add versions whenever it is sent again.
@@ -85,7 +85,7 @@ class _Active(msgspec.Struct, frozen=True, kw_only=True):
         return cls(id=row["id"], kind=row["kind"], content=row["content"], metadata=metadata)
 
     def repeats(self, record: NewRecord) -> bool:
-        """Return whether the record has the same content; older ledgers did not store the parts."""
+        """Whether the record has the same content; older ledgers did not store the parts."""
         if self.kind == record.kind == "tool_output":
             return is_same_result(self.content, record.content)
         parts = self.metadata.get("parts")
@@ -160,7 +160,7 @@ class _SessionWriter:
             self._active[record.alias] = newest
 
     def _with_unique_id(self, record: NewRecord) -> NewRecord:
-        """Return the record; a tool result gets another id if a different call has its id."""
+        """The record; a tool result gets another id if a different call has its id."""
         current = self._active.get(record.id) if _is_known_by_call(record) else None
         if current is None or is_same_call(current.metadata, record.metadata):
             return record
@@ -194,7 +194,7 @@ class _SessionWriter:
         return Written(id=newer.id, was_new=True, replaced=(older.id,))
 
     def _next_position(self) -> float | None:
-        """Return the position after the previous record, at first that before the first known."""
+        """The position after the previous record, at first that before the first known."""
         if self._previous_id is not None:
             return self._position(self._previous_id) + POSITION_STEP
         return None if self._first_known is None else self._position(self._first_known.id) - 0.5
@@ -205,7 +205,7 @@ class _SessionWriter:
 
 
 def _active(tx: Transaction, records: Sequence[NewRecord]) -> dict[str, _Active]:
-    """Return the active versions of messages, by each id and alias of these."""
+    """The active versions of messages, by each id and alias of these."""
     ids = [id_ for record in records for id_ in (record.id, record.alias) if id_ is not None]
     ids += [with_args_in_id(record).id for record in records if _is_known_by_call(record)]
     found = tx.execute("known_messages", ids=as_json(ids))
@@ -213,7 +213,7 @@ def _active(tx: Transaction, records: Sequence[NewRecord]) -> dict[str, _Active]
 
 
 def _is_known_by_call(record: NewRecord) -> bool:
-    """Return whether the record is a result that only its call distinguishes from others."""
+    """Whether the record is a result that only its call distinguishes from others."""
     return record.alias is None and "args" in record.metadata
 
 

@@ -33,7 +33,7 @@ class LedgerDocuments(Part):
 
     @reads
     def read(self, tx: Transaction, source: str, offset: int, limit: int) -> DocumentPart | None:
-        """Return up to `limit` characters of a document from `offset` on; None if it is unknown."""
+        """Up to `limit` characters of a document from `offset` on; None if it is unknown."""
         chunks = self._active(tx, source, "chunk_lengths")
         if not chunks:
             return None
@@ -50,7 +50,7 @@ class LedgerDocuments(Part):
 
     @reads
     def listed(self, tx: Transaction, limit: int, after: str | None) -> list[ListedDocument]:
-        """Return the documents after a source, in the order of their sources."""
+        """The documents after a source, in the order of their sources."""
         documents: list[ListedDocument] = []
         last = "" if after is None else f"{after}#:"
         while len(documents) < limit:
@@ -74,7 +74,7 @@ class LedgerDocuments(Part):
     def chunks(
         self, tx: Transaction, source: str, offset: int, limit: int
     ) -> tuple[list[Record], int]:
-        """Return some chunks of a document in their order, and how many it has."""
+        """Some chunks of a document in their order, and how many it has."""
         every = [row["row"] for row in self._active(tx, source, "chunk_lengths")]
         wanted = every[offset : offset + limit]
         records = {
@@ -94,7 +94,7 @@ class LedgerDocuments(Part):
         for chunk, result in zip(chunks, written, strict=True):
             for record_id in result.replaced:
                 supersede(tx, record_id, Cause.of(chunk))
-        new = [one for one, result in zip(chunks, written, strict=True) if result.was_new]
+        new = [chunk for chunk, result in zip(chunks, written, strict=True) if result.was_new]
         store_records(tx, new)
         cause = Cause(
             agent=chunks[-1].agent,
@@ -108,7 +108,7 @@ class LedgerDocuments(Part):
         return Rewritten(written=written, surplus=surplus)
 
     def _active(self, tx: Transaction, source: str, statement: str) -> list[Row]:
-        """Return the active chunks, in their order."""
+        """The active chunks, in their order."""
         first, last = f"{source}#1", f"{source}#:"
         numbered = {
             int(number): row

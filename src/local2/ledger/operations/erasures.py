@@ -1,4 +1,4 @@
-"""Erases what owners chose to erase, and anonymises records that were retired long ago.
+"""Finds and erases what owners chose to erase, and anonymises what was retired long ago.
 
 Derived records are erased before their sources: if the process is killed in between, repeating the
 request erases the rest. One transaction clears a record from all tables, and adds the task that
@@ -6,11 +6,14 @@ removes it from the index.
 """
 
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from datetime import datetime
 
+from local2.keys import fold_topic
 from local2.ledger.engines import Database, Row
 from local2.ledger.operations.extraction import remove_sources
+from local2.ledger.operations.places import place_word
 from local2.ledger.operations.record_rows import Cause, add_to_audit, restore
 from local2.ledger.operations.rows import (
     Part,
@@ -28,9 +31,9 @@ from local2.ledger.operations.tombstones import (
     chosen_among,
     lift_tombstones,
     lift_tombstones_of,
-    selected_rows,
 )
 from local2.ledger.records import ACTIVE_RECORD_TASKS, NewRecord, Record, stamp
+from local2.ledger.search import Place
 from local2.ledger.transfer import (
     SAMPLES,
     Anonymised,
@@ -42,7 +45,21 @@ from local2.ledger.transfer import (
     Unindexed,
 )
 from local2.protocol.envelope import new_id
+from local2.protocol.memories import Kind
 
+SESSION_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript", "episode", "fact")
+USER_KINDS: tuple[Kind, ...] = ("fact", "note", "episode")
+"""Kinds that may belong to the user rather than to a session."""
+DISPLAY_NAMES: dict[str, str] = {
+    "chat_message": "messages",
+    "transcript": "messages",
+    "tool_output": "tool results",
+    "episode": "episodes",
+    "note": "saved notes",
+    "fact": "facts",
+    "document_chunk": "document chunks",
+}
+"""User-facing names of the kinds of records."""
 ROWS_PER_TRANSACTION = 2_000
 """Maximum number of rows erased in one transaction; all other writes wait for it."""
 REDACTED = "[REDACTED]"
@@ -67,8 +84,34 @@ class Erasures(Part):
 
     @reads
     def select(self, tx: Transaction, selection: Selection) -> Selected:
-        """Return the rows of a selection: whole turns, and everything derived from them alone."""
-        return selected_rows(tx, selection)
+        """The rows of a selection: whole turns, and everything derived from them alone.
+
+        Derived records come before their sources.
+        """
+        owner = selection.owner
+        if selection.id is not None:
+            chosen = tx.execute("rows_of_id", owner=owner, id=selection.id)
+        elif selection.topic is not None:
+            topic = fold_topic(selection.topic)
+            chosen = tx.execute("rows_of_topic", owner=owner, topic=topic)
+        else:
+            places = [Place("session", owner, kind) for kind in SESSION_KINDS]
+            places += [Place("user", owner, kind) for kind in USER_KINDS]
+            words = as_json([place_word(tx.tenant, place) for place in places])
+            asked = {"places": words, "session_id": selection.session_id}
+            chosen = tx.execute("rows_of_owner", owner=owner, **asked)
+        new = [row["row"] for row in chosen]
+        rows = dict.fromkeys(new)
+        while new := [row for row in _dependent(tx, selection, new, rows) if row not in rows]:
+            rows = dict.fromkeys((*new, *rows))
+        if selection.scopes is not None:
+            scopes = as_json(sorted(selection.scopes))
+            found = tx.execute("rows_in_scopes", rows=as_json(list(rows)), scopes=scopes)
+            rows = dict.fromkeys(row["row"] for row in found)
+        to_erase = tx.execute("to_erase", rows=as_json(list(rows))).fetchall()
+        counts = Counter(DISPLAY_NAMES[row["kind"]] for row in to_erase)
+        counts.update(_count_related(tx, selection, to_erase))
+        return Selected(rows=tuple(rows), counts={k: n for k, n in counts.items() if n})
 
     async def erase(
         self, selection: Selection, rows: Sequence[int], how: ErasureOptions
@@ -90,7 +133,7 @@ class Erasures(Part):
     def chosen_among(
         self, tx: Transaction, digests: Collection[str]
     ) -> list[tuple[Selection, str]]:
-        """Return the selections that have these digests, as far as matching data exists."""
+        """The selections that have these digests, as far as matching data exists."""
         return chosen_among(tx, digests)
 
     @writes
@@ -140,15 +183,48 @@ class Erasures(Part):
 
     @reads
     def to_anonymise(self, tx: Transaction, before: datetime, limit: int) -> list[Record]:
-        """Return records that were retired before a time, those that were retired first first."""
+        """Records that were retired before a time, those that were retired first first."""
         asked = {"before": stamp(before), "limit": limit}
         rows = [row["row"] for row in tx.execute("to_anonymise", **asked)]
         return [record_of(row) for row in tx.execute("records", rows=as_json(rows))]
 
     async def count_to_anonymise(self, before: datetime) -> int:
-        """Return how many records were retired before a time, and are not anonymised yet."""
+        """How many records were retired before a time, and are not anonymised yet."""
         row = await self._rows.one("count_to_anonymise", before=stamp(before))
         return int(row["due"]) if row else 0
+
+
+def _dependent(
+    tx: Transaction,
+    selection: Selection,
+    new: Iterable[int],
+    rows: Iterable[int],
+) -> list[int]:
+    """The rows that are erased with others: of their turns, documents and derivations.
+
+    `new` are the rows found last; `rows` are all rows so far.
+    """
+    asked = {"rows": as_json(list(new)), "owner": selection.owner}
+    found = tx.execute("rows_of_turns", **asked).fetchall()
+    found += tx.execute("rows_of_documents", **asked).fetchall()
+    every = tx.execute("ids_of", rows=as_json(list(rows)))
+    ids = as_json([row["id"] for row in every])
+    derived = tx.execute("rows_derived", ids=ids, owner=selection.owner)
+    return list(dict.fromkeys(row["row"] for row in (*derived.fetchall(), *found)))
+
+
+def _count_related(tx: Transaction, selection: Selection, found: Sequence[Row]) -> dict[str, int]:
+    """Count the notes, tool outputs, ratings and items that are erased with the records."""
+    owner = selection.owner
+    keys = as_json([row["key"] for row in found if row["key"]])
+    every = selection.whole_owner
+    outputs = tx.execute("count_outputs", owner=owner, keys=keys, every=every)
+    counts = {"long tool outputs": int(outputs.fetchone()["outputs"])}
+    if selection.is_by_sender:
+        asked = {"owner": owner, "session_id": selection.session_id}
+        return counts | dict(tx.execute("count_others", **asked).fetchone())
+    ids = as_json([row["id"] for row in found])
+    return counts | dict(tx.execute("count_beside", ids=ids).fetchone())
 
 
 def _erase(
@@ -159,9 +235,11 @@ def _erase(
     ids = [row["id"] for row in found]
     if not how.allow_again:
         add_tombstones(tx, selection, found, how)
-    _remove_from_sources(tx, ids)
-    _clear(tx, rows, ids)
     erased = {"ids": as_json(ids)}
+    messages = set(ids)
+    for row in tx.execute("extracted_from_erased", **erased).fetchall():
+        remove_sources(tx, row["id"], messages, ())  # these facts also have other sources
+    _clear(tx, rows, ids)
     tx.execute("drop_shown_records", **erased)
     tx.execute("drop_items_found_by", **erased)
     merged = tx.execute("merged_into", **erased).fetchall()
@@ -176,9 +254,17 @@ def _erase(
     shown = tx.execute("showings_of_erased", **erased, owner=owner, query_ids=asked)
     drop_showings(tx, shown.fetchall())
     tx.execute("erase_records", rows=numbers, at=stamp(how.at))
-    _restore_merged(tx, merged, how)
+    cause = Cause(
+        agent=None,
+        superseded_by="",
+        at=how.at,
+        reason="what it was merged into was erased",
+    )
+    for row in merged:
+        if restore(tx, row):
+            add_to_audit(tx, "undone", row["id"], cause, {"action": "merged"})
     unindexed = tuple(Unindexed(row["row"], row["id"]) for row in found if row["indexed"])
-    leaving = ({"row": one.row, "id": one.id} for one in unindexed)
+    leaving = ({"row": record.row, "id": record.id} for record in unindexed)
     tx.execute_each("unindex_as", leaving)
     texts = [row["content"] for row in found if row["content"].strip()]
     step = max(1, len(texts) // SAMPLES)
@@ -197,23 +283,6 @@ def _clear(tx: Transaction, rows: Sequence[int], ids: Sequence[str]) -> None:
         tx.execute(statement, rows=numbers)
     tx.execute("drop_tasks", rows=numbers, kinds=as_json(ACTIVE_RECORD_TASKS))
     tx.execute("drop_ratings", ids=as_json(ids))
-
-
-def _restore_merged(tx: Transaction, merged: Sequence[Row], how: ErasureOptions) -> None:
-    """Make facts active again that had been merged into an erased one."""
-    reason = "what it was merged into was erased"
-    cause = Cause(agent=None, superseded_by="", at=how.at, reason=reason)
-    for row in merged:
-        if restore(tx, row):
-            add_to_audit(tx, "undone", row["id"], cause, {"action": "merged"})
-
-
-def _remove_from_sources(tx: Transaction, ids: Sequence[str]) -> None:
-    """Remove erased messages from the sources of facts that also have other sources."""
-    erased = set(ids)
-    facts = tx.execute("extracted_from_erased", ids=as_json(ids)).fetchall()
-    for row in facts:
-        remove_sources(tx, row["id"], erased, ())
 
 
 def _finish_erasure(

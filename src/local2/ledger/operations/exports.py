@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from local2.ledger.engines import Row
+from local2.ledger.operations.places import place_word
 from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of
-from local2.ledger.operations.working_sets import place_word
 from local2.ledger.transfer import ExportCursor, ExportFilter
 from local2.protocol.items import NOTHING, path_of
 from local2.protocol.maintenance import ExportPage
@@ -51,12 +51,12 @@ class Exports(Part):
 
     @reads
     def count(self, tx: Transaction, wanted: ExportFilter) -> int:
-        """Return the number of records in an export."""
+        """The number of records in an export."""
         return int(tx.execute("count_exported", **_asked(tx, wanted)).fetchone()["records"])
 
     @reads
     def page(self, tx: Transaction, wanted: ExportFilter, cursor: ExportCursor) -> ExportPage:
-        """Return the next lines after a cursor, and the cursor of the next page."""
+        """The next lines after a cursor, and the cursor of the next page."""
         reader = _Reader(tx, _asked(tx, wanted))
         section, after, skip = cursor.section, cursor.after, cursor.skip
         lines: list[msgspec.Raw] = []
@@ -91,7 +91,7 @@ def _asked(tx: Transaction, wanted: ExportFilter) -> dict[str, Any]:
 
 
 def _page_of_piece(data: bytes, *, cursor: ExportCursor, key: Key) -> ExportPage:
-    """Return the next piece of a line that is too long for a page."""
+    """The next piece of a line that is too long for a page."""
     until = cursor.skip + MESSAGE_LINE_BYTES
     cut = until < len(data)
     after = ExportCursor(cursor.section, cursor.after, until)
@@ -136,7 +136,7 @@ class _Reader:
         yield until, None
 
     def next_cursor(self, section: str, after: Key, *, talks: bool) -> ExportCursor | None:
-        """Return the cursor after the rows that were read; None at the end of the export."""
+        """The cursor after the rows that were read; None at the end of the export."""
         if isinstance(after, tuple):
             more = self._scanned == MAX_ROWS_READ
         else:
@@ -160,7 +160,7 @@ class _Reader:
             yield key, _line_of(RelationLine, row) if row["wanted"] else None
 
     def _place_line(self, row: Row) -> PlaceLine | None:
-        """Return a position relative to a record, since row numbers differ between ledgers."""
+        """A position relative to a record, since row numbers differ between ledgers."""
         at = row["stands_at"]
         asked = {"owner": row["owner"], "session_id": row["session_id"]}
         base = self._tx.execute("record_at", **asked, at=at, below=int(at // 1)).fetchone()
@@ -170,12 +170,12 @@ class _Reader:
 
     def _showing_line(self, row: Row) -> ShowingLine:
         shown = self._tx.execute("shown_in", showing=row["row"])
-        records = tuple((one["record"], one["score"]) for one in shown)
+        records = tuple((record["record"], record["score"]) for record in shown)
         return _line_of(ShowingLine, row, records=records)
 
 
 def _line_of(type_: type[L], row: Row, **other: Any) -> L:
-    """Return the line of a row; the fields in `other` are not read from it."""
+    """The line of a row; the fields in `other` are not read from it."""
     names = [name for name in type_.__struct_fields__ if name not in other]
     return type_(**{name: row[name] for name in names}, **other)
 

@@ -15,6 +15,7 @@ import msgspec
 from local2.language.words import informative_words
 from local2.ledger.operations.backlog import finish_claimed
 from local2.ledger.operations.facts import RecentTopics
+from local2.ledger.operations.places import place_word
 from local2.ledger.operations.record_rows import (
     Cause,
     active_fact_of_topic,
@@ -25,7 +26,6 @@ from local2.ledger.operations.record_rows import (
 )
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, record_of
 from local2.ledger.operations.tombstones import was_erased
-from local2.ledger.operations.working_sets import place_word
 from local2.ledger.records import DERIVED_FROM, NewRecord, Record, Task, Written
 from local2.ledger.search import Place
 from local2.ledger.upkeep import (
@@ -56,8 +56,8 @@ MIN_SHARED = 0.3
 def merge_sources(tx: Transaction, older: str, newer: str, cause: Cause) -> None:
     """Add the sources of the older fact to the newer one."""
     known, related = _messages_of(tx, newer), _targets_of(tx, newer)
-    messages = [one for one in _messages_of(tx, older) if one not in known]
-    targets = [one for one in _targets_of(tx, older) if one not in related]
+    messages = [message for message in _messages_of(tx, older) if message not in known]
+    targets = [target for target in _targets_of(tx, older) if target not in related]
     if messages:
         _write_sources(tx, newer, [*known, *messages])
     for target in targets:
@@ -70,7 +70,7 @@ def merge_sources(tx: Transaction, older: str, newer: str, cause: Cause) -> None
 def add_sources(tx: Transaction, record_id: str, messages: Sequence[str]) -> None:
     """Add messages to a fact's sources."""
     known = _messages_of(tx, record_id)
-    new = [one for one in messages if one not in known]
+    new = [message for message in messages if message not in known]
     if known and new:
         _write_sources(tx, record_id, [*known, *new])
 
@@ -81,7 +81,7 @@ def has_sources(
     messages: Sequence[str],
     targets: Sequence[str],
 ) -> bool:
-    """Return whether a fact still has all of these sources."""
+    """Whether a fact still has all of these sources."""
     known_messages = _messages_of(tx, record_id)
     known_targets = _targets_of(tx, record_id)
     return set(messages) <= set(known_messages) and set(targets) <= set(known_targets)
@@ -95,8 +95,8 @@ def remove_sources(
 ) -> None:
     """Remove sources that `merge_sources` added, or that were erased."""
     if messages:
-        known = _messages_of(tx, record_id)
-        _write_sources(tx, record_id, [one for one in known if one not in messages])
+        left = [message for message in _messages_of(tx, record_id) if message not in messages]
+        _write_sources(tx, record_id, left)
     for target in targets:
         tx.execute("unrelate", source=record_id, type=DERIVED_FROM, target=target)
 
@@ -125,12 +125,11 @@ class Extractions(Part):
 
     @reads
     def messages(self, tx: Transaction, tasks: Sequence[Task]) -> list[MessageGroup]:
-        """Return the messages of these tasks that are still current, in groups by session."""
+        """The messages of these tasks that are still current, in groups by session."""
         asked = as_json([task.row for task in tasks])
-
         found = tx.execute("records", rows=asked).fetchall()
         records = [record_of(row) for row in found if row["superseded_by"] is None]
-        ordered = sorted(records, key=lambda one: (*_session_key(one), _position(one)))
+        ordered = sorted(records, key=lambda record: (*_session_key(record), _position(record)))
         return [
             group
             for _, messages in groupby(ordered, key=_session_key)
@@ -149,8 +148,8 @@ class Extractions(Part):
             before = tx.execute("messages_before", **where, limit=CONTEXT_BEFORE)
             found = tx.execute("messages_from", **where, limit=MAX_GROUP)
             active = [record_of(row) for row in found] or [first]
-            ids = [one.id for one in active]
-            read = [one for one in messages if one.id in ids]
+            ids = [message.id for message in active]
+            read = [message for message in messages if message.id in ids]
             until = ids.index(read[-1].id) + 1 + CONTEXT_AFTER
             context = [record_of(row) for row in before]
             yield MessageGroup(messages=active[:until], context=context)
@@ -158,7 +157,7 @@ class Extractions(Part):
 
     @reads
     def similar(self, tx: Transaction, facts: Sequence[NewRecord]) -> list[list[Record]]:
-        """Return for each new fact the active fact of its key, and the owner's similar facts."""
+        """For each new fact the active fact of its key, and the owner's similar facts."""
         return [list(self._similar(tx, fact)) for fact in facts]
 
     def _similar(self, tx: Transaction, fact: NewRecord) -> Iterator[Record]:
@@ -175,7 +174,7 @@ class Extractions(Part):
 
     @reads
     def related(self, tx: Transaction, ids: Sequence[str]) -> list[RelatedFacts]:
-        """Return for each active fact its owner's other active facts that share its rare words."""
+        """For each active fact its owner's other active facts that share its rare words."""
         rows = (tx.execute("record_by_id", id=id_).fetchone() for id_ in ids)
         facts = [record_of(row) for row in rows if row is not None]
         return [self._related(tx, fact) for fact in facts if fact.superseded_by is None]

@@ -47,7 +47,7 @@ class LedgerFacts(Part):
         self._topics = topics
 
     async def topic(self, scope: OwnerScope, owner: str, topic: str) -> Record | None:
-        """Return the active fact of a topic, from memory if it was used recently."""
+        """The active fact of a topic, from memory if it was used recently."""
         topic = fold_topic(topic)
         if (held := self._topics.get((scope, owner, topic))) is not None:
             return held
@@ -59,7 +59,7 @@ class LedgerFacts(Part):
         return record
 
     async def history(self, scope: OwnerScope, owner: str, topic: str) -> list[Record]:
-        """Return every version of a topic's fact, the newest first."""
+        """Every version of a topic's fact, the newest first."""
         rows = await self._rows.all(
             "topic_history", scope=scope, owner=owner, topic=fold_topic(topic)
         )
@@ -168,10 +168,10 @@ class LedgerFacts(Part):
 
         def carry_out(tx: Transaction) -> list[Record]:
             return [
-                one
+                record
                 for fact in facts
-                for one in (fact, *map(record_of, tx.execute("copies_of_fact", id=fact.id)))
-                if supersede(tx, one.id, cause)
+                for record in (fact, *map(record_of, tx.execute("copies_of_fact", id=fact.id)))
+                if supersede(tx, record.id, cause)
             ]
 
         retired: Collection[Record] = ()
@@ -183,7 +183,7 @@ class LedgerFacts(Part):
                 self._topics.forget(fact)
 
     async def withdrawals(self, ids: Collection[str]) -> dict[str, str]:
-        """Return why records were edited, withdrawn or hidden, by their ids."""
+        """Why records were edited, withdrawn or hidden, by their ids."""
         rows = await self._rows.all("withdrawals", ids=as_json(list(ids)))
         return {row["record_id"]: row["reason"] for row in rows}
 
@@ -217,7 +217,7 @@ class LedgerFacts(Part):
                 relate(tx, fact.id, "supports", older.id)
             for older in contradicts:
                 relate(tx, fact.id, "contradicts", older.id)
-            return [one for one in replaces if supersede(tx, one.id, cause)]
+            return [older for older in replaces if supersede(tx, older.id, cause)]
 
         try:
             return await self._rows.write(carry_out)
@@ -247,7 +247,7 @@ class RecentTopics:
         self._records: dict[Key, Record] = {}
 
     def get(self, key: Key) -> Record | None:
-        """Return the fact of (scope, owner, folded topic), if it is cached."""
+        """The fact of (scope, owner, folded topic), if it is cached."""
         record = self._records.get(key)
         if record is not None:
             self._use(key)

@@ -1,18 +1,19 @@
 """Imports lines of an export file into the ledger; records whose ids exist stay as they are.
 
-If two records cannot both be active, the one with the later time stays active, and the other
-becomes history.
+What no caller could store is refused, by the rules of a write. If two records cannot both be
+active, the one with the later time stays active, and the other becomes history.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from local2.errors import quoted
+from local2.keys import TOPIC_RULE, is_topic, is_user_topic
 from local2.ledger.engines import NewVector
-from local2.ledger.import_rules import BETWEEN_RECORDS, broken_rule
 from local2.ledger.operations.record_rows import (
     Cause,
     active_fact_of_topic,
@@ -24,12 +25,24 @@ from local2.ledger.operations.relations import full_end
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, record_of
 from local2.ledger.operations.showings import add_showing
 from local2.ledger.operations.tombstones import was_erased, was_line_erased
-from local2.ledger.records import RELATION_TYPES, Record, with_features
+from local2.ledger.records import (
+    ALSO_NAMES,
+    DERIVED_FROM,
+    NAMES,
+    RELATION_TYPES,
+    SHARES_ENTITY,
+    STATES,
+    Record,
+    with_features,
+)
 from local2.ledger.sessions import Showing, ShownRecord
 from local2.ledger.transfer import Importing
 from local2.ledger.upkeep import MAX_RELATIONS
+from local2.protocol.conversation import is_blank
 from local2.protocol.items import NOTHING, path_text
+from local2.protocol.lenient.values import MAX_NAME
 from local2.protocol.maintenance import Conflict, ImportReport, RefusedLine
+from local2.protocol.memories import OwnerScope
 from local2.protocol.portable import (
     AccessLine,
     AuditLine,
@@ -49,6 +62,16 @@ from local2.protocol.times import in_utc
 
 REASON = "import"
 """The reason in the audit for records that an import retires."""
+BETWEEN_RECORDS: Final = frozenset({*RELATION_TYPES, DERIVED_FROM, SHARES_ENTITY})
+"""Relations whose target is a record; that of the others is a name or a statement."""
+KNOWN_RELATIONS: Final = BETWEEN_RECORDS | {STATES, NAMES, ALSO_NAMES}
+NAME_FIELDS: Final = (
+    "id", "owner", "session_id", "query_id", "turn", "alias", "role", "agent", "user", "stated_by",
+    "superseded_by", "record", "record_id", "at", "source", "target", "answer", "key", "run",
+)  # fmt: skip
+"""Fields that hold a name or an id, in lines of any type."""
+OWN_SCOPES: Final[tuple[OwnerScope, ...]] = ("user", "session")
+"""Scopes whose facts may have a key that begins with `user.`."""
 OF_RECORDS = tuple(name for name in RecordLine.__struct_fields__ if name != "vector")
 
 
@@ -138,7 +161,7 @@ class _Page:
 
     def store(self, line: Stored, records: dict[str, Record], number: int) -> None:
         """Store a line, and count its outcome."""
-        problem = broken_rule(line) or self._cycle(line) or self._excess(line)
+        problem = _broken_rule(line) or self._cycle(line) or self._excess(line)
         if problem is not None:
             self.report.refused.append(RefusedLine(line=number, problem=problem))
         elif isinstance(line, RecordLine):
@@ -159,7 +182,7 @@ class _Page:
             counts[kind] = counts.get(kind, 0) + 1
 
     def _cycle(self, line: Stored) -> str | None:
-        """Return the problem if a record would, over others, replace itself; else None."""
+        """The problem if a record would, over others, replace itself; else None."""
         newer: str | None = None
         match line:
             case RecordLine(superseded_by=str(newer)):
@@ -173,7 +196,7 @@ class _Page:
         return f"{field}: the records would replace each other in a circle." if cycle else None
 
     def _excess(self, line: Stored) -> str | None:
-        """Return the problem if a record would have too many relations; else None."""
+        """The problem if a record would have too many relations; else None."""
         if not isinstance(line, RelationLine) or line.relation not in RELATION_TYPES:
             return None
         full = full_end(self._tx, line.source, line.relation, line.target)
@@ -210,14 +233,14 @@ class _Page:
         return True
 
     def _has_right_size(self, vector: StoredVector) -> bool:
-        """Return whether a vector is as long as others of its embedder; otherwise it is dropped."""
+        """Whether a vector is as long as others of its embedder; otherwise it is dropped."""
         if vector.embedder not in self._sizes:
             known = self._first_row("vector_size", embedder=vector.embedder)
             self._sizes[vector.embedder] = known["size"] if known else len(vector.data)
         return self._sizes[vector.embedder] == len(vector.data)
 
     def _conflicting_record(self, record: Record) -> Record | None:
-        """Return the active record with the topic, or the document chunk, of an active record."""
+        """The active record with the topic, or the document chunk, of an active record."""
         if record.superseded_by is not None:
             return None
         if record.kind == "document_chunk":
@@ -334,3 +357,45 @@ class _Page:
 
     def _first_row(self, statement: str, **values: Any) -> Any:
         return self._tx.execute(statement, **values).fetchone()
+
+
+def _broken_rule(line: Line) -> str | None:
+    """Which rule of a write a line breaks, for its reader; None if it breaks none."""
+    for field in NAME_FIELDS:
+        name = getattr(line, field, None)
+        if isinstance(name, str) and len(name) > MAX_NAME:
+            return f"{field}: expected at most {MAX_NAME} characters, got {len(name):,}."
+        if isinstance(name, str) and "\0" in name:
+            return f"{field}: {quoted(name)} contains the character NUL."
+    match line:
+        case RecordLine():
+            return _broken_rule_of_record(line)
+        case RelationLine():
+            return _broken_rule_of_relation(line)
+    return None
+
+
+def _broken_rule_of_record(line: RecordLine) -> str | None:
+    if line.superseded_by == line.id:
+        return "superseded_by: a record cannot replace itself."
+    if line.kind == "fact" and line.retired_why is None and is_blank(line.content):
+        return "content: the text is blank."
+    if line.topic is None:
+        return None
+    if not is_topic(line.topic):
+        return f"topic: {quoted(line.topic)} is not a topic key. {TOPIC_RULE}"
+    if is_user_topic(line.topic) and line.scope not in OWN_SCOPES:
+        return (
+            f"topic: {quoted(line.topic)} is a key for a user's own facts, not for scope "
+            f"{quoted(line.scope)}."
+        )
+    return None
+
+
+def _broken_rule_of_relation(line: RelationLine) -> str | None:
+    if line.relation not in KNOWN_RELATIONS:
+        expected = ", ".join(sorted(KNOWN_RELATIONS))
+        return f"relation: expected one of {expected}, got {quoted(line.relation)}."
+    if line.source == line.target:
+        return "target: it is the same record as source."
+    return None

@@ -27,13 +27,13 @@ class IndexedRecords(Part):
     async def waiting(
         self, tasks: Sequence[Task], *, embedder: str, kind: TaskKind = "index"
     ) -> list[Waiting]:
-        """Return the records of these tasks, if still pending, with their vectors by `embedder`."""
+        """The records of these tasks, if still pending, with their vectors by `embedder`."""
         rows = as_json([task.row for task in tasks])
         asked = {"rows": rows, "embedder": embedder, "kind": kind}
         return [_waiting(row) for row in await self._rows.all("to_index", **asked)]
 
     async def sample_indexed(self, limit: int, *, embedder: str) -> list[Waiting]:
-        """Return a random sample of the records that the index should hold, with their vectors."""
+        """A random sample of the records that the index should hold, with their vectors."""
         found = await self._rows.all("sample_indexed", limit=limit, embedder=embedder)
         return [_waiting(row) for row in found]
 
@@ -73,7 +73,7 @@ class IndexedRecords(Part):
                 tx.execute("add_task", kind="embed", row=record.row)
 
     async def indexed(self) -> int:
-        """Return the number of records that the index should hold now, without waiting ones."""
+        """The number of records that the index should hold now, without waiting ones."""
         row = await self._rows.one("counts")
         return int(row["indexed"]) if row else 0
 
@@ -91,7 +91,7 @@ class IndexedRecords(Part):
             await self._rows.change_each("queue_one", ({"id": id_, "kind": kind} for id_ in page))
 
     async def count_to_embed(self) -> int:
-        """Return the number of records that wait for the next index."""
+        """The number of records that wait for the next index."""
         row = await self._rows.one("count_kind", kind="embed")
         return int(row["waiting"]) if row else 0
 

@@ -69,28 +69,28 @@ class LedgerItems(Part):
     def get(
         self, tx: Transaction, of: ItemCollection, keys: Sequence[ItemKey]
     ) -> list[StoredItem | None]:
-        """Return the items of these keys, as many as fit an answer; None for missing ones."""
+        """The items of these keys, as many as fit an answer; None for missing ones."""
         found = (tx.execute("item_at", **_asked(of), **_place(key)).fetchone() for key in keys)
         read = (None if row is None else _item(row) for row in found)
         return [item for item, fits in fit_into_answer(read) if fits]
 
     @reads
     def within(self, tx: Transaction, of: ItemCollection, within: ItemSelection) -> ItemPage:
-        """Return the selected items, the newest first."""
+        """The selected items, the newest first."""
         read = list(fit_into_answer(map(_item, self._chosen(tx, of, within))))
         items = [item for item, fits in read if fits]
         return ItemPage(items=items, cut=len(items) < len(read))
 
     @reads
     def keys(self, tx: Transaction, of: ItemCollection, within: ItemSelection) -> list[FoundKey]:
-        """Return the keys of the selected items."""
+        """The keys of the selected items."""
         return [_key(row) for row in self._chosen(tx, of, within)]
 
     @reads
     def of_records(
         self, tx: Transaction, of: ItemCollection, ids: Sequence[str], within: ItemSelection
     ) -> list[FoundKey]:
-        """Return the keys of the items that belong to these records and match the selection."""
+        """The keys of the items that belong to these records and match the selection."""
         listed = as_json(ids)
 
         found = tx.execute("items_of_records", **_asked(of), ids=listed)
@@ -104,7 +104,7 @@ class LedgerItems(Part):
         prefix: Path,
         choose: Callable[[Sequence[Path]], T],
     ) -> T:
-        """Return what `choose`, called off the event loop, selects from the namespaces with items.
+        """What `choose`, called off the event loop, selects from the namespaces with items.
 
         Only namespaces that begin with `prefix` are considered.
         """
@@ -215,7 +215,7 @@ def _place(key: ItemKey) -> dict[str, str]:
 
 
 def _bounds(namespace: Path) -> dict[str, str]:
-    """Return the bounds of the namespaces that begin with this one, as stored texts."""
+    """The bounds of the namespaces that begin with this one, as stored texts."""
     text = path_text(namespace)
     return {"namespace": text, "beyond": f"{text[:-1]}-" if text else "#"}
 

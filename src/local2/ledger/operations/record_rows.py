@@ -34,7 +34,7 @@ NO_STATE = dict.fromkeys(Record.__struct_fields__)
 
 
 def columns_of(record: NewRecord, features: Features) -> dict[str, Any]:
-    """Return the columns of a new or stored record."""
+    """The columns of a new or stored record."""
     values = {**NO_STATE, **msgspec.structs.asdict(record)}
     values["folded_topic"] = fold_topic(record.topic) if record.topic else None
     values["source_class"] = source_class_of(record)
@@ -50,7 +50,7 @@ def columns_of(record: NewRecord, features: Features) -> dict[str, Any]:
 
 
 def tasks_of(record: NewRecord) -> tuple[TaskKind, ...]:
-    """Return a new record's tasks; transcripts and the memory type `task` are not indexed."""
+    """A new record's tasks; transcripts and the memory type `task` are not indexed."""
     if isinstance(record, Record) and record.superseded_by is not None:
         return ()
     unindexed = record.kind == "transcript" or record.memory_type == "task"
@@ -73,7 +73,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, newer: NewRecord) -> "Cause":
-        """Return the cause for a record that a newer one replaces."""
+        """The cause for a record that a newer one replaces."""
         return cls(
             agent=newer.agent,
             superseded_by=newer.id,
@@ -133,7 +133,9 @@ def add_records(tx: Transaction, records: Sequence[NewRecord]) -> list[Written]:
     rows = tx.add_rows(wanted)
     if rows:
         tx.refuse_excess()
-    return [Written(id=one.id, was_new=rows.pop(one.id, None) is not None) for one in records]
+    return [
+        Written(id=record.id, was_new=rows.pop(record.id, None) is not None) for record in records
+    ]
 
 
 def store_fact(
@@ -173,7 +175,7 @@ def store_fact(
 
 
 def active_fact_of_topic(tx: Transaction, record: NewRecord) -> Record | None:
-    """Return the active fact of a record's topic, if there is one."""
+    """The active fact of a record's topic, if there is one."""
     if record.topic is None:
         return None
     place = {"scope": record.scope, "owner": record.owner, "topic": fold_topic(record.topic)}

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from itertools import islice
 
+from local2.ledger.operations.places import users_of_places
 from local2.ledger.operations.record_rows import store_records
 from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of
-from local2.ledger.operations.working_sets import users_of_places
-from local2.ledger.records import DERIVED_FROM, Counts, NewRecord, Record, Shown, Usage, Written
+from local2.ledger.records import DERIVED_FROM, NewRecord, Record, Shown, Usage, Written
 
 RECORDS_PER_TRANSACTION = 1_000
 """Maximum number of records in one transaction; so many take about a fifth of a second."""
@@ -27,24 +27,24 @@ class Records(Part):
         return written
 
     async def at(self, rows: Sequence[int]) -> list[Record]:
-        """Return the records in these rows."""
+        """The records in these rows."""
         found = await self._rows.all("records", rows=as_json(rows))
         return [record_of(row) for row in found]
 
     @reads
     def by_id(self, tx: Transaction, ids: Sequence[str]) -> dict[str, Record]:
-        """Return the records with these ids, active or not, by id."""
+        """The records with these ids, active or not, by id."""
         rows = (tx.execute("record_by_id", id=id_).fetchone() for id_ in ids)
         return {row["id"]: record_of(row) for row in rows if row is not None}
 
     async def chain(self, *record_ids: str) -> list[Record]:
-        """Return all versions of these records, the newest first."""
+        """All versions of these records, the newest first."""
         rows = await self._rows.all("chain", ids=as_json(record_ids))
         return [record_of(row) for row in rows]
 
     @reads
     def users(self, tx: Transaction, limit: int) -> list[str]:
-        """Return up to about `limit` users with personal memories; "" stands for no user."""
+        """Up to about `limit` users with personal memories; "" stands for no user."""
 
         def next_place(after: str, until: str) -> str | None:
             asked = {"after": after, "until": until}
@@ -57,7 +57,7 @@ class Records(Part):
     async def shown(
         self, record_ids: Sequence[str], *, excluded_turn: str | None, characters: int
     ) -> list[Shown]:
-        """Return the beginnings of these records, of those in their turns, and of their sources.
+        """The beginnings of these records, of those in their turns, and of their sources.
 
         `excluded_turn` is a turn whose records are left out.
         """
@@ -71,12 +71,6 @@ class Records(Part):
         return [Shown(id=row["id"], content=row["content"]) for row in rows]
 
     async def usage(self) -> Usage:
-        """Return how much the tenant stores, without counting it."""
+        """How much the tenant stores, without counting it."""
         row = await self._rows.one("used")
         return Usage(records=row["records"] if row else 0, bytes=row["bytes"] if row else 0)
-
-    async def counts(self) -> Counts:
-        """Return the numbers of all records, of indexed ones and of those waiting for it."""
-        row = await self._rows.one("counts")
-        assert row is not None  # noqa: S101 - a row of counts is always there
-        return Counts(records=row["records"], indexed=row["indexed"], waiting=row["waiting"])

@@ -17,6 +17,7 @@ import msgspec
 from local2.errors import InvalidArgumentsError
 from local2.keys import entity_key
 from local2.language.names import NameCandidate, name_candidates
+from local2.ledger.operations.places import place_word
 from local2.ledger.operations.record_rows import Cause, add_to_audit, relate, store_fact
 from local2.ledger.operations.rows import (
     Part,
@@ -27,7 +28,6 @@ from local2.ledger.operations.rows import (
     record_of,
     writes,
 )
-from local2.ledger.operations.working_sets import place_word
 from local2.ledger.records import (
     ALSO_NAMES,
     NAMES,
@@ -39,7 +39,7 @@ from local2.ledger.records import (
     TripletFact,
     Written,
 )
-from local2.ledger.search import Place as SearchedPlace
+from local2.ledger.search import Place
 from local2.ledger.upkeep import MAX_RELATIONS, Permit, RelatedRecord, Relation
 from local2.protocol.envelope import content_id
 from local2.protocol.memories import OwnerScope
@@ -57,8 +57,9 @@ ANY_ALIAS = content_id(ALSO_NAMES)
 """Relation target of all facts that state an alias."""
 ROLES = ("subject", "object")
 
-Place = tuple[OwnerScope, str]
-TENANT_PLACE: Place = ("tenant", TENANT_OWNED)
+FactPlace = tuple[OwnerScope, str]
+"""Scope and owner of facts; ids of entities are made of them."""
+TENANT_PLACE: FactPlace = ("tenant", TENANT_OWNED)
 
 
 class LedgerRelations(Part):
@@ -99,7 +100,7 @@ class LedgerRelations(Part):
 
     @reads
     def of(self, tx: Transaction, record_id: str) -> tuple[Record | None, list[RelatedRecord]]:
-        """Return a record, and the records related to it in either direction."""
+        """A record, and the records related to it in either direction."""
         found = tx.execute("relations_of", id=record_id, types=TYPES)
         related = [
             RelatedRecord(
@@ -127,7 +128,7 @@ class LedgerRelations(Part):
 
 
 def full_end(tx: Transaction, source: str, type_: str, target: str) -> str | None:
-    """Return the end of a new relation that has the maximum of stated relations already, if any."""
+    """The end of a new relation that has the maximum of stated relations already, if any."""
     edge = {"source": source, "type": type_, "target": target}
     row = tx.execute("full_end", **edge, types=TYPES, most=MAX_RELATIONS).fetchone()
     return row["id"] if row else None
@@ -155,20 +156,22 @@ class Knowledge(Part):
 
     @reads
     def naming(
-        self, tx: Transaction, name: str | None, places: Sequence[Place], limit: int
+        self, tx: Transaction, name: str | None, places: Sequence[FactPlace], limit: int
     ) -> list[Record]:
-        """Return the newest facts of these places that name a thing, or that name any things."""
+        """The newest facts of these places that name a thing, or that name any things."""
         if name is None:
-            words = [place_word(tx.tenant, SearchedPlace(*place, "fact")) for place in places]
+            words = [place_word(tx.tenant, Place(*place, "fact")) for place in places]
             asked = {"places": as_json(words), "most": LATEST_FACTS, "limit": limit}
             return [record_of(row) for row in tx.execute("latest_stated", **asked)]
         names = self._all_names(tx, places, name)
-        entities = chain.from_iterable(_entities_of(places, entity_key(one)) for one in names)
+        entities = chain.from_iterable(
+            _entities_of(places, entity_key(any_name)) for any_name in names
+        )
         found = tx.execute("facts_naming", entities=as_json(list(entities)), limit=limit)
         return [record_of(row) for row in found]
 
-    async def names_in(self, text: str, places: Sequence[Place]) -> list[str]:
-        """Return the names in a text that facts of these places contain, as spelled in the facts.
+    async def names_in(self, text: str, places: Sequence[FactPlace]) -> list[str]:
+        """The names in a text that facts of these places contain, as spelled in the facts.
 
         A part of a longer name does not count as a name.
         """
@@ -191,8 +194,8 @@ class Knowledge(Part):
         """Forget whether there are any aliases, since some may have been added."""
         self._has_aliases = None
 
-    async def aliases_in(self, text: str, places: Sequence[Place]) -> list[str]:
-        """Return aliases of the entities named in a text, as stated by facts of these places."""
+    async def aliases_in(self, text: str, places: Sequence[FactPlace]) -> list[str]:
+        """Aliases of the entities named in a text, as stated by facts of these places."""
         if self._has_aliases is None:
             any_ = await self._rows.one("stated_aliases", aliases=as_json([ANY_ALIAS]))
             if self._has_aliases is None:  # otherwise one has just been stated
@@ -214,7 +217,7 @@ class Knowledge(Part):
         return await self._rows.read(read)
 
     def _store(self, tx: Transaction, fact: TripletFact) -> Written:
-        place: Place = (fact.record.scope, fact.record.owner)
+        place: FactPlace = (fact.record.scope, fact.record.owner)
         within = list(dict.fromkeys((place, TENANT_PLACE)))
         fact = self._as_spelled(tx, within, fact)
         triplet = fact.triplet
@@ -238,9 +241,9 @@ class Knowledge(Part):
         return written
 
     def _as_spelled(
-        self, tx: Transaction, within: Sequence[Place], fact: TripletFact
+        self, tx: Transaction, within: Sequence[FactPlace], fact: TripletFact
     ) -> TripletFact:
-        """Return the fact with names spelled as in known facts."""
+        """The fact with names spelled as in known facts."""
         stated = fact.triplet
         spelled = {role: self._spelling(tx, within, getattr(stated, role)) for role in ROLES}
         triplet = msgspec.structs.replace(stated, **spelled)
@@ -253,14 +256,14 @@ class Knowledge(Part):
         )
         return msgspec.structs.replace(fact, triplet=triplet, record=record)
 
-    def _spelling(self, tx: Transaction, places: Sequence[Place], name: str) -> str:
-        """Return a name as spelled in the oldest fact that has it; unchanged if there is none."""
+    def _spelling(self, tx: Transaction, places: Sequence[FactPlace], name: str) -> str:
+        """A name as spelled in the oldest fact that has it; unchanged if there is none."""
         entities = dict.fromkeys(_entities_of(places, entity_key(name)), name)
         spellings = self._spellings(tx, entities)
         return next((spellings[entity] for entity in entities if entity in spellings), name)
 
     def _spellings(self, tx: Transaction, entities: dict[str, str]) -> dict[str, str]:
-        """Return the spellings of names, by the ids of their entities."""
+        """The spellings of names, by the ids of their entities."""
         found = tx.execute("spellings", entities=as_json(list(entities)))
         return {
             row["entity"]: part
@@ -269,8 +272,8 @@ class Knowledge(Part):
             if entity_key(part) == entity_key(entities[row["entity"]])
         }
 
-    def _all_names(self, tx: Transaction, places: Sequence[Place], name: str) -> list[str]:
-        """Return a name, followed by its stated aliases and their aliases."""
+    def _all_names(self, tx: Transaction, places: Sequence[FactPlace], name: str) -> list[str]:
+        """A name, followed by its stated aliases and their aliases."""
         names = {entity_key(name): name}
         waiting = [name]
         while waiting and len(names) < MAX_NAMES:
@@ -283,7 +286,7 @@ class Knowledge(Part):
         return list(names.values())[:MAX_NAMES]
 
     def _facts_naming(
-        self, tx: Transaction, record_id: str, within: Sequence[Place], name: str
+        self, tx: Transaction, record_id: str, within: Sequence[FactPlace], name: str
     ) -> Iterator[str]:
         """Yield the newest facts that have the name as their subject or object."""
         scope, owner = within[0]
@@ -294,23 +297,23 @@ class Knowledge(Part):
             yield from (row["id"] for row in found)
 
 
-def _entity(place: Place, role: str, key: str) -> str:
-    """Return an entity's id in one role; separate ids keep the search for either role fast."""
+def _entity(place: FactPlace, role: str, key: str) -> str:
+    """An entity's id in one role; separate ids keep the search for either role fast."""
     return content_id(NAMES, *place, role, key)
 
 
-def _entities_of(places: Sequence[Place], key: str) -> list[str]:
+def _entities_of(places: Sequence[FactPlace], key: str) -> list[str]:
     return [_entity(place, role, key) for place in places for role in ROLES]
 
 
-def _aliases_of(places: Sequence[Place], key: str) -> list[str]:
-    """Return the relation targets of facts that state an alias of a name, one per place."""
+def _aliases_of(places: Sequence[FactPlace], key: str) -> list[str]:
+    """The relation targets of facts that state an alias of a name, one per place."""
     return [content_id(ALSO_NAMES, *place, key) for place in places]
 
 
 def _possible_names(
     text: str, ids_of: Callable[[str], Sequence[str]]
 ) -> list[tuple[NameCandidate, Sequence[str]]]:
-    """Return the possible names in a text, with their ids."""
+    """The possible names in a text, with their ids."""
     known = cache(ids_of)
-    return [(one, known(entity_key(one.text))) for one in name_candidates(text)]
+    return [(run, known(entity_key(run.text))) for run in name_candidates(text)]

@@ -29,6 +29,8 @@ from local2.ledger.records import UNLIMITED, NewRecord, Quota, Record, stamp
 from local2.protocol.payloads import Json
 
 COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"features", "tasks"})
+AFTER_ALL = 2**62
+"""A row number higher than any other."""
 P = ParamSpec("P")
 S = TypeVar("S", bound="Part")
 T = TypeVar("T")
@@ -77,7 +79,7 @@ class Transaction:
         return self._database.is_shared
 
     def version(self) -> Version:
-        """Return what this read sees of the changes."""
+        """What this read sees of the changes."""
         return self._database.version(self)
 
     def add_rows(self, new: Mapping[str, NewRecord]) -> dict[str, int]:
@@ -130,7 +132,7 @@ class TenantRows:
         self.is_shared = database.is_shared
 
     def resting_on(self, owners: Iterable[str]) -> "TenantRows":
-        """Return the rows for writes that rest on what there is of these owners only.
+        """The rows for writes that rest on what there is of these owners only.
 
         Several stacks may write a ledger: all other writes of the tenant wait for one that rests on
         everything, as an erasure does.
@@ -168,11 +170,11 @@ class TenantRows:
         )
 
     async def all(self, statement: str, **values: Any) -> list[Row]:
-        """Return every row of a named statement."""
+        """Every row of a named statement."""
         return await self.read(lambda tx: tx.execute(statement, **values).fetchall())
 
     async def one(self, statement: str, **values: Any) -> Row | None:
-        """Return the first row, or None."""
+        """The first row, or None."""
         row: Row | None = await self.read(lambda tx: tx.execute(statement, **values).fetchone())
         return row
 
@@ -281,12 +283,12 @@ def records_of(rows: Sequence[Row]) -> list[Record]:
 
 @lru_cache
 def _in_order(names: tuple[str, ...]) -> Callable[[Row], tuple[Any, ...]]:
-    """Return what takes a record's columns from a row with these names, without looking them up."""
+    """What takes a record's columns from a row with these names, without looking them up."""
     return itemgetter(*map(names.index, COLUMNS))
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON, for statements that take a list or store JSON."""
+    """A value as JSON, for statements that take a list or store JSON."""
     return msgspec.json.encode(value).decode()
 
 

@@ -139,7 +139,7 @@ class SearchRun(Generic[D, T]):
         if meaning.hits is not None:
             pool.add(_nearest(pool, meaning.hits) if nearest is None else nearest)
         related = pool.related(list(pool.candidates))
-        pool.add([one.row for others in related.values() for one in others])
+        pool.add([other.row for others in related.values() for other in others])
         sources = pool.sources([c.row for c in pool.candidates.values() if c.echo == ECHO])
         pool.add([row for found in sources.values() for row, _ in found])
 

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
+from local2.ledger.operations.places import place_word
 from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of, writes_of
-from local2.ledger.operations.working_sets import place_word
 from local2.ledger.records import Record, stamp
 from local2.ledger.search import Place
 from local2.ledger.sessions import (
@@ -56,13 +56,13 @@ class LedgerSessions(Part):
 
     @reads
     def important(self, tx: Transaction, important: Sequence[FactSelection]) -> list[list[Record]]:
-        """Return the important facts of each selection."""
+        """The important facts of each selection."""
         return self._facts(tx, important)
 
     def _newest(
         self, tx: Transaction, session: SessionKey, limit: int
     ) -> tuple[list[StoredMessage], bool]:
-        """Return the newest messages in order, and whether there are earlier ones."""
+        """The newest messages in order, and whether there are earlier ones."""
         messages: list[StoredMessage] = []
         characters = 0
         asked = msgspec.structs.asdict(session)
@@ -80,7 +80,7 @@ class LedgerSessions(Part):
         return messages[::-1], False
 
     def _facts(self, tx: Transaction, important: Sequence[FactSelection]) -> list[list[Record]]:
-        """Return the facts of each selection, the most important first."""
+        """The facts of each selection, the most important first."""
         facts = []
         for wanted in important:
             places = [place_word(tx.tenant, Place(*place, "fact")) for place in wanted.places]
@@ -134,7 +134,7 @@ class Notes(Part):
 
 
 def notes_in(tx: Transaction, session: SessionKey) -> list[Note]:
-    """Return the notes of a session in order; called inside a read or write."""
+    """The notes of a session in order; called inside a read or write."""
     found = tx.execute("notes", **msgspec.structs.asdict(session))
     return [
         Note(
@@ -175,7 +175,7 @@ class Outputs(Part):
     def read(
         self, tx: Transaction, owner: str, key: str, offset: int, limit: int
     ) -> StoredOutput | None:
-        """Return up to `limit` characters of an output from `offset` on; None if there is none."""
+        """Up to `limit` characters of an output from `offset` on; None if there is none."""
         size = tx.execute("output_size", owner=owner, key=key).fetchone()
         if size is None:
             return None

@@ -4,12 +4,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.rows import Part, Transaction, as_json, reads, writes
+from local2.ledger.operations.rows import AFTER_ALL, Part, Transaction, as_json, reads, writes
 from local2.ledger.records import stamp
 from local2.ledger.sessions import Showing, ShowingFilter, ShownRecord
-
-LAST_ROW = 2**62
-"""A row number that no showing reaches."""
 
 
 class Showings(Part):
@@ -25,14 +22,14 @@ class Showings(Part):
     def find(
         self, tx: Transaction, wanted: ShowingFilter, limit: int, *, before: int | None = None
     ) -> list[Showing]:
-        """Return what was noted last, in that order; `before`: continue before this row."""
+        """What was noted last, in that order; `before`: continue before this row."""
         found: list[Row] = []
         for owner in wanted.owners:
             found += tx.execute(
                 f"showings_of_{wanted.of}",
                 name=wanted.name,
                 owner=owner,
-                before=LAST_ROW if before is None else before,
+                before=AFTER_ALL if before is None else before,
                 limit=limit,
             ).fetchall()
         latest = sorted(found, key=lambda row: -int(row["row"]))[:limit]
@@ -60,14 +57,14 @@ def add_showing(tx: Transaction, showing: Showing) -> None:
     ).fetchone()
     if inserted is not None:
         shown = (
-            {"showing": inserted["row"], "position": position, "record": one.id, "score": one.score}
-            for position, one in enumerate(showing.records)
+            {"showing": inserted["row"], "position": position, "record": id_, "score": score}
+            for position, (id_, score) in enumerate(showing.records)
         )
         tx.execute_each("insert_shown", shown)
 
 
 def showing_of(tx: Transaction, row: Row) -> Showing:
-    """Return what a row of `showing` says, with the records that were shown."""
+    """What a row of `showing` says, with the records that were shown."""
     shown = tx.execute("shown_in", showing=row["row"])
     return Showing(
         row=row["row"],
@@ -78,7 +75,7 @@ def showing_of(tx: Transaction, row: Row) -> Showing:
         question=row["question"],
         answer=row["answer"],
         shown_at=datetime.fromisoformat(row["shown_at"]),
-        records=tuple(ShownRecord(one["record"], one["score"]) for one in shown),
+        records=tuple(ShownRecord(record["record"], record["score"]) for record in shown),
     )
 
 

@@ -1,4 +1,4 @@
-"""Finds the rows that an owner chose to erase, and keeps tombstones so that they do not return.
+"""Keeps tombstones, so that what was erased does not return.
 
 Tombstones are keyed hashes. An erased record is recognised by its ids, and by its text together
 with the user who stated it. A message of a conversation is recognised by its ids alone, because
@@ -8,15 +8,13 @@ refused if they are older than the erasure of their owner or session.
 """
 
 import hashlib
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
 from local2.keys import fold_topic
 from local2.ledger.engines import Row
 from local2.ledger.operations.rows import Transaction, as_json
-from local2.ledger.operations.working_sets import place_word
 from local2.ledger.records import (
     EXTRACTED_FROM,
     TENANT_OWNED,
@@ -25,9 +23,7 @@ from local2.ledger.records import (
     source_class_of,
     stamp,
 )
-from local2.ledger.search import Place
-from local2.ledger.transfer import ErasureOptions, Selected, Selection
-from local2.protocol.memories import Kind
+from local2.ledger.transfer import ErasureOptions, Selection
 from local2.protocol.portable import (
     FeedbackLine,
     ItemLine,
@@ -36,19 +32,6 @@ from local2.protocol.portable import (
     ShowingLine,
 )
 
-SESSION_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript", "episode", "fact")
-USER_KINDS: tuple[Kind, ...] = ("fact", "note", "episode")
-"""Kinds that may belong to the user rather than to a session."""
-DISPLAY_NAMES: dict[str, str] = {
-    "chat_message": "messages",
-    "transcript": "messages",
-    "tool_output": "tool results",
-    "episode": "episodes",
-    "note": "saved notes",
-    "fact": "facts",
-    "document_chunk": "document chunks",
-}
-"""User-facing names of the kinds of records."""
 MIN_CHARACTERS = 25
 """Minimum length of a text that identifies its record, unless it is a fact: shorter texts are
 repeated by chance."""
@@ -56,72 +39,8 @@ EXPLICIT_CLASSES = frozenset({"asserted", "document"})
 """Source classes of records that somebody added explicitly, and may add again."""
 
 
-def selected_rows(tx: Transaction, selection: Selection) -> Selected:
-    """Return every row to erase, derived records before their sources, and counts by name."""
-    chosen = _chosen_rows(tx, selection)
-    rows = dict.fromkeys(chosen)
-    new: Iterable[int] = chosen
-    while new := [row for row in _dependent(tx, selection, new, rows) if row not in rows]:
-        rows = dict.fromkeys((*new, *rows))  # derived records come first
-    if selection.scopes is not None:
-        asked = {"rows": as_json(list(rows)), "scopes": as_json(sorted(selection.scopes))}
-        rows = dict.fromkeys(row["row"] for row in tx.execute("rows_in_scopes", **asked))
-    found = tx.execute("to_erase", rows=as_json(list(rows))).fetchall()
-    counts = Counter(DISPLAY_NAMES[row["kind"]] for row in found)
-    counts.update(_count_related(tx, selection, found))
-    return Selected(rows=tuple(rows), counts={k: n for k, n in counts.items() if n})
-
-
-def _chosen_rows(tx: Transaction, selection: Selection) -> list[int]:
-    owner = selection.owner
-    if selection.id is not None:
-        found = tx.execute("rows_of_id", owner=owner, id=selection.id)
-    elif selection.topic is not None:
-        topic = fold_topic(selection.topic)
-        found = tx.execute("rows_of_topic", owner=owner, topic=topic)
-    else:
-        places = [place_word(tx.tenant, Place("session", owner, kind)) for kind in SESSION_KINDS]
-        places += [place_word(tx.tenant, Place("user", owner, kind)) for kind in USER_KINDS]
-        asked = {"places": as_json(places), "session_id": selection.session_id}
-        found = tx.execute("rows_of_owner", owner=owner, **asked)
-    return [row["row"] for row in found]
-
-
-def _dependent(
-    tx: Transaction,
-    selection: Selection,
-    new: Iterable[int],
-    rows: Iterable[int],
-) -> list[int]:
-    """Return the rows that are erased with others: of their turns, documents and derivations.
-
-    `new` are the rows found last; `rows` are all rows so far.
-    """
-    asked = {"rows": as_json(list(new)), "owner": selection.owner}
-    found = tx.execute("rows_of_turns", **asked).fetchall()
-    found += tx.execute("rows_of_documents", **asked).fetchall()
-    every = tx.execute("ids_of", rows=as_json(list(rows)))
-    ids = as_json([row["id"] for row in every])
-    derived = tx.execute("rows_derived", ids=ids, owner=selection.owner)
-    return list(dict.fromkeys(row["row"] for row in (*derived.fetchall(), *found)))
-
-
-def _count_related(tx: Transaction, selection: Selection, found: Sequence[Row]) -> dict[str, int]:
-    """Count the notes, tool outputs, ratings and items that are erased with the records."""
-    owner = selection.owner
-    keys = as_json([row["key"] for row in found if row["key"]])
-    every = selection.whole_owner
-    outputs = tx.execute("count_outputs", owner=owner, keys=keys, every=every)
-    counts = {"long tool outputs": int(outputs.fetchone()["outputs"])}
-    if selection.is_by_sender:
-        asked = {"owner": owner, "session_id": selection.session_id}
-        return counts | dict(tx.execute("count_others", **asked).fetchone())
-    ids = as_json([row["id"] for row in found])
-    return counts | dict(tx.execute("count_beside", ids=ids).fetchone())
-
-
 def was_erased(tx: Transaction, record: NewRecord, *, copied: bool = False) -> bool:
-    """Return whether a record was erased, and must not be stored again.
+    """Whether a record was erased, and must not be stored again.
 
     A record that somebody adds explicitly may be stored again, unless it is `copied` from an
     export.
@@ -139,14 +58,14 @@ def was_erased(tx: Transaction, record: NewRecord, *, copied: bool = False) -> b
 
 
 def is_live(record: NewRecord) -> bool:
-    """Return whether a record is part of a turn, and not of a conversation or an import."""
+    """Whether a record is part of a turn, and not of a conversation or an import."""
     return record.turn is not None or record.pending is not None
 
 
 def erased_since(
     tx: Transaction, owner: str, session_id: str | None, since: str, *, output: str | None = None
 ) -> bool:
-    """Return whether an owner has erased everything, a session or a long output since a time."""
+    """Whether an owner has erased everything, a session or a long output since a time."""
     if not _has_any(tx):
         return False
     digests = [_selection_digest(tx, Selection(owner=owner))]
@@ -160,7 +79,7 @@ def erased_since(
 def was_line_erased(
     tx: Transaction, line: NoteLine | FeedbackLine | OutputLine | ItemLine | ShowingLine
 ) -> bool:
-    """Return whether a line of an export is older than the erasure of its owner or session."""
+    """Whether a line of an export is older than the erasure of its owner or session."""
     match line:
         case OutputLine():
             since = line.kept_at.replace(" ", "T")  # SQLite's own form of a time
@@ -244,7 +163,7 @@ def lift_tombstones_of(tx: Transaction, selection: Selection) -> None:
 
 
 def chosen_among(tx: Transaction, digests: Collection[str]) -> list[tuple[Selection, str]]:
-    """Return the possible selections of existing data that have one of these digests."""
+    """The possible selections of existing data that have one of these digests."""
     _has_any(tx)
     found = {
         digest: selection

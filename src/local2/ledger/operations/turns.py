@@ -59,8 +59,8 @@ class Turns(Part):
         stored first, in separate transactions; an interrupted turn is completed when it is
         delivered again.
         """
-        lead = [one for one in records[:2] if one.kind == "episode" or one.id == one.turn]
-        question = [one for one in lead if one.kind != "episode"]
+        lead = [first for first in records[:2] if first.kind == "episode" or first.id == first.turn]
+        question = [record for record in lead if record.kind != "episode"]
         begin, end = len(lead), max(len(records) - RECORDS_PER_TRANSACTION, len(lead))
         early: list[Written] = []
         for start in range(begin, end, RECORDS_PER_TRANSACTION):
@@ -99,7 +99,7 @@ class Turns(Part):
         delivered: Delivered | None,
     ) -> list[Written]:
         if was_erased(tx, records[0]):
-            return [Written(id=one.id, was_new=False, erased=True) for one in records]
+            return [Written(id=record.id, was_new=False, erased=True) for record in records]
         records = self._in_known_turn(tx, records)
         if delivered is not None and tx.is_shared:
             records = self._in_stream_order(tx, records, delivered)
@@ -113,33 +113,32 @@ class Turns(Part):
         if records[0].kind in EPISODIC and answer.was_new and not answer.superseded_by:
             if records[0].query_id is not None:  # ratings name it
                 self._give_ratings(tx, records[0], answer)
-            for record, one in zip(records, written, strict=True):
-                self._annotate(tx, record, one, derived_from)
+            for record, stored in zip(records, written, strict=True):
+                self._annotate(tx, record, stored, derived_from)
             if shown:
                 add_showing(tx, _showing_of(records[0], answer.id, shown))
         return written
 
     def _annotate(
-        self, tx: Transaction, record: NewRecord, one: Written, sources: Sequence[str]
+        self, tx: Transaction, record: NewRecord, stored: Written, sources: Sequence[str]
     ) -> None:
         """Apply what a new answer changes in its turn, including in a question stored earlier."""
         if record.role == "tool":
             return
-        if not one.was_new and record.role == "user":
-            metadata = as_json(record.metadata)
-            tx.execute("annotate", id=one.id, metadata=metadata)
+        if not stored.was_new and record.role == "user":
+            tx.execute("annotate", id=stored.id, metadata=as_json(record.metadata))
             for kind in record.tasks:  # again, now with the answer
-                tx.execute("add_task_again", kind=kind, id=one.id)
+                tx.execute("add_task_again", kind=kind, id=stored.id)
         for source in sources:
-            relate(tx, one.id, DERIVED_FROM, source)
+            relate(tx, stored.id, DERIVED_FROM, source)
 
     def _in_known_turn(self, tx: Transaction, records: Sequence[NewRecord]) -> Sequence[NewRecord]:
-        """Return the records with the id of the stored question as their turn, if it is stored."""
+        """The records with the id of the stored question as their turn, if it is stored."""
         for record in records:
             if record.id == record.turn:
                 known = report_question(tx, record)
                 if known not in {None, record.turn}:
-                    return [msgspec.structs.replace(one, turn=known) for one in records]
+                    return [msgspec.structs.replace(told, turn=known) for told in records]
         return records
 
     def _in_stream_order(

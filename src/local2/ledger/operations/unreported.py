@@ -76,7 +76,7 @@ def report_result(tx: Transaction, result: NewRecord) -> Written | None:
 
 
 def with_unique_id(tx: Transaction, result: NewRecord) -> NewRecord:
-    """Return the result, with another id if a different call has its id."""
+    """The result, with another id if a different call has its id."""
     if "args" not in result.metadata:
         return result
     known = tx.execute("known_result", id=result.id).fetchall()
@@ -86,7 +86,7 @@ def with_unique_id(tx: Transaction, result: NewRecord) -> NewRecord:
 
 
 def _possible_matches(tx: Transaction, statement: str, result: NewRecord) -> Iterable[Row]:
-    """Return the tool's results in the session with the same text, or also long ones."""
+    """The tool's results in the session with the same text, or also long ones."""
     values: dict[str, Any] = {
         name: getattr(result, name)
         for name in ("owner", "session_id", "query_id", "label", "content")
@@ -96,7 +96,7 @@ def _possible_matches(tx: Transaction, statement: str, result: NewRecord) -> Ite
 
 
 def first_same_call(rows: Iterable[Row], result: NewRecord) -> Row | None:
-    """Return the first row with the same arguments, else the first that may be the same call."""
+    """The first row with the same arguments, else the first that may be the same call."""
     first = None
     for row in rows:
         metadata = msgspec.json.decode(row["metadata"])

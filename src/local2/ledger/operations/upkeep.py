@@ -12,9 +12,9 @@ import msgspec
 from local2.ledger.operations.candidates import vector_of
 from local2.ledger.operations.extraction import merge_sources
 from local2.ledger.operations.facts import RecentTopics
+from local2.ledger.operations.places import place_word
 from local2.ledger.operations.record_rows import Cause, add_to_audit, supersede
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads
-from local2.ledger.operations.working_sets import place_word
 from local2.ledger.records import stamp
 from local2.ledger.search import Place
 from local2.ledger.upkeep import (
@@ -38,33 +38,33 @@ class Upkeep(Part):
 
     async def add_access(self, accesses: Iterable[Access]) -> None:
         """Add to the recall counts of records."""
-        await self._rows.resting_on(()).change_each(
-            "add_access",
-            ({"row": one.row, "times": one.times, "last": stamp(one.last)} for one in accesses),
+        counted = (
+            {"row": access.row, "times": access.times, "last": stamp(access.last)}
+            for access in accesses
         )
+        await self._rows.resting_on(()).change_each("add_access", counted)
 
     async def next_place(self, after: Place | None) -> Place | None:
-        """Return the next place that has active facts, None at the end."""
+        """The next place that has active facts, None at the end."""
         word = "" if after is None else place_word(self._rows.tenant, after)
         row = await self._rows.one("next_place_of_facts", after=word)
         return Place(row["scope"], row["owner"], "fact") if row else None
 
     async def count(self, place: Place) -> int:
-        """Return the number of active facts in a place."""
+        """The number of active facts in a place."""
         row = await self._rows.one("count_facts", place=place_word(self._rows.tenant, place))
         return int(row["facts"]) if row else 0
 
     @reads
     def facts(self, tx: Transaction, place: Place, after: int, limit: int) -> list[ActiveFact]:
-        """Return the active facts of a place after a row, in order."""
+        """The active facts of a place after a row, in order."""
         asked = {"place": place_word(tx.tenant, place), "after": after, "limit": limit}
-
         rows = tx.execute("rows_of_facts", **asked)
         return self._facts(tx, [row["row"] for row in rows])
 
     @reads
     def facts_at(self, tx: Transaction, rows: Sequence[int]) -> list[ActiveFact]:
-        """Return the facts in these rows that are still active."""
+        """The facts in these rows that are still active."""
         return self._facts(tx, rows)
 
     def _facts(self, tx: Transaction, rows: Sequence[int]) -> list[ActiveFact]:
@@ -79,17 +79,15 @@ class Upkeep(Part):
     def contradictions(
         self, tx: Transaction, facts: Sequence[ActiveFact]
     ) -> list[tuple[ActiveFact, ActiveFact]]:
-        """Return pairs of a given fact and an active fact that it is stated to contradict."""
+        """Pairs of a given fact and an active fact that it is stated to contradict."""
         by_id = {fact.id: fact for fact in facts}
-        ids = as_json(list(by_id))
-
-        found = tx.execute("contradictions", ids=ids).fetchall()
+        found = tx.execute("contradictions", ids=as_json(list(by_id))).fetchall()
         rows = dict.fromkeys(row["older"] for row in found)
         older = {fact.row: fact for fact in self._facts(tx, list(rows))}
         return [(by_id[row["newer"]], older[row["older"]]) for row in found]
 
     async def vectors(self, rows: Sequence[int]) -> dict[int, VectorsByEmbedder]:
-        """Return the vectors of the records in these rows, of those that have any."""
+        """The vectors of the records in these rows, of those that have any."""
         found: defaultdict[int, VectorsByEmbedder] = defaultdict(dict)
         for vector in await self._rows.all("vectors_at", rows=as_json(list(rows))):
             found[vector["row"]][vector["embedder"]] = vector_of(vector["data"])
@@ -144,6 +142,6 @@ class Upkeep(Part):
         )
 
     async def last_run(self, now: datetime) -> Run | None:
-        """Return the last consolidation run, ignoring runs that began in the future."""
+        """The last consolidation run, ignoring runs that began in the future."""
         row = await self._rows.one("last_consolidation", now=stamp(now))
         return msgspec.convert(dict(row), Run) if row else None

@@ -24,7 +24,7 @@ DECIMALS = 6
 
 
 def nearest_rows(tx: Transaction, filter_: Filter, hits: VectorHits, limit: int) -> list[int]:
-    """Return the rows of the searched places nearest to the question, the nearest first.
+    """The rows of the searched places nearest to the question, the nearest first.
 
     Their places apart, they need not match the filter.
     """
@@ -46,7 +46,7 @@ def nearest_rows(tx: Transaction, filter_: Filter, hits: VectorHits, limit: int)
 
 
 def as_halves(vector: bytes) -> str:
-    """Return a vector (float32) as the database reads numbers of 16 bits."""
+    """A vector (float32) as the database reads numbers of 16 bits."""
     numbers = np.frombuffer(vector, np.float32).astype(np.float64).round(DECIMALS).tolist()
     return str(numbers)
 
@@ -56,7 +56,7 @@ class KeptVectors(Part):
 
     @reads
     def embedders(self, tx: Transaction) -> Embedders:
-        """Return whose vectors are searched, and whose are being made to replace them."""
+        """Whose vectors are searched, and whose are being made to replace them."""
         names = {row["slot"]: row["name"] for row in tx.execute("embedders")}
         return Embedders(serving=names.get("serving"), next=names.get("next"))
 
@@ -72,15 +72,15 @@ class KeptVectors(Part):
         tx.execute("set_embedder", slot="next", name=embedder)
 
     async def count(self, embedder: str) -> int:
-        """Return the number of indexed records that have a vector by this embedder."""
+        """The number of indexed records that have a vector by this embedder."""
         row = await self._rows.one("count_vectors", embedder=embedder)
         return int(row["count"]) if row else 0
 
     async def ids(self, embedder: str, offset: int, limit: int) -> list[str]:
-        """Return a page of the ids of records with a vector by this embedder."""
+        """A page of the ids of records with a vector by this embedder."""
         asked = {"embedder": embedder, "offset": offset, "limit": limit}
         return [row["id"] for row in await self._rows.all("ids_with_vectors", **asked)]
 
     async def held(self, ids: Sequence[str]) -> list[str]:
-        """Return those of these ids whose records have a vector."""
+        """Those of these ids whose records have a vector."""
         return [row["id"] for row in await self._rows.all("ids_having_vectors", ids=list(ids))]

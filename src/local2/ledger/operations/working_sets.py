@@ -4,34 +4,22 @@ A search of a few thousand records then takes some arithmetic instead of reading
 of a record, its vector or its rating raises a revision, which tells what has changed; writers do
 not have to report changes.
 
-Places and sessions are encoded as words: in the columns `place` and `session_place`, and in the
-full-text index. The row numbers of a place are held in RAM as well. The full-text index could find
-them, but it reads the list of all rows of a place for every word, which takes a millisecond or more
-each time.
-
 All tenants share one budget, which does not grow with their number.
 """
 
 import math
-from array import array
-from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-import msgspec
-import numpy as np
-
 from local2.bounded_dict import BoundedDict
 from local2.ledger.columns import Columns
 from local2.ledger.engines import Database, Row
-from local2.ledger.entries import Candidate, Positions
+from local2.ledger.entries import Candidate
 from local2.ledger.operations.rows import TenantRows, Transaction, as_json
-from local2.ledger.search import Place, Search
-from local2.protocol.memories import PERSONAL
 
 HELD_RECORDS = 120_000
 """Maximum number of records held in working sets, at about 2 KB each."""
@@ -41,9 +29,6 @@ HELD_TOPICS = 4_096
 """Maximum number of recently looked-up facts that are held: at most 16 MB."""
 HELD_WORDS = 50_000
 """Maximum number of cached word counts."""
-MAX_NEW_ROWS = 5_000
-"""Maximum number of new rows that are read from the table; if there are more, the rows of each
-place are read again with the index, which is faster then."""
 MAX_RECORDS = 12_000
 """Maximum number of records in a memory that is searched as a whole; in a larger one, only
 candidates are scored."""
@@ -51,9 +36,6 @@ PAGE = 500
 """Number of records read at a time, so that no other read waits long."""
 OUTDATED_SHARE = 0.25
 """Share of outdated positions in the columns from which a memory is read again."""
-
-AFTER_HEX = "y"
-"""It sorts after everything that a place word may contain."""
 
 Places = tuple[str, ...]
 T = TypeVar("T")
@@ -100,100 +82,8 @@ _BUDGETS: WeakKeyDictionary[Database, Budgets] = WeakKeyDictionary()
 
 
 def budgets_of(database: Database) -> Budgets:
-    """Return the budgets that all ledgers over a database share."""
+    """The budgets that all ledgers over a database share."""
     return _BUDGETS.setdefault(database, Budgets())
-
-
-def place_word(tenant: str, place: Place) -> str:
-    """Return the word for scope, owner and kind, as in the column `place`."""
-    return "p" + _word(tenant, *place)
-
-
-def place_of(word: str) -> Place:
-    """Return the place that a word stands for."""
-    _, scope, owner, kind, _ = word.split("x")
-    names = (bytes.fromhex(part).decode() for part in (scope, owner, kind))
-    return msgspec.convert(tuple(names), Place)
-
-
-def session_word(tenant: str, search: Search) -> str | None:
-    """Return the word for the session if only one session is searched, else None."""
-    if search.only_session is None or {place.scope for place in search.places} != {"session"}:
-        return None
-    return "s" + _word(tenant, search.places[0].owner, search.only_session)
-
-
-def owner_of(place: str) -> str:
-    """Return the encoded owner in a place word."""
-    return place.split("x")[2]
-
-
-def users_of_places(tenant: str, next_place: Callable[[str, str], str | None]) -> Iterator[str]:
-    """Yield the users with personal memories; `next_place` returns the first place word between."""
-    for scope in PERSONAL:
-        after = "p" + _word(tenant, scope)
-        until = after + AFTER_HEX
-        while (place := next_place(after, until)) is not None:
-            owner = owner_of(place)
-            yield bytes.fromhex(owner).decode()
-            after = "p" + _word(tenant, scope) + owner + AFTER_HEX
-
-
-def _word(*parts: str) -> str:
-    return "".join(f"{part.encode().hex().upper()}x" for part in parts)
-
-
-class PlaceRows:
-    """One tenant's row numbers by place; used inside reads.
-
-    Rows are only added, and never change their place.
-    """
-
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
-        self._places: dict[str, array[int]] = {}
-        self._last = 0
-
-    def count(self, tx: Transaction, places: Iterable[str], rows: Positions) -> int:
-        """Return how many of the rows are in any of the places."""
-        self._catch_up(tx)
-        return sum(_count_common(self._rows_in(tx, place), rows) for place in places)
-
-    def ratio_from(self, tx: Transaction, places: Iterable[str], row: int) -> float:
-        """Return the ratio of all rows of the places to those from this row on."""
-        self._catch_up(tx)
-        every = [self._rows_in(tx, place) for place in places]
-        newer = sum(len(rows) - bisect_left(rows, row) for rows in every)
-        return sum(map(len, every)) / max(newer, 1)
-
-    def _rows_in(self, tx: Transaction, place: str) -> "array[int]":
-        if place not in self._places:
-            found = tx.execute("rows_of_place", place=place, last=self._last)
-            self._places[place] = array("q", sorted(row for (row,) in found))
-        rows = self._places[place]
-        self._budget.use((self, place), len(rows), partial(self._places.pop, place))
-        return rows
-
-    def _catch_up(self, tx: Transaction) -> None:
-        last = tx.execute("last_row").fetchone()["last"]
-        if last - self._last > MAX_NEW_ROWS:
-            for place in self._places:
-                self._budget.forget((self, place))
-            self._places.clear()
-        elif self._places:
-            for row, place in tx.execute("rows_after", after=self._last):
-                if place in self._places:
-                    self._places[place].append(row)
-        self._last = last
-
-
-def _count_common(ordered: "array[int]", rows: Positions) -> int:
-    """Return how many of `rows` are in `ordered`, which is sorted."""
-    if not ordered:
-        return 0
-    own = np.frombuffer(ordered, np.int64)
-    found = np.minimum(np.searchsorted(own, rows), len(own) - 1)
-    return int((own[found] == rows).sum())
 
 
 class WorkingSets:
@@ -207,11 +97,13 @@ class WorkingSets:
         """The memories that were too large; they hardly ever shrink."""
 
     async def fits(self, places: Places) -> bool:
-        """Return whether a memory is small enough to be scored as a whole."""
+        """Whether a memory is small enough to be scored as a whole."""
         if any(held == places for _, held in self._sets):
             return True
         if places not in self._large:
-            if await self._rows.read(_count_records, places) <= MAX_RECORDS:
+            asked = {"places": as_json(places), "limit": MAX_RECORDS + 1}
+            row = await self._rows.one("count_in", **asked)
+            if row is None or row["records"] <= MAX_RECORDS:
                 return True
             self._large[places] = None
         return False
@@ -264,13 +156,8 @@ class WorkingSets:
         self._budget.forget((self, key))
 
 
-def _count_records(tx: Transaction, places: Places) -> int:
-    (count,) = tx.execute("count_in", places=as_json(places), limit=MAX_RECORDS + 1).fetchone()
-    return int(count)
-
-
 def candidates_of(rows: Sequence[Row]) -> list[Candidate]:
-    """Return the candidates in the rows of a statement, whose columns have their fields' names."""
+    """The candidates in the rows of a statement, whose columns have their fields' names."""
     if not rows:
         return []
     names = rows[0].keys()
@@ -322,11 +209,11 @@ class _WorkingSet:
                 known, last = self._unsettled, changed[-1]
                 new = changed
                 if known:
-                    new = [one for one in changed if known.get(one["row"]) != one["revision"]]
+                    new = [row for row in changed if known.get(row["row"]) != row["revision"]]
                 self.columns.add(candidates_of(new))
                 self._seen[place] = last["revision"], last["row"]
                 if self._settled <= last["revision"]:
-                    known.update((one["row"], one["revision"]) for one in changed)
+                    known.update((row["row"], row["revision"]) for row in changed)
             complete = complete and len(changed) < PAGE
         self._version = version.number if complete else None
         if complete and self._settled < math.inf:

@@ -10,7 +10,7 @@ _NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
 
 
 def statements(package: str = __name__) -> dict[str, str]:
-    """Return the named statements in the SQL files of a package, by default the shared ones."""
+    """The named statements in the SQL files of a package, by default the shared ones."""
     return named(
         file.read_text(encoding="utf-8")
         for file in files(package).iterdir()
@@ -19,7 +19,7 @@ def statements(package: str = __name__) -> dict[str, str]:
 
 
 def named(texts: Iterable[str]) -> dict[str, str]:
-    """Return the statements in these texts, by name.
+    """The statements in these texts, by name.
 
     A part of a text stands in its statements after it where they have the part's name in braces.
 

@@ -58,7 +58,7 @@ WHERE record.tenant = :tenant AND record.place = :place
 ORDER BY record.revision, record.row LIMIT :limit;
 
 -- name: count_in
-SELECT count(*) FROM (
+SELECT count(*) AS records FROM (
     SELECT 1 FROM record INDEXED BY record_place
     WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places))
       AND superseded_by IS NULL LIMIT :limit);

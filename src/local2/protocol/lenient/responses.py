@@ -204,12 +204,12 @@ def _is_call(part: Json) -> bool:
 
 
 def _together(messages: Iterable[Blocks]) -> Blocks:
-    each = list(messages)
+    read = list(messages)
     return Blocks(
-        text=[block for blocks in each for block in blocks.text],
-        parts=[block for blocks in each for block in blocks.parts],
-        calls=[call for blocks in each for call in blocks.calls],
-        results=[result for blocks in each for result in blocks.results],
+        text=[block for blocks in read for block in blocks.text],
+        parts=[block for blocks in read for block in blocks.parts],
+        calls=[call for blocks in read for call in blocks.calls],
+        results=[result for blocks in read for result in blocks.results],
     )
 
 

@@ -1,20 +1,15 @@
 """Accounts: who has access to the tenant's memory, what it may store, and the key of its tokens."""
 
-from typing import Any
-
 from nicegui import ui
 
 from local2.protocol.maintenance import TenantReport
 from local2.protocol.payloads import Empty
 from local2.protocol.services import ROTATE_TOKEN_KEY, TENANT
-from local2.web.pages.frame import confirmed, facts, notify, prose, section, text
+from local2.web.pages.frame import confirmed, facts, notify, prose, section, show_table, text
 from local2.web.pages.viewer import Viewer
 
 MEGABYTE = 1_000_000
-COLUMNS = [
-    {"name": name, "label": label, "field": name, "align": "left"}
-    for name, label in (("name", "Agent"), ("role", "Role"), ("answers", "Answers queries"))
-]
+COLUMNS = {"name": "Agent", "role": "Role", "answers": "Answers queries"}
 ROWS = """
 <tr :key="props.row.name">
   <td>{{ props.row.name }}</td>
@@ -41,22 +36,32 @@ async def show(viewer: Viewer) -> None:
         place.clear()
         with place:
             with section("Stored"):
-                megabytes = f"{report.bytes / MEGABYTE:,.1f} MB"
-                most = f"{report.max_bytes / MEGABYTE:,.0f} MB"
-                facts(
-                    {
-                        "Tenant": report.tenant,
-                        "Records": _of(f"{report.records:,}", f"{report.max_records:,}")
-                        if report.max_records
-                        else f"{report.records:,}",
-                        "Texts": _of(megabytes, most) if report.max_bytes else megabytes,
-                    }
-                )
+                records = f"{report.records:,}"
+                if report.max_records:
+                    records += f" of {report.max_records:,}"
+                texts = f"{report.bytes / MEGABYTE:,.1f} MB"
+                if report.max_bytes:
+                    texts += f" of {report.max_bytes / MEGABYTE:,.0f} MB"
+                facts({"Tenant": report.tenant, "Records": records, "Texts": texts})
             if report.agents is None:
-                _show_no_accounts()
+                with section("Accounts"):
+                    has_none = (
+                        "This memory has no accounts: whoever reaches its bus may do everything."
+                    )
+                    text("p", has_none)
+                    hint = "`local2 tenants init` creates them; docs/security.md says more."
+                    prose("p", hint).classes("quiet")
                 return
             with section("Agents"):
-                _show_agents(report)
+                rows = [
+                    {
+                        "name": agent.name,
+                        "role": agent.role,
+                        "answers": "yes" if agent.answers else "no",
+                    }
+                    for agent in report.agents
+                ]
+                show_table(COLUMNS, ROWS, rows, row_key="name")
                 prose(
                     "p",
                     "`local2 tenants` on the machine of the memory adds and removes agents, and "
@@ -72,25 +77,3 @@ async def show(viewer: Viewer) -> None:
                     facts({tool: ", ".join(others) for tool, others in report.shares.items()})
 
     build(await viewer.calls.ask_service(TENANT, Empty()))
-
-
-def _show_no_accounts() -> None:
-    with section("Accounts"):
-        text("p", "This memory has no accounts: whoever reaches its bus may do everything.")
-        prose("p", "`local2 tenants init` creates them; docs/security.md says more.").classes(
-            "quiet"
-        )
-
-
-def _show_agents(report: TenantReport) -> None:
-    rows: list[dict[str, Any]] = [
-        {"name": agent.name, "role": agent.role, "answers": "yes" if agent.answers else "no"}
-        for agent in report.agents or ()
-    ]
-    table = ui.table(rows=rows, columns=COLUMNS, row_key="name")
-    table.props("flat").classes("table")
-    table.add_slot("body", ROWS)
-
-
-def _of(number: str, most: str) -> str:
-    return f"{number} of {most}"

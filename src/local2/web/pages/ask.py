@@ -1,7 +1,7 @@
 """Ask: what a question finds for any user, session and moment, why, and why not something else."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from functools import partial
 from typing import Any, get_args
@@ -187,29 +187,26 @@ class AskPage:
                 )
 
     def _add_setting(self, setting: Setting) -> None:
-        def choose(name: str, event: ValueChangeEventArguments[Any]) -> None:
+        async def choose(name: str, event: ValueChangeEventArguments[Any]) -> None:
             setattr(setting, name, event.value)
+            await self._ask()
 
         with ui.element("div").classes("setting"):
             scopes = {scope: readable(scope) for scope in get_args(Scope)}
             scope = ui.select(scopes, value=setting.scope, label="Scope").props("outlined dense")
             scope.on_value_change(partial(choose, "scope"))
-            scope.on_value_change(self._ask)
             top_k = ui.select(
                 [1, 3, 5, 10, 20], value=setting.top_k, label="Places", new_value_mode=None
             ).props("outlined dense")
             top_k.on_value_change(partial(choose, "top_k"))
-            top_k.on_value_change(self._ask)
             least = ui.select(
                 {0.0: "any", 0.25: "¼ of the best", 0.5: "½ of the best", 0.75: "¾ of the best"},
                 value=setting.min_relevance,
                 label="Least score",
             ).props("outlined dense")
             least.on_value_change(partial(choose, "min_relevance"))
-            least.on_value_change(self._ask)
             reranked = ui.switch("Reranker", value=setting.rerank)
             reranked.on_value_change(partial(choose, "rerank"))
-            reranked.on_value_change(self._ask)
             self._add_moment(setting)
 
     def _add_moment(self, setting: Setting) -> None:
@@ -315,29 +312,29 @@ class AskPage:
             named = await memory.browse(
                 Browse(words=typed, limit=MAX_NAMED, states=("active", "replaced", "retired"))
             )
-            explained = [await explain(one.id) for one in named.memories] or explained
+            explained = [await explain(hit.id) for hit in named.memories] or explained
         place.clear()
         with place:
-            self._show_memories([one for one in explained if one is not None], scale)
+            self._show_memories([found for found in explained if found is not None], scale)
 
     async def _show_copies(self) -> None:
         """Show the question as a call that other programs can make."""
         arguments = self._settings[0].recall(self._question or "…").given()
         base = str(ui.context.client.request.base_url).rstrip("/")
-        copies: dict[str, Callable[[], str]] = {
-            "curl": lambda: as_curl(base, self._user, self._session, arguments),
-            "Python": lambda: as_python(self._user, self._session, arguments),
-            "nats": lambda: as_nats(self._user, self._session, arguments),
+        copies = {
+            "curl": as_curl(base, self._user, self._session, arguments),
+            "Python": as_python(self._user, self._session, arguments),
+            "nats": as_nats(self._user, self._session, arguments),
         }
         with dialog("Copy as") as shown, ui.card().classes("dialog wide"):
             shown.on("hide", shown.delete)
             text("h2", "Copy as")
-            for name, write in copies.items():
+            for name, written in copies.items():
                 with ui.element("div").classes("row-of"):
                     text("h3", name)
-                    copy = partial(ui.clipboard.write, write())
+                    copy = partial(ui.clipboard.write, written)
                     ui.button("Copy", on_click=copy).props("flat dense")
-                text("pre", write()).classes("code").props("tabindex=0")
+                text("pre", written).classes("code").props("tabindex=0")
             with ui.row().classes("dialog-actions"):
                 ui.button("Close", on_click=shown.close).props("flat")
         shown.open()

@@ -4,12 +4,7 @@ from functools import partial
 
 from nicegui import ui
 
-from local2.protocol.documents import (
-    DocumentEntry,
-    DocumentsPage,
-    ListChunks,
-    ListDocuments,
-)
+from local2.protocol.documents import DocumentsPage, ListChunks, ListDocuments
 from local2.protocol.services import LIST_CHUNKS, LIST_DOCUMENTS
 from local2.web.pages.frame import (
     ChoiceList,
@@ -59,7 +54,12 @@ class DocumentsView:
     def _add_documents(self, page: DocumentsPage) -> None:
         with self._list.element:
             for document in page.documents:
-                self._add_row(document)
+                with self._list.add(document.source, partial(self._open, document.source)):
+                    text("span", document.title).classes("cut-text")
+                    text("span", document.source).classes("cut-text quiet")
+                    with ui.element("span").classes("row-of quiet"):
+                        when(document.newest)
+                        text("span", counted(document.chunks, "chunk"))
             if page.next is not None:
 
                 async def add_more() -> None:
@@ -67,14 +67,6 @@ class DocumentsView:
                     self._add_documents(await self._documents(page.next))
 
                 more = ui.button("More", on_click=add_more).props("flat")
-
-    def _add_row(self, document: DocumentEntry) -> None:
-        with self._list.add(document.source, partial(self._open, document.source)):
-            text("span", document.title).classes("cut-text")
-            text("span", document.source).classes("cut-text quiet")
-            with ui.element("span").classes("row-of quiet"):
-                when(document.newest)
-                text("span", counted(document.chunks, "chunk"))
 
     async def _open(self, source: str) -> None:
         self._source = source

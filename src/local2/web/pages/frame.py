@@ -5,15 +5,17 @@ raises becomes a notice with its remedy. `assets/page.css` has the looks, `asset
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from nicegui import ui
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
+from nicegui.events import GenericEventArguments
 
 from local2._version import __version__
 from local2.errors import Local2Error, UnavailableError
@@ -49,6 +51,7 @@ SHORTCUTS = (
 C = TypeVar("C", bound=int | str)
 K = TypeVar("K")
 P = TypeVar("P", BrowsedPage, SessionsPage)
+Handler = Callable[[GenericEventArguments], Awaitable[None] | None]
 
 
 class Page(NamedTuple):
@@ -74,7 +77,11 @@ async def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
     with ui.context.client.layout:
         notices = ui.element("div").classes("notices").props("role=status aria-live=polite")
     ui.context.client.storage[NOTICES] = notices
-    lost = _lost_banner()
+    lost = ui.element("div").classes("banner").props("role=status")
+    lost.visible = False
+    with lost:
+        ui.icon("o_cloud_off").props("aria-hidden=true")
+        text("span", "The memory is not running. This page goes on as soon as it is back.")
     with ui.element("header").classes("page-head"):
         text("h1", page.title)
     content = ui.element("div").classes("page-content")
@@ -153,15 +160,6 @@ def _show_keys(pages: Sequence[Page]) -> None:
     ui.on("keys", keys_dialog.open)
 
 
-def _lost_banner() -> Element:
-    banner = ui.element("div").classes("banner").props("role=status")
-    with banner:
-        ui.icon("o_cloud_off").props("aria-hidden=true")
-        text("span", "The memory is not running. This page goes on as soon as it is back.")
-    banner.visible = False
-    return banner
-
-
 # What pages are made of
 
 
@@ -209,6 +207,30 @@ def empty(icon: str, title: str, hint: str) -> Element:
         if hint:
             text("p", hint).classes("quiet")
     return element
+
+
+def show_table(
+    columns: Mapping[str, str],
+    body: str,
+    rows: Sequence[dict[str, Any]],
+    /,
+    *,
+    row_key: str = "key",
+    **handlers: Handler,
+) -> None:
+    """Show rows with the cells of a template, `body`, whose events the handlers take.
+
+    `columns`: the heading of each column by its name. `row_key`: what identifies a row.
+    """
+    described = [
+        {"name": name, "label": label, "field": name, "align": "left"}
+        for name, label in columns.items()
+    ]
+    table = ui.table(rows=list(rows), columns=described, row_key=row_key)
+    table.props("flat").classes("table")
+    table.add_slot("body", body)
+    for event, handler in handlers.items():
+        table.on(event, handler)
 
 
 class ChoiceList(Generic[K]):
@@ -312,6 +334,19 @@ def dialog(name: str) -> ui.dialog:
     made = ui.dialog()
     made.props["aria-label"] = name
     return made
+
+
+@contextmanager
+def drawer(name: str, title: str | None = None) -> Iterator[ui.dialog]:
+    """Open a dialog from the side, with a title; its content follows within `with`."""
+    with dialog(name).props("position=right full-height") as opened, ui.card().classes("drawer"):
+        opened.on("hide", opened.delete)
+        with ui.element("header").classes("drawer-head"):
+            text("h2", title or name)
+            close = ui.button(icon="o_close", on_click=opened.close)
+            close.props('flat round dense aria-label="Close"')
+        yield opened
+    opened.open()
 
 
 def counted(number: int, noun: str) -> str:

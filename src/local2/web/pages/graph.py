@@ -69,8 +69,16 @@ class GraphPage:
             notify(f"A picture has {MAX_NODES} nodes at most. Begin anew around one of them.")
         self._place.clear()
         with self._place:
+            if not self._nodes and wanted.thing is not None:
+                empty("o_hub", f"No fact names {wanted.thing}.", "Look for another name.")
+                return
             if not self._nodes:
-                self._show_nothing(wanted)
+                empty(
+                    "o_hub",
+                    "There are no things yet.",
+                    "Agents state how things are related (add_knowledge), and knowledge: true in "
+                    "config/generator.yaml extracts it from conversations.",
+                )
                 return
             picture = ui.echart(self._options(), on_point_click=self._click).classes("graph")
             picture.props('role=img aria-label="The graph; the list below can be read and used."')
@@ -83,17 +91,6 @@ class GraphPage:
                 center = next((node.name for node in found.nodes if node.id == wanted.id), None)
             with section(f"Around {_cut(center)}" if center else "Stated last", hint):
                 self._show_list([edge for edge in found.edges if edge in self._edges])
-
-    def _show_nothing(self, wanted: ShowGraph) -> None:
-        if wanted.thing is not None:
-            empty("o_hub", f"No fact names {wanted.thing}.", "Look for another name.")
-            return
-        empty(
-            "o_hub",
-            "There are no things yet.",
-            "Agents state how things are related (add_knowledge), and knowledge: true in "
-            "config/generator.yaml extracts it from conversations.",
-        )
 
     def _options(self) -> dict[str, Any]:
         nodes = [

@@ -24,7 +24,7 @@ from local2.client import BusMessage
 from local2.errors import BusError, RequestError
 from local2.protocol import subjects
 from local2.protocol.envelope import Envelope, decode, utc_now
-from local2.web.pages.frame import empty, exact, facts, set_address, text
+from local2.web.pages.frame import drawer, empty, exact, facts, set_address, show_table, text
 from local2.web.pages.viewer import Viewer
 
 PUBLIC = (
@@ -51,15 +51,7 @@ SHOW_SECONDS = 0.5
 FILTER = "words"
 UUID7 = 7
 
-COLUMNS = [
-    {"name": name, "label": label, "field": name, "align": "left"}
-    for name, label in (
-        ("at", "At"),
-        ("subject", "Subject"),
-        ("who", "Who"),
-        ("payload", "Content"),
-    )
-]
+COLUMNS = {"at": "At", "subject": "Subject", "who": "Who", "payload": "Content"}
 ROWS = """
 <tr tabindex="0" data-row :key="props.row.key" @click="$parent.$emit('open', props.row.key)">
   <td class="quiet mono">{{ props.row.at }}</td>
@@ -197,23 +189,14 @@ class LivePage:
                 hint = "Ask something, or let an agent work: what is published appears here."
                 empty("o_sensors", "Nothing passes by." if not words else "Nothing matches.", hint)
                 return
-            table = ui.table(rows=rows, columns=COLUMNS, row_key="key")
-            table.props("flat").classes("table")
-            table.add_slot("body", ROWS)
-            table.on("open", self._open)
+            show_table(COLUMNS, ROWS, rows, open=self._open)
 
     def _open(self, event: GenericEventArguments) -> None:
         opened = next((seen for seen in self._seen if seen.number == event.args), None)
         if opened is None:
             raise BusError("This message is too long ago: the page keeps the last 500.")
         envelope = opened.envelope
-        look = 'position=right full-height aria-label="Message"'
-        with ui.dialog(value=True).props(look) as dialog, ui.card().classes("drawer"):
-            dialog.on("hide", dialog.delete)
-            with ui.element("header").classes("drawer-head"):
-                text("h2", opened.subject)
-                close = ui.button(icon="o_close", on_click=dialog.close)
-                close.props('flat round dense aria-label="Close"')
+        with drawer("Message", opened.subject):
             named = {
                 "At": exact(opened.at),
                 "Sender": envelope.source,

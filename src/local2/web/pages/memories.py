@@ -10,7 +10,7 @@ from nicegui.events import GenericEventArguments, ValueChangeEventArguments
 from local2.errors import InvalidArgumentsError
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedMemory, BrowsedPage, RecordState
 from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
-from local2.web.pages.frame import Pager, empty, exact, read_on, said, set_address, text
+from local2.web.pages.frame import Pager, empty, exact, read_on, said, set_address, show_table, text
 from local2.web.pages.memory_changes import MemoryChanges
 from local2.web.pages.memory_drawer import open_memory, readable
 from local2.web.pages.viewer import Viewer
@@ -75,16 +75,13 @@ ROWS = """
   <td class="quiet"><time :title="props.row.exact">{{ props.row.said }}</time></td>
 </tr>
 """
-COLUMNS = [
-    {"name": name, "label": label, "field": name, "align": "left"}
-    for name, label in (
-        ("choose", ""),
-        ("text", "Memory"),
-        ("tags", "Kind"),
-        ("whose", "Belongs to"),
-        ("said", "When"),
-    )
-]
+COLUMNS = {
+    "choose": "",
+    "text": "Memory",
+    "tags": "Kind",
+    "whose": "Belongs to",
+    "said": "When",
+}
 
 
 async def show(viewer: Viewer) -> None:
@@ -181,11 +178,14 @@ class MemoriesPage:
                 self._show_nothing(has_more=page.next is not None)
             else:
                 rows = [_row(memory) for memory in page.memories]
-                table = ui.table(rows=rows, columns=COLUMNS, row_key="id")
-                table.props("flat").classes("table")
-                table.add_slot("body", ROWS)
-                table.on("open", self._open_row)
-                table.on("choose", self._choose_row)
+                show_table(
+                    COLUMNS,
+                    ROWS,
+                    rows,
+                    row_key="id",
+                    open=lambda event: self._open(event.args),
+                    choose=self._choose_row,
+                )
             self._pager.show(page.next)
 
     def _show_nothing(self, *, has_more: bool) -> None:
@@ -213,9 +213,6 @@ class MemoriesPage:
         with self._changes:
             text("span", f"{len(self._chosen)} chosen")
             MemoryChanges(self._viewer, list(self._chosen.values()), self._load).show()
-
-    async def _open_row(self, event: GenericEventArguments) -> None:
-        await self._open(event.args)
 
     async def _open(self, id_: str) -> None:
         await open_memory(self._viewer, id_, self._load, self._shown.get(id_))

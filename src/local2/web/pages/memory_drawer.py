@@ -21,7 +21,7 @@ from local2.protocol.memory_tools import (
     Version,
     Versions,
 )
-from local2.web.pages.frame import dialog, tag, text, when
+from local2.web.pages.frame import drawer, tag, text, when
 from local2.web.pages.memory_changes import MemoryChanges, OnChange
 from local2.web.pages.viewer import Viewer
 
@@ -67,29 +67,23 @@ async def open_memory(
         )
     )
 
-    async def changed() -> None:
-        drawer.close()
-        await on_change()
+    with drawer("Memory") as opened:
+        if shown is None:
+            text("p", "There is no memory with this id, or it belongs to somebody else.")
+            return
 
-    with dialog("Memory").props("position=right full-height") as drawer:
-        drawer.on("hide", drawer.delete)
-        with ui.card().classes("drawer"):
-            with ui.element("header").classes("drawer-head"):
-                text("h2", "Memory")
-                close = ui.button(icon="o_close", on_click=drawer.close)
-                close.props('flat round dense aria-label="Close"')
-            if shown is None:
-                text("p", "There is no memory with this id, or it belongs to somebody else.")
-            else:
-                text("p", shown.content).classes("whole-text memory-text")
-                _show_facts(shown, known)
-                if known is not None:
-                    with ui.element("div").classes("row-of"):
-                        MemoryChanges(viewer, [known], changed, shown.content).show()
-                _show_sources(shown, sources)
-                _show_versions(history)
-                _show_relations(related.relations)
-    drawer.open()
+        async def changed() -> None:
+            opened.close()
+            await on_change()
+
+        text("p", shown.content).classes("whole-text memory-text")
+        _show_facts(shown, known)
+        if known is not None:
+            with ui.element("div").classes("row-of"):
+                MemoryChanges(viewer, [known], changed, shown.content).show()
+        _show_sources(shown, sources)
+        _show_versions(history)
+        _show_relations(related.relations)
 
 
 def _show_facts(shown: Version, known: BrowsedMemory | None) -> None:

@@ -14,7 +14,17 @@ from local2.protocol.maintenance import CheckResult, Findings, MemoryStatus, Mod
 from local2.protocol.memories import Kind
 from local2.protocol.payloads import Empty
 from local2.protocol.services import FINDINGS, GROWTH, GROWTH_ALL
-from local2.web.pages.frame import empty, exact, facts, prose, said, section, tag, text
+from local2.web.pages.frame import (
+    empty,
+    exact,
+    facts,
+    prose,
+    said,
+    section,
+    show_table,
+    tag,
+    text,
+)
 from local2.web.pages.memory_drawer import readable
 from local2.web.pages.viewer import Viewer
 
@@ -41,15 +51,7 @@ KIND_ROWS = """
   </td>
 </tr>
 """
-KIND_COLUMNS = [
-    {"name": name, "label": label, "field": name, "align": "left"}
-    for name, label in (
-        ("name", "Kind"),
-        ("active", "Stand"),
-        ("past", "Former"),
-        ("said", "Newest"),
-    )
-]
+KIND_COLUMNS = {"name": "Kind", "active": "Stand", "past": "Former", "said": "Newest"}
 
 
 async def show(viewer: Viewer) -> None:
@@ -203,8 +205,8 @@ def _show_models(embedder: str | None, models: ModelStatus | None) -> None:
 def _show_growth(counts: Sequence[DayCount], today: date) -> None:
     """Draw a bar for each day, with a part for each kind."""
     by_day: defaultdict[date, dict[Kind, int]] = defaultdict(dict)
-    for count in counts:
-        by_day[count.day][count.kind] = count.added
+    for counted in counts:
+        by_day[counted.day][counted.kind] = counted.added
     days = [today - timedelta(days=ago) for ago in reversed(range(DAYS))]
     # What a clock that is ahead has dated later belongs to no bar.
     sums = {day: sum(by_day[day].values()) for day in days}
@@ -215,20 +217,16 @@ def _show_growth(counts: Sequence[DayCount], today: date) -> None:
                 f"{sum(sums.values()):,} memories in {DAYS} days, at most {highest:,} on a day"
             )
             for day in days:
+                added = [f"{count:,} {readable(kind)}" for kind, count in by_day[day].items()]
                 with ui.element("div").classes("bar") as bar:
-                    bar.props["title"] = _described(day, by_day[day])
-                    for kind, added in by_day[day].items():
+                    bar.props["title"] = f"{day:%A, %-d %B}: {', '.join(added) or 'nothing'}"
+                    for kind, count in by_day[day].items():
                         part = ui.element("span").classes(_shade(kind))
-                        part.style(f"height: {100 * added / highest:.2f}%")
+                        part.style(f"height: {100 * count / highest:.2f}%")
         with ui.element("figcaption").classes("quiet"):
             text("span", f"{days[0]:%-d %b}")
             text("span", f"at most {highest:,} a day")
             text("span", "today")
-
-
-def _described(day: date, counts: dict[Kind, int]) -> str:
-    parts = [f"{added:,} {readable(kind)}" for kind, added in counts.items()]
-    return f"{day:%A, %-d %B}: {', '.join(parts) or 'nothing'}"
 
 
 def _shade(kind: Kind) -> str:
@@ -253,6 +251,4 @@ def _show_kinds(overview: Overview) -> None:
                     "exact": exact(newest),
                 }
             )
-    table = ui.table(rows=rows, columns=KIND_COLUMNS, row_key="kind")
-    table.props("flat").classes("table")
-    table.add_slot("body", KIND_ROWS)
+    show_table(KIND_COLUMNS, KIND_ROWS, rows, row_key="kind")

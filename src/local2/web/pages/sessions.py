@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from local2.protocol.browsing import Browse, ListSessions, SessionCount, SessionsPage
+from local2.protocol.browsing import Browse, ListSessions, SessionsPage
 from local2.protocol.memory_tools import SessionContent, SessionMessage
 from local2.protocol.showings import FindShowings, ShowingFound
 from local2.web.pages.frame import (
@@ -79,20 +79,17 @@ class SessionsView:
         self._list.clear()
         with self._list.element:
             for session in page.sessions:
-                self._add_session(session)
+                key = (session.session_id, session.user)
+                with self._list.add(key, partial(self._open, *key)):
+                    text("span", session.session_id).classes("cut-text")
+                    with ui.element("span").classes("row-of quiet"):
+                        when(session.last)
+                        text("span", counted(session.messages, "message"))
+                        if session.user:
+                            text("span", session.user)
             if not page.sessions:
                 text("p", "No further ones." if page.next is None else "None so far: read on.")
             self._pager.show(page.next)
-
-    def _add_session(self, session: SessionCount) -> None:
-        key = (session.session_id, session.user)
-        with self._list.add(key, partial(self._open, *key)):
-            text("span", session.session_id).classes("cut-text")
-            with ui.element("span").classes("row-of quiet"):
-                when(session.last)
-                text("span", counted(session.messages, "message"))
-                if session.user:
-                    text("span", session.user)
 
     async def _open(self, id_: str, user: str | None) -> None:
         viewer = self._viewer

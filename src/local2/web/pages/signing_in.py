@@ -176,7 +176,9 @@ class Door:
             await _refuse(scope, receive, protected.send, HTTPStatus.FORBIDDEN)
             return
         caller = self._sign_in.caller_of(scope)
-        if caller is None and not _is_open(scope):
+        # Without a cookie, one can only sign in, and see how that looks.
+        is_open = scope["path"] == SIGN_IN_PATH or scope["path"].startswith(f"{ASSETS_PATH}/")
+        if caller is None and not is_open:
             opens_page = "text/html" in Headers(scope=scope).get("accept", "")
             if scope["type"] == "http" and scope["method"] == "GET" and opens_page:
                 redirect = RedirectResponse(SIGN_IN_PATH, HTTPStatus.SEE_OTHER)
@@ -191,12 +193,6 @@ class Door:
         kept = [named for named in scope["headers"] if not named[0].startswith(FORWARDED)]
         inner = {**scope, "headers": kept, "caller": caller}
         await self._app(inner, receive, protected.send)
-
-
-def _is_open(scope: Scope) -> bool:
-    """Whether a request needs no cookie: it signs in, or asks for how that looks."""
-    path: str = scope["path"]
-    return path == SIGN_IN_PATH or path.startswith(f"{ASSETS_PATH}/")
 
 
 def _reason_to_refuse_body(headers: Headers) -> HTTPStatus | None:

@@ -4,7 +4,8 @@ Whatever a part changes is previewed or confirmed, and undone where the memory c
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from nicegui import ui
@@ -50,12 +51,14 @@ from local2.web.pages.frame import (
     Pager,
     confirmed,
     counted,
+    drawer,
     empty,
     exact,
     facts,
     notify,
     said,
     section,
+    show_table,
     tag,
     text,
     when,
@@ -73,8 +76,6 @@ TEXT_CHARACTERS = 400
 POLL_SECONDS = 1.0
 """Seconds between two looks at the progress of a backup."""
 MEGABYTE = 1_000_000
-Rows = list[dict[str, Any]]
-Handler = Callable[[GenericEventArguments], Awaitable[None]]
 
 
 class Part(NamedTuple):
@@ -123,25 +124,6 @@ class RefreshedPart:
         await open_memory(self.viewer, event.args, self.refresh)
 
 
-def show_table(
-    columns: Mapping[str, str], body: str, rows: Rows, /, **handlers: Handler
-) -> ui.table:
-    """Show rows with the cells of a template, `body`, whose events the handlers take.
-
-    `columns`: the heading of each column by its name.
-    """
-    described = [
-        {"name": name, "label": label, "field": name, "align": "left"}
-        for name, label in columns.items()
-    ]
-    table = ui.table(rows=rows, columns=described, row_key="key")
-    table.props("flat").classes("table")
-    table.add_slot("body", body)
-    for event, handler in handlers.items():
-        table.on(event, handler)
-    return table
-
-
 # Consolidation
 
 
@@ -178,7 +160,17 @@ class ConsolidationPart(RefreshedPart):
                 empty("o_done_all", "Everything is in order.", "Nothing would be changed.")
                 return
             with section(f"{_counted(report)} of {report.facts:,} facts"):
-                show_table(CHANGE_COLUMNS, CHANGE_ROWS, _change_rows(report), open=self.open_row)
+                rows = [
+                    {
+                        "key": number,
+                        "id": change.id,
+                        "what": readable(change.action),
+                        "text": change.content[:TEXT_CHARACTERS],
+                        "why": change.reason,
+                    }
+                    for number, change in enumerate(report.changes)
+                ]
+                show_table(CHANGE_COLUMNS, CHANGE_ROWS, rows, open=self.open_row)
                 with ui.row():
                     ui.button("Apply", on_click=self._apply)
             for left in report.left:
@@ -215,19 +207,6 @@ CHANGE_ROWS = """
   <td class="quiet">{{ props.row.why }}</td>
 </tr>
 """
-
-
-def _change_rows(report: ConsolidationReport) -> Rows:
-    return [
-        {
-            "key": number,
-            "id": change.id,
-            "what": readable(change.action),
-            "text": change.content[:TEXT_CHARACTERS],
-            "why": change.reason,
-        }
-        for number, change in enumerate(report.changes)
-    ]
 
 
 def _counted(report: ConsolidationReport) -> str:
@@ -399,43 +378,36 @@ class LettersPart(RefreshedPart):
     async def _read(self, event: GenericEventArguments) -> None:
         stored = self._letters[int(event.args)]
         letter = stored.letter
-        look = 'position=right full-height aria-label="Dead letter"'
-        with ui.dialog(value=True).props(look) as dialog:
-            dialog.on("hide", dialog.delete)
-            with ui.card().classes("drawer"):
-                with ui.element("header").classes("drawer-head"):
-                    text("h2", f"Dead letter {stored.sequence}")
-                    close = ui.button(icon="o_close", on_click=dialog.close)
-                    close.props('flat round dense aria-label="Close"')
-                text("p", letter.reason)
-                with ui.row():
-                    again = ui.button(
-                        "Publish again", on_click=lambda: self._settle("retry", stored, dialog)
-                    )
-                    again.set_enabled(not letter.cut)
-                    discard = ui.button(
-                        "Discard", on_click=lambda: self._settle("drop", stored, dialog)
-                    )
-                    discard.props("outline color=negative")
-                if letter.cut:
-                    text("p", "Only its beginning is here: its sender has to send it again.")
-                facts(
-                    {
-                        "Subject": letter.subject,
-                        "Sender": letter.source or "unknown",
-                        "User": letter.user or "unknown",
-                        "Given up": exact(stored.at),
-                    }
+        with drawer("Dead letter", f"Dead letter {stored.sequence}") as opened:
+            text("p", letter.reason)
+            with ui.row():
+                again = ui.button(
+                    "Publish again", on_click=lambda: self._settle("retry", stored, opened)
                 )
-                text("pre", letter.message).classes("whole-text mono")
+                again.set_enabled(not letter.cut)
+                discard = ui.button(
+                    "Discard", on_click=lambda: self._settle("drop", stored, opened)
+                )
+                discard.props("outline color=negative")
+            if letter.cut:
+                text("p", "Only its beginning is here: its sender has to send it again.")
+            facts(
+                {
+                    "Subject": letter.subject,
+                    "Sender": letter.source or "unknown",
+                    "User": letter.user or "unknown",
+                    "Given up": exact(stored.at),
+                }
+            )
+            text("pre", letter.message).classes("whole-text mono")
 
-    async def _settle(self, action: LetterAction, stored: StoredLetter, dialog: ui.dialog) -> None:
+    async def _settle(self, action: LetterAction, stored: StoredLetter, opened: ui.dialog) -> None:
         if action == "drop" and not await confirmed(
             "Discard this letter?", "Its message is gone for good.", "Discard", destroys=True
         ):
             return
         await self._ask(action, stored.sequence)
-        dialog.close()
+        opened.close()
         notify("Published again." if action == "retry" else "Discarded.")
         await self.refresh()
 
@@ -564,9 +536,10 @@ class BackupsPart(RefreshedPart):
         self._folder = self._folder or status.scheduled or ""
         if not self._folder and status.last is not None:
             self._folder = status.last.folder
-        found = None
+        found: BackupsFound | None = None
         if self._folder and not status.under_way:
-            found = await self._find()
+            with suppress(UnavailableError):  # there is no such folder yet
+                found = await self.calls.ask_service(LIST_BACKUPS, BackupList(folder=self._folder))
         with self.rebuild():
             with section("Backups"):
                 if status.scheduled is None:
@@ -581,7 +554,7 @@ class BackupsPart(RefreshedPart):
                     show_them = ui.button("Show", on_click=self.refresh).props("outline")
                     show_them.set_enabled(not status.under_way)
                 self._show_progress(status)
-            if isinstance(found, BackupsFound) and found.backups:
+            if found is not None and found.backups:
                 rows = [
                     {
                         "key": backup.generation,
@@ -627,21 +600,13 @@ class BackupsPart(RefreshedPart):
         self._folder = (event.value or "").strip()
 
     async def _make(self) -> None:
-        wanted = BackupRequest(folder=self._folder)
-        await self.calls.ask_service(BACKUP, wanted)
+        await self.calls.ask_service(BACKUP, BackupRequest(folder=self._folder))
         await self.refresh()
 
     async def _verify(self, event: GenericEventArguments) -> None:
         wanted = VerificationRequest(folder=self._folder, generation=str(event.args))
         await self.calls.ask_service(VERIFY_BACKUP, wanted)
         await self.refresh()
-
-    async def _find(self) -> BackupsFound | None:
-        wanted = BackupList(folder=self._folder)
-        try:
-            return await self.calls.ask_service(LIST_BACKUPS, wanted)
-        except UnavailableError:  # there is no such folder yet
-            return None
 
     async def _ask_status(self) -> BackupStatus:
         return await self.calls.ask_service(BACKUP, BackupRequest())

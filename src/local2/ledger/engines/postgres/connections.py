@@ -36,12 +36,12 @@ _ESCAPED = re.compile("(\x1a|\\\\u001a)(z|\x1a|\\\\u001a)")
 
 
 def escaped(text: str) -> str:
-    """Return a text without NUL; in JSON, without its escape."""
+    """A text without NUL; in JSON, without its escape."""
     return _SPECIAL.sub(_escape, text) if _SPECIAL.search(text) else text
 
 
 def unescaped(text: str) -> str:
-    """Return the text that was escaped."""
+    """The text that was escaped."""
     if ESCAPE not in text and "\\u001a" not in text:
         return text
     return _ESCAPED.sub(_unescape, text)
@@ -210,7 +210,7 @@ class PostgresConnection:
 
 
 def _stored(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values as PostgreSQL stores them: texts escaped, flags as numbers."""
+    """The values as PostgreSQL stores them: texts escaped, flags as numbers."""
     return {
         name: escaped(value)
         if value.__class__ is str

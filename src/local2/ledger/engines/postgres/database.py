@@ -35,10 +35,11 @@ from local2.ledger.engines.postgres.fulltext import FullText, TextIndex
 from local2.ledger.engines.postgres.neighbours import index_large_places
 from local2.ledger.engines.postgres.schema import bypasses_policies, ensure_schema
 from local2.ledger.engines.postgres.tables import Tables
+from local2.ledger.operations.places import place_word
 from local2.ledger.operations.record_rows import columns_of, tasks_of
 from local2.ledger.operations.rows import Transaction, as_json
 from local2.ledger.operations.vectors import as_halves
-from local2.ledger.operations.working_sets import Budgets, place_word
+from local2.ledger.operations.working_sets import Budgets
 from local2.ledger.records import NewRecord, TaskKind, features_of, stamp
 from local2.ledger.search import Place
 from local2.protocol.envelope import new_id

@@ -38,7 +38,7 @@ _RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
 
 
 def translated(statement: str) -> str:
-    """Return a statement of SQLite as PostgreSQL reads it."""
+    """A statement of SQLite as PostgreSQL reads it."""
     statement = _COMMENT.sub("", statement)
     for pattern, replacement in _RULES:
         statement = re.sub(pattern, replacement, statement, flags=re.DOTALL)
@@ -46,13 +46,13 @@ def translated(statement: str) -> str:
 
 
 def with_parameters(statement: str) -> str:
-    """Return a statement with the parameters as psycopg marks them: %(name)s for :name."""
+    """A statement with the parameters as psycopg marks them: %(name)s for :name."""
     statement = _COMMENT.sub("", statement).replace("%", "%%")
     return re.sub(r"(?<![:\w]):(\w+)", r"%(\1)s", statement).strip()
 
 
 def _elements(name: str, alias: str | None) -> str:
-    """Return the elements of a list as a table with the columns `value` and `key`."""
+    """The elements of a list as a table with the columns `value` and `key`."""
     if name in NUMBERS:
         elements = f"unnest(CAST(translate(:{name}, '[]', '{{}}') AS bigint[]))"
     else:
@@ -88,7 +88,7 @@ _ORDERS = {
 
 
 def _in_order(name: str, statement: str) -> str:
-    """Return a statement whose rows come in SQLite's order; a limit takes the first of them."""
+    """A statement whose rows come in SQLite's order; a limit takes the first of them."""
     if name not in _ORDERS:
         return statement
     whole = _COMMENT.sub("", statement).strip().rstrip(";")

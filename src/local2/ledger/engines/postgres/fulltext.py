@@ -84,7 +84,7 @@ class TextIndex:
 
 
 def _follow(wanted: list[str], text: str | None) -> bool:
-    """Return whether a text has these stems one after the other."""
+    """Whether a text has these stems one after the other."""
     found = stems(words(text or ""))
     return any(
         found[start : start + len(wanted)] == wanted
@@ -97,14 +97,14 @@ class FullText:
     """Search by words; it holds nothing, since others write the ledger, too."""
 
     def pool(self, tx: Transaction, search: Search, filter_: Filter, pool: Pool) -> PoolMatches:
-        """Return the candidates by words and topics, and how many records have each word."""
+        """The candidates by words and topics, and how many records have each word."""
         counts = self.counts(tx, search, filter_)
         found = self._search(tx, search, filter_, counts)
         best = pool.take_first(found[:WIDER_LIMIT], WORD_CANDIDATES)
         return pooled(pool, search, best, counts)
 
     def counts(self, tx: Transaction, search: Search, filter_: Filter) -> StemCounts:
-        """Return the numbers of records in the places, in total and with each of the stems."""
+        """The numbers of records in the places, in total and with each of the stems."""
         if not filter_.words:
             return StemCounts(total=0.0, by_stem={})
         asked = stems(search.terms)
@@ -117,7 +117,7 @@ class FullText:
     def _search(
         self, tx: Transaction, search: Search, filter_: Filter, counts: StemCounts
     ) -> list[int]:
-        """Return the rows with a rare word of the question, the best first."""
+        """The rows with a rare word of the question, the best first."""
         rare: list[str] = []
         total = 0.0
         for stem in sorted(counts.by_stem, key=counts.by_stem.__getitem__):

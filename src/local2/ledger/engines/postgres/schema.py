@@ -70,7 +70,7 @@ def ensure_schema(connection: PostgresConnection, *, unfinished: bool = False) -
 
 
 def bypasses_policies(connection: PostgresConnection) -> bool:
-    """Return whether row-level security does not hold for the user."""
+    """Whether row-level security does not hold for the user."""
     return bool(
         _first(
             connection,

@@ -9,8 +9,8 @@ from typing import Any
 
 from local2.ledger.engines import MOVED_ROWS, OF_ALL, Table, first_rows, names_of
 from local2.ledger.engines.postgres.connections import BIND, PostgresConnection, escaped
+from local2.ledger.operations.places import place_word
 from local2.ledger.operations.vectors import as_halves
-from local2.ledger.operations.working_sets import place_word
 from local2.ledger.search import Place
 
 ROWS_HELD = 50

@@ -35,7 +35,7 @@ Cursor = sqlite3.Cursor
 
 
 def connect_encrypted(
-    path: Path, key: ContentKey, *, name: str | Path | None = None, **options: Any
+    path: Path, key: ContentKey, *, name: str | None = None, **options: Any
 ) -> sqlite3.Connection:
     """Open a file that is encrypted with this key, or create one.
 
@@ -84,14 +84,23 @@ def _driver(path: Path) -> Any:
     return dbapi2
 
 
-def open_file(path: Path, key: ContentKey | None, **options: Any) -> sqlite3.Connection:
-    """Open a file, or create one; `key` decrypts it.
+def open_file(
+    path: Path, key: ContentKey | None, *, name: str | None = None, **options: Any
+) -> sqlite3.Connection:
+    """Open a file, or create one; `key` decrypts it. The rest is as in `connect_encrypted`.
 
     Raises:
         LedgerKeyError: The key belongs to another file, or SQLCipher is not installed.
         StorageError: The file cannot be opened.
     """
-    return _opened(path, path, key, options)
+    if key is not None:
+        return connect_encrypted(path, key, name=name, **options)
+    try:
+        connection: sqlite3.Connection = sqlite3.connect(name or path, **options)
+    except sqlite3.Error as error:
+        raise as_storage_error(error, path) from error
+    connection.row_factory = sqlite3.Row
+    return connection
 
 
 def open_to_read(
@@ -106,24 +115,11 @@ def open_to_read(
             files beside it.
     """
     mode = "immutable=1" if immutable else "mode=ro"
-    return _opened(f"{path.resolve().as_uri()}?{mode}", path, key, {"uri": True})
-
-
-def _opened(
-    name: str | Path, path: Path, key: ContentKey | None, options: dict[str, Any]
-) -> sqlite3.Connection:
-    if key is not None:
-        return connect_encrypted(path, key, name=name, **options)
-    try:
-        connection: sqlite3.Connection = sqlite3.connect(name, **options)
-    except sqlite3.Error as error:
-        raise as_storage_error(error, path) from error
-    connection.row_factory = sqlite3.Row
-    return connection
+    return open_file(path, key, name=f"{path.resolve().as_uri()}?{mode}", uri=True)
 
 
 def read_row(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
-    """Return the first row that a statement finds in another program's file.
+    """The first row that a statement finds in another program's file.
 
     Raises:
         StorageError: There is no row, or the statement does not fit the tables of the file.
@@ -135,7 +131,7 @@ def read_row(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
 
 
 def finds_any(path: Path, statement: str, values: Mapping[str, Any]) -> bool:
-    """Return whether a statement finds any row in an unencrypted file.
+    """Whether a statement finds any row in an unencrypted file.
 
     Raises:
         StorageError: The file cannot be read.
@@ -161,12 +157,7 @@ def connect(
         LedgerKeyError: The key belongs to another file, or SQLCipher is not installed.
         StorageError: The file cannot be opened.
     """
-    options: dict[str, Any] = {
-        "isolation_level": None,
-        "cached_statements": 256,
-        "timeout": patience,
-    }
-    connection = open_file(path, key, **options)
+    connection = open_file(path, key, isolation_level=None, cached_statements=256, timeout=patience)
     try:
         for pragma in PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
@@ -191,6 +182,6 @@ def truncate(path: Path, key: ContentKey | None) -> None:
 
 
 def damages_of(path: Path, key: ContentKey | None) -> list[str]:
-    """Return what is wrong with a file that others may have open; see `Database.damages`."""
+    """What is wrong with a file that others may have open; see `Database.damages`."""
     with closing(connect(path, key)) as connection:
         return damages(connection)

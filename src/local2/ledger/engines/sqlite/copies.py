@@ -27,7 +27,7 @@ Copied = Callable[[int], None]
 
 
 def database_size(connection: sqlite3.Connection) -> int:
-    """Return the size of the database in bytes."""
+    """The size of the database in bytes."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()
     return int(pages) * int(size)

@@ -53,7 +53,7 @@ def verified_contents(file: Path, key: ContentKey | None) -> Contents:
 
 
 def counts_of(file: Path, key: ContentKey | None) -> Contents:
-    """Return the current counts of a ledger, without reading the rest of it.
+    """The current counts of a ledger, without reading the rest of it.
 
     Raises:
         StorageError: The ledger cannot be read, or has another schema.
@@ -73,7 +73,7 @@ def refuse_another_schema(file: Path, schema: int) -> None:
 
 
 def ledger_key(file: Path, key: ContentKey | None) -> bytes:
-    """Return the random key that a ledger shares with its copies; `key` decrypts the file.
+    """The random key that a ledger shares with its copies; `key` decrypts the file.
 
     Raises:
         StorageError: The ledger cannot be read.
@@ -83,7 +83,7 @@ def ledger_key(file: Path, key: ContentKey | None) -> bytes:
 
 
 def rows_of(file: Path, statement: str, key: ContentKey | None) -> list[sqlite3.Row]:
-    """Return the rows of a named statement that concerns the whole ledger.
+    """The rows of a named statement that concerns the whole ledger.
 
     Raises:
         StorageError: The ledger cannot be read.

@@ -6,12 +6,16 @@ is depends on the searched places alone; only BM25 itself weighs words by all ro
 (decision 0011).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from array import array
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from local2.language.words import stems
 from local2.ledger.engines import Row
+from local2.ledger.entries import Positions
 from local2.ledger.operations.candidates import (
     PROBE,
     WIDER_LIMIT,
@@ -22,7 +26,7 @@ from local2.ledger.operations.candidates import (
     pooled,
 )
 from local2.ledger.operations.rows import Transaction
-from local2.ledger.operations.working_sets import Budgets, PlaceRows
+from local2.ledger.operations.working_sets import Budget, Budgets
 from local2.ledger.search import Search, StemCounts
 
 TEXT_COLUMNS = "{content topic label said pairs}"
@@ -35,6 +39,9 @@ BROAD_SHARE = 0.5
 """Share of all rows from which a filter by places no longer makes a search cheaper."""
 MARGIN = 1.5
 """Factor by which more rows are read without that filter, since some are in other places."""
+MAX_NEW_ROWS = 5_000
+"""Maximum number of new rows that are read from the table; if there are more, the rows of each
+place are read again with the index, which is faster then."""
 GROWTH = 1.25
 """Growth factor of the table after which cached word counts are dropped."""
 
@@ -81,6 +88,61 @@ class TextIndex:
         return int(found["found"])
 
 
+class PlaceRows:
+    """One tenant's row numbers by place, held in RAM; used inside reads.
+
+    Rows are only added, and never change their place. The full-text index could find them, but it
+    reads the list of all rows of a place for every word, which takes a millisecond or more each
+    time.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._places: dict[str, array[int]] = {}
+        self._last = 0
+
+    def count(self, tx: Transaction, places: Iterable[str], rows: Positions) -> int:
+        """How many of the rows are in any of the places."""
+        self._catch_up(tx)
+        return sum(_count_common(self._rows_in(tx, place), rows) for place in places)
+
+    def ratio_from(self, tx: Transaction, places: Iterable[str], row: int) -> float:
+        """The ratio of all rows of the places to those from this row on."""
+        self._catch_up(tx)
+        every = [self._rows_in(tx, place) for place in places]
+        newer = sum(len(rows) - bisect_left(rows, row) for rows in every)
+        return sum(map(len, every)) / max(newer, 1)
+
+    def _rows_in(self, tx: Transaction, place: str) -> "array[int]":
+        if place not in self._places:
+            found = tx.execute("rows_of_place", place=place, last=self._last)
+            self._places[place] = array("q", sorted(row for (row,) in found))
+        rows = self._places[place]
+        self._budget.use((self, place), len(rows), partial(self._places.pop, place))
+        return rows
+
+    def _catch_up(self, tx: Transaction) -> None:
+        last = tx.execute("last_row").fetchone()["last"]
+        if last - self._last > MAX_NEW_ROWS:
+            for place in self._places:
+                self._budget.forget((self, place))
+            self._places.clear()
+        elif self._places:
+            for row, place in tx.execute("rows_after", after=self._last):
+                if place in self._places:
+                    self._places[place].append(row)
+        self._last = last
+
+
+def _count_common(ordered: "array[int]", rows: Positions) -> int:
+    """How many of `rows` are in `ordered`, which is sorted."""
+    if not ordered:
+        return 0
+    own = np.frombuffer(ordered, np.int64)
+    found = np.minimum(np.searchsorted(own, rows), len(own) - 1)
+    return int((own[found] == rows).sum())
+
+
 class FullText:
     """BM25 search of one database, with cached word counts; used inside reads."""
 
@@ -99,7 +161,7 @@ class FullText:
         *,
         narrow: bool = False,
     ) -> list[int]:
-        """Return the best rows first: at most `limit` of the places, and possibly others.
+        """The best rows first: at most `limit` of the places, and possibly others.
 
         `narrow`: always leave out rows of other places, even if that is slower.
         """
@@ -128,7 +190,7 @@ class FullText:
         return sorted(found, key=found.__getitem__, reverse=True)
 
     def pool(self, tx: Transaction, search: Search, filter_: Filter, pool: Pool) -> PoolMatches:
-        """Return the candidates by words and topics, and how many records have each word."""
+        """The candidates by words and topics, and how many records have each word."""
         found = self.search(tx, search, filter_, WORD_CANDIDATES)
         words = pool.take_first(found, WORD_CANDIDATES)
         if len(found) >= WORD_CANDIDATES and len(words) < WORD_CANDIDATES:
@@ -139,7 +201,7 @@ class FullText:
         return pooled(pool, search, words, counts)
 
     def counts(self, tx: Transaction, search: Search, filter_: Filter) -> StemCounts:
-        """Return the numbers of records in the places, in total and with each of the stems."""
+        """The numbers of records in the places, in total and with each of the stems."""
         if not filter_.words:
             return StemCounts(total=0.0, by_stem={})
         self._refresh(tx)
@@ -154,7 +216,7 @@ class FullText:
     def _rare_words(
         self, tx: Transaction, words: Sequence[str], places: Sequence[str]
     ) -> dict[str, float]:
-        """Return the words whose rows are scored, each with its count in the places."""
+        """The words whose rows are scored, each with its count in the places."""
         counts = {w: self._count_within(tx, f"{TEXT_COLUMNS}: {w}", places) for w in words}
         rare: dict[str, float] = {}
         total = 0.0
@@ -166,17 +228,17 @@ class FullText:
         return rare
 
     def _share(self, tx: Transaction, rare: Mapping[str, float], places: Sequence[str]) -> float:
-        """Return the places' share of all rows or, if smaller, of the rows with a rare word."""
+        """The places' share of all rows or, if smaller, of the rows with a rare word."""
         of_all = self._total_within(tx, places) / self._rows_at_refresh
         found = sum(self._count(tx, f"{TEXT_COLUMNS}: {word}") for word in rare)
         return min(of_all, sum(rare.values()) / found if found else 1.0, 1.0)
 
     def _total_within(self, tx: Transaction, places: Sequence[str]) -> float:
-        """Return the number of active rows of the places."""
+        """The number of active rows of the places."""
         return self._estimated(tx, _any_place(places), places)
 
     def _count_within(self, tx: Transaction, word: str, places: Sequence[str]) -> float:
-        """Return how many rows of the places match, without counting the rows of other places."""
+        """How many rows of the places match, without counting the rows of other places."""
         match = f"({word}) AND {_any_place(places)}"
         if match not in self._counts and self._count(tx, word) < PROBE:
             found = tx.execute("search_phrase", match=word, limit=PROBE)
@@ -185,7 +247,7 @@ class FullText:
         return self._estimated(tx, match, places)
 
     def _estimated(self, tx: Transaction, match: str, places: Sequence[str]) -> float:
-        """Return how many rows of the places match: counted if few, else estimated."""
+        """How many rows of the places match: counted if few, else estimated."""
         if match not in self._counts:
             asked = {"match": match, "probe": PROBE}
             count, oldest = tx.execute("count_text", **asked).fetchone()
@@ -195,7 +257,7 @@ class FullText:
         return self._counts[match]
 
     def _count(self, tx: Transaction, match: str) -> float:
-        """Return how many rows of all places match: counted if few, else estimated."""
+        """How many rows of all places match: counted if few, else estimated."""
         if match not in self._counts:
             asked = {"match": match, "probe": PROBE}
             count, oldest = tx.execute("count_text", **asked).fetchone()
@@ -215,12 +277,12 @@ class FullText:
 
 
 def _any_place(places: Sequence[str]) -> str:
-    """Return the FTS5 query for the rows of these places."""
+    """The FTS5 query for the rows of these places."""
     return f"places: ({' OR '.join(places)})"
 
 
 def _parts(words: Sequence[str], rare: Collection[str]) -> list[str]:
-    """Return the FTS5 queries to run: rows with a rare word, without and with a common one."""
+    """The FTS5 queries to run: rows with a rare word, without and with a common one."""
     common = [word for word in words if word not in rare]
     if not common:
         return [_any_word(rare)]

@@ -72,6 +72,6 @@ STATEMENTS = statements() | statements(__package__)
 
 
 def schema_number(connection: sqlite3.Connection) -> int:
-    """Return the number of the schema that created the database; 0 if none did."""
+    """The number of the schema that created the database; 0 if none did."""
     (number,) = connection.execute("PRAGMA user_version").fetchone()
     return int(number)
