@@ -24,6 +24,7 @@ ASKED = [
     subjects.VECTOR_RESET,
     subjects.VECTOR_NEXT,
     subjects.VECTOR_RERANK,
+    subjects.VECTOR_RUNNING,
 ]
 REQUEST = b'{"payload": {"text": "gold", "limit": 5, "offset": 0, "ids": [], "items": []}}'
 

@@ -225,7 +225,7 @@ async def running_cluster(folder: Path) -> AsyncIterator[Cluster]:
                 'ping_interval: "5s"\n'
                 f'jetstream {{ store_dir: "{own}", sync_interval: always }}\n'
                 f'cluster {{ name: local2, listen: "127.0.0.1:{routes[number]}"\n'
-                f'            routes: [{listed}], ping_interval: "2s" }}\n'
+                f'            routes: [{listed}], ping_interval: "1s" }}\n'
             )
             command = (str(find_server()), "-c", str(config))
             children.append(Child("nats", command, own / "server.log"))

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from local2.agents.stream_monitor import StreamMonitor
 from local2.bus.connection import Connection, connect
 from local2.bus.server import EmbeddedServer
 from local2.bus.streams import ensure_streams
+from nats_servers import nats_server
 from waiting import eventually
 
 
@@ -48,6 +50,23 @@ async def test_an_external_server_is_not_restarted_but_a_remedy_is_reported(
         await eventually(lambda: monitor.problem is None)
 
     assert server.pid == pid
+
+
+async def test_a_cluster_that_elects_its_leader_is_given_time_before_its_disks_are_blamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two servers never leads JetStream."""
+    lines = (
+        'server_name: "alone"',
+        f'jetstream {{ store_dir: "{tmp_path}" }}',
+        'cluster { name: "test", listen: "127.0.0.1:-1", routes: ["nats://127.0.0.1:1"] }',
+    )
+    with nats_server(tmp_path, *lines) as url:
+        async with connect(url, name="test") as bus, monitor_of(bus, None) as monitor:
+            await eventually(lambda: "elect a leader" in str(monitor.problem))
+
+            monkeypatch.setattr(stream_monitor, "ELECTION_TIMEOUT", 0.0)
+            await eventually(lambda: "space on their disks" in str(monitor.problem))
 
 
 async def test_the_stacks_own_server_is_restarted(server: EmbeddedServer) -> None:

@@ -1,5 +1,6 @@
 """Searching by words, meaning, keys and relations among permitted records, and choosing."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -10,6 +11,7 @@ from ledgers import (
     DAY,
     OWNER,
     Seen,
+    everything,
     fact,
     find,
     index,
@@ -43,6 +45,29 @@ async def test_words_find_records_with_any_of_their_endings(ledger: Ledger) -> N
     assert "Two densities." in seen.contents
     positions = seen.found.view.postings("densiti").positions
     assert [seen.records[seen.found.view.rows[n]].content for n in positions] == ["Two densities."]
+
+
+async def test_a_value_that_is_replaced_during_the_search_is_found_or_the_new_one(
+    ledger: Ledger,
+) -> None:
+    """Between two reads of a search, and two statements of a read, others write."""
+    await ledger.facts.store(fact("Ann lives in Oslo.", topic="user.city"))
+    loop = asyncio.get_running_loop()
+    drafts = list[WordMatches]()
+
+    def replace_at_first(worded: WordMatches) -> WordMatches:
+        drafts.append(worded)
+        if len(drafts) == 1:
+            storing = ledger.facts.store(fact("Ann lives in Bergen.", topic="user.city"))
+            asyncio.run_coroutine_threadsafe(storing, loop).result(30)
+        return worded
+
+    async def ask_nobody(_: int) -> VectorResult:
+        return no_vector_result()
+
+    seen = await ledger.searches.find(searching("live"), ask_nobody, replace_at_first, everything)
+
+    assert seen.contents in ({"Ann lives in Oslo."}, {"Ann lives in Bergen."})
 
 
 async def test_only_requested_kinds_are_found(ledger: Ledger) -> None:

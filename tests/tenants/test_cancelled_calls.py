@@ -1,4 +1,4 @@
-"""With accounts, server and token decide whose calls a cancellation ends, not the message."""
+"""With accounts, server and token decide whose call a message is about, not the message."""
 
 import json
 from typing import NamedTuple
@@ -46,11 +46,22 @@ async def test_a_cancellation_has_the_caller_of_its_connection_and_token(
     ]
 
 
-async def test_a_cancellation_is_not_delivered_to_other_agents(
+async def test_an_agent_learns_that_nobody_has_its_call(acme: Agent, ada: str) -> None:
+    question = json.dumps({"correlation_id": "one", "payload": {}}).encode()
+    headers = {"Authorization": f"Bearer {ada}"}
+
+    answer = await acme.client.request("tool.running.recall", question, timeout=15, headers=headers)
+
+    assert json.loads(answer.data)["payload"] == {"running": False}
+
+
+async def test_what_is_said_of_a_call_is_not_delivered_to_other_agents(
     acme: Agent, beta: Agent, ada: str
 ) -> None:
-    received = [await each.receive_from("tool.cancel.>") for each in (acme, beta)]
+    said = ("tool.cancel.>", "tool.running.>")
+    received = [await each.receive_from(subject) for each in (acme, beta) for subject in said]
     await _cancel(acme, "one", ada)
+    await acme.client.publish("tool.running.recall", b"")
     assert (await acme.call("recall_topic", {"topic": "user.x"}, token=ada)).ok
 
-    assert received == [[], []]
+    assert received == [[]] * 4

@@ -7,6 +7,7 @@ embedded server is restarted as soon as there is disk space. See decision 0002.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
 
 import structlog
@@ -15,7 +16,7 @@ from local2.background import Backoff
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.participant import Participant
 from local2.bus.server import EmbeddedServer
-from local2.bus.streams import publish_durably
+from local2.bus.streams import ELECTION_TIMEOUT, is_clustered, publish_durably
 from local2.errors import BusError
 from local2.home import why_unwritable
 from local2.protocol import subjects
@@ -67,13 +68,13 @@ class StreamMonitor(Participant):
             await self._published.wait()
             self._published.clear()
             failures, backoff = 0, Backoff(PROBE_INTERVAL, MAX_PAUSE)
+            begun = time.monotonic()
             while (failure := await self._probe()) is not None:
                 if not self.bus.lost.is_set():  # a lost connection recovers by itself
                     failures += 1
                     if self._server is None:
-                        self._report(
-                            f"{failure} Free space on its disk, and restart the NATS server."
-                        )
+                        advice = self._advice(time.monotonic() - begun)
+                        self._report(f"{failure} {advice}")
                     elif unwritable := await asyncio.to_thread(why_unwritable, self._server.folder):
                         self._report(
                             f"{unwritable} Turns are stored afterwards, without a restart."
@@ -102,6 +103,16 @@ class StreamMonitor(Participant):
         except BusError as failure:
             return failure
         return None
+
+    def _advice(self, seconds: float) -> str:
+        """What to do about a server that is not the stack's own, and fails for so long."""
+        if not is_clustered(self.bus):
+            return "Free space on its disk, and restart the NATS server."
+        if seconds < ELECTION_TIMEOUT:
+            return "The servers of its cluster elect a leader; turns are stored afterwards."
+        return (
+            "Most servers of its cluster must run, reach each other, and have space on their disks."
+        )
 
     def _report(self, why: str) -> None:
         problem = f"Turns cannot be stored: {why}"

@@ -29,6 +29,7 @@ from local2.home import PRIVATE_UMASK
 from local2.logs import logging_to
 from local2.protocol import subjects
 from local2.protocol.envelope import decode, encode, seal
+from local2.protocol.payloads import Empty, Running
 from local2.protocol.vectors import (
     TenantOnly,
     VectorCheck,
@@ -71,6 +72,9 @@ class VectorWorker(Participant):
     ) -> None:
         super().__init__(bus, name=NAME, description="Embeds texts and searches their vectors.")
         self._store = store
+        self._running = set[str]()
+        """The ids of the requests that are not answered yet."""
+        self.serve(subjects.VECTOR_RUNNING, self._tell_running, inner=True)
         self._answer_with(subjects.VECTOR_SEARCH, VectorSearch, store.search)
         self._answer_with(subjects.VECTOR_UPSERT, VectorUpsert, store.upsert)
         self._answer_with(subjects.VECTOR_DELETE, VectorDelete, store.delete)
@@ -92,9 +96,20 @@ class VectorWorker(Participant):
         function: Callable[[Any], Awaitable[msgspec.Struct]],
     ) -> None:
         async def handle(message: BusMessage) -> msgspec.Struct:
-            return await function(decode(message.data, payload).payload)
+            request = decode(message.data, payload)
+            self._running.add(request.id)
+            try:
+                return await function(request.payload)
+            finally:
+                self._running.discard(request.id)
 
         self.answer(subject, handle, inner=True)
+
+    async def _tell_running(self, message: BusMessage) -> None:
+        """Tell a stack whether its request is here; every worker receives this."""
+        asked = decode(message.data, Empty).correlation_id
+        answer = seal(Running(running=asked in self._running), type="running", source=NAME)
+        await self.bus.answer(message, encode(answer))
 
 
 @contextmanager

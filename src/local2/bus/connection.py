@@ -24,11 +24,14 @@ from local2.errors import (
     BusError,
     BusTimeoutError,
     NoRespondersError,
+    RequestError,
     TooLargeError,
     without_credentials,
 )
 from local2.logs import get_logger
 from local2.protocol import subjects
+from local2.protocol.envelope import decode
+from local2.protocol.payloads import Running
 from local2.tenants.credentials import Credentials
 
 CONCURRENT_MESSAGES = 256
@@ -42,6 +45,8 @@ log = get_logger()
 
 TRACING_SINCE = (2, 11)
 """First version of nats-server that traces messages; an older one would deliver the message."""
+RUNNING_TIMEOUT = 0.5
+"""Seconds to wait for the answers of those who may have a request."""
 TRACE_TIMEOUT = 1.0
 """Seconds to wait for a trace. The server answers at once; without an answer, a subscriber is
 assumed."""
@@ -157,6 +162,41 @@ class Connection:
         except nats.errors.Error as error:
             raise BusError(f"Cannot send a request to {subject}: {error}.") from error
         return BusMessage(answer.subject, answer.data, answer.reply, answer.headers)
+
+    async def is_lost(self, subject: str, data: bytes, headers: Headers | None = None) -> bool:
+        """Ask everybody who serves a subject whether one of them has a request (`Running`).
+
+        It is lost if somebody answers, and nobody has it. If nobody answers, that is not known.
+        """
+        loop = asyncio.get_running_loop()
+        someone_has_it: asyncio.Future[None] = loop.create_future()
+        others = 0
+
+        async def receive(message: BusMessage) -> None:
+            nonlocal others
+            try:
+                running = decode(message.data, Running).payload.running
+            except RequestError:  # the server says that nobody serves the subject
+                return
+            if not running:
+                others += 1
+            elif not someone_has_it.done():
+                someone_has_it.set_result(None)
+
+        try:
+            inbox = self.client.new_inbox()
+            subscription = await self.subscribe(inbox, receive)
+            try:
+                await self.publish(subject, data, reply=inbox, headers=headers)
+                async with asyncio.timeout(RUNNING_TIMEOUT):
+                    await someone_has_it
+            except TimeoutError:
+                return others > 0
+            finally:
+                await subscription.leave()
+        except BusError:  # the connection is closed: nobody was asked
+            return False
+        return False
 
     async def subscribe(
         self,

@@ -40,7 +40,7 @@ MESSAGES_BEFORE_YIELD = 32
 messages, and each is handled."""
 SERVER_SUBJECT_PREFIX = "$"
 """First character of subjects that nats-server itself answers, such as `$JS.API`."""
-PING_INTERVAL = 2.0
+PING_INTERVAL = 1.0
 """Seconds between two pings where there are several servers. One that has gone silent, because its
 machine or the network failed, counts as lost after three intervals; what it has received from a
 client may be lost too. A server that is the only one is given longer: it may just be busy."""

@@ -12,12 +12,13 @@ from typing import Any, Protocol
 
 import msgspec
 
+from local2.bus.lost_requests import sent_until_answered
 from local2.bus.receiving import BusMessage, Handler, Headers, Subscription
 from local2.errors import BadRequestError, BusTimeoutError, NoRespondersError
 from local2.protocol import subjects
 from local2.protocol.envelope import Envelope, encode
 from local2.protocol.lenient.tools import read_result
-from local2.protocol.payloads import ToolResult
+from local2.protocol.payloads import Empty, ToolResult
 
 INTERRUPTION = 1.0
 """Seconds for which a tool that has replied before may have no responders: a server that reads its
@@ -42,6 +43,7 @@ class Bus(Protocol):
         timeout: float,  # noqa: ASYNC109 - as in Connection
         headers: Headers | None,
     ) -> BusMessage: ...
+    async def is_lost(self, subject: str, data: bytes, headers: Headers | None) -> bool: ...
     async def subscribe(self, subject: str, handler: Handler) -> Subscription: ...
 
 
@@ -154,11 +156,21 @@ class ToolCaller:
     ) -> ToolResult:
         subject, data = subjects.tool_request(tool), encode(request)
         loop = asyncio.get_running_loop()
+
+        async def send(seconds: float) -> BusMessage:
+            return await self._bus.request(subject, data, timeout=seconds, headers=headers)
+
+        async def is_lost() -> bool:
+            question = msgspec.structs.replace(
+                request, payload=Empty(), type="running", correlation_id=request.id
+            )
+            return await self._bus.is_lost(subjects.tool_running(tool), encode(question), headers)
+
         has_replied = tool in self._needed or self._replies.get(tool, 0) > 0
         patient_until = loop.time() + (min(seconds, INTERRUPTION) if has_replied else 0)
         while True:
             try:
-                answer = await self._bus.request(subject, data, timeout=seconds, headers=headers)
+                answer = await sent_until_answered(send, is_lost, seconds)
                 return read_result(answer.data, answer.headers).payload
             except NoRespondersError:  # nobody has received it, so it may be sent again
                 if loop.time() >= patient_until:

@@ -38,7 +38,7 @@ from local2.protocol.envelope import (
     seconds_until,
 )
 from local2.protocol.error_headers import error_headers, header_value
-from local2.protocol.payloads import Json, ToolProgress, ToolRequest, ToolResult
+from local2.protocol.payloads import Json, Running, ToolProgress, ToolRequest, ToolResult
 from local2.protocol.tool import Tool, ToolOutput, begin_call
 from local2.settings import TOOL_OUTPUT_LIMIT
 
@@ -98,6 +98,9 @@ class ToolHost(Participant):
             metadata={"mcp_tool": encode(tool.mcp_definition()).decode()},
         )
         self.serve(subjects.tool_cancel(tool.name), self._cancel, limit=None)
+        if tool.annotations.read_only_hint or tool.annotations.idempotent_hint:
+            # Others answer nothing: their calls must not be repeated.
+            self.serve(subjects.tool_running(tool.name), self._tell_running, limit=None)
         self.serve(subjects.TOOL_SCHEMA_REQUEST, self._announce)
 
     async def started(self) -> None:
@@ -181,6 +184,14 @@ class ToolHost(Participant):
         if (header := header_of(message.data)) is not None and header.correlation_id:
             caller = self.bus.identity.caller_of(message, header)
             self._running.cancel(caller, header.correlation_id)
+
+    async def _tell_running(self, message: BusMessage) -> None:
+        """Tell a caller whether this host runs its call; every host of the tool receives this."""
+        if (header := header_of(message.data)) is not None and header.correlation_id:
+            caller = self.bus.identity.caller_of(message, header)
+            running = self._running.has(caller, header.correlation_id)
+            answer = seal(Running(running=running), type="running", source=self.name)
+            await self.bus.answer(message, encode(answer))
 
     def _decode_request(self, data: bytes) -> Envelope[ToolRequest[Any]]:
         """Decode the request; drop null arguments where the tool does not accept null."""
@@ -316,6 +327,10 @@ class RunningCalls:
             return False
         self._cancelled.discard(key)
         return True
+
+    def has(self, caller: Caller, request_id: str) -> bool:
+        """Whether a call of this caller runs in this host."""
+        return _call_key(caller, request_id) in self._tasks
 
     def cancel(self, caller: Caller, request_id: str) -> None:
         """Cancel a call of this caller, if it runs in this host."""

@@ -1,7 +1,8 @@
 """The client of the vector worker: requests over the bus; failures are raised as VectorError.
 
 A search must not wait for a dead worker. When the worker exits or the connection is lost, the
-answer is lost as well, so all waiting requests fail at once.
+answer is lost as well, so all waiting requests fail at once. What is lost with another stack's
+worker, or with a server between, is sent again: any of these requests may be repeated.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import msgspec
 from local2 import telemetry
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.identity import signed
+from local2.bus.lost_requests import sent_until_answered
 from local2.errors import (
     BusError,
     EmbedderMismatchError,
@@ -139,12 +141,22 @@ class VectorClient:
     async def _ask(self, subject: str, payload: msgspec.Struct, into: type[R], seconds: float) -> R:
         if self._bus.lost.is_set():
             raise VectorError(NO_CONNECTION)
-        data = encode(seal(payload, type="request", source="memory"))
+        envelope = seal(payload, type="request", source="memory")
+        data = encode(envelope)
         ended, lost = self._lost, asyncio.create_task(self._bus.lost.wait())
+
+        async def send(seconds: float) -> BusMessage:
+            headers = signed(self._bus.secret, subject, data)
+            return await self._bus.request(subject, data, timeout=seconds, headers=headers)
+
+        async def is_lost() -> bool:
+            asked = seal(Empty(), type="running", source="memory", correlation_id=envelope.id)
+            question = encode(asked)
+            headers = signed(self._bus.secret, subjects.VECTOR_RUNNING, question)
+            return await self._bus.is_lost(subjects.VECTOR_RUNNING, question, headers)
+
         request: asyncio.Task[BusMessage] = asyncio.create_task(
-            self._bus.request(
-                subject, data, timeout=seconds, headers=signed(self._bus.secret, subject, data)
-            )
+            sent_until_answered(send, is_lost, seconds)
         )
         request.add_done_callback(_mark_as_retrieved)
         try:

@@ -71,9 +71,12 @@ class Ledger:
         assert row is not None  # noqa: S101 - a row of counts is always there
         return Counts(records=row["records"], indexed=row["indexed"], waiting=row["waiting"])
 
-    async def index_vectors(self, embedder: str) -> None:
-        """Build what the database needs to search large places by this embedder's vectors."""
-        await self._database.index_vectors(self.tenant, embedder)
+    async def index_vectors(self, embedder: str) -> bool:
+        """Build what the database needs to search large places by this embedder's vectors.
+
+        False: another stack is building at the moment; ask again later.
+        """
+        return await self._database.index_vectors(self.tenant, embedder)
 
     async def live_stacks(self) -> list[LiveStack]:
         """Return the stacks that share the ledger, the oldest first; none if only one can."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 import structlog
 
+from local2.background import Backoff
 from local2.errors import EmbedderMismatchError, StorageError, VectorError
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.vectors import KeptVectors
@@ -18,9 +19,9 @@ from local2.protocol.vectors import VectorHits, VectorItem, VectorsStored, Vecto
 
 VECTORS_PER_CHECK = 5_000
 """Number of vectors that are stored until it is checked whether a place has become large."""
-RETRY_DELAY = 60.0
-"""Seconds until an index is tried again that could not be built, for example because another stack
-began to build one at the same time, and PostgreSQL ended one of the two."""
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 60.0
+"""Seconds until an index is tried again that could not be built, mostly because another stack is
+building one."""
 
 log = structlog.get_logger()
 
@@ -133,16 +134,20 @@ class LedgerVectors:
 
     async def index_large_places(self) -> None:
         """Build the indexes that searches of large places use, as they grow, until cancelled."""
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             await self._may_have_grown.wait()
             self._may_have_grown.clear()
             try:
                 serving = (await self._kept.embedders()).serving
-                if serving is not None:
-                    await self._ledger.index_vectors(serving)
+                is_done = serving is None or await self._ledger.index_vectors(serving)
             except StorageError as error:
                 log.warning("large_places_not_indexed", reason=error.logged)
-                await asyncio.sleep(RETRY_DELAY)
+                is_done = False
+            if is_done:
+                backoff.reset()
+            else:
+                await asyncio.sleep(backoff.next_pause())
                 self._may_have_grown.set()
 
     async def _embedded(self, items: Sequence[VectorItem], tenant: str) -> VectorsStored:

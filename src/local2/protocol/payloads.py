@@ -93,6 +93,12 @@ class ToolProgress(msgspec.Struct, kw_only=True, omit_defaults=True):
     message: str | None = None
 
 
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a process has the request that it is asked for, and has not answered it yet."""
+
+    running: bool
+
+
 class Function(msgspec.Struct, kw_only=True):
     name: str
     description: str

@@ -16,6 +16,7 @@ TOOL_SCHEMA = "tool.schema"
 TOOL_SCHEMA_REQUEST = "tool.schema.request"
 TOOL_RESULTS = "tool.result.*"
 TOOL_CANCELS = "tool.cancel.*"
+TOOL_RUNNING = "tool.running.*"
 QUERY_RECEIVED = "query.received"
 RESPONSE_DELTA = "response.delta"
 RESPONSE_GENERATION = "response.generation"
@@ -78,6 +79,7 @@ VECTOR_RESET = "vector.reset"
 VECTOR_NEXT = "vector.next"
 VECTOR_RERANK = "vector.rerank"
 VECTOR_READY = "vector.ready"
+VECTOR_RUNNING = "vector.running"
 
 
 REQUESTS = (
@@ -118,6 +120,7 @@ REQUESTS = (
 """Requests of a tenant to the memory with one answer each; the server adds the sender."""
 MULTI_ANSWER_REQUESTS = (
     TOOL_SCHEMA_REQUEST,
+    TOOL_RUNNING,
     "$SRV.PING",
     "$SRV.PING.>",
     "$SRV.INFO",
@@ -190,6 +193,10 @@ def tool_cancel(tool: str) -> str:
     return f"tool.cancel.{checked_tool_name(tool)}"
 
 
+def tool_running(tool: str) -> str:
+    return f"tool.running.{checked_tool_name(tool)}"
+
+
 def tool_progress(tool: str) -> str:
     return f"tool.progress.{checked_tool_name(tool)}"
 
@@ -210,7 +217,7 @@ def refused(subject: str) -> str:
 
 def names_sender(subject: str) -> bool:
     """Whether the server names the sender; on other subjects, a client could forge it."""
-    tool_subjects = ("tool.request.", "tool.result.", "tool.cancel.")
+    tool_subjects = ("tool.request.", "tool.result.", "tool.cancel.", "tool.running.")
     return subject.startswith(tool_subjects) or subject in {*REQUESTS, *OBSERVED}
 
 

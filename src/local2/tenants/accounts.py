@@ -111,6 +111,7 @@ def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
         *subjects.MEMORY_ONLY,
         *map(subjects.tool_request, own_tools),
         *map(subjects.tool_cancel, own_tools),
+        *map(subjects.tool_running, own_tools),
     ]
     if not agent.answers:
         withheld += subjects.ANSWERING_ONLY

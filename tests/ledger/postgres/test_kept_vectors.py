@@ -1,8 +1,10 @@
 """Vectors in PostgreSQL: every stack finds them at once, and a large place has an index."""
 
+import asyncio
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 
 from ledgers import EMBEDDER, OWNER, fact, find, index, record, searching, to_index, vector_result
@@ -18,8 +20,10 @@ from local2.ledger.upkeep import Embedders
 from local2.protocol.envelope import utc_now
 from local2.protocol.vectors import VectorHits
 from local2.vectors.embedder import unit_rows
+from waiting import eventually
 
 DIMENSIONS, LARGE = 32, 500
+BUILDING = b"SELECT 1 FROM pg_stat_progress_create_index WHERE phase LIKE 'waiting for%'"
 NEIGHBOUR_INDEXES = b"SELECT indexname FROM pg_indexes WHERE indexname LIKE 'vector_near_%'"
 
 
@@ -166,3 +170,30 @@ async def test_stacks_share_the_index_of_a_large_place_until_the_embedder_change
         built.append(len(await there.read(lambda c: c.raw.execute(NEIGHBOUR_INDEXES).fetchall())))
 
     assert built == [1, 1, 0]
+
+
+async def test_stacks_that_index_at_the_same_time_do_not_wait_for_each_other(
+    ledger: Ledger, here: Database, there: Database, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index waits for what has begun before, and so would two of one table for each other."""
+    monkeypatch.setattr(neighbours, "LARGE_PLACE", 20)
+    theirs = Ledger(there, "other")
+    for stack in (here, there):
+        await stack.say_alive("test", utc_now())
+    for each in (ledger, theirs):
+        await fill(each, OWNER, unit_vectors(40, clusters=0, seed=1))
+
+    with psycopg.connect(url) as earlier:
+        earlier.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        earlier.execute("SELECT count(*) FROM record")  # its snapshot is what indexes wait for
+        mine = asyncio.create_task(ledger.index_vectors(EMBEDDER))
+        with psycopg.connect(url, autocommit=True) as other:
+            await eventually(lambda: other.execute(BUILDING).fetchone())
+
+        async with asyncio.timeout(30):
+            assert not await theirs.index_vectors(EMBEDDER)
+    assert await mine
+
+    assert await theirs.index_vectors(EMBEDDER)
+    built = await there.read(lambda c: c.raw.execute(NEIGHBOUR_INDEXES).fetchall())
+    assert len(built) == 2

@@ -242,8 +242,11 @@ class Database(Protocol):
     def keep_vectors(self, tx: "Transaction", vectors: Sequence[NewVector]) -> None:
         """Store the vectors of records that are still there, in place of former ones."""
 
-    async def index_vectors(self, tenant: str, embedder: str) -> None:
-        """Build what it needs to search a tenant's large places by this embedder's vectors."""
+    async def index_vectors(self, tenant: str, embedder: str) -> bool:
+        """Build what it needs to search a tenant's large places by this embedder's vectors.
+
+        False: another stack is building at the moment; ask again later.
+        """
 
     async def live_stacks(self) -> "list[LiveStack]":
         """Return the stacks that work on it, the oldest first; none if only one can."""

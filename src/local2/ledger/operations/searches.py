@@ -41,6 +41,9 @@ WIDER_NEAREST = 200
 out, or were retired."""
 OWN_RECORDS = 3_000
 """Number of own records compared in one read, if too many of the nearest hits are others'."""
+ATTEMPTS = 3
+"""How often a search is run while records that it has found are retired. The last answer lacks
+them, and perhaps what replaced them."""
 TURNS_TO_SEND = 5
 """Number of event loop iterations until a question has been sent to the worker. A thread that read
 the ledger meanwhile would hold the interpreter for most of a millisecond."""
@@ -58,6 +61,10 @@ class OtherEmbedderError(Exception):
         self.embedder = embedder
 
 
+class RetiredMeanwhileError(Exception):
+    """A candidate was retired before it was read; what replaced it may not be a candidate."""
+
+
 class HiddenByOthersError(Exception):
     """Too few of the nearest hits are visible to the caller, because others' records are nearer."""
 
@@ -73,7 +80,14 @@ class SearchRun(Generic[D, T]):
         filter_: Filter,
         draft: Drafter[D],
         choose: Chooser[D, T],
+        *,
+        may_run_again: bool,
     ) -> None:
+        """`may_run_again`: whether to raise RetiredMeanwhileError rather than leave a record out.
+
+        Others write between two reads of a search, and between two statements of a read.
+        """
+        self._may_run_again = may_run_again
         self._rows = rows
         self._full_text = full_text
         self._search = search
@@ -103,11 +117,12 @@ class SearchRun(Generic[D, T]):
         pool = self._pool(tx)
 
         def details_of(wanted: DetailRequest) -> Details:
-            return pool.details(
+            found = pool.details(
                 wanted,
                 related=pool.related(wanted.related) if wanted.related else {},
                 sources=pool.sources(wanted.sources) if wanted.sources else {},
             )
+            return self._checked(found, wanted)
 
         return run_choice(self._choose(Matches.of(worded, meaning), draft), details_of)
 
@@ -144,11 +159,12 @@ class SearchRun(Generic[D, T]):
         pool.add([row for found in sources.values() for row, _ in found])
 
         def details_of(wanted: DetailRequest) -> Details:
-            return pool.details(
+            found = pool.details(
                 wanted,
                 related={row: related[row] for row in wanted.related if row in related},
                 sources=sources,
             )
+            return self._checked(found, wanted)
 
         worded = pooled.with_later(pool)
         choice = self._choose(Matches.of(worded, meaning), self._draft(worded))
@@ -179,6 +195,11 @@ class SearchRun(Generic[D, T]):
             best += await self._rows.read(self._compared, meaning.hits, page)
             best = sorted(best, reverse=True)[:NEAREST]
         return [row for _, row in best]
+
+    def _checked(self, found: Details, wanted: DetailRequest) -> Details:
+        if self._may_run_again and any(row not in found.records for row in wanted.records):
+            raise RetiredMeanwhileError
+        return found
 
     def _compared(
         self, tx: Transaction, hits: VectorHits, rows: list[int]
@@ -256,17 +277,28 @@ class Searches:
         Raises:
             StorageError: The ledger cannot be read.
         """
+        left = ATTEMPTS
         while True:
+            left -= 1
+            filter_ = Filter.of(self._rows.tenant, search, self._embedder)
+            run = SearchRun(
+                self._rows,
+                self._full_text,
+                search,
+                filter_,
+                draft,
+                choose,
+                may_run_again=left > 0,
+            )
             try:
-                return await self._find(search, ask_vectors, draft, choose)
+                return await self._find(run, search, ask_vectors)
             except OtherEmbedderError as error:
                 self.expect(error.embedder)
+            except RetiredMeanwhileError:
+                pass
 
-    async def _find(
-        self, search: Search, ask_vectors: AskVectors, draft: Drafter[D], choose: Chooser[D, T]
-    ) -> T:
-        filter_ = Filter.of(self._rows.tenant, search, self._embedder)
-        run = SearchRun(self._rows, self._full_text, search, filter_, draft, choose)
+    async def _find(self, run: SearchRun[D, T], search: Search, ask_vectors: AskVectors) -> T:
+        filter_ = run.filter
         retired = search.as_of is not None and await self._rows.read(run.has_retired_since)
         if not retired and await self._working_sets.fits(filter_.words):
             meaning, drafted = await asyncio.gather(ask_vectors(0), self._drafted(run))

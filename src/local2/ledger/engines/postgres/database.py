@@ -61,6 +61,8 @@ PATIENCE = 8.0
 """Seconds that work waits for a server that is away: less than a caller waits for an answer."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
 """Seconds between two attempts to reach it."""
+INDEXING = "indexes of neighbours"
+"""The name of the work that one stack at a time does."""
 PREPARED = {STATEMENTS["add_records"]}
 """What is planned once for a connection: to plan it takes longer than to add a record."""
 SCRUBBED = "record, feature, vector, note, item, tool_output, audit, task, relation"
@@ -95,6 +97,7 @@ class Database:
         self._url = url
         self._threads = threads
         self._idle: list[PostgresConnection] = []
+        self._indexing = asyncio.Lock()
 
     @classmethod
     @asynccontextmanager
@@ -211,12 +214,23 @@ class Database:
             halves=[as_halves(vector.data) for vector in vectors],
         )
 
-    async def index_vectors(self, tenant: str, embedder: str) -> None:
+    async def index_vectors(self, tenant: str, embedder: str) -> bool:
         """Build an index of neighbours for each large place, and drop those of other embedders.
 
-        Others go on reading and writing meanwhile.
+        Others go on reading and writing meanwhile. One stack builds at a time, whatever the tenant:
+        PostgreSQL lets each new index wait for everything that has begun before, so that two on one
+        table would wait for each other, and one of them be ended.
         """
-        await self._run(self._read, partial(index_large_places, tenant, embedder), tenant)
+        claim = {"tenant": OF_ALL, "name": INDEXING}
+        async with self._indexing:
+            if not await self._execute("claim_work", claim):
+                return False
+            try:
+                await self._run(self._read, partial(index_large_places, tenant, embedder), tenant)
+            finally:
+                with suppress(StorageError):  # it is free once this stack has ended
+                    await self._execute("give_back_work", claim)
+        return True
 
     async def scrub(self) -> None:
         """Remove the former versions of rows, except from backups and the write-ahead log."""
@@ -226,6 +240,14 @@ class Database:
         """Return the reason why the ledger cannot be read; PostgreSQL itself checks its pages."""
         await self._run(self._use, lambda c: c.raw.execute("SELECT count(*) FROM record"))
         return []
+
+    async def _execute(self, statement: str, values: Mapping[str, Any]) -> int:
+        """Execute a named statement about all tenants; return the number of rows it changed."""
+
+        def work(connection: PostgresConnection) -> int:
+            return connection.execute(STATEMENTS[statement], values).rowcount
+
+        return await self.write(work, owner=OF_ALL, rests_on=())
 
     async def _run(self, work: Callable[..., T], *values: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *values)

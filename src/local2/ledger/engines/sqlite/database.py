@@ -189,8 +189,10 @@ class Database:
         """Store the vectors of records that are still there, in place of former ones."""
         tx.execute_each("keep_vector", (vector._asdict() for vector in vectors))
 
-    async def index_vectors(self, tenant: str, embedder: str) -> None:
+    async def index_vectors(self, tenant: str, embedder: str) -> bool:
         """Do nothing: the vector worker searches them."""
+        del tenant, embedder
+        return True
 
     async def live_stacks(self) -> list[LiveStack]:
         """Return none: the lock of the data folder belongs to one stack."""

@@ -1,0 +1,149 @@
+"""A request that is lost with who had received it is sent again, and no other."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from calling import RICHARD
+from factories import ConnectBus
+from local2.bus import lost_requests
+from local2.bus.connection import BusMessage, Connection, Subscription
+from local2.bus.tool_host import ToolHost
+from local2.bus.vector_client import VectorClient
+from local2.client.tools import call_tool
+from local2.protocol import subjects
+from local2.protocol.payloads import ToolHints, ToolResult
+from local2.protocol.tool import Tool
+from local2.protocol.vectors import VectorItem
+from local2.vectors.minilm import MiniLM
+from note_tool import Notes
+from waiting import eventually
+from workers import vector_worker
+
+REPEATABLE = ToolHints(idempotent_hint=True)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lost_requests, "FIRST_LOOK", 0.05)
+
+
+class Swallower:
+    """Receives messages of a subject, as one of those who share them, and answers none."""
+
+    def __init__(self) -> None:
+        self.swallowed: list[BusMessage] = []
+        self._subscription: Subscription | None = None
+
+    async def subscribe(self, bus: Connection, subject: str, queue: str = "") -> None:
+        async def swallow(message: BusMessage) -> None:
+            self.swallowed.append(message)
+
+        self._subscription = await bus.subscribe(subject, swallow, queue=queue)
+        await bus.flush()
+
+    async def die(self) -> None:
+        assert self._subscription is not None
+        await self._subscription.stop(grace=0)
+
+
+@pytest.fixture
+def swallower() -> Swallower:
+    return Swallower()
+
+
+def noting(notes: Notes, hints: ToolHints = REPEATABLE) -> Tool:
+    return msgspec.structs.replace(notes.tool(), annotations=hints)
+
+
+def call(bus: Connection, *, timeout: float = 30.0) -> "asyncio.Task[ToolResult]":
+    return asyncio.create_task(
+        call_tool(bus, "note", {"text": "x"}, caller=RICHARD, timeout=timeout)
+    )
+
+
+async def test_a_call_whose_host_has_died_is_answered_by_another(
+    bus: Connection, connect_bus: ConnectBus, notes: Notes, swallower: Swallower
+) -> None:
+    await swallower.subscribe(await connect_bus(), subjects.tool_request("note"), "note")
+    calling = call(bus)
+    await eventually(lambda: swallower.swallowed)
+    await swallower.die()
+
+    async with ToolHost(await connect_bus(), noting(notes)):
+        assert (await asyncio.wait_for(calling, 15)).ok
+
+    assert len(notes.noted) == 1
+
+
+async def test_a_call_that_takes_long_is_carried_out_once(
+    bus: Connection, connect_bus: ConnectBus, notes: Notes, swallower: Swallower
+) -> None:
+    notes.may_finish.clear()
+    idle = Notes()
+    async with ToolHost(await connect_bus(), noting(notes)) as busy:
+        calling = call(bus)
+        await eventually(lambda: busy._running._tasks)
+        async with ToolHost(await connect_bus(), noting(idle)):
+            await swallower.subscribe(await connect_bus(), subjects.tool_running("note"))
+            await eventually(lambda: len(swallower.swallowed) >= 2)  # asked, and asked again
+            notes.may_finish.set()
+            assert (await calling).ok
+
+    assert (len(notes.noted), len(idle.noted)) == (1, 0)
+
+
+async def test_a_call_that_must_not_be_repeated_is_not(
+    bus: Connection, connect_bus: ConnectBus, notes: Notes, swallower: Swallower
+) -> None:
+    await swallower.subscribe(await connect_bus(), subjects.tool_request("note"), "note")
+    calling = call(bus, timeout=1.0)
+    await eventually(lambda: swallower.swallowed)
+    await swallower.die()
+
+    async with ToolHost(await connect_bus(), noting(notes, ToolHints())):
+        result = await calling
+
+    assert result.error is not None
+    assert result.error.code == "unavailable"
+    assert notes.noted == []
+
+
+async def test_an_answer_that_comes_late_is_taken_all_the_same(
+    bus: Connection, connect_bus: ConnectBus, notes: Notes, swallower: Swallower
+) -> None:
+    """Whoever had received the request was cut off from the question for it."""
+    late = await connect_bus()
+    await swallower.subscribe(late, subjects.tool_request("note"), "note")
+    calling = call(bus)
+    await eventually(lambda: swallower.swallowed)
+    await swallower.die()
+    notes.may_finish.clear()
+
+    async with ToolHost(await connect_bus(), noting(notes)) as host:
+        await eventually(lambda: host._running._tasks)
+        await late.answer(swallower.swallowed[0], b'{"payload": {"ok": true, "content": "Late."}}')
+        assert (await calling).content == "Late."
+
+
+async def test_a_batch_that_is_lost_with_a_worker_is_embedded_by_another(
+    bus: Connection,
+    connect_bus: ConnectBus,
+    swallower: Swallower,
+    embedder: MiniLM,
+    tmp_path: Path,
+) -> None:
+    """Only the worker's own server died: this connection has lost nothing."""
+    vectors = VectorClient(bus, search_timeout=30.0)
+    await swallower.subscribe(await connect_bus(), subjects.VECTOR_UPSERT, "vector_worker")
+    batch = [VectorItem(id="gold", text="Gold.")]
+    upserting = asyncio.create_task(vectors.upsert(batch, tenant="default"))
+    await eventually(lambda: swallower.swallowed)
+    await swallower.die()
+
+    async with vector_worker(await connect_bus(), embedder, tmp_path / "chroma"):
+        stored = await asyncio.wait_for(upserting, 30)
+
+    assert len(stored.vectors) == 1
