@@ -67,8 +67,10 @@ _LAYER = """
     mixed_{i} = com.microsoft.MatMulNBits
         <K = 384, N = 384, bits = 4, block_size = 32, accuracy_level = 4>
         (attended_{i}, mix_{i}, mix_steps_{i})
-    middle_{i} = com.microsoft.SkipLayerNormalization <epsilon = 1e-12>
-        (mixed_{i}, hidden_{i}, middle_scale_{i}, middle_shift_{i}, mix_bias_{i})
+    mixed_on_{i} = Add (mixed_{i}, mix_bias_{i})
+    middle_sum_{i} = Add (mixed_on_{i}, hidden_{i})
+    middle_{i} = LayerNormalization <axis = -1, epsilon = 1e-12>
+        (middle_sum_{i}, middle_scale_{i}, middle_shift_{i})
     wide_{i} = com.microsoft.MatMulNBits
         <K = 384, N = 1536, bits = 4, block_size = 32, accuracy_level = 4>
         (middle_{i}, widen_{i}, widen_steps_{i})
@@ -76,8 +78,10 @@ _LAYER = """
     narrowed_{i} = com.microsoft.MatMulNBits
         <K = 1536, N = 384, bits = 4, block_size = 32, accuracy_level = 4>
         (active_{i}, narrow_{i}, narrow_steps_{i})
-    hidden_{next} = com.microsoft.SkipLayerNormalization <epsilon = 1e-12>
-        (narrowed_{i}, middle_{i}, end_scale_{i}, end_shift_{i}, narrow_bias_{i})
+    narrowed_on_{i} = Add (narrowed_{i}, narrow_bias_{i})
+    end_sum_{i} = Add (narrowed_on_{i}, middle_{i})
+    hidden_{next} = LayerNormalization <axis = -1, epsilon = 1e-12>
+        (end_sum_{i}, end_scale_{i}, end_shift_{i})
 """
 
 Bytes = npt.NDArray[np.uint8]

@@ -58,13 +58,17 @@ _LAYER = """
     attended_{i} = com.microsoft.Attention <num_heads = 12>
         (hidden_{i}, attention_{i}, attention_bias_{i}, mask)
     mixed_{i} = MatMul (attended_{i}, mix_{i})
-    middle_{i} = com.microsoft.SkipLayerNormalization <epsilon = 1e-12>
-        (mixed_{i}, hidden_{i}, middle_scale_{i}, middle_shift_{i}, mix_bias_{i})
+    mixed_on_{i} = Add (mixed_{i}, mix_bias_{i})
+    middle_sum_{i} = Add (mixed_on_{i}, hidden_{i})
+    middle_{i} = LayerNormalization <axis = -1, epsilon = 1e-12>
+        (middle_sum_{i}, middle_scale_{i}, middle_shift_{i})
     wide_{i} = MatMul (middle_{i}, widen_{i})
     active_{i} = com.microsoft.BiasGelu (wide_{i}, widen_bias_{i})
     narrowed_{i} = MatMul (active_{i}, narrow_{i})
-    hidden_{next} = com.microsoft.SkipLayerNormalization <epsilon = 1e-12>
-        (narrowed_{i}, middle_{i}, end_scale_{i}, end_shift_{i}, narrow_bias_{i})
+    narrowed_on_{i} = Add (narrowed_{i}, narrow_bias_{i})
+    end_sum_{i} = Add (narrowed_on_{i}, middle_{i})
+    hidden_{next} = LayerNormalization <axis = -1, epsilon = 1e-12>
+        (end_sum_{i}, end_scale_{i}, end_shift_{i})
 """
 MODEL = weights.MODEL
 log = structlog.get_logger()
