@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from exporting import IMPORTER, lines, parsed
-from ledger.conftest import NewLedger, OpenLedger
+from ledger.conftest import NewLedger, OpenLedger, every_ledger
 from ledgers import DAY, EMBEDDER, OWNER, angle, fact, find, message, record, searching, to_index
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import Written
@@ -419,6 +419,7 @@ class AnyHistory(RuleBasedStateMachine):
         }
 
 
+@every_ledger
 def test_any_history_leaves_what_was_written_and_nothing_of_what_was_erased(
     new_ledger: NewLedger,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ledger.conftest import every_search
 from ledgers import (
     DAY,
     OWNER,
@@ -33,6 +34,8 @@ from local2.ledger.search import (
     VectorResult,
     WordMatches,
 )
+
+pytestmark = every_search
 
 OSMIUM = searching("osmium")
 

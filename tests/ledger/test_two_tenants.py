@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import ledgers
-from ledger.conftest import NewLedger, OfTenant, postgres
+from ledger.conftest import NewLedger, OfTenant, every_ledger, postgres
 from ledger.operations import OPERATIONS
 from ledgers import DAY
 from local2.ledger.engines import Connection
@@ -138,6 +138,7 @@ def test_every_operation_has_a_case(of_tenant: OfTenant) -> None:
     assert operations | {f"ledger.{name}" for name in own} == cases
 
 
+@every_ledger
 async def test_a_tenant_answers_as_if_it_were_alone(
     new_ledger: NewLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
