@@ -39,8 +39,8 @@ async def memory_agent(bus: Connection, memory: Memory) -> AsyncIterator[MemoryA
 async def listener(nats_url: str, memory: Memory) -> AsyncIterator[Listener]:
     """A listener on a connection of its own, which the server does not send its own messages."""
     async with (
-        connect(nats_url, name="results", no_echo=True) as results,
-        Listener(results, Memories(memory)) as running,
+        connect(nats_url, name="tools", no_echo=True) as tools,
+        Listener(tools, Memories(memory)) as running,
     ):
         yield running
 

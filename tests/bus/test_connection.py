@@ -15,7 +15,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription as NatsSubscription
 
-from factories import ConnectBus
+from factories import ConnectBus, Listen
 from local2.bus import nats_client
 from local2.bus import server as server_module
 from local2.bus.connection import BusMessage, Connection, Handler, connect
@@ -316,6 +316,22 @@ async def test_a_message_over_the_limit_is_refused_and_the_connection_stays_open
     await bus.publish("test.large", b"x" * (1024 * 1024))
 
     await eventually(lambda: len(received) == 1)
+
+
+async def test_what_is_published_soon_leaves_behind_what_is_sent_now_and_before_a_connection_closes(
+    nats_url: str, listen: Listen
+) -> None:
+    received = await listen("test.soon")
+
+    async with connect(nats_url, name="test") as bus:
+        for data in (b"first", b"x" * (1024 * 1024 + 1), b"second"):
+            bus.publish_soon("test.soon", data)
+        await bus.publish("test.soon", b"now")
+        await eventually(lambda: len(received) == 3)
+        bus.publish_soon("test.soon", b"last")
+
+    await eventually(lambda: len(received) == 4)
+    assert [message.data for message in received] == [b"now", b"first", b"second", b"last"]
 
 
 async def test_a_missing_server_is_reported_without_the_password() -> None:

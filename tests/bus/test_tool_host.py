@@ -97,11 +97,11 @@ async def test_results_do_not_return_to_the_connection_they_are_published_over(
         returned.append(message)
 
     async with (
-        connect(nats_url, name="results", no_echo=True) as results,
-        ToolHost(bus, notes.tool(), results=results),
+        connect(nats_url, name="tools", no_echo=True) as tools,
+        ToolHost(tools, notes.tool()),
     ):
-        await results.subscribe("tool.result.*", receive)
-        await results.flush()
+        await tools.subscribe("tool.result.*", receive)
+        await tools.flush()
         await ask(bus, {"payload": {"args": {"text": "hello"}}})
         await eventually(lambda: observed)
         await bus.publish("tool.result.theirs", b"{}")

@@ -8,21 +8,32 @@ On a server with accounts, the memory's subjects contain the tenant that sends o
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 import msgspec
 import nats.errors
 from nats.aio.client import Client
 
-from local2.background import go_on
+from local2.background import completed, go_on
 from local2.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
 from local2.bus.nats_client import RefusedError, close_client, connection_error, open_client
-from local2.bus.receiving import ANSWER, BusMessage, Fanouts, Handler, Headers, Subscription
+from local2.bus.receiving import (
+    ANSWER,
+    MESSAGES_IN_A_ROW,
+    BusMessage,
+    Fanouts,
+    Handler,
+    Headers,
+    Subscription,
+)
 from local2.bus.tool_calls import ToolCaller
 from local2.errors import (
     BusError,
     BusTimeoutError,
+    Local2Error,
     NoRespondersError,
     RequestError,
     TooLargeError,
@@ -52,6 +63,15 @@ TRACE_TIMEOUT = 1.0
 assumed."""
 
 
+class _Waiting(NamedTuple):
+    """A message that waits to be published."""
+
+    subject: str
+    data: bytes
+    headers: Headers | None
+    tenant: str | None
+
+
 class Connection:
     """A connection to NATS, made by `connect`.
 
@@ -77,6 +97,8 @@ class Connection:
         self.by_tenant = by_tenant
         self.tool_calls = ToolCaller(self)
         self._fanouts = Fanouts(client)
+        self._waiting: deque[_Waiting] = deque()
+        self._publishing: asyncio.Task[None] | None = None
         self._token = bearer(token)
         self._request_timeout = request_timeout
 
@@ -117,6 +139,37 @@ class Connection:
             await self.client.publish(subject, data, reply=reply, headers=headers)
         except nats.errors.Error as error:
             raise BusError(f"Cannot publish to {subject}: {error}.") from error
+
+    def publish_soon(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        headers: Headers | None = None,
+        tenant: str | None = None,
+    ) -> None:
+        """Publish a message that nobody waits for, behind the answers that are being sent.
+
+        The arguments are those of `publish`. A failure is logged.
+        """
+        self._waiting.append(_Waiting(subject, data, headers, tenant))
+        if self._publishing is None or self._publishing.done():
+            self._publishing = go_on(self.publish_waiting())
+
+    async def publish_waiting(self) -> None:
+        """Publish what `publish_soon` was given; `connect` calls this before it disconnects."""
+        await asyncio.sleep(0)  # answers leave first
+        failed, reason = 0, ""
+        while self._waiting:
+            subject, data, headers, tenant = self._waiting.popleft()
+            try:
+                await self.publish(subject, data, headers=headers, tenant=tenant)
+            except Local2Error as error:
+                failed, reason = failed + 1, error.logged
+            if len(self._waiting) % MESSAGES_IN_A_ROW == 0:
+                await asyncio.sleep(0)
+        if failed:
+            log.warning("not_published", messages=failed, reason=reason)
 
     async def answer(
         self, message: BusMessage, data: bytes, headers: Headers | None = None
@@ -315,17 +368,19 @@ async def connect(  # noqa: PLR0913 - the options of a connection
             client = await open_client(url, name, lost, credentials, no_echo=no_echo)
     except (RefusedError, OSError, TimeoutError, nats.errors.Error) as error:
         raise connection_error(without_credentials(url), error) from error
+    connection = Connection(
+        client,
+        request_timeout,
+        lost,
+        secret,
+        identity=identity or Claimed(),
+        by_tenant=by_tenant,
+        token=credentials.token if credentials else None,
+    )
     try:
-        yield Connection(
-            client,
-            request_timeout,
-            lost,
-            secret,
-            identity=identity or Claimed(),
-            by_tenant=by_tenant,
-            token=credentials.token if credentials else None,
-        )
+        yield connection
     finally:
+        await completed(connection.publish_waiting())
         await close_client(client)
 
 

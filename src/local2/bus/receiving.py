@@ -42,8 +42,8 @@ STREAM_ACK_PREFIX = "$JS.ACK."
 """Beginning of the reply subject of a message that a stream delivers."""
 
 MESSAGES_IN_A_ROW = 32
-"""Messages that a subscription handles before other tasks get their turn: many may have waited for
-a slot."""
+"""Messages that a subscription handles, or that are published, before other tasks get their turn:
+many may have waited."""
 
 log = get_logger()
 

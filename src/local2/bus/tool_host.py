@@ -62,23 +62,20 @@ class ToolHost(Participant):
     """A tool as a participant; several hosts of one tool share its requests.
 
     Results of more than `output_limit` characters are stored in the memory and sent as previews.
-    `admission` limits and schedules requests; several hosts may share it. `results`: the connection
-    to publish results over, if it is another one than that of the requests. `beside_others`:
-    whether other stacks of the same memory may receive them.
+    `admission` limits and schedules requests; several hosts may share it. `beside_others`: whether
+    other stacks of the same memory may receive the results.
     """
 
-    def __init__(  # noqa: PLR0913 - what a host consists of
+    def __init__(
         self,
         bus: Connection,
         tool: Tool,
         *,
         output_limit: int = TOOL_OUTPUT_LIMIT,
         admission: Admission | None = None,
-        results: Connection | None = None,
         beside_others: bool = False,
     ) -> None:
         super().__init__(bus, name=tool.name, description=tool.description)
-        self._results = results or bus
         self._marks: Headers = {OWN_RESULT: "yes"} if beside_others else {}
         self._tool = tool
         self._output_limit = output_limit
@@ -291,7 +288,7 @@ class ToolHost(Participant):
         await self.bus.answer(message, data, headers)
         if not self.bus.by_tenant:  # with accounts, all agents of the tenant would receive it
             headers = {**(headers or {}), **self._marks} or None
-            await self._results.publish(self._result_subject, data, headers=headers)
+            self.bus.publish_soon(self._result_subject, data, headers=headers)
         return result
 
 

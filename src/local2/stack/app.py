@@ -118,7 +118,7 @@ async def open_stack(
         await resources.enter_async_context(sharing_ledger(ledgers, memories))
         answers: AnswerSharing | None = None
         if database is not None:
-            answers = AnswerSharing(joined.results, memories)
+            answers = AnswerSharing(joined.tools, memories)
             await resources.enter_async_context(answers)
         parts = Parts(
             joined=joined,
@@ -224,10 +224,10 @@ async def _make_participants(
     If the ledger is shared, other stacks' participants share the requests with them. The generators
     are not among them: `Tenancy` starts one for each tenant.
     """
-    bus, results, register = parts.joined.bus, parts.joined.results, parts.joined.register
+    bus, register = parts.joined.bus, parts.joined.register
     admission = Admission(parts.settings.limits)
     tools = [
-        ToolHost(bus, tool, admission=admission, results=results, beside_others=parts.is_shared)
+        ToolHost(parts.joined.tools, tool, admission=admission, beside_others=parts.is_shared)
         for tool in memory_tools(memories)
     ]
     for memory in memories:
@@ -246,6 +246,6 @@ async def _make_participants(
         *tools,
         *sharing,
         *(ServiceHost(group, service_parts) for group in SERVICES),
-        Listener(results, memories),
+        Listener(parts.joined.tools, memories),
         MemoryAgent(bus, memories, turn_timeout=parts.settings.memory.turn_timeout),
     ]

@@ -42,14 +42,15 @@ log = structlog.get_logger()
 class Joined(msgspec.Struct, frozen=True, kw_only=True):
     """One stack's connections to the bus, with its lease.
 
-    `results`: the connection over which the stack's tools publish results, and the Listener
-    receives those of others. The server does not return to it what it publishes; otherwise the
-    stack would read, decode and drop each of its own results. `register`: the tenants; None without
-    accounts. `server`: the embedded server; None if the configuration names an external one.
+    `tools`: the connection over which the stack's tools answer and publish results, and the
+    Listener receives the results of others. The server does not return to it what it publishes;
+    otherwise the stack would read, decode and drop each of its own results. `register`: the
+    tenants; None without accounts. `server`: the embedded server; None if the configuration names
+    an external one.
     """
 
     bus: Connection
-    results: Connection
+    tools: Connection
     url: str
     lease: Lease
     register: Register | None
@@ -107,9 +108,7 @@ async def join(
     )
     try:
         bus = await resources.enter_async_context(connection(name="local2"))
-        results = await resources.enter_async_context(
-            connection(name="local2 results", no_echo=True)
-        )
+        tools = await resources.enter_async_context(connection(name="local2 tools", no_echo=True))
     except StackNotRunningError as error:
         if server is not None:
             raise
@@ -137,7 +136,7 @@ async def join(
     resources.push_async_callback(lease.release)
     return Joined(
         bus=bus,
-        results=results,
+        tools=tools,
         url=url,
         lease=lease,
         register=register,

@@ -30,7 +30,7 @@ from local2.memory.recall.recaller import SEARCH_LIMITS, SHARED_SEARCH_LIMITS
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.memory_tools import TOOL_NAMES
 from local2.settings import Settings
-from local2.stack.announcements import announcing
+from local2.stack.announcements import announce
 from local2.stack.joining import Joined
 from local2.stack.ledgers import Ledgers
 from local2.stack.memory_models import SharedModels
@@ -146,12 +146,11 @@ class Tenancy:
             ledger = await resources.enter_async_context(parts.ledgers.open(tenant))
             toolbox = Toolbox(parts.joined.bus, source="memory", tenant=tenant)
             await resources.enter_async_context(toolbox)
-            announce = await resources.enter_async_context(announcing(parts.joined.bus, tenant))
             memory = Memory(
                 ledger,
                 parts.vectors,
                 parts.settings.memory,
-                announce=announce,
+                announce=partial(announce, parts.joined.tools, tenant),
                 own_tools=TOOL_NAMES,
                 announced=toolbox.get,
                 models=await parts.models.of(tenant) if parts.models else None,

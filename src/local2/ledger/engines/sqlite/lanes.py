@@ -141,14 +141,13 @@ class _Queue:
 
     def _sort(self, *, wait: bool) -> None:
         """Sort the new jobs by owner."""
-        with suppress(queue.Empty):
-            while True:
-                job = self._incoming.get(block=wait)
-                if job is None:
-                    self._closed = True
-                else:
-                    self._waiting.setdefault(job.owner, deque()).append(job)
-                wait = False
+        while wait or not self._incoming.empty():
+            job = self._incoming.get()
+            if job is None:
+                self._closed = True
+            else:
+                self._waiting.setdefault(job.owner, deque()).append(job)
+            wait = False
 
 
 def _batch(first: _Job[Any], jobs: _Queue) -> Iterator[_Job[Any]]:

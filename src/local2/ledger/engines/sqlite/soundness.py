@@ -126,6 +126,7 @@ class Tally:
         self.path = database.with_suffix(".tally")
         last = f"(SELECT ifnull(max(row), 0) FROM {table})" if table else ":rows"  # noqa: S608 - ours
         self._counted = f"SELECT commits, {last} FROM tally"  # noqa: S608
+        self._counting = f"UPDATE tally SET commits = commits + 1 RETURNING commits, {last}"  # noqa: S608
         self._rows = 0
         self._descriptor = -1
         self._synced = 0.0
@@ -167,7 +168,7 @@ class Tally:
         stored = self.count_in_file()
         self._rows = stored.rows if stored else 0
         connection.executescript(f"BEGIN; {TABLE} COMMIT;")
-        now = self._count(connection)
+        now = self._count(connection, self._counted)
         if stored is not None and (
             stored.commits > now.commits
             or (stored.commits == now.commits and stored.rows > now.rows)
@@ -186,8 +187,7 @@ class Tally:
 
     def add(self, connection: sqlite3.Connection) -> Count:
         """Count a commit, inside its transaction."""
-        connection.execute("UPDATE tally SET commits = commits + 1")
-        return self._count(connection)
+        return self._count(connection, self._counting)
 
     def write(self, count: Count) -> None:
         """Write the count to the file; a failure is logged, and does not undo the commit."""
@@ -203,8 +203,9 @@ class Tally:
         if self._descriptor >= 0:
             os.close(self._descriptor)
 
-    def _count(self, connection: sqlite3.Connection) -> Count:
-        return Count(*connection.execute(self._counted, {"rows": self._rows}).fetchone())
+    def _count(self, connection: sqlite3.Connection, statement: str) -> Count:
+        (count,) = connection.execute(statement, {"rows": self._rows}).fetchall()
+        return Count(*count)
 
 
 def has_content(file: Path) -> bool:
