@@ -3,16 +3,17 @@
 Which statement holds is not decided here, and no rank changes: whoever reads an item sees what its
 speaker said about the same thing afterwards. Nothing in this module knows a language.
 
-Two records are about the same thing if their vectors are much closer than the speaker's statements
-usually are, or closer and they share a rare word, and if the later one matches the question as
-well. The first item needs less of that than the others, since it is what a reader takes. A message
-is compared together with its reply, or with what it replies to: "Sold it." says little alone.
+Two records are about the same thing if their vectors are much closer than each of them usually is
+to statements, or closer and they share a rare word. Besides, the later one matches the question, or
+shares a word with the first item that hardly another record has: who asks for the car is told of
+the Saab's end. The first item needs less closeness than the others, since it is what a reader
+takes. A message is compared together with its reply, or with what it replies to: "Sold it." says
+little alone.
 """
 
 import math
 import weakref
 from collections.abc import Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from local2.memory.recall.tuning import (
     LATER_SAMPLE,
     MAX_LATER,
     MAX_RELEVANCE,
+    MAX_SHARERS,
     MIN_CLOSENESS,
     MIN_LATER,
     MIN_RELEVANCE,
@@ -45,10 +47,11 @@ from local2.memory.recall.variants import USER_STRENGTH, notes_of_turns, source_
 class LaterStatements:
     """The statements of people that match a question, compared with items when asked for.
 
-    A later statement is newer, by the speaker of the item, by a person, among the best
-    `LATER_CANDIDATES`, with a vector of the question's embedder, relevant (`MIN_RELEVANCE`) and
-    close (`MIN_CLOSENESS`, `MIN_LATER`, `FIRST_ITEM_NEEDS` or `OTHER_ITEMS_NEED`). What says the
-    same as the item, or stands no longer, is left out in `items.py`.
+    A later statement is newer, by the speaker of the item, by a person, with a vector of the
+    question's embedder, and close (`MIN_CLOSENESS`, `MIN_LATER`, `FIRST_ITEM_NEEDS` or
+    `OTHER_ITEMS_NEED`). It is among the best `LATER_CANDIDATES` and relevant (`MIN_RELEVANCE`), or
+    shares a word with the first item that at most `MAX_SHARERS` records have. What says the same as
+    the item, or stands no longer, is left out in `items.py`.
 
     Several items are compared in one step: what each step costs does not depend on their number.
     """
@@ -65,70 +68,70 @@ class LaterStatements:
 
     def later_than(self, rows: Sequence[int]) -> list[list[int]]:
         """Return for each row at most three rows of later statements about the same, best first."""
+        if not rows:
+            return []
         positions = self._view.positions(rows)
         partners = _partners(self._view, positions)
-        may_be_later = self._is_newer(positions, partners) & self._compared[positions, None]
-        may_be_later &= self._relevance >= MIN_RELEVANCE
+        candidates = self._find_candidates(int(positions[0]))
+        may_be_later = self._is_newer(positions, partners, candidates)
+        may_be_later &= self._compared[positions, None]
         if not may_be_later.any():
             return [[] for _ in rows]
-        toward = _unit_vectors(self._view, self._embedder, positions)
-        candidates = _unit_vectors(self._view, self._embedder, self._candidates)
-        cosines = np.vecdot(toward[:, None], candidates)
-        usual = self._usual_cosines(positions, toward)
-        closeness = (cosines - usual.mean[:, None]) / usual.deviation[:, None]
+        relevance = self._relevance_of(candidates)
+        from_items = _unit_vectors(self._view, self._embedder, positions)
+        from_candidates = _unit_vectors(self._view, self._embedder, candidates)
+        cosines = from_items @ from_candidates.T
+        usual = self._usual_cosines(positions, from_items)
+        usual_of_later = self._usual_cosines(candidates, from_candidates)
+        # What is close to everything, such as "Hm, let me think", is about nothing.
+        closeness = np.minimum(
+            (cosines - usual.mean[:, None]) / usual.deviation[:, None],
+            (cosines - usual_of_later.mean) / usual_of_later.deviation,
+        )
         may_be_later &= closeness >= MIN_CLOSENESS
-        may_be_later &= self._stands_out(positions, cosines, usual)
-        only_these = math.log((self._view.size + 1) / 2.5)  # of a word that no third record has
-        found = []
-        for number, (position, partner) in enumerate(
-            zip(positions.tolist(), partners.tolist(), strict=True)
-        ):
-            near = np.flatnonzero(may_be_later[number])
-            close, rare = FIRST_ITEM_NEEDS if number == 0 else OTHER_ITEMS_NEED
-            needed = close, min(rare, only_these)
-            found.append(self._best(position, partner, near, closeness[number], needed))
-        return found
-
-    def _best(
-        self,
-        position: int,
-        partner: int,
-        near: Positions,
-        closeness: Array,
-        needed: tuple[float, float],
-    ) -> list[int]:
-        """Return the rows of the best ones of the near candidates, which are given by number.
-
-        `needed`: a closeness and a rarity, one of which a candidate must reach.
-        """
-        if not len(near):
-            return []
-        stems = set(self._view.stems(position))
-        if partner < self._view.size:
-            stems.update(self._view.stems(partner))
-        found = []
-        for candidate, how_close, relevance in zip(
-            self._candidates[near].tolist(),
-            closeness[near].tolist(),
-            self._relevance[near].tolist(),
+        may_be_later &= self._stands_out(positions, candidates, cosines, usual)
+        said = [
+            {*self._view.stems(position), *self._stems_of_partner(partner)}
+            for position, partner in zip(positions.tolist(), partners.tolist(), strict=True)
+        ]
+        found: list[list[tuple[float, int]]] = [[] for _ in rows]
+        items, near = np.nonzero(may_be_later)
+        for item, candidate, how_close, how_relevant in zip(
+            items.tolist(),
+            candidates[near].tolist(),
+            closeness[items, near].tolist(),
+            relevance[near].tolist(),
             strict=True,
         ):
-            common = filter(stems.__contains__, self._view.stems(candidate))
+            close, rare = FIRST_ITEM_NEEDS if item == 0 else OTHER_ITEMS_NEED
+            common = filter(said[item].__contains__, self._view.stems(candidate))
             rarities = [self._rarities[stem] for stem in common]
-            if how_close < needed[0] and max(rarities, default=0.0) < needed[1]:
+            if how_close < close and max(rarities, default=0.0) < self._needed_rarity(rare):
                 continue
-            total = how_close + LATER_RELEVANCE * relevance + LATER_OVERLAP * sum(rarities)
+            total = how_close + LATER_RELEVANCE * how_relevant + LATER_OVERLAP * sum(rarities)
             if total >= MIN_LATER:
-                found.append((total, candidate))
+                found[item].append((total, candidate))
         row = self._view.column["row"]
-        return [int(row[later]) for _, later in sorted(found, reverse=True)[:MAX_LATER]]
+        return [
+            [int(row[later]) for _, later in sorted(statements, reverse=True)[:MAX_LATER]]
+            for statements in found
+        ]
 
-    def _stands_out(self, positions: Positions, cosines: Floats, usual: "_Usual") -> Flags:
+    def _stems_of_partner(self, partner: int) -> tuple[str, ...]:
+        return self._view.stems(partner) if partner < self._view.size else ()
+
+    def _needed_rarity(self, rarity: float) -> float:
+        """In a small memory, a word that no third record has is rare enough."""
+        return min(rarity, math.log((self._view.size + 1) / 2.5))
+
+    def _stands_out(
+        self, positions: Positions, candidates: Positions, cosines: Floats, usual: "_Usual"
+    ) -> Flags:
         """Return for each record which candidates are closer than its speaker's other statements.
 
         In a short chat, the assumed cosines may be too low: MiniLM's of all German texts are high.
         """
-        counted = usual.in_sample[self._candidates] & (self._candidates != positions[:, None])
+        counted = usual.in_sample[candidates] & (candidates != positions[:, None])
         number = usual.numbers[:, None] - counted
         mean = (usual.sums[:, None] - counted * cosines) / np.maximum(number, 1)
         return np.asarray(cosines >= mean + self._assumed_deviation * (number > 0))
@@ -140,7 +143,7 @@ class LaterStatements:
         """
         sample, in_sample, vectors = self._view.derive(_sample, self._embedder)
         others = sample != positions[:, None]
-        cosines = np.vecdot(toward[:, None], vectors)
+        cosines = toward @ vectors.T
         sums, numbers = (cosines * others).sum(axis=1), others.sum(axis=1)
         mean = (LATER_ASSUMED * self._assumed_mean + sums) / (LATER_ASSUMED + numbers)
         # Both kinds spread around their own means: another embedder's may be far from the assumed.
@@ -150,34 +153,43 @@ class LaterStatements:
         deviation = np.sqrt(squares / (LATER_ASSUMED + numbers))
         return _Usual(in_sample, sums, numbers, mean, deviation)
 
-    def _is_newer(self, positions: Positions, partners: Positions) -> Flags:
+    def _is_newer(self, positions: Positions, partners: Positions, candidates: Positions) -> Flags:
         """Return for each record which candidates its speaker stated later.
 
         For a record of a machine, its speaker is the one it replied to.
         """
-        column, candidates = self._view.column, self._candidates
+        column = self._view.column
         replies = (column["principal"][positions] < 0) | column["machine"][positions]
         replies &= partners < self._view.size
         said = np.where(replies, partners, positions)
-        same = column["principal"][candidates] == column["principal"][said, None]
+        same = column["principal"][candidates] == column["principal"][said][:, None]
         same &= candidates != positions[:, None]
         time, row = column["newness"], column["row"]
-        own_time, own_row = time[positions, None], row[positions, None]
+        own_time, own_row = time[positions][:, None], row[positions][:, None]
         later = time[candidates] > own_time
         later |= (time[candidates] == own_time) & (row[candidates] > own_row)
         return np.asarray(same & later)
 
-    @cached_property
-    def _relevance(self) -> Array:
-        """The candidates' scores, relative to the best score of all."""
+    def _relevance_of(self, candidates: Positions) -> Array:
+        """Return their scores, relative to the best score of all."""
         best_score = max(float((self._scores * self._relevant).max(initial=0.0)), EPSILON)
-        return np.minimum(self._scores[self._candidates] / best_score, MAX_RELEVANCE)
+        return np.minimum(self._scores[candidates] / best_score, MAX_RELEVANCE)
 
-    @cached_property
-    def _candidates(self) -> Positions:
-        statements = self._view.derive(_statements, self._embedder)
-        relevant = np.flatnonzero(statements & self._relevant)
-        return best_positions(self._scores, relevant, LATER_CANDIDATES)
+    def _find_candidates(self, first: int) -> Positions:
+        """Return statements that match the question, or share a rare word with the first item."""
+        view = self._view
+        statements = view.derive(_statements, self._embedder)
+        matching = np.flatnonzero(statements & self._relevant)
+        matching = best_positions(self._scores, matching, LATER_CANDIDATES)
+        matching = matching[self._relevance_of(matching) >= MIN_RELEVANCE]
+        rare = self._needed_rarity(FIRST_ITEM_NEEDS[1])
+        sharing = [
+            view.positions_with(stem)
+            for stem in view.stems(first)
+            if self._rarities[stem] >= rare and view.frequency(stem) <= MAX_SHARERS
+        ]
+        found = np.unique(np.concatenate([matching, *sharing]))
+        return found[statements[found]]
 
 
 class _Usual(NamedTuple):

@@ -151,6 +151,9 @@ MAX_LATER = 3
 LATER_CANDIDATES, LATER_SAMPLE = 40, 150
 """Number of best statements that may be later ones, and of statements that show how close to each
 other a speaker's statements usually are."""
+MAX_SHARERS = 6
+"""Maximum number of records with a word that makes those of them later ones that do not match the
+question."""
 LATER_OVERLAP, LATER_RELEVANCE = 0.25, 0.7
 """Weights of the rarity of common words, and of the later one's score relative to the first item's;
 the closeness in standard deviations has the weight 1."""
