@@ -79,49 +79,37 @@ class LaterStatements:
         may_be_later &= closeness >= MIN_CLOSENESS
         may_be_later &= self._stands_out(positions, cosines, usual)
         only_these = math.log((self._view.size + 1) / 2.5)  # of a word that no third record has
-        found = []
-        for number, (position, partner) in enumerate(
-            zip(positions.tolist(), partners.tolist(), strict=True)
-        ):
-            near = np.flatnonzero(may_be_later[number])
-            close, rare = FIRST_ITEM_NEEDS if number == 0 else OTHER_ITEMS_NEED
-            needed = close, min(rare, only_these)
-            found.append(self._best(position, partner, near, closeness[number], needed))
-        return found
-
-    def _best(
-        self,
-        position: int,
-        partner: int,
-        near: Positions,
-        closeness: Array,
-        needed: tuple[float, float],
-    ) -> list[int]:
-        """Return the rows of the best ones of the near candidates, which are given by number.
-
-        `needed`: a closeness and a rarity, one of which a candidate must reach.
-        """
-        if not len(near):
-            return []
-        stems = set(self._view.stems(position))
-        if partner < self._view.size:
-            stems.update(self._view.stems(partner))
-        found = []
-        for candidate, how_close, relevance in zip(
-            self._candidates[near].tolist(),
-            closeness[near].tolist(),
+        said = [
+            {*self._view.stems(position), *self._stems_of_partner(partner)}
+            for position, partner in zip(positions.tolist(), partners.tolist(), strict=True)
+        ]
+        said_later = [set(self._view.stems(candidate)) for candidate in self._candidates.tolist()]
+        found: list[list[tuple[float, int]]] = [[] for _ in rows]
+        items, near = np.nonzero(may_be_later)
+        for item, candidate, how_close, relevance in zip(
+            items.tolist(),
+            near.tolist(),
+            closeness[items, near].tolist(),
             self._relevance[near].tolist(),
             strict=True,
         ):
-            common = filter(stems.__contains__, self._view.stems(candidate))
-            rarities = [self._rarities[stem] for stem in common]
-            if how_close < needed[0] and max(rarities, default=0.0) < needed[1]:
+            close, rare = FIRST_ITEM_NEEDS if item == 0 else OTHER_ITEMS_NEED
+            rarities = [self._rarities[stem] for stem in said[item] & said_later[candidate]]
+            if how_close < close and max(rarities, default=0.0) < min(rare, only_these):
                 continue
-            total = how_close + LATER_RELEVANCE * relevance + LATER_OVERLAP * sum(rarities)
+            # The order of a set is not always the same, nor then the sum of floats.
+            overlap = math.fsum(rarities)
+            total = how_close + LATER_RELEVANCE * relevance + LATER_OVERLAP * overlap
             if total >= MIN_LATER:
-                found.append((total, candidate))
+                found[item].append((total, int(self._candidates[candidate])))
         row = self._view.column["row"]
-        return [int(row[later]) for _, later in sorted(found, reverse=True)[:MAX_LATER]]
+        return [
+            [int(row[later]) for _, later in sorted(statements, reverse=True)[:MAX_LATER]]
+            for statements in found
+        ]
+
+    def _stems_of_partner(self, partner: int) -> tuple[str, ...]:
+        return self._view.stems(partner) if partner < self._view.size else ()
 
     def _stands_out(self, positions: Positions, cosines: Floats, usual: "_Usual") -> Flags:
         """Return for each record which candidates are closer than its speaker's other statements.
@@ -159,10 +147,10 @@ class LaterStatements:
         replies = (column["principal"][positions] < 0) | column["machine"][positions]
         replies &= partners < self._view.size
         said = np.where(replies, partners, positions)
-        same = column["principal"][candidates] == column["principal"][said, None]
+        same = column["principal"][candidates] == column["principal"][said][:, None]
         same &= candidates != positions[:, None]
         time, row = column["newness"], column["row"]
-        own_time, own_row = time[positions, None], row[positions, None]
+        own_time, own_row = time[positions][:, None], row[positions][:, None]
         later = time[candidates] > own_time
         later |= (time[candidates] == own_time) & (row[candidates] > own_row)
         return np.asarray(same & later)
