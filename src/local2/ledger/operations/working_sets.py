@@ -126,7 +126,8 @@ class WorkingSets:
         It runs in the read that finds nothing more to add. None if the memory is too large.
         """
         key = (embedder, places)
-        known = self._sets.setdefault(key, _WorkingSet(places, embedder))
+        if (known := self._sets.get(key)) is None:
+            known = self._sets[key] = _WorkingSet(places, embedder)
 
         def read_columns(tx: Transaction) -> tuple[bool, T | None]:
             is_complete = known.catch_up(tx)

@@ -94,23 +94,25 @@ class LaterStatements:
             {*self._view.stems(position), *self._stems_of_partner(partner)}
             for position, partner in zip(positions.tolist(), partners.tolist(), strict=True)
         ]
+        said_later = [set(self._view.stems(candidate)) for candidate in candidates.tolist()]
         found: list[list[tuple[float, int]]] = [[] for _ in rows]
         items, near = np.nonzero(may_be_later)
         for item, candidate, how_close, how_relevant in zip(
             items.tolist(),
-            candidates[near].tolist(),
+            near.tolist(),
             closeness[items, near].tolist(),
             relevance[near].tolist(),
             strict=True,
         ):
             close, rare = FIRST_ITEM_NEEDS if item == 0 else OTHER_ITEMS_NEED
-            common = filter(said[item].__contains__, self._view.stems(candidate))
-            rarities = [self._rarities[stem] for stem in common]
+            rarities = [self._rarities[stem] for stem in said[item] & said_later[candidate]]
             if how_close < close and max(rarities, default=0.0) < self._needed_rarity(rare):
                 continue
-            total = how_close + LATER_RELEVANCE * how_relevant + LATER_OVERLAP * sum(rarities)
+            # The order of a set is not always the same, nor then the sum of floats.
+            overlap = math.fsum(rarities)
+            total = how_close + LATER_RELEVANCE * how_relevant + LATER_OVERLAP * overlap
             if total >= MIN_LATER:
-                found[item].append((total, candidate))
+                found[item].append((total, int(candidates[candidate])))
         row = self._view.column["row"]
         return [
             [int(row[later]) for _, later in sorted(statements, reverse=True)[:MAX_LATER]]
