@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Collection, Hashable, Mapping, Sequen
 from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from local2.content_key import ContentKey
 from local2.errors import StorageError
@@ -163,18 +163,18 @@ class Database:
         """Add records, by id, except those whose ids exist."""
         features = {id_: record.features or features_of(record) for id_, record in new.items()}
         columns = [columns_of(record, features[id_]) for id_, record in new.items()]
-        last = tx.execute("last_row").fetchone()["last"]
+        rows: dict[str, int]
         # Triggers fill the full-text index (schema.sql).
         if len(columns) == 1:
-            tx.execute("insert_record", **columns[0])
+            inserted: Any = tx.execute("insert_record", **columns[0])
+            rows = dict.fromkeys(new, inserted.lastrowid) if inserted.rowcount else {}
         else:
+            last = tx.execute("last_row").fetchone()["last"]
             tx.execute("staging")
             tx.execute_each("stage_record", columns)
             tx.execute("insert_records")
             tx.execute("clear_staging")
-        rows: dict[str, int] = {
-            row["id"]: row["row"] for row in tx.execute("rows_added", last=last)
-        }
+            rows = {row["id"]: row["row"] for row in tx.execute("rows_added", last=last)}
         feature_rows = ({"record": row, **features[id_]._asdict()} for id_, row in rows.items())
         tx.execute_each("keep_features", feature_rows)
         tasks: defaultdict[TaskKind, list[int]] = defaultdict(list)
