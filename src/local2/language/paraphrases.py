@@ -9,6 +9,7 @@ exchanged. Lists, questions and texts of several sentences are compared word for
 import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ MAX_COMMAS = 1
 """Maximum number of commas of such a sentence; one with more is a list."""
 MAX_MOVED = 4
 """Maximum number of pieces of a sentence that make up another one in a different order."""
+KNOWN_WORDS = 20_000
+"""Number of words that are kept without their endings: texts consist of the same words."""
 MIN_STEM = 2
 """Minimum length of a word without its ending."""
 
@@ -235,6 +238,7 @@ def _stemmed(spoken: Sequence[str]) -> list[_Word]:
     return words
 
 
+@lru_cache(KNOWN_WORDS)
 def _without_ending(word: str) -> tuple[str, str]:
     """The stem of a word, and the ending that was taken off."""
     if not word.isalpha() or not is_informative(word) or word in _LEADING:

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import msgspec
 
+from local2.admission import FairSlots
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import TENANT_OWNED
 from local2.ledger.sessions import Showing, ShownRecord
@@ -65,6 +66,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     backlog: Backlog
     outside: Outside
     turns: WaitingTurns
+    conversations: FairSlots
 
 
 class MemoryService:
@@ -86,7 +88,14 @@ class MemoryService:
     @cached_property
     def intake(self) -> Intake:
         shared = self._shared
-        return Intake(shared.ledger, shared.changes, shared.echoes, self.caller, shared.clock)
+        return Intake(
+            shared.ledger,
+            shared.changes,
+            shared.echoes,
+            self.caller,
+            clock=shared.clock,
+            slots=shared.conversations,
+        )
 
     @cached_property
     def documents(self) -> Documents:
