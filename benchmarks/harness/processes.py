@@ -73,8 +73,12 @@ def environment_of(folder: Path) -> dict[str, str]:
 
 def built_in_embedder() -> Embedder:
     """Return the embedder with which the stack embeds."""
-    joined = os.environ.get("LOCAL2_MEMORY__EMBEDDER") == "minilm+e5"
-    return (JoinedEmbedder if joined else MiniLM).load(Path("models"))
+    match os.environ.get("LOCAL2_MEMORY__EMBEDDER"):
+        case "minilm-int8":
+            return MiniLM.load_int8()
+        case "minilm+e5":
+            return JoinedEmbedder.load(Path("models"))
+    return MiniLM.load(Path("models"))
 
 
 @asynccontextmanager

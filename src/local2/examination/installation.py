@@ -73,6 +73,9 @@ def check_minilm(settings: MemorySettings) -> CheckResult:
     if weights.installed_folder() is not None:
         detail = f"its weights are installed ({weights.PACKAGE})"
         return CheckResult(name, "ok", detail)
+    if settings.embedder == "minilm-int8":
+        detail = f"its weights are not installed ({weights.PACKAGE}), which minilm-int8 needs"
+        return CheckResult(name, "broken", detail, remedy=_install_command())
     if weights.is_downloaded(models):
         detail = f"its weights are in {folder}"
         return CheckResult(name, "ok", detail)

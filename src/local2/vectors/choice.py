@@ -20,6 +20,8 @@ def named_embedder(config: WorkerConfig, name: str) -> Embedder:
     """
     if name in {minilm.MODEL, "minilm"}:
         return minilm.MiniLM.load(config.models_dir)
+    if name in {minilm.INT8_MODEL, "minilm-int8"}:
+        return minilm.MiniLM.load_int8()
     if name in {joined.MODEL, "minilm+e5"}:
         return joined.JoinedEmbedder.load(config.models_dir)
     if not name.startswith(OPENAI_PREFIX):
@@ -40,6 +42,7 @@ def fixed_embedder(config: WorkerConfig) -> str | None:
     model = config.embedding_model
     names = {
         "minilm": minilm.MODEL,
+        "minilm-int8": minilm.INT8_MODEL,
         "minilm+e5": joined.MODEL,
         "ollama": model.removesuffix(":latest"),
         "openai": OPENAI_PREFIX + model,

