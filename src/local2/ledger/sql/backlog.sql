@@ -65,20 +65,22 @@ UPDATE task SET state = :state, attempts = attempts + 1, not_before = :not_befor
 WHERE tenant = :tenant AND kind = :kind AND record = :row;
 
 -- name: try_again
-UPDATE task SET state = 'waits', attempts = attempts - 1
-WHERE tenant = :tenant AND kind = :kind AND record IN (
+WITH chosen AS MATERIALIZED (
     SELECT record FROM task INDEXED BY task_turn
     WHERE tenant = :tenant AND kind = :kind AND state = 'aside'
       AND (:rows IS NULL OR record IN (SELECT value FROM json_each(:rows)))
-    LIMIT :limit);
+    LIMIT :limit)
+UPDATE task SET state = 'waits', attempts = attempts - 1
+WHERE tenant = :tenant AND kind = :kind AND record IN (SELECT record FROM chosen);
 
 -- name: discard_tasks
-DELETE FROM task
-WHERE tenant = :tenant AND kind = :kind AND record IN (
+WITH chosen AS MATERIALIZED (
     SELECT record FROM task INDEXED BY task_turn
     WHERE tenant = :tenant AND kind = :kind AND state = 'aside'
       AND (:rows IS NULL OR record IN (SELECT value FROM json_each(:rows)))
-    LIMIT :limit);
+    LIMIT :limit)
+DELETE FROM task
+WHERE tenant = :tenant AND kind = :kind AND record IN (SELECT record FROM chosen);
 
 -- name: rows_with_ids
 SELECT record.row FROM json_each(:ids) AS wanted

@@ -59,7 +59,8 @@ DELETE FROM embedder WHERE tenant = :tenant AND slot = :slot;
 SELECT count(*) AS count FROM vector JOIN record ON record.row = vector.record
 WHERE vector.tenant = :tenant AND vector.embedder = :embedder AND record.tenant = :tenant
   AND record.superseded_by IS NULL AND NOT EXISTS (
-      SELECT 1 FROM task WHERE task.tenant = :tenant AND task.kind = 'index' AND task.record = record.row);
+      SELECT 1 FROM task WHERE task.tenant = :tenant AND task.kind = 'index' AND task.record = record.row
+      OFFSET 0);  -- looked up for each record, see dialect.py
 
 -- name: ids_with_vectors
 SELECT record.id FROM vector JOIN record ON record.row = vector.record
