@@ -65,22 +65,20 @@ UPDATE task SET state = :state, attempts = attempts + 1, not_before = :not_befor
 WHERE tenant = :tenant AND kind = :kind AND record = :row;
 
 -- name: try_again
-WITH chosen AS MATERIALIZED (
+UPDATE task SET state = 'waits', attempts = attempts - 1
+WHERE tenant = :tenant AND kind = :kind AND record IN (
     SELECT record FROM task INDEXED BY task_turn
     WHERE tenant = :tenant AND kind = :kind AND state = 'aside'
       AND (:rows IS NULL OR record IN (SELECT value FROM json_each(:rows)))
-    LIMIT :limit)
-UPDATE task SET state = 'waits', attempts = attempts - 1
-WHERE tenant = :tenant AND kind = :kind AND record IN (SELECT record FROM chosen);
+    LIMIT :limit);
 
 -- name: discard_tasks
-WITH chosen AS MATERIALIZED (
+DELETE FROM task
+WHERE tenant = :tenant AND kind = :kind AND record IN (
     SELECT record FROM task INDEXED BY task_turn
     WHERE tenant = :tenant AND kind = :kind AND state = 'aside'
       AND (:rows IS NULL OR record IN (SELECT value FROM json_each(:rows)))
-    LIMIT :limit)
-DELETE FROM task
-WHERE tenant = :tenant AND kind = :kind AND record IN (SELECT record FROM chosen);
+    LIMIT :limit);
 
 -- name: rows_with_ids
 SELECT record.row FROM json_each(:ids) AS wanted

@@ -45,11 +45,10 @@ WHERE record BETWEEN :first AND :last AND embedder NOT IN (SELECT value FROM jso
   AND EXISTS (SELECT 1 FROM record WHERE record.row = vector.record AND +record.tenant = :tenant);
 
 -- name: withdraw_kind
-WITH chosen AS MATERIALIZED (
-    SELECT record FROM task INDEXED BY task_turn
-    WHERE tenant = :tenant AND kind = :kind AND state = :state LIMIT :limit)
 DELETE FROM task
-WHERE tenant = :tenant AND kind = :kind AND record IN (SELECT record FROM chosen);
+WHERE tenant = :tenant AND kind = :kind AND record IN (
+    SELECT record FROM task INDEXED BY task_turn
+    WHERE tenant = :tenant AND kind = :kind AND state = :state LIMIT :limit);
 
 -- name: index_aside
 INSERT OR IGNORE INTO task (tenant, kind, record, place)
