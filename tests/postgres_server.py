@@ -1,6 +1,8 @@
 """A real PostgreSQL server for tests, and new databases in it."""
 
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -92,10 +94,22 @@ class PostgresServer:
             self._execute(f"DROP DATABASE {name} WITH (FORCE)")
 
     def kill(self) -> None:
-        """Kill it as the kernel would that has no memory left."""
+        """Kill it as the kernel would that has no memory left, and what is left as systemd does.
+
+        A process that carries out a statement notices its server's death only afterwards, and a
+        server does not start before.
+        """
         process = self._server.get_postmaster_info().process
+        own = [child.pid for child in process.children()]
         process.kill()
+        for pid in own:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         process.wait()
+
+    def look_after_itself(self) -> None:
+        """Let it vacuum, and count its rows, as servers do; else it plans as if it had none."""
+        self._execute("ALTER SYSTEM SET autovacuum = on", "SELECT pg_reload_conf()")
 
     def start(self) -> None:
         """Start it again, at the same address, once its processes have ended."""

@@ -211,6 +211,7 @@ async def running_cluster(folder: Path) -> AsyncIterator[Cluster]:
     """Run three stacks on three nats-servers and a PostgreSQL."""
     async with AsyncExitStack() as resources:
         server = resources.enter_context(postgres_server())
+        server.look_after_itself()
         ledger = resources.enter_context(server.new_database())
         clients, routes = free_ports(SERVERS), free_ports(SERVERS)
         bus = ",".join(f"nats://127.0.0.1:{port}" for port in clients)

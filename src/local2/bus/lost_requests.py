@@ -37,6 +37,7 @@ async def sent_until_answered(
     until = loop.time() + seconds
     pauses = backoff or Backoff(FIRST_LOOK, LONGEST_PAUSE)
     repeating: asyncio.Task[T] | None = None
+    is_over = False
 
     async def send_again_once_lost() -> T:
         while True:
@@ -50,7 +51,8 @@ async def sent_until_answered(
         repeating.add_done_callback(end_waiting)
 
     def end_waiting(_: object) -> None:
-        waiting.reschedule(loop.time())
+        if not is_over:
+            waiting.reschedule(loop.time())
 
     looking = loop.call_later(pauses.next_pause(), begin_to_look)
     try:
@@ -61,8 +63,8 @@ async def sent_until_answered(
             raise
         return repeating.result()
     finally:
+        is_over = True
         looking.cancel()
         if repeating is not None:
-            repeating.remove_done_callback(end_waiting)
             repeating.cancel()
             await asyncio.gather(repeating, return_exceptions=True)

@@ -1,14 +1,16 @@
 """Several stacks write one ledger: each sees what the others have committed, and misses nothing."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
 from random import Random
+from typing import Any
 
 import pytest
 
-from ledgers import OWNER, fact, find, index, message, record, searching
+from ledgers import EMBEDDER, OWNER, fact, find, index, message, record, searching
 from local2.ledger.engines.postgres.connections import PostgresConnection, connect
 from local2.ledger.engines.postgres.database import Database
 from local2.ledger.ledger import Ledger
@@ -185,3 +187,57 @@ async def test_mixed_writes_of_three_stacks_all_succeed(url: str) -> None:
                 versions = await ledgers[0].facts.history("user", owner, topic)
                 assert sum(version.superseded_by is None for version in versions) == 1
         assert await ledgers[0].problems() == []
+
+
+async def test_facts_of_one_owner_are_extracted_while_another_owner_writes(
+    here: Database, there: Database
+) -> None:
+    mine, theirs = Ledger(here, "default"), Ledger(there, "default")
+    await here.say_alive("test", utc_now())
+    await mine.records.store([message("Hello.", tasks=("extract",))])
+    tasks = await mine.backlog.claim({"extract": 9}, now=utc_now())
+    has_begun, may_end = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def write_slowly(tx: Transaction) -> None:
+        tx.execute("last_row").fetchone()
+        loop.call_soon_threadsafe(has_begun.set)
+        may_end.wait()
+
+    writing = asyncio.create_task(theirs._rows.resting_on(["eve"]).write(write_slowly))
+    await has_begun.wait()
+    try:
+        async with asyncio.timeout(30):
+            ids = [task.id for task in tasks]
+            await mine.extraction.store([], tasks, sources=ids, owners=[OWNER])
+    finally:
+        may_end.set()
+        await writing
+
+    assert "extract" not in [counted.kind for counted in await mine.backlog.counts()]
+
+
+@pytest.mark.parametrize(
+    "statement", ["indexed_ids", "sample_indexed", "count_vectors", "ids_with_vectors"]
+)
+async def test_what_compares_the_vectors_reads_each_row_a_few_times(
+    here: Database, statement: str
+) -> None:
+    """A database that has counted no rows yet takes a thousand for one, and would join them all."""
+    ledger, half = Ledger(here, "default"), 150
+    await ledger.records.store([record(f"Gold {number}.") for number in range(half)])
+    await index(ledger, {f"Gold {number}.": 0 for number in range(half)})
+    await ledger.records.store([record(f"Lead {number}.") for number in range(half)])
+    asked = {"tenant": "default", "embedder": EMBEDDER, "limit": 10, "offset": 0}
+    explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {here.statements[statement]}"
+
+    ((plan,),) = await here.read(lambda c: c.execute(explained, asked).fetchall(), owner="default")
+
+    def rows_read(node: dict[str, Any]) -> float:
+        within = sum(map(rows_read, node.get("Plans", ())))
+        if "Relation Name" not in node:
+            return within
+        rows = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+        return within + float(node["Actual Loops"] * rows)
+
+    assert half <= rows_read(plan[0]["Plan"]) <= 8 * half

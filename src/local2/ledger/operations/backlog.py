@@ -217,8 +217,9 @@ class TaskQueue(Part):
             found = await self._rows.all("rows_with_ids", ids=as_json(ids))
             rows = as_json([row["row"] for row in found])
         total = 0
+        tasks = self._rows.resting_on(())
         for kind in kinds:
-            while changed := await self._rows.change(statement, kind=kind, rows=rows, limit=PAGE):
+            while changed := await tasks.change(statement, kind=kind, rows=rows, limit=PAGE):
                 total += changed
         return total
 

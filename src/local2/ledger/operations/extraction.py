@@ -26,7 +26,14 @@ from local2.ledger.operations.record_rows import (
 )
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, record_of
 from local2.ledger.operations.tombstones import was_erased
-from local2.ledger.records import DERIVED_FROM, NewRecord, Record, Task, Written
+from local2.ledger.records import (
+    DERIVED_FROM,
+    TENANT_OWNED,
+    NewRecord,
+    Record,
+    Task,
+    Written,
+)
 from local2.ledger.search import Place
 from local2.ledger.upkeep import (
     EndedFact,
@@ -205,11 +212,13 @@ class Extractions(Part):
         tasks: Sequence[Task],
         *,
         sources: Sequence[str],
+        owners: Collection[str] | None = None,
     ) -> Extracted:
         """Store what was found in messages, in order, all or none, and finish the messages' tasks.
 
         Facts whose only source is an older version of a message are retired. `sources` are the ids
-        of all messages that were read.
+        of all messages that were read, and `owners` theirs: writes about other owners go on
+        meanwhile. None: it is not known whose they are.
         """
 
         def write(tx: Transaction) -> Extracted:
@@ -230,8 +239,16 @@ class Extractions(Part):
                     supersede(tx, row["id"], cause)
             return Extracted(written=written, ended=ended)
 
+        rows = self._rows
+        if owners is not None:
+            facts = (
+                change.record if isinstance(change, ExtractedFact) else change.fact
+                for change in found
+            )
+            # A message of a user may have stated what is the tenant's.
+            rows = rows.resting_on({*owners, *(fact.owner for fact in facts), TENANT_OWNED})
         try:
-            return await self._rows.write(write)
+            return await rows.write(write)
         finally:
             for change in found:
                 self._topics.forget(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.rows import AFTER_ALL, Part, Transaction, as_json, reads, writes
+from local2.ledger.operations.rows import AFTER_ALL, Part, Transaction, as_json, reads, writes_of
 from local2.ledger.records import stamp
 from local2.ledger.sessions import Showing, ShowingFilter, ShownRecord
 
@@ -12,7 +12,7 @@ from local2.ledger.sessions import Showing, ShowingFilter, ShownRecord
 class Showings(Part):
     """What one tenant's users were shown."""
 
-    @writes
+    @writes_of(lambda *_, **__: [])
     def add(self, tx: Transaction, showings: Iterable[Showing]) -> None:
         """Note what was shown."""
         for showing in showings:
@@ -35,7 +35,7 @@ class Showings(Part):
         latest = sorted(found, key=lambda row: -int(row["row"]))[:limit]
         return [showing_of(tx, row) for row in latest]
 
-    @writes
+    @writes_of(lambda *_, **__: [])
     def drop_logged(self, tx: Transaction, *, before: datetime, limit: int) -> int:
         """Delete up to `limit` logged recalls from before a time; return how many."""
         found = tx.execute("logged_before", before=stamp(before), limit=limit).fetchall()

@@ -192,7 +192,13 @@ class Extraction(Job):
         rows = {message.id: message.row for group in groups for message in group.messages}
         found = await self._compare(statements, denials, rows)
         sources = [task.id for task in tasks]
-        stored = await self._ledger.extraction.store(found, tasks, sources=sources)
+        owners = {message.owner for group in groups for message in group.messages}
+        stored = await self._ledger.extraction.store(
+            found,
+            tasks,
+            sources=sources,
+            owners=owners if rows.keys() >= set(sources) else None,
+        )
         facts = [change.record for change in found if isinstance(change, ExtractedFact)]
         new = sum(fact.was_new for fact in stored.written)
         if new or stored.ended:

@@ -65,6 +65,32 @@ JOIN claimed ON claimed.record = wanted.value
 JOIN record ON record.row = claimed.record AND record.tenant = :tenant
 ORDER BY wanted.key;
 
+-- Chosen once: PostgreSQL would choose again for each task, since it takes thousands for one.
+-- name: try_again
+WITH chosen AS MATERIALIZED (
+    SELECT record FROM task
+    WHERE tenant = :tenant AND kind = :kind AND state = 'aside' AND (:rows::text IS NULL
+          OR record IN (SELECT * FROM unnest(translate(:rows, '[]', '{}')::bigint[])))
+    LIMIT nullif(:limit, -1))
+UPDATE task SET state = 'waits', attempts = attempts - 1
+WHERE tenant = :tenant AND kind = :kind AND record IN (SELECT record FROM chosen);
+
+-- name: discard_tasks
+WITH chosen AS MATERIALIZED (
+    SELECT record FROM task
+    WHERE tenant = :tenant AND kind = :kind AND state = 'aside' AND (:rows::text IS NULL
+          OR record IN (SELECT * FROM unnest(translate(:rows, '[]', '{}')::bigint[])))
+    LIMIT nullif(:limit, -1))
+DELETE FROM task
+WHERE tenant = :tenant AND kind = :kind AND record IN (SELECT record FROM chosen);
+
+-- name: withdraw_kind
+WITH chosen AS MATERIALIZED (
+    SELECT record FROM task
+    WHERE tenant = :tenant AND kind = :kind AND state = :state LIMIT nullif(:limit, -1))
+DELETE FROM task
+WHERE tenant = :tenant AND kind = :kind AND record IN (SELECT record FROM chosen);
+
 -- name: next_due
 SELECT min(not_before) AS due FROM task
 WHERE tenant = :tenant AND kind = :kind AND state = 'later' AND is_free(claimed_by, :stack);

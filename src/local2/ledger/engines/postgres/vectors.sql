@@ -56,15 +56,19 @@ ON CONFLICT (tenant, slot) DO UPDATE SET name = excluded.name;
 DELETE FROM embedder WHERE tenant = :tenant AND slot = :slot;
 
 -- name: count_vectors
-SELECT count(*) AS count FROM vector JOIN record ON record.row = vector.record
-WHERE vector.tenant = :tenant AND vector.embedder = :embedder AND record.tenant = :tenant
-  AND record.superseded_by IS NULL AND NOT EXISTS (
-      SELECT 1 FROM task WHERE task.tenant = :tenant AND task.kind = 'index' AND task.record = record.row);
+SELECT count(*) AS count FROM vector
+WHERE vector.tenant = :tenant AND vector.embedder = :embedder AND EXISTS (
+      SELECT 1 FROM record WHERE record.tenant = :tenant AND record.row = vector.record
+      AND record.superseded_by IS NULL OFFSET 0)  -- looked up for each vector, see dialect.py
+  AND NOT EXISTS (
+      SELECT 1 FROM task
+      WHERE task.tenant = :tenant AND task.kind = 'index' AND task.record = vector.record OFFSET 0);
 
 -- name: ids_with_vectors
-SELECT record.id FROM vector JOIN record ON record.row = vector.record
-WHERE vector.tenant = :tenant AND vector.embedder = :embedder AND record.tenant = :tenant
-  AND record.superseded_by IS NULL
+SELECT record.id FROM record
+WHERE record.tenant = :tenant AND record.superseded_by IS NULL AND EXISTS (
+      SELECT 1 FROM vector WHERE vector.tenant = :tenant AND vector.embedder = :embedder
+      AND vector.record = record.row OFFSET 0)
 ORDER BY record.row OFFSET :offset LIMIT :limit;
 
 -- name: ids_having_vectors
