@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from calling import RICHARD
 from clocks import MovableClock
@@ -67,10 +69,26 @@ LONGEST = {
     "test_conformance.py",
 }
 """Files that take longest. They come first: else one process would run them after all others."""
+PAGES = "tests/web/pages/"
+
+
+class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+    """A process runs all tests of a file, and one process those of all pages.
+
+    The pages share a stack and a server, which each other process would start again.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return PAGES if nodeid.startswith(PAGES) else super()._split_scope(nodeid)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pictures", action="store_true", help="Write the pictures of docs/web.md.")
+
+
+@pytest.hookimpl(optionalhook=True)  # not without processes
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    return Scheduling(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

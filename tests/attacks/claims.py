@@ -168,8 +168,8 @@ CASES = [
         for name, claims in CLAIMS.items()
     ),
     *(Case(f"arguments with {name}", _with_arguments(extra)) for name, extra in ARGUMENTS.items()),
-    *(Case(f"injected: {text[:24]!r}", _injecting(text)) for text in INJECTED),
     *(Case(f"{INFO} {name}", _with_headers(make)) for name, make in HEADERS.items()),
     *(Case(f"{INFO} {name}", _with_raw_headers(block)) for name, block in BLOCKS.items()),
     Case("another's key of an output", _key_of_another_output),
 ]
+INJECTIONS = [Case(f"injected: {text[:24]!r}", _injecting(text)) for text in INJECTED]

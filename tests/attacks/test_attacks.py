@@ -1,7 +1,8 @@
 """Attackers with credentials read and change nothing of others on a stack with two tenants.
 
 After each attack, its results hold no secret, and what was stored is unchanged, or the others are
-at least answered as before. After all of them, they are.
+at least answered as before. After all of them, they are. What reaches statements with another's ids
+or with SQL is tried on each engine; the rest is refused before, and is tried on SQLite.
 
 In the end, agents and tenants are removed, and keys replaced: they lose their access, even while
 connected.
@@ -21,11 +22,33 @@ from waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-CASES: list[Case] = [*tokens.CASES, *claims.CASES, *people.CASES, *roles.CASES, *listening.CASES]
+ON_ROWS: list[Case] = [*people.CASES, *claims.INJECTIONS]
+CASES: list[Case] = [
+    *tokens.CASES,
+    *claims.CASES,
+    *ON_ROWS,
+    *roles.CASES,
+    *listening.CASES,
+]
+on_sqlite = pytest.mark.parametrize("world", ["sqlite"], indirect=True, scope="module")
+on_postgres = pytest.mark.parametrize("world", ["postgres"], indirect=True, scope="module")
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+@on_sqlite
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 async def test_an_attack_reads_nothing_and_changes_nothing(world: World, case: Case) -> None:
+    await withstand(world, case)
+
+
+@on_postgres
+@pytest.mark.parametrize("case", ON_ROWS, ids=lambda case: case.name)
+async def test_an_attack_on_rows_in_postgresql_reads_nothing_and_changes_nothing(
+    world: World, case: Case
+) -> None:
+    await withstand(world, case)
+
+
+async def withstand(world: World, case: Case) -> None:
     loot = await case.attack(world)
     await world.at_rest()
     assert secrets_in(loot, case.tenant) == []
@@ -66,6 +89,7 @@ def _is_shut_out(attacker: Agent, token: str) -> Callable[[], Awaitable[bool]]:
     return call_fails
 
 
+@on_sqlite
 @pytest.mark.parametrize("change", ["remove", "rotate"])
 async def test_a_connected_agent_without_a_valid_key_loses_access(
     world: World, change: str
@@ -78,6 +102,7 @@ async def test_a_connected_agent_without_a_valid_key_loses_access(
         await eventually(lambda: temp.client.is_closed, within=20)
 
 
+@on_sqlite
 async def test_a_token_is_refused_after_its_key_was_replaced_twice(world: World) -> None:
     old = world.token("ada")
     await _run_tenants(world, "rotate", "acme")
@@ -88,6 +113,7 @@ async def test_a_token_is_refused_after_its_key_was_replaced_twice(world: World)
     assert (await world.desk.call("recall", {"query": VAULT}, token=world.token("ada"))).ok
 
 
+@on_sqlite
 async def test_a_removed_tenant_loses_access(world: World) -> None:
     token = world.token("ada", "beta")
     assert (await world.office.call("recall", {"query": VAULT}, token=token)).ok

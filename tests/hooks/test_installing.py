@@ -93,27 +93,26 @@ def own_hooks(file: Path, client: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("client", "text"), cases())
-def test_uninstalling_restores_the_file_byte_for_byte(client: str, text: str, home: Path) -> None:
-    file = write(home, client, text)
-
-    install(home, client)
-    assert own_hooks(file, client) == dict.fromkeys(CLIENTS[client].events, 1)
-    uninstall(home, client)
-
-    assert file.read_bytes().decode() == text
-
-
-@pytest.mark.parametrize(("client", "text"), cases())
-def test_installing_leaves_all_other_settings_unchanged(client: str, text: str, home: Path) -> None:
+def test_installing_adds_hooks_once_and_nothing_else_and_uninstalling_restores_each_byte(
+    client: str, text: str, home: Path
+) -> None:
     before = json.loads(text.strip() or "{}")
     file = write(home, client, text)
 
     install(home, client)
+    once = file.read_bytes(), file.stat().st_mtime_ns
+    install(home, client)
 
+    assert (file.read_bytes(), file.stat().st_mtime_ns) == once
+    assert own_hooks(file, client) == dict.fromkeys(CLIENTS[client].events, 1)
     after = json.loads(file.read_bytes())
     for event, listed in before.get("hooks", {}).items():
         assert after["hooks"][event][: len(listed)] == listed
     assert {**after, "hooks": None} == {**before, "hooks": None} or not text.strip()
+
+    uninstall(home, client)
+
+    assert file.read_bytes().decode() == text
 
 
 def test_uninstalling_removes_a_file_that_installing_created_with_its_folder(
@@ -124,17 +123,6 @@ def test_uninstalling_removes_a_file_that_installing_created_with_its_folder(
     uninstall(home, client)
 
     assert not (home / FILES[client]).parent.exists()
-
-
-@pytest.mark.parametrize(("client", "text"), cases())
-def test_a_second_install_changes_nothing(client: str, text: str, home: Path) -> None:
-    file = write(home, client, text)
-    install(home, client)
-    once = file.read_bytes(), file.stat().st_mtime_ns
-
-    install(home, client)
-
-    assert (file.read_bytes(), file.stat().st_mtime_ns) == once
 
 
 def test_other_options_replace_the_hooks_and_are_uninstalled_too(client: str, home: Path) -> None:

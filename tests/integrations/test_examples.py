@@ -1,13 +1,17 @@
 """The example of every page in docs/integrations prints what the page says.
 
-One test checks that an example starts a stack and leaves none running.
+Examples run in this process, which has imported the frameworks. One runs as its reader would run
+it: it starts a stack, and leaves none running.
 """
 
 import asyncio
 import os
 import re
+import runpy
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -25,33 +29,45 @@ STOPPED = 60.0
 """Seconds for the stack that an example started to notice that nobody uses it, and to stop."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_an_example_prints_what_its_page_says(page: Path, tmp_path: Path) -> None:
-    with served(settings_in(tmp_path)):
-        check_output(page, tmp_path)
-
-
-async def test_an_example_starts_a_stack_that_stops_afterwards(tmp_path: Path) -> None:
-    await asyncio.to_thread(check_output, FOLDER / "langgraph.md", tmp_path)
-
-    await eventually(lambda: not (tmp_path / ".local2" / RUNTIME_FILE).exists(), within=STOPPED)
-
-
-def check_output(page: Path, home: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    code, printed = re.findall(r"```(?:python)?\n(.*?)```", text, re.DOTALL)[-2:]
-    environment = {
-        **os.environ,
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A reader's home, where examples run."""
+    monkeypatch.chdir(tmp_path)
+    for variable, value in {
         "PATH": f"{COMMANDS}{os.pathsep}{os.environ['PATH']}",
-        "LOCAL2_HOME": str(home),
+        "LOCAL2_HOME": str(tmp_path),
         "LOCAL2_MEMORY__EMBEDDER": "minilm",
         "LOCAL2_GENERATOR__CHAT": "rules",
-    }
+    }.items():
+        monkeypatch.setenv(variable, value)
+    return tmp_path
 
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=home,
-        env=environment,
+
+def program_and_output(page: Path) -> tuple[str, str]:
+    text = page.read_text(encoding="utf-8")
+    program, printed = re.findall(r"```(?:python)?\n(.*?)```", text, re.DOTALL)[-2:]
+    return program, printed
+
+
+@pytest.mark.filterwarnings("default")  # as in a program
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_an_example_prints_what_its_page_says(page: Path, home: Path) -> None:
+    program, printed = program_and_output(page)
+    file = home / "example.py"
+    file.write_text(program, encoding="utf-8")
+    output = StringIO()
+    with served(settings_in(home)), redirect_stdout(output):
+        runpy.run_path(str(file), run_name="__main__")
+
+    assert output.getvalue() == printed
+
+
+async def test_an_example_starts_a_stack_that_stops_afterwards(home: Path) -> None:
+    program, printed = program_and_output(FOLDER / "langgraph.md")
+
+    ran = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", program],
         capture_output=True,
         text=True,
         timeout=100,
@@ -59,3 +75,4 @@ def check_output(page: Path, home: Path) -> None:
     )
 
     assert (ran.stdout, ran.returncode) == (printed, 0), ran.stderr
+    await eventually(lambda: not (home / ".local2" / RUNTIME_FILE).exists(), within=STOPPED)

@@ -1,7 +1,6 @@
 """Windows of time named in questions; most words that look like times name none."""
 
 from datetime import UTC, datetime, timedelta, timezone
-from itertools import chain
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -323,8 +322,8 @@ def test_a_statement_is_dated_at_any_time(text: str, at: datetime, zone: timezon
     assert dated(text, at.replace(tzinfo=zone)).startswith(text[:4])
 
 
-@pytest.mark.parametrize("days", range(0, 800, 7))
-def test_every_expression_is_read_at_the_ends_of_the_calendar(days: int) -> None:
-    moments = (FIRST + timedelta(days=days), LAST - timedelta(days=days))
-    for text, now in chain.from_iterable(((text, now) for text in ASKED) for now in moments):
-        find_window(text, now.replace(tzinfo=UTC))
+def test_every_expression_is_read_at_the_ends_of_the_calendar() -> None:
+    for days in range(0, 800, 7):
+        for now in (FIRST + timedelta(days=days), LAST - timedelta(days=days)):
+            for text in ASKED:
+                find_window(text, now.replace(tzinfo=UTC))

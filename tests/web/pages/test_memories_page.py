@@ -12,6 +12,7 @@ from browsers import NARROW, Reader
 from commands import Served
 from harness.fill import write_records
 from http_servers import call
+from local2.ledger.operations.browsing import MAX_READ
 from local2.ledger.records import NewRecord
 from waiting import wait_until
 
@@ -19,6 +20,7 @@ HOSTILE = (
     "<img src=x onerror=alert(1)><script>alert(2)</script>"
     '"><svg onload=alert(3)>{{ alert(4) }}${alert(5)}`javascript:alert(6)`</td></table>'
 )
+MANY = 4 * MAX_READ
 
 
 def stored(ada: httpx.Client, content: str, **arguments: object) -> str:
@@ -251,8 +253,7 @@ def test_many_memories_are_changed_and_brought_back_at_once(
     assert state_of(ada, word) == [(content, "active") for content in contents]
 
 
-@pytest.mark.timeout(300)
-def test_a_hundred_thousand_memories_are_read_page_by_page(
+def test_more_memories_than_one_look_reads_are_shown_page_by_page(
     reader: Reader, page_stack: Served
 ) -> None:
     agent, oldest = unique("robot"), unique("first")
@@ -268,18 +269,18 @@ def test_a_hundred_thousand_memories_are_read_page_by_page(
             content=f"Line {number:,}.",
             event_time=first + timedelta(seconds=number),
         )
-        for number in range(100_000)
+        for number in range(MANY)
     ]
     with start_blocking_portal() as portal:  # Playwright has the loop of this thread
         portal.call(write_records, page_stack.folder / ".local2", many)
     reader.open(f"/memories?agent={agent}")
     expect(rows(reader)).to_have_count(50)
-    expect(rows(reader).first).to_contain_text("Line 99,999.")
-    for newest in ("Line 99,949.", "Line 99,899."):
+    expect(rows(reader).first).to_contain_text(f"Line {MANY - 1:,}.")
+    for newest in (f"Line {MANY - 51:,}.", f"Line {MANY - 101:,}."):
         press(reader, "Older")
         expect(rows(reader).first).to_contain_text(newest)
         expect(rows(reader)).to_have_count(50)
     press(reader, "Newer")
-    expect(rows(reader).first).to_contain_text("Line 99,949.")
+    expect(rows(reader).first).to_contain_text(f"Line {MANY - 51:,}.")
     reader.open(f"/memories?agent={oldest}")
-    expect(rows(reader)).to_contain_text("Line 0.", timeout=30_000)
+    expect(rows(reader)).to_contain_text("Line 0.")
