@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import Context
 from typing import NamedTuple
 
 import msgspec
@@ -154,7 +155,8 @@ class Connection:
         """
         self._waiting.append(_Waiting(subject, data, headers, tenant))
         if self._publishing is None or self._publishing.done():
-            self._publishing = go_on(self.publish_waiting())
+            # In no request's trace: messages of other requests may join.
+            self._publishing = asyncio.create_task(self.publish_waiting(), context=Context())
 
     async def publish_waiting(self) -> None:
         """Publish what `publish_soon` was given; `connect` calls this before it disconnects."""

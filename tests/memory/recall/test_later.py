@@ -23,6 +23,28 @@ SMALL_TALK = (
     "I finished the third chapter of the novel.",
 )
 
+LIFE = (
+    ("My sister Ingrid runs a bakery in Trondheim.", "That sounds lovely."),
+    ("We're thinking about getting a beehive.", "Bees are a great choice."),
+    ("Our boiler was serviced by Nordvarme last week.", "Good to have that done."),
+    ("I switched from Telenor to Ice because of the coverage at the cabin.", "Makes sense."),
+    ("My running group meets Tuesdays at 6.", "Enjoy your runs."),
+    ("Our son Emil starts school in August.", "Exciting!"),
+    ("The dentist said I need a crown on the lower left molar.", "I'll remember."),
+    ("My car, an old Saab 900, failed inspection because of rust.", "Sorry to hear that."),
+    ("Let's call the boat Havgull.", "Havgull it is."),
+    ("We scrapped the Saab on Friday and lease a Polestar 2 now.", "Nice."),
+)
+
+
+async def tell_life(bus: Connection) -> None:
+    for day, turn in enumerate(LIFE, start=1):
+        messages = [
+            {"role": role, "content": content, "timestamp": f"2026-05-{day:02}T12:00:00Z"}
+            for role, content in zip(("user", "assistant"), turn, strict=True)
+        ]
+        await call(bus, "ingest", {"messages": messages, "session_id": f"day {day}"}, RICHARD)
+
 
 async def tell(bus: Connection, day: int, *contents: str, caller: Caller = RICHARD) -> None:
     messages = [
@@ -81,6 +103,19 @@ async def test_an_item_far_down_has_its_later_statements_too(
 
     assert [one["content"] for one in found["items"]].index(VOLVO) >= 5
     assert later_of(found["items"], VOLVO)
+
+
+# A large memory compares what it found for the question only.
+@pytest.mark.parametrize("either_size", ["whole"], indirect=True)
+async def test_the_end_of_a_thing_stands_beside_it_though_the_question_does_not_match_it(
+    bus: Connection, memory: Memory
+) -> None:
+    await tell_life(bus)
+
+    first, *_ = await recall(bus, memory)
+
+    assert first["content"].startswith("My car, an old Saab")
+    assert later_of([first], first["content"]) == [LIFE[-1][0]]
 
 
 @pytest.mark.parametrize(
