@@ -1,7 +1,8 @@
 """The cost of accounts, and of other tenants: many beside one, a quiet one beside a flood.
 
 Everything runs over the bus; each stack and the flood have separate processes. `--minutes N`
-prolongs the flood during which memory is measured.
+prolongs the flood during which memory is measured. What the flood costs any program on the machine
+is measured as well: embedding, Chroma and FTS5 called by hand, in the benchmark's own process.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from harness.accounts import as_user, make_accounts
+from harness.baselines import full_text, plain_chroma
 from harness.chat import messages, questions
 from harness.client import USER, Ask, Asker, alternating, asking, latency, request_of
 from harness.fill import fill_indexes, made_up_vectors, write_records
@@ -28,6 +30,7 @@ from local2.tenants.credentials import Credentials
 from local2.vectors.embedder import FloatMatrix
 from local2.vectors.minilm import MiniLM
 from suite.fairness import said
+from suite.recall import raw
 
 TENANTS = 100
 RECORDS = 1_000
@@ -58,11 +61,17 @@ async def measure(minutes: int = 0) -> list[Figure]:
         figures = await of_accounts(folder, few[0])
         await fill(folder / "many", {tenant: said(USER, texts) for tenant in many}, vectors)
         async with Stack.running(folder / "many", many) as stack:
-            return [
-                *figures,
-                *await among_many(stack, names),
-                *await beside_a_flood(stack, names[0], 60.0 * minutes or FLOOD_SECONDS),
-            ]
+            figures += await among_many(stack, names)
+            with (
+                plain_chroma(folder / "raw") as chroma,
+                full_text(folder / "raw.sqlite3") as words,
+            ):
+                ids = [f"text{n}" for n in range(RECORDS)]
+                chroma.add(ids, vectors)
+                words.add(ids, texts)
+                by_hand = raw(embedder, chroma, words)
+                seconds = 60.0 * minutes or FLOOD_SECONDS
+                return figures + await beside_a_flood(stack, names[0], by_hand, seconds)
 
 
 class Stack:
@@ -175,21 +184,28 @@ async def among_many(stack: Stack, tenants: Sequence[str]) -> list[Figure]:
     ]
 
 
-async def beside_a_flood(stack: Stack, tenant: str, seconds: float) -> list[Figure]:
+async def beside_a_flood(stack: Stack, tenant: str, by_hand: Ask, seconds: float) -> list[Figure]:
     """Measure beside one flood, not in turns: its indexing continues after it has ended."""
-    ask = partial(latency, recalls(stack.askers[tenant]), FLOOD_RECALLS, 0.95)
-    await ask()
-    alone = [await ask() for _ in range(FLOOD_BLOCKS)]
+    asked = [
+        partial(latency, ask, FLOOD_RECALLS, 0.95)
+        for ask in (recalls(stack.askers[tenant]), by_hand)
+    ]
+    alone, by_hand_alone = await alternating(FLOOD_BLOCKS, *asked)
     async with stack.flood() as ended:
         watching = asyncio.create_task(memory_over(stack, seconds))
-        await ask()
-        beside = [await ask() for _ in range(FLOOD_BLOCKS)]
+        beside, by_hand_beside = await alternating(FLOOD_BLOCKS, *asked)
         held = await watching
     about = f"p95: recall beside {CLIENTS} clients of another tenant / alone"
     return [
         ratio("flood_p95_ratio", about, beside, alone, at_most=3.0),
         milliseconds("flood_p95_ms", "beside them", beside),
         milliseconds("quiet_p95_ms", "alone", alone),
+        ratio(
+            "flood_machine_p95_ratio",
+            "p95 by hand, which waits for the processor only: beside them / alone",
+            by_hand_beside,
+            by_hand_alone,
+        ),
         *memory_figures(held, seconds),
         *(
             Figure(key=f"flood_{outcome.replace(' ', '_')}", about=outcome, blocks=[float(count)])
