@@ -107,8 +107,9 @@ class IndexedRecords(Part):
                 tx.execute("index_aside", limit=PAGE)
             return tx.execute("withdraw_kind", **asked).rowcount
 
+        rows = self._rows.resting_on(())  # each start of a stack does this: others go on writing
         for state in ("waits", "later", "aside"):
-            while await self._rows.write(withdraw, state) == PAGE:
+            while await rows.write(withdraw, state) == PAGE:
                 pass
 
     async def keep_vectors_of(self, embedder: str) -> None:
