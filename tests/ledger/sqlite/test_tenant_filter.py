@@ -117,7 +117,10 @@ async def test_no_passed_value_overrides_the_bound_tenant(database: Database) ->
 def test_sql_is_executed_only_through_a_transaction() -> None:
     executing: dict[str, set[str]] = {}
     for file in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        text = file.read_text(encoding="utf-8")
+        if "execute" not in text:  # parsing all modules takes seconds
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Attribute) and node.attr in EXECUTING:
                 receiver = ast.unparse(node.value)
                 if receiver not in TRANSACTIONS:
