@@ -70,6 +70,7 @@ SIGNALS = {
     "words of neighbours": Signal({"NEIGHBOUR_WORD": 0.0}),
     "around": Signal({"AROUND": 0.0}),
     "session": Signal({"SESSION": 0.0}),
+    "session best": Signal({"SESSION_BEST": 0.0}),
     "speaker": Signal({"SPEAKER": 0.0}),
     "firsthand": Signal({"FIRSTHAND": 0.0, "NAMED_FIRSTHAND": 0.0}),
     "timed": Signal({"TIMED": 0.0, "TIMED_WHEN": 0.0}),

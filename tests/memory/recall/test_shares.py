@@ -328,6 +328,38 @@ def test_a_conversation_with_the_words_counts_for_questions_only() -> None:
     assert asking.session > stating.session == 0
 
 
+def test_the_best_message_of_a_conversation_raises_all_of_it_for_statements_only() -> None:
+    talk = [candidate(row, "Gold.", session_id="a") for row in range(2, 8)]
+    talk += [candidate(1, "Osmium.", session_id="a"), candidate(8, "Gold.", session_id="b")]
+
+    asking, stating = (
+        shares(*talk, query_text=query) for query in ("Osmium?", "I bought osmium. It is here.")
+    )
+
+    assert {found.session_best for found in asking.values()} == {0}
+    own = stating[1].words + stating[1].coverage
+    assert stating[7].session_best == pytest.approx(tuning.SESSION_BEST * own, abs=1e-3)
+    assert stating[8].session_best == 0
+
+
+def test_of_a_statement_words_that_are_said_in_every_conversation_count_less() -> None:
+    manner = [
+        candidate(8 * session + place, "Gold." if place else "Silver.", session_id=f"s{session}")
+        for session in range(1, 7)
+        for place in range(8)
+    ]
+    matter = [candidate(row, "Osmium.", session_id="t") for row in range(100, 106)]
+
+    asking, stating = (
+        shares(*manner, *matter, query_text=query)
+        for query in ("Osmium, silver?", "It is osmium. It is silver.")
+    )
+
+    assert asking[100].words == asking[8].words
+    assert stating[100].words > stating[8].words
+    assert stating[100].coverage > stating[8].coverage
+
+
 def test_only_vectors_of_the_same_embedder_are_compared() -> None:
     found = ranked(
         candidate(1, embedder="e", vector=VECTOR),
@@ -424,6 +456,7 @@ def test_the_documented_components_equal_the_constants() -> None:
         "coverage": [tuning.COVERAGE, tuning.NEIGHBOUR_WORD, tuning.NEIGHBOUR_WORD_DECAY],
         "around": [AROUND, tuning.AROUND, tuning.AROUND_DECAY, tuning.AROUND_STATING],
         "session": [tuning.SESSION],
+        "session_best": [0.99, tuning.SESSION_BEST],
         "speaker": [tuning.SPEAKER],
         "firsthand": [
             tuning.FIRSTHAND + tuning.NAMED_FIRSTHAND,

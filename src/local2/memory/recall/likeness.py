@@ -9,7 +9,7 @@ import numpy as np
 from local2.language.words import stems
 from local2.language.words import terms as terms_of
 from local2.ledger.columns import View
-from local2.ledger.entries import EXTRACTED, Array, Flags, Postings
+from local2.ledger.entries import EXTRACTED, Array, Flags, Positions, Postings
 from local2.ledger.search import Matches, WordMatches
 from local2.memory.recall.query import Query
 from local2.memory.recall.tuning import (
@@ -30,6 +30,8 @@ from local2.memory.recall.tuning import (
     SAME,
     SAME_LENGTH,
     SESSION,
+    SESSION_BEST,
+    STRETCH,
     WEAK,
     WORDS,
     WORDS_STATING,
@@ -133,7 +135,8 @@ class Wording:
 class Likeness:
     """Similarity in meaning and words.
 
-    `meaning` and `around` are shares of the score; `own` is the similarity without neighbours.
+    `meaning`, `around` and `session_best` are shares of the score; `own` is the similarity without
+    neighbours.
     """
 
     def __init__(self, found: Matches, wording: Wording, query: Query) -> None:
@@ -143,6 +146,11 @@ class Likeness:
         self.own: Array = self.meaning + wording.own
         around = AROUND * (1 - AROUND_STATING * query.stating)
         self.around: Array = around * wording.length_damping * _around(found.view, self.own)
+        self.session_best: Array = np.zeros(found.view.size)
+        if query.stating:
+            self.session_best = (
+                SESSION_BEST * query.stating * _best_of_session(found.view, self.own)
+            )
 
     def hits(self, wording: Wording, min_score: float) -> Flags:
         """Return which records have a word of the question, or a cosine of at least `min_score`.
@@ -193,16 +201,55 @@ def _around(view: View, own: Array) -> Array:
     return best
 
 
+def _best_of_session(view: View, own: Array) -> Array:
+    """Return the similarity of the best message of each record's session; 0 without a session."""
+    session = view.column["session"]
+    best = np.zeros(session.max(initial=-1) + 2)  # the last one: records without a session
+    np.maximum.at(best, session, own)
+    best[-1] = 0.0
+    return np.asarray(best[session])
+
+
 def _terms(worded: WordMatches, query: Query) -> Iterator[_Term]:
-    """Yield the stems of the question; those in few records weigh most."""
+    """Yield the stems of the question; those in few records weigh most.
+
+    Of a statement, also those in few stretches of talk: its greeting and its manner are in many.
+    """
     wanted = dict.fromkeys(stems(query.terms))
     postings = {stem: worded.view.postings(stem) for stem in wanted}
     having = {stem: worded.count_having(stem, len(postings[stem].positions)) for stem in wanted}
     ahead = {stem: worded.count_having(stem, int(postings[stem].ahead.sum())) for stem in wanted}
     rarity = {stem: math.log((worded.total + 1) / (ahead[stem] + 0.5)) for stem in wanted}
+    idf = {stem: _idf(having[stem], worded.total) for stem in wanted}
+    if query.stating and worded.counts is None:  # candidates do not show where else a stem is
+        for stem in wanted:
+            spread = 1 - _concentration(worded.view, postings[stem].positions)
+            rarity[stem] *= 1 - query.stating * spread
+            idf[stem] *= 1 - query.stating * spread
     total = max(sum(rarity.values()), EPSILON)
     for stem in wanted:
-        yield _Term(stem, postings[stem], rarity[stem] / total, _idf(having[stem], worded.total))
+        yield _Term(stem, postings[stem], rarity[stem] / total, idf[stem])
+
+
+def _concentration(view: View, positions: Positions) -> float:
+    """Return 1 for a stem that is in no stretch of talk, and less the more of them it is in."""
+    stretch, number = view.derive(_stretches)
+    having = len(np.unique(stretch[positions[stretch[positions] >= 0]]))
+    return math.log((number + 1) / (having + 0.5)) / math.log((number + 1) / 0.5)
+
+
+def _stretches(view: View) -> tuple[Positions, int]:
+    """Return which stretch of its session each message is in, -1 outside sessions; their number."""
+    session = view.column["session"]
+    (spoken,) = np.nonzero(session >= 0)
+    order = spoken[np.lexsort((view.column["session_position"][spoken], session[spoken]))]
+    begins = np.flatnonzero(np.diff(session[order], prepend=-1))
+    lengths = np.diff(begins, append=len(order))
+    place = np.arange(len(order)) - np.repeat(begins, lengths)
+    starts = place % STRETCH == 0
+    stretch = np.full(view.size, -1, np.int64)
+    stretch[order] = np.cumsum(starts) - 1
+    return stretch, int(starts.sum())
 
 
 def _idf(having: float, total: float) -> float:

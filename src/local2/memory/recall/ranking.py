@@ -80,6 +80,7 @@ class Shares(msgspec.Struct, frozen=True, omit_defaults=True):
     coverage: float = 0.0
     around: float = 0.0
     session: float = 0.0
+    session_best: float = 0.0
     speaker: float = 0.0
     firsthand: float = 0.0
     timed: float = 0.0
@@ -222,7 +223,13 @@ def _add_likeness(ranking: Ranking) -> Choice[None]:
     near = np.minimum(like.meaning[wishes] / WISH_MEANING, 1.0).astype(np.float64)
     wish = np.zeros(ranking.view.size)
     wish[wishes] = (1.0 - ranking.query.stating) * WISH * near
-    ranking.total.add(meaning=like.meaning, around=around, related=related, wish=wish)
+    ranking.total.add(
+        meaning=like.meaning,
+        around=around,
+        session_best=like.session_best,
+        related=related,
+        wish=wish,
+    )
 
 
 def _lower_echoes(ranking: Ranking) -> Choice[None]:

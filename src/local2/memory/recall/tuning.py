@@ -33,6 +33,13 @@ HALVING_LENGTH = 1_200.0
 """Length in characters at which neighbours count half: long messages need no context."""
 SESSION = 0.15
 """Share of the session that covers most of the question."""
+SESSION_BEST = 0.3
+"""Fraction of the meaning, words and coverage of a session's best message that all its messages
+gain if the query states something: what it refers to often stands further away than the neighbours
+of what it resembles."""
+STRETCH = 8
+"""Number of consecutive messages of a session that make a stretch: of the words of a statement,
+those count less that are in many stretches, as what a speaker always says is."""
 BM25_K1 = 1.2
 """There is no b: a match in a short text is not better."""
 WEAK = 0.5
