@@ -288,7 +288,7 @@ class ToolHost(Participant):
         await self.bus.answer(message, data, headers)
         if not self.bus.by_tenant:  # with accounts, all agents of the tenant would receive it
             headers = {**(headers or {}), **self._marks} or None
-            self.bus.publish_soon(self._result_subject, data, headers=headers)
+            await self.bus.publish(self._result_subject, data, headers=headers)
         return result
 
 
