@@ -6,7 +6,6 @@ the task that awaits it: that one would go on as if nothing had happened.
 
 import asyncio
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, TypeVar
@@ -14,8 +13,6 @@ from typing import Any, TypeVar
 from local2.logs import get_logger
 
 T = TypeVar("T")
-PAUSE_FACTOR = 2.0
-"""Length of the pause after a step of upkeep, as a multiple of the step's duration."""
 _going_on = set[asyncio.Task[Any]]()
 """The event loop itself keeps only weak references to its tasks."""
 
@@ -100,11 +97,6 @@ def cancellation_kept() -> Iterator[None]:
     yield
     if task and task.cancelling() > before:
         raise asyncio.CancelledError
-
-
-async def rest(begun: float) -> None:
-    """Pause longer than the work since `begun` (monotonic) took, so that requests go on."""
-    await asyncio.sleep(PAUSE_FACTOR * (time.monotonic() - begun))
 
 
 class Backoff:

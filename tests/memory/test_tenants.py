@@ -1,8 +1,6 @@
 """Two tenants share a database and nothing else: none reads or changes another's records."""
 
 import ast
-import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +9,13 @@ import pytest
 import local2
 from calling import RICHARD
 from indexed import indexed
-from local2.admission import FairSlots
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
-from local2.ledger.records import Fact, NewRecord, Written
+from local2.ledger.records import Fact, NewRecord
 from local2.memory.backlog import Backlog
 from local2.memory.indexing import Indexer
-from local2.memory.intake.intake import SHARED_CONVERSATION_LIMITS
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.recall.recaller import (
     Recaller,
@@ -191,42 +187,3 @@ def test_code_that_omits_the_tenant_reaches_no_memory() -> None:
 
     assert defaults == []
     assert literals == {"envelope.py"}
-
-
-async def test_a_tenant_stores_two_conversations_at_a_time_beside_those_of_others(
-    database: Database, bus: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slots = FairSlots(SHARED_CONVERSATION_LIMITS)
-    flooding, quiet = (
-        Memory(
-            Ledger(database, tenant),
-            VectorClient(bus, search_timeout=5),
-            MemorySettings(),
-            announce=lambda _subject, _change: None,
-            conversations=slots,
-        )
-        for tenant in ("flooding", "quiet")
-    )
-    may_store = asyncio.Event()
-    begun: list[str] = []
-    really_store = flooding.ledger.conversations.store
-
-    async def store_later(records: Sequence[NewRecord]) -> list[Written]:
-        begun.append(records[0].owner)
-        await may_store.wait()
-        return await really_store(records)
-
-    monkeypatch.setattr(flooding.ledger.conversations, "store", store_later)
-
-    async def say(memory: Memory, user: str) -> None:
-        caller = Caller(tenant=memory.tenant, user=user)
-        await memory.of(caller).intake.store_conversation([chat_message("Osmium is dense.")], "s1")
-
-    async with asyncio.TaskGroup() as users:
-        for number in range(20):
-            users.create_task(say(flooding, f"user{number}"))
-        await say(quiet, "ada")
-
-        assert begun == ["user0", "user1"]
-        may_store.set()
-    assert len(begun) == 20

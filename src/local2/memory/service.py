@@ -10,7 +10,6 @@ from functools import cached_property
 
 import msgspec
 
-from local2.admission import FairSlots
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import TENANT_OWNED
 from local2.ledger.sessions import Showing, ShownRecord
@@ -66,7 +65,6 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     backlog: Backlog
     outside: Outside
     turns: WaitingTurns
-    conversations: FairSlots
 
 
 class MemoryService:
@@ -88,14 +86,7 @@ class MemoryService:
     @cached_property
     def intake(self) -> Intake:
         shared = self._shared
-        return Intake(
-            shared.ledger,
-            shared.changes,
-            shared.echoes,
-            self.caller,
-            clock=shared.clock,
-            slots=shared.conversations,
-        )
+        return Intake(shared.ledger, shared.changes, shared.echoes, self.caller, shared.clock)
 
     @cached_property
     def documents(self) -> Documents:

@@ -63,14 +63,12 @@ class Memory:
         streams: Streams | None = None,
         turns: WaitingTurns | None = None,
         searches: FairSlots | None = None,
-        conversations: FairSlots | None = None,
     ) -> None:
         """Wire the parts.
 
         The results of `own_tools` are not recorded; `announced` returns how a tool of another team
         was announced. `streams` hold messages until they are stored; `turns` knows whether any
-        wait. `searches` and `conversations` are slots that all tenants share: for searches, and for
-        conversations that are being stored.
+        wait. `searches` are slots for searches that all tenants share.
         """
         self.models = models = models or Models()
         self.ledger_vectors: LedgerVectors | None = None
@@ -86,7 +84,6 @@ class Memory:
         self.reembedding = Reembedding(ledger, vectors, self.backlog, self.indexer)
         self.vectors = vectors
         self.turns = turns or WaitingTurns()
-        self._conversations = conversations or FairSlots()
         self.settings = settings
         self.clock: Clock = utc_now
         self.answer_log = AnswerLog(since=utc_now())
@@ -151,7 +148,6 @@ class Memory:
             backlog=self.backlog,
             outside=self.outside,
             turns=self.turns,
-            conversations=self._conversations,
         )
 
     def _now(self) -> datetime:

@@ -25,7 +25,6 @@ from local2.client.tools import Toolbox
 from local2.errors import Local2Error
 from local2.generator.agent import GeneratorAgent
 from local2.llm.models import ChatModel
-from local2.memory.intake.intake import SHARED_CONVERSATION_LIMITS
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.recall.recaller import SEARCH_LIMITS, SHARED_SEARCH_LIMITS
 from local2.memory.tenant import Memories, Memory
@@ -75,7 +74,6 @@ class Tenancy:
         self._memories = memories
         alone = parts.joined.register is None
         self._searches = FairSlots(SEARCH_LIMITS if alone else SHARED_SEARCH_LIMITS)
-        self._conversations = None if alone else FairSlots(SHARED_CONVERSATION_LIMITS)
         self._opened: dict[str, AsyncExitStack] = {}
         self._running: dict[str, AsyncExitStack] = {}
         self._not_before: dict[str, float] = {}
@@ -161,7 +159,6 @@ class Tenancy:
                     partial(count_undelivered, parts.joined.bus, MEMORY_AGENT, tenant)
                 ),
                 searches=self._searches,
-                conversations=self._conversations,
             )
             self._opened[tenant] = resources.pop_all()
         if parts.answers is not None:

@@ -5,11 +5,9 @@ with the table of their language (`language/attributes.py`) and reworded (`langu
 """
 
 import asyncio
-import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from local2.background import rest
 from local2.language.attributes import Attribute, Stated, Table
 from local2.language.clauses import (
     GREETING,
@@ -44,10 +42,7 @@ class RulesExtractor:
     """Finds plain statements. The same passage always gives the same items."""
 
     async def extract(self, passage: Passage) -> list[Item]:
-        begun = time.monotonic()
-        items = await asyncio.to_thread(extract, passage)
-        await rest(begun)  # a long backlog would hold the interpreter against everybody's requests
-        return items
+        return await asyncio.to_thread(extract, passage)
 
 
 class _Said(NamedTuple):

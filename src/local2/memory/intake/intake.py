@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from local2.admission import FairSlots
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import (
     LONG_TEXT,
@@ -34,15 +33,10 @@ from local2.protocol.conversation import (
 )
 from local2.protocol.envelope import Caller, Clock, content_id, new_id
 from local2.protocol.payloads import Json, ToolCallRecord
-from local2.settings import SlotLimits
 
 LARGE_CONVERSATION = 100
 """From this number of messages on, records are made in a thread, so that the loop is not blocked.
 The same applies to long messages."""
-SHARED_CONVERSATION_LIMITS = SlotLimits(requests=20, tenant_requests=2, user_requests=2)
-"""Limits on conversations that are being stored where tenants share a stack. Reading and writing
-one takes milliseconds of the interpreter, which a tenant's search has to share with all that are in
-progress (decision 0016)."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,24 +61,20 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 class Intake:
     """Stores what one caller sends. When a method returns, it is on disk."""
 
-    def __init__(  # noqa: PLR0913 - what it works with
+    def __init__(
         self,
         ledger: Ledger,
         changes: Changes,
         echoes: EchoFinder,
         caller: Caller,
-        *,
         clock: Clock,
-        slots: FairSlots,
     ) -> None:
-        """`slots`: for the conversations of all callers."""
         self._ledger = ledger
         self._changes = changes
         self._echoes = echoes
         self._caller = caller
         self._owner = caller.user or TENANT_OWNED
         self._clock = clock
-        self._slots = slots
 
     async def store_conversation(
         self,
@@ -97,18 +87,7 @@ class Intake:
 
         Another text with the id of a known message is a newer version of it. Erased messages are
         stored again only with `allow_again`.
-
-        Raises:
-            OverloadedError: Too many conversations are waiting.
         """
-        principal = self._caller.principal
-        with self._slots.admitted(principal):
-            async with self._slots.slot(principal):
-                return await self._store_conversation(messages, session_id, allow_again=allow_again)
-
-    async def _store_conversation(
-        self, messages: Sequence[ConversationMessage], session_id: str | None, *, allow_again: bool
-    ) -> IngestReport:
         session = session_id or self._caller.session_id or session_of(messages)
         conversation = Conversation(
             messages=messages,

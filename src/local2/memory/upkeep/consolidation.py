@@ -18,7 +18,6 @@ import msgspec
 import numpy as np
 import structlog
 
-from local2.background import rest
 from local2.errors import Local2Error, ModelError, OverloadedError, StorageError
 from local2.language.paraphrases import are_paraphrases, paraphrase_key
 from local2.language.statements import differ_in_one_value
@@ -65,6 +64,8 @@ DAY = 86_400.0
 PAGE = 200
 """Number of facts that are read and compared in one step. Reading and comparing take about 3 ms
 each."""
+PAUSE_FACTOR = 2.0
+"""Length of the pause after a step, as a multiple of the step's duration."""
 MAX_PAIRS = 1_000
 """Maximum number of contradictions that are examined, the newest ones."""
 MAX_JUDGED = 20
@@ -653,3 +654,8 @@ class Consolidation:
         for change in (change for change, was_made in outcomes if not was_made):
             done.skip(change.fact.id, "it changed meanwhile")
         return [change for change, was_made in outcomes if was_made]
+
+
+async def rest(begun: float) -> None:
+    """Pause longer than the work since `begun` took, so that others can use the ledger."""
+    await asyncio.sleep(PAUSE_FACTOR * (time.monotonic() - begun))
