@@ -190,8 +190,8 @@ class LaterStatements:
             for stem in view.stems(first)
             if self._rarities[stem] >= rare and view.frequency(stem) <= MAX_SHARERS
         ]
-        found = np.unique(np.concatenate([matching, *sharing]))
-        return found[statements[found]]
+        found: Positions = np.unique(np.concatenate([matching, *sharing]))
+        return np.asarray(found[statements[found]])
 
 
 class _Usual(NamedTuple):
