@@ -84,8 +84,9 @@ def test_a_killed_import_is_completed_without_doubles(tmp_path: Path) -> None:
     assert re.search(r"Importing .* +\d+%.* [\d,]+ stored, [\d,]+/s .*\d:\d\d:\d\d", shown)
     assert whole["data"]["stored"] == CHATS * MESSAGES
     assert 0 < count(before) < CHATS * MESSAGES
-    assert completed["data"]["known"] == count(before)
-    assert completed["data"]["stored"] == CHATS * MESSAGES - count(before)
+    # What the killed import had sent may be stored after the export.
+    assert count(before) <= completed["data"]["known"] < CHATS * MESSAGES
+    assert completed["data"]["stored"] == CHATS * MESSAGES - completed["data"]["known"]
     assert again == undisturbed
     assert count(undisturbed) == CHATS * MESSAGES
 

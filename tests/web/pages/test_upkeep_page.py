@@ -52,7 +52,7 @@ def test_consolidation_is_previewed_applied_and_undone(ada: httpx.Client, reader
     done = notice(reader, "Done: .*merged")
     assert len(facts_about(ada, "cocoa")) == 1
     done.get_by_role("button", name="Undo").click()
-    notice(reader, "Undone: 1 change\\.")
+    notice(reader, "Undone: [0-9]+ changes?\\.")  # other pages' facts may be merged, too
     assert len(facts_about(ada, "cocoa")) == 2
 
 
