@@ -38,9 +38,7 @@ from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
 from local2.protocol import services as declared
 from local2.protocol import subjects
-from local2.protocol.browsing import (
-    Rights,
-)
+from local2.protocol.browsing import Rights
 from local2.protocol.envelope import Caller, Envelope, decode, encode, seal, utc_now
 from local2.protocol.maintenance import (
     BackupList,

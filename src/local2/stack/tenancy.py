@@ -16,7 +16,7 @@ from local2.admission import FairSlots
 from local2.agents.memory_agent import NAME as MEMORY_AGENT
 from local2.agents.memory_agent import catch_up, deliver_turns
 from local2.background import in_background
-from local2.bus.connection import connect
+from local2.bus.connection import Connection, connect
 from local2.bus.identity import Attested
 from local2.bus.stream_erasure import StreamErasure
 from local2.bus.streams import count_undelivered
@@ -28,9 +28,10 @@ from local2.llm.models import ChatModel
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.recall.recaller import SEARCH_LIMITS, SHARED_SEARCH_LIMITS
 from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import encode, seal
 from local2.protocol.memory_tools import TOOL_NAMES
+from local2.protocol.payloads import MemoryChange
 from local2.settings import Settings
-from local2.stack.announcements import announce
 from local2.stack.joining import Joined
 from local2.stack.ledgers import Ledgers
 from local2.stack.memory_models import SharedModels
@@ -150,7 +151,7 @@ class Tenancy:
                 ledger,
                 parts.vectors,
                 parts.settings.memory,
-                announce=partial(announce, parts.joined.tools, tenant),
+                announce=partial(_announce, parts.joined.tools, tenant),
                 own_tools=TOOL_NAMES,
                 announced=toolbox.get,
                 models=await parts.models.of(tenant) if parts.models else None,
@@ -214,3 +215,9 @@ class Tenancy:
                 beside_others=self._parts.is_shared,
             )
         )
+
+
+def _announce(bus: Connection, tenant: str, subject: str, change: MemoryChange) -> None:
+    """Tell the tenant what changed in its memory, without delaying the answer to who changed it."""
+    message = encode(seal(change, type="event", source="memory"))
+    bus.publish_soon(subject, message, tenant=tenant)

@@ -14,6 +14,7 @@ little alone.
 import math
 import weakref
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -65,6 +66,8 @@ class LaterStatements:
         self._scores = scores
         self._relevant = relevant
         self._rarities = found.view.derive(_Rarities)
+        # In a small memory, a word that no third record has is rare enough.
+        self._rarest = math.log((found.view.size + 1) / 2.5)
 
     def later_than(self, rows: Sequence[int]) -> list[list[int]]:
         """Return for each row at most three rows of later statements about the same, best first."""
@@ -106,7 +109,7 @@ class LaterStatements:
         ):
             close, rare = FIRST_ITEM_NEEDS if item == 0 else OTHER_ITEMS_NEED
             rarities = [self._rarities[stem] for stem in said[item] & said_later[candidate]]
-            if how_close < close and max(rarities, default=0.0) < self._needed_rarity(rare):
+            if how_close < close and max(rarities, default=0.0) < min(rare, self._rarest):
                 continue
             # The order of a set is not always the same, nor then the sum of floats.
             overlap = math.fsum(rarities)
@@ -121,10 +124,6 @@ class LaterStatements:
 
     def _stems_of_partner(self, partner: int) -> tuple[str, ...]:
         return self._view.stems(partner) if partner < self._view.size else ()
-
-    def _needed_rarity(self, rarity: float) -> float:
-        """In a small memory, a word that no third record has is rare enough."""
-        return min(rarity, math.log((self._view.size + 1) / 2.5))
 
     def _stands_out(
         self, positions: Positions, candidates: Positions, cosines: Floats, usual: "_Usual"
@@ -174,8 +173,11 @@ class LaterStatements:
 
     def _relevance_of(self, candidates: Positions) -> Array:
         """Return their scores, relative to the best score of all."""
-        best_score = max(float((self._scores * self._relevant).max(initial=0.0)), EPSILON)
-        return np.minimum(self._scores[candidates] / best_score, MAX_RELEVANCE)
+        return np.minimum(self._scores[candidates] / self._best_score, MAX_RELEVANCE)
+
+    @cached_property
+    def _best_score(self) -> float:
+        return max(float((self._scores * self._relevant).max(initial=0.0)), EPSILON)
 
     def _find_candidates(self, first: int) -> Positions:
         """Return statements that match the question, or share a rare word with the first item."""
@@ -184,7 +186,7 @@ class LaterStatements:
         matching = np.flatnonzero(statements & self._relevant)
         matching = best_positions(self._scores, matching, LATER_CANDIDATES)
         matching = matching[self._relevance_of(matching) >= MIN_RELEVANCE]
-        rare = self._needed_rarity(FIRST_ITEM_NEEDS[1])
+        rare = min(FIRST_ITEM_NEEDS[1], self._rarest)
         sharing = [
             view.positions_with(stem)
             for stem in view.stems(first)
