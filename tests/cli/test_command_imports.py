@@ -1,5 +1,6 @@
 """Commands import little: most of their time would be imports that they do not use."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -91,3 +92,21 @@ def test_a_stack_imports_neither_what_accounts_need_nor_what_its_worker_does() -
     modules = set(done.stdout.split())
     assert "local2.stack.app" in modules
     assert modules & {*unused, "prometheus_client", "tokenizers"} == set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted by Linux")
+def test_the_stack_multiplies_in_one_thread(tmp_path: Path) -> None:
+    counting = "import os, local2.cli.up; print(len(os.listdir('/proc/self/task')))"
+    environment = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
+
+    done = subprocess.run(
+        [sys.executable, "-c", counting],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=START_SECONDS,
+        check=True,
+    )
+
+    assert int(done.stdout) == 1

@@ -8,6 +8,7 @@ default: several threads would each block the loop for 5 ms at a time.
 
 import asyncio
 import gc
+import os
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,10 @@ from pathlib import Path
 
 import click
 from rich.markup import escape
+
+# Before numpy is imported: its threads spin while they wait for one another, on the cores that
+# embedding needs, and a recall then takes three times the processor.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from local2.cli.commands import command
 from local2.cli.output import Output, run_async, shown
