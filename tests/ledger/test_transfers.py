@@ -1,15 +1,29 @@
 """Exports and imports of a ledger: scopes, merging with existing records, pages, and dry runs."""
 
 import json
+import math
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from exporting import IMPORTER, SESSION, copy, fill, lines, pages, parsed
 from ledger.conftest import OfTenant, OpenLedger
-from ledgers import DAY, ITEMS, OWNER, fact, find, item, message, record, searching, to_index
+from ledgers import (
+    DAY,
+    EMBEDDER,
+    ITEMS,
+    OWNER,
+    fact,
+    find,
+    item,
+    message,
+    record,
+    searching,
+    to_index,
+)
 from local2.errors import BadRequestError, InvalidArgumentsError
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import exports
@@ -28,6 +42,7 @@ from local2.protocol.portable import (
     RecordLine,
     RelationLine,
     Stored,
+    StoredVector,
 )
 
 TOPIC = "project.language"
@@ -79,6 +94,34 @@ async def test_vectors_are_exported_on_request(ledger: Ledger, other: Ledger) ->
         True
     ]
     assert not any(one.vector for one in await exported(ledger) if isinstance(one, RecordLine))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "stored"),
+    [
+        pytest.param([3.0, 4.0], [0.6, 0.8], id="scaled to length 1"),
+        pytest.param([3e38, 0.0], [1.0, 0.0], id="larger than 16 bits hold"),
+        pytest.param([1e-30, 0.0], [1.0, 0.0], id="smaller than 16 bits hold"),
+        pytest.param([math.nan, 1.0], None, id="not a number"),
+        pytest.param([math.inf, 1.0], None, id="infinite"),
+        pytest.param([0.0, 0.0], None, id="without a direction"),
+    ],
+)
+async def test_an_imported_vector_can_be_compared_or_is_made_again(
+    ledger: Ledger, other: Ledger, numbers: list[float], stored: list[float] | None
+) -> None:
+    await ledger.records.store([record("One.")])
+    (line,) = [line for line in await exported(ledger) if isinstance(line, RecordLine)]
+    vector = StoredVector(embedder=EMBEDDER, data=np.array(numbers, np.float32).tobytes())
+
+    await other.imports.store([msgspec.structs.replace(line, vector=vector)], IMPORTER)
+
+    (waiting,) = await to_index(other, 9)
+    if stored is None:
+        assert waiting.vector is None
+    else:
+        assert waiting.vector is not None
+        np.testing.assert_allclose(np.frombuffer(waiting.vector, np.float32), stored, rtol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from local2.errors import VectorError
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord
+from local2.ledger.stored_vectors import unpacked
 from local2.ledger.upkeep import Waiting
 from local2.logs import logging_to
 from local2.memory.backlog import Backlog
@@ -55,7 +56,7 @@ async def test_a_record_is_stored_with_the_vector_of_its_text(
     ((name, data),) = await select(database, "SELECT embedder, data FROM vector")
     expected = embedder.embed_queries(["user.metal: gold"])[0]
     assert name == "all-MiniLM-L6-v2"
-    np.testing.assert_allclose(np.frombuffer(data, np.float32), expected, atol=1e-5)
+    np.testing.assert_allclose(unpacked(data), expected, atol=1e-3)
 
 
 async def test_a_replaced_topic_leaves_the_index(searchable: Memory) -> None:

@@ -27,13 +27,13 @@ from local2.ledger.entries import (
     Array,
     Candidate,
     Flags,
-    Floats,
     Link,
     Names,
     Numbers,
     Positions,
     Postings,
 )
+from local2.ledger.stored_vectors import Floats, unpacked
 
 MAX_COUNT = 15
 """Maximum count of a stem in a text; larger counts are cut."""
@@ -191,7 +191,7 @@ class Columns:
         """Store the vector, if there is one; return the name of its embedder."""
         if candidate.vector is None:
             return None
-        vector = np.frombuffer(candidate.vector, np.float32)
+        vector = unpacked(candidate.vector)
         if len(vector) != self._vectors.shape[1]:  # a new embedder: the other vectors are obsolete
             self._vectors = np.zeros((len(self._records), len(vector)), np.float32)
             self._records["embedder"] = self.names.embedders.number_of(None)

@@ -17,7 +17,6 @@ ECHO, UNANSWERED, EXTRACTED = 1, 2, 3
 NEIGHBOUR_SPAN = 3
 """Number of messages before and after a message that count as its neighbours."""
 
-Floats = npt.NDArray[np.float32]
 Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -9,9 +9,10 @@ from datetime import datetime
 
 import msgspec
 
-from local2.ledger.entries import SPOKEN_KINDS, Floats
+from local2.ledger.entries import SPOKEN_KINDS
 from local2.ledger.records import NewRecord, Record, Written, source_class_of
 from local2.ledger.search import Place
+from local2.ledger.stored_vectors import Floats
 from local2.protocol.memories import Durability, Kind, OwnerScope, RelationType, SourceClass
 from local2.protocol.memory_tools import ChangeAction
 from local2.protocol.payloads import Json

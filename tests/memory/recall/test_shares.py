@@ -20,6 +20,7 @@ from local2.ledger.entries import ECHO, UNANSWERED, Candidate
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import stamp
 from local2.ledger.search import DetailRequest, Details, Matches, Related, Source, run_choice
+from local2.ledger.stored_vectors import packed
 from local2.memory.intake.turns import Turn
 from local2.memory.recall import tuning
 from local2.memory.recall.query import analyse
@@ -38,6 +39,8 @@ AROUND = 0.96
 """At most, as 0.4 of the most that meaning, words and coverage come to."""
 VECTOR = np.array([1, 0], np.float32).tobytes()
 ASIDE = np.array([0.6, 0.8], np.float32).tobytes()
+HALF = 1e-3
+"""Relative error of numbers of 16 bits."""
 
 
 def candidate(row: int, text: str = "", **fields: Any) -> Candidate:
@@ -62,6 +65,8 @@ def candidate(row: int, text: str = "", **fields: Any) -> Candidate:
         "length": 0,
         "density": 0,
     }
+    if "vector" in fields:
+        fields["vector"] = packed(fields["vector"])
     return Candidate(**{**usual, **fields})
 
 
@@ -370,7 +375,7 @@ def test_only_vectors_of_the_same_embedder_are_compared() -> None:
         embedder="e",
     )
 
-    assert {one.row: one.cosine for one in found} == {1: 1, 2: pytest.approx(0.6), 3: None, 4: None}
+    assert {one.row: one.cosine for one in found} == {1: 1, 2: pytest.approx(0.6, rel=HALF), 3: None, 4: None}
     assert [one.shares.meaning > 0 for one in found] == [True, True, False, False]
 
 
@@ -407,7 +412,7 @@ def test_cosines_are_counted_from_the_cosine_of_unrelated_texts() -> None:
 
     found = ranked(*vectors, candidate(3), question=VECTOR, embedder="e", floor=0.2)
 
-    assert [one.cosine for one in found] == [1, pytest.approx(0.5), None]
+    assert [one.cosine for one in found] == [1, pytest.approx(0.5, rel=HALF), None]
 
 
 def test_a_record_better_than_those_leading_to_it_gains_nothing() -> None:

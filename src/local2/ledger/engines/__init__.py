@@ -73,7 +73,7 @@ Work = Callable[[Any], T]
 
 
 class NewVector(NamedTuple):
-    """A record's vector by an embedder; `data` are its numbers, as float32."""
+    """A record's vector by an embedder: float32 for a transaction, packed for a database."""
 
     row: int
     id: str

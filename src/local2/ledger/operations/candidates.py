@@ -17,7 +17,7 @@ import numpy as np
 from local2.keys import fold_topic
 from local2.language.words import stems
 from local2.ledger.columns import MAX_COUNT, Columns
-from local2.ledger.entries import NEIGHBOUR_SPAN, SPOKEN_KINDS, Candidate, Floats, Link
+from local2.ledger.entries import NEIGHBOUR_SPAN, SPOKEN_KINDS, Candidate, Link
 from local2.ledger.operations.places import place_word, session_word
 from local2.ledger.operations.rows import Transaction, as_json, records_of
 from local2.ledger.operations.working_sets import candidates_of
@@ -31,6 +31,7 @@ from local2.ledger.search import (
     StemCounts,
     WordMatches,
 )
+from local2.ledger.stored_vectors import matrix_of
 from local2.protocol.memory_tools import ItemRelation
 from local2.protocol.vectors import VectorHits
 
@@ -180,7 +181,8 @@ class Pool:
         found = self._all("own_vectors", rows=as_json(rows), **asked)
         if not found:
             return []
-        cosines = np.vecdot(matrix([data for _, data in found]), vector_of(hits.question))
+        question = np.frombuffer(hits.question, np.float32)
+        cosines = np.vecdot(matrix_of([data for _, data in found]), question)
         best = np.argsort(-cosines, kind="stable")[:limit].tolist()
         return [(float(cosines[position]), found[position][0]) for position in best]
 
@@ -364,12 +366,3 @@ def _links(around: Sequence[tuple[int, int, int, int]]) -> list[Link]:
             for n, near in enumerate(rows[::-1], 1)
         ),
     ]
-
-
-def vector_of(data: bytes) -> Floats:
-    return np.frombuffer(data, np.float32)
-
-
-def matrix(vectors: Sequence[bytes]) -> Floats:
-    """The vectors as a matrix, one vector per row."""
-    return np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), -1)

@@ -11,6 +11,7 @@ import msgspec
 from local2.ledger.engines import Row
 from local2.ledger.operations.places import place_word
 from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of
+from local2.ledger.stored_vectors import unpacked
 from local2.ledger.transfer import ExportCursor, ExportFilter
 from local2.protocol.items import NOTHING, path_of
 from local2.protocol.maintenance import ExportPage
@@ -184,7 +185,7 @@ def _record_line(row: Row) -> Line:
     record = record_of(row)
     vector = None
     if row["vector"] is not None:
-        vector = StoredVector(embedder=row["embedder"], data=row["vector"])
+        vector = StoredVector(embedder=row["embedder"], data=unpacked(row["vector"]).tobytes())
     names = [name for name in RecordLine.__struct_fields__ if name != "vector"]
     return RecordLine(**{name: getattr(record, name) for name in names}, vector=vector)
 

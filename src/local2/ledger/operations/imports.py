@@ -36,6 +36,7 @@ from local2.ledger.records import (
     with_features,
 )
 from local2.ledger.sessions import Showing, ShownRecord
+from local2.ledger.stored_vectors import BYTES_A_NUMBER, has_direction
 from local2.ledger.transfer import Importing
 from local2.ledger.upkeep import MAX_RELATIONS
 from local2.protocol.conversation import is_blank
@@ -145,7 +146,7 @@ class _Page:
     ) -> None:
         self._tx = tx
         self._by = by
-        self._sizes: dict[str, int] = {}
+        self._dimensions: dict[str, int] = {}
         self.report = ImportReport(new={}, known={}, conflicts=[], refused=[])
         self._store_by_type: dict[type[Line], Callable[[Any], bool | None]] = {
             PlaceLine: self._store_place,
@@ -226,18 +227,24 @@ class _Page:
         if other is not None and record.superseded_by == other.id:
             detail = {"superseded_by": other.id}
             add_to_audit(self._tx, "superseded", record.id, self._cause(other.id), detail)
-        if line.vector is not None and self._has_right_size(line.vector):
+        if line.vector is not None and self._is_comparable(line.vector):
             row = self._first_row("record_state", id=record.id)["row"]
             new = NewVector(row, record.id, line.vector.embedder, line.vector.data)
             self._tx.keep_vectors([new])
         return True
 
-    def _has_right_size(self, vector: StoredVector) -> bool:
-        """Whether a vector is as long as others of its embedder; otherwise it is dropped."""
-        if vector.embedder not in self._sizes:
-            known = self._first_row("vector_size", embedder=vector.embedder)
-            self._sizes[vector.embedder] = known["size"] if known else len(vector.data)
-        return self._sizes[vector.embedder] == len(vector.data)
+    def _is_comparable(self, vector: StoredVector) -> bool:
+        """Whether a vector is as long as others of its embedder, and has a direction.
+
+        Otherwise it is dropped, and made again.
+        """
+        if not has_direction(vector.data):
+            return False
+        dimensions = len(vector.data) // BYTES_A_NUMBER
+        if vector.embedder not in self._dimensions:
+            known = self._first_row("vector_dimensions", embedder=vector.embedder)
+            self._dimensions[vector.embedder] = known["dimensions"] if known else dimensions
+        return self._dimensions[vector.embedder] == dimensions
 
     def _conflicting_record(self, record: Record) -> Record | None:
         """The active record with the topic, or the document chunk, of an active record."""

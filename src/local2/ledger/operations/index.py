@@ -10,6 +10,7 @@ from local2.ledger.engines import NewVector, Row
 from local2.ledger.operations.backlog import PAGE
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes_of
 from local2.ledger.records import Task, TaskKind
+from local2.ledger.stored_vectors import unpacked
 from local2.ledger.upkeep import Waiting, indexed_text, labelled
 
 
@@ -138,4 +139,5 @@ def _waiting(row: Row) -> Waiting:
         before = None if row["before"] is None else labelled(row["before_label"], row["before"])
         own = labelled(row["topic"] or row["label"], row["content"])
         text = indexed_text(row["kind"], "\n".join([*json.loads(row["queries"]), own]), before)
-    return Waiting(row=row["row"], id=row["id"], text=text, vector=row["vector"])
+    vector = None if row["vector"] is None else unpacked(row["vector"]).tobytes()
+    return Waiting(row=row["row"], id=row["id"], text=text, vector=vector)

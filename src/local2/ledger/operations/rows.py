@@ -26,6 +26,7 @@ from local2.ledger.engines import (
     Version,
 )
 from local2.ledger.records import UNLIMITED, NewRecord, Quota, Record, stamp
+from local2.ledger.stored_vectors import packed
 from local2.protocol.payloads import Json
 
 COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"features", "tasks"})
@@ -88,7 +89,9 @@ class Transaction:
 
     def keep_vectors(self, vectors: Sequence[NewVector]) -> None:
         """Store the vectors of records that are still there, in place of former ones."""
-        self._database.keep_vectors(self, vectors)
+        self._database.keep_vectors(
+            self, [vector._replace(data=packed(vector.data)) for vector in vectors]
+        )
 
     def execute(self, statement: str, **values: Any) -> Cursor:
         """Execute a named statement."""

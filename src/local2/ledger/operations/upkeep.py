@@ -9,7 +9,6 @@ from datetime import datetime
 
 import msgspec
 
-from local2.ledger.operations.candidates import vector_of
 from local2.ledger.operations.extraction import merge_sources
 from local2.ledger.operations.facts import RecentTopics
 from local2.ledger.operations.places import place_word
@@ -17,6 +16,7 @@ from local2.ledger.operations.record_rows import Cause, add_to_audit, supersede
 from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads
 from local2.ledger.records import stamp
 from local2.ledger.search import Place
+from local2.ledger.stored_vectors import unpacked
 from local2.ledger.upkeep import (
     COMPARED_FACT_CHARACTERS,
     Access,
@@ -90,7 +90,7 @@ class Upkeep(Part):
         """The vectors of the records in these rows, of those that have any."""
         found: defaultdict[int, VectorsByEmbedder] = defaultdict(dict)
         for vector in await self._rows.all("vectors_at", rows=as_json(list(rows))):
-            found[vector["row"]][vector["embedder"]] = vector_of(vector["data"])
+            found[vector["row"]][vector["embedder"]] = unpacked(vector["data"])
         return found
 
     async def carry_out(self, changes: Sequence[Change], actor: Actor) -> list[bool]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from local2.ledger.operations.candidates import Filter
 from local2.ledger.operations.rows import Part, Transaction, reads, writes_of
+from local2.ledger.stored_vectors import as_halves
 from local2.ledger.upkeep import Embedders
 from local2.protocol.vectors import VectorHits
 
@@ -19,8 +20,6 @@ LARGE_PLACE = 50_000
 EF_SEARCH = 1_000
 """Number of vectors that a search of an index of neighbours keeps in view, the most that pgvector
 allows: with 400, a tenth of the fifty nearest of 12,000 random vectors is missed."""
-DECIMALS = 6
-"""Number of digits behind the point with which a number of 16 bits is written."""
 
 
 def nearest_rows(tx: Transaction, filter_: Filter, hits: VectorHits, limit: int) -> list[int]:
@@ -30,7 +29,7 @@ def nearest_rows(tx: Transaction, filter_: Filter, hits: VectorHits, limit: int)
     """
     asked = {
         "embedder": hits.embedder,
-        "question": as_halves(hits.question),
+        "question": as_halves(np.frombuffer(hits.question, np.float32)),
         "limit": limit,
     }
     dimensions = {
@@ -43,12 +42,6 @@ def nearest_rows(tx: Transaction, filter_: Filter, hits: VectorHits, limit: int)
         more = {"place": place, "dimensions": numbers, "ef_search": EF_SEARCH}
         found += tx.execute("nearest_in_large_place", **more, **asked).fetchall()
     return [record for record, _ in sorted(found, key=lambda row: (row[1], row[0]))[:limit]]
-
-
-def as_halves(vector: bytes) -> str:
-    """A vector (float32) as the database reads numbers of 16 bits."""
-    numbers = np.frombuffer(vector, np.float32).astype(np.float64).round(DECIMALS).tolist()
-    return str(numbers)
 
 
 class KeptVectors(Part):

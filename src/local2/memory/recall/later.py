@@ -21,8 +21,9 @@ import numpy as np
 
 from local2.language.names import may_be_name
 from local2.ledger.columns import View
-from local2.ledger.entries import EXTRACTED, Array, Flags, Floats, Positions
+from local2.ledger.entries import EXTRACTED, Array, Flags, Positions
 from local2.ledger.search import Matches
+from local2.ledger.stored_vectors import Floats
 from local2.memory.recall.likeness import EPSILON
 from local2.memory.recall.precedence import best_positions
 from local2.memory.recall.tuning import (

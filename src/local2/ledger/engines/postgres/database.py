@@ -38,10 +38,10 @@ from local2.ledger.engines.postgres.tables import Tables
 from local2.ledger.operations.places import place_word
 from local2.ledger.operations.record_rows import columns_of, tasks_of
 from local2.ledger.operations.rows import Transaction, as_json
-from local2.ledger.operations.vectors import as_halves
 from local2.ledger.operations.working_sets import Budgets
 from local2.ledger.records import NewRecord, TaskKind, features_of, stamp
 from local2.ledger.search import Place
+from local2.ledger.stored_vectors import as_halves, unpacked
 from local2.protocol.envelope import new_id
 from local2.protocol.maintenance import LiveStack
 
@@ -211,7 +211,7 @@ class Database:
             ids=[escaped(vector.id) for vector in vectors],
             embedders=[vector.embedder for vector in vectors],
             data=[vector.data for vector in vectors],
-            halves=[as_halves(vector.data) for vector in vectors],
+            halves=[as_halves(unpacked(vector.data)) for vector in vectors],
         )
 
     async def index_vectors(self, tenant: str, embedder: str) -> bool:

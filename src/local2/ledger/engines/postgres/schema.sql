@@ -1,4 +1,4 @@
--- number: 4
+-- number: 5
 -- The schema of a new ledger in PostgreSQL; every change raises its number. What a table or a column
 -- means is said in the schema of SQLite: here stands what is different.
 
@@ -181,7 +181,8 @@ CREATE TABLE access (
     weighed bigint NOT NULL DEFAULT 0
 );
 
--- `half` is what searches read: `data` in numbers of 16 bits, beside where the record stands.
+-- Numbers of 16 bits: `data` as they are moved and held in memory, `half` as searches read them, beside
+-- where the record stands.
 CREATE TABLE vector (
     row      bigint  GENERATED ALWAYS AS IDENTITY,
     record   bigint  NOT NULL REFERENCES record (row) ON DELETE CASCADE,

@@ -10,8 +10,8 @@ from typing import Any
 from local2.ledger.engines import MOVED_ROWS, OF_ALL, Table, first_rows, names_of
 from local2.ledger.engines.postgres.connections import BIND, PostgresConnection, escaped
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.vectors import as_halves
 from local2.ledger.search import Place
+from local2.ledger.stored_vectors import as_halves, unpacked
 
 ROWS_HELD = 50
 """Number of rows that are fetched at a time, since one may have a megabyte."""
@@ -112,7 +112,7 @@ class Tables:
         if table.name == "vector":
             data = columns.index("data")
             columns = (*columns, "half")
-            rows = [(*row, as_halves(row[data])) for row in rows]
+            rows = [(*row, as_halves(unpacked(row[data]))) for row in rows]
         # COPY refuses tables with row-level security, hence another table between.
         names = names_of(columns)
         connection.execute(

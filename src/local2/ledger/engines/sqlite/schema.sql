@@ -1,4 +1,4 @@
--- number: 23
+-- number: 24
 -- The schema of a new ledger; every change raises its number. Numbers 1 to 18 were migrations.
 
 -- Every memory is a row of `record`: what it says, whose it is, who said it, and how it ages.
@@ -169,7 +169,7 @@ CREATE TABLE access (
 CREATE TABLE vector (
     record   INTEGER NOT NULL REFERENCES record (row) ON DELETE CASCADE,
     embedder TEXT    NOT NULL,
-    data     BLOB    NOT NULL                    -- float32
+    data     BLOB    NOT NULL                    -- of 16 bits
 );
 CREATE UNIQUE INDEX vector_of_record ON vector (record, embedder);
 CREATE TRIGGER vector_revised_insert AFTER INSERT ON vector BEGIN
