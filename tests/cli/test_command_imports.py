@@ -1,5 +1,6 @@
 """Commands import little: most of their time would be imports that they do not use."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,16 @@ import atexit, sys
 atexit.register(lambda: print(*sys.modules, file=sys.stderr))
 from local2.__main__ import main
 main()
+"""
+MULTIPLYING_MATRICES = """
+import os, sys
+from local2.__main__ import main
+try:
+    main()
+except SystemExit:
+    import numpy
+    numpy.ones((500, 500)) @ numpy.ones((500, 500))
+    print(len(os.listdir("/proc/self/task")))
 """
 HEAVY = {
     "chromadb",
@@ -91,3 +102,18 @@ def test_a_stack_imports_neither_what_accounts_need_nor_what_its_worker_does() -
     modules = set(done.stdout.split())
     assert "local2.stack.app" in modules
     assert modules & {*unused, "prometheus_client", "tokenizers"} == set()
+
+
+def test_matrices_are_multiplied_in_one_thread(tmp_path: Path) -> None:
+    chosen = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", MULTIPLYING_MATRICES, "version"],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name not in chosen},
+        capture_output=True,
+        text=True,
+        timeout=START_SECONDS,
+        check=True,
+    )
+
+    assert done.stdout.splitlines()[-1] == "1"

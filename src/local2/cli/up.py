@@ -1,9 +1,10 @@
 """`local2 up`: run the whole stack in one process, with a chat if there is a terminal.
 
-Three settings keep the event loop responsive. All objects that exist once the stack is open are
-frozen, because a full garbage collection, which a large document triggers, would otherwise visit
-all modules. Only one thread reads long texts, and threads release the interpreter sooner than by
-default: several threads would each block the loop for 5 ms at a time.
+Three settings keep the event loop responsive, besides the one in `local2/__main__.py`. All objects
+that exist once the stack is open are frozen, because a full garbage collection, which a large
+document triggers, would otherwise visit all modules. Only one thread reads long texts, and threads
+release the interpreter sooner than by default: several threads would each block the loop for 5 ms
+at a time.
 """
 
 import asyncio
