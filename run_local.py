@@ -2,9 +2,8 @@
 
 import sys
 
+from local2.__main__ import main
+
 if __name__ == "__main__":
-    try:
-        from local2.cli import app
-    except KeyboardInterrupt:  # during the import; afterwards the command handles it
-        sys.exit(130)
-    app(["up", *sys.argv[1:]])
+    sys.argv.insert(1, "up")
+    main()

@@ -3,6 +3,7 @@
 `local2 mcp` answers its client's first message before the other commands are imported.
 """
 
+import os
 import sys
 
 OPTIONS_WITHOUT_CLIENT = frozenset({"--help", "--http"})
@@ -10,6 +11,9 @@ OPTIONS_WITHOUT_CLIENT = frozenset({"--help", "--http"})
 
 
 def main() -> None:
+    # Before numpy is imported. Its threads would spin for 30 ms after each product of matrices,
+    # of which a recall needs a few small ones, and would keep a core from the vector worker.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     arguments = sys.argv[1:]
     if arguments[:1] == ["mcp"] and not OPTIONS_WITHOUT_CLIENT.intersection(arguments):
         from local2.mcp.opening import answer_initialize  # noqa: PLC0415 - nothing else is needed yet

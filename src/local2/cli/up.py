@@ -1,14 +1,14 @@
 """`local2 up`: run the whole stack in one process, with a chat if there is a terminal.
 
-Three settings keep the event loop responsive. All objects that exist once the stack is open are
-frozen, because a full garbage collection, which a large document triggers, would otherwise visit
-all modules. Only one thread reads long texts, and threads release the interpreter sooner than by
-default: several threads would each block the loop for 5 ms at a time.
+Three settings keep the event loop responsive, besides the one in `local2/__main__.py`. All objects
+that exist once the stack is open are frozen, because a full garbage collection, which a large
+document triggers, would otherwise visit all modules. Only one thread reads long texts, and threads
+release the interpreter sooner than by default: several threads would each block the loop for 5 ms
+at a time.
 """
 
 import asyncio
 import gc
-import os
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +17,6 @@ from pathlib import Path
 
 import click
 from rich.markup import escape
-
-# Before numpy is imported: its threads spin while they wait for one another, on the cores that
-# embedding needs, and a recall then takes three times the processor.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from local2.cli.commands import command
 from local2.cli.output import Output, run_async, shown
