@@ -375,7 +375,12 @@ def test_only_vectors_of_the_same_embedder_are_compared() -> None:
         embedder="e",
     )
 
-    assert {one.row: one.cosine for one in found} == {1: 1, 2: pytest.approx(0.6, rel=HALF), 3: None, 4: None}
+    assert {one.row: one.cosine for one in found} == {
+        1: 1,
+        2: pytest.approx(0.6, rel=HALF),
+        3: None,
+        4: None,
+    }
     assert [one.shares.meaning > 0 for one in found] == [True, True, False, False]
 
 
