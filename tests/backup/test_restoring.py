@@ -185,7 +185,7 @@ async def test_a_backup_of_another_schema_is_refused(
     folder: Path, backups: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     another = SCHEMA._replace(number=SCHEMA.number + 1)
-    monkeypatch.setattr("local2.ledger.engines.sqlite.copy_checks.SCHEMA", another)
+    monkeypatch.setattr("local2.ledger.engines.sqlite.copies.SCHEMA", another)
 
     with pytest.raises(StorageError, match="Restore it with that one, and run `local2 export`"):
         await restore_backup(backups, folder, replace=True)

@@ -25,7 +25,7 @@ QUESTION = "Where was the osmium sent?"
 async def explain(
     service: MemoryService, id_: str | None = None, query: str = QUESTION, **asked: Any
 ) -> Explained:
-    return await service.explaining.explain(Explain(recall=Recall(query=query, **asked), id=id_))
+    return await service.explain(Explain(recall=Recall(query=query, **asked), id=id_))
 
 
 async def asked_about(service: MemoryService, id_: str, **asked: Any) -> ExplainedMemory:

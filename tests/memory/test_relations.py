@@ -9,8 +9,8 @@ from calling import RICHARD, answer, ask, call, caller_named
 from local2.bus.connection import Connection
 from local2.ledger import upkeep as ledger_relations
 from local2.ledger.engines.sqlite.database import Database
-from local2.memory.recall.items import RecallItem
 from local2.memory.recall.recaller import RecallRequest
+from local2.memory.recall.results import RecallItem
 from local2.memory.recall.tuning import STATED
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory

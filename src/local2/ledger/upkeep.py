@@ -9,7 +9,7 @@ from datetime import datetime
 
 import msgspec
 
-from local2.ledger.entries import SPOKEN_KINDS, Floats
+from local2.ledger.columns import SPOKEN_KINDS, Floats
 from local2.ledger.records import NewRecord, Record, Written, source_class_of
 from local2.ledger.search import Place
 from local2.protocol.memories import Durability, Kind, OwnerScope, RelationType, SourceClass

@@ -20,8 +20,7 @@ from local2.ledger.ledger import Ledger
 from local2.ledger.records import TENANT_OWNED, Record, checked_text, principal_of
 from local2.ledger.sessions import FactSelection, SessionKey, StoredMessage, StoredSession
 from local2.memory.intake.waiting_turns import WaitingTurns, why_incomplete
-from local2.memory.scopes import how_to_send, own_places
-from local2.memory.views import view
+from local2.memory.scopes import how_to_send, own_places, view
 from local2.protocol.envelope import Caller, Clock, content_id
 from local2.protocol.memories import MemoryType
 from local2.protocol.memory_tools import (

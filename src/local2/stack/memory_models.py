@@ -13,7 +13,7 @@ from local2.errors import ModelError
 from local2.llm.budget import BudgetedModel, ModelBudget
 from local2.llm.choice import chosen_model, open_structured_model
 from local2.llm.models import CountingModel
-from local2.memory.extraction.items import Extractor
+from local2.memory.extraction.extractor import Extractor
 from local2.memory.extraction.model import ModelExtractor
 from local2.memory.extraction.rules import RulesExtractor
 from local2.memory.recall.model import ModelReranker

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from ledgers import EMBEDDER, OWNER, fact, find, index, record, searching, to_index, vector_result
+from local2.ledger.columns import Floats
 from local2.ledger.engines.postgres import neighbours
 from local2.ledger.engines.postgres.database import Database
-from local2.ledger.entries import Floats
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import searches, working_sets
 from local2.ledger.operations.candidates import Filter

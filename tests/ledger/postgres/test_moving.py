@@ -28,7 +28,7 @@ from ledgers import (
 from local2.errors import StorageError
 from local2.ledger.engines import Table
 from local2.ledger.engines.postgres.database import Database as PostgresDatabase
-from local2.ledger.engines.sqlite.copy_checks import verified_contents
+from local2.ledger.engines.sqlite.copies import verified_contents
 from local2.ledger.engines.sqlite.database import Database as SqliteDatabase
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger

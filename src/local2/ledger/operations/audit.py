@@ -8,8 +8,8 @@ import msgspec
 
 from local2.ledger.operations.extraction import has_sources, remove_sources
 from local2.ledger.operations.facts import RecentTopics
-from local2.ledger.operations.record_rows import Cause, add_to_audit, restore, supersede
-from local2.ledger.operations.rows import (
+from local2.ledger.operations.records import Cause, add_to_audit, restore, supersede
+from local2.ledger.operations.transactions import (
     AFTER_ALL,
     Part,
     TenantRows,
@@ -123,7 +123,17 @@ class LedgerAudit(Part):
             changed = tx.execute("set_pinned", id=change.record_id, pinned=was_pinned or None)
             problem = None if changed.rowcount else CHANGED
         elif change.action == "edited":
-            problem = self._restore_edited(tx, change, actor)
+            # The former version stands again instead of the one that its user wrote.
+            cause = Cause(
+                agent=actor.agent,
+                user=actor.user,
+                superseded_by=change.record_id,
+                at=utc_now(),
+                why="edited",
+                reason="the edit is undone",
+            )
+            is_active = supersede(tx, change.detail["superseded_by"], cause)
+            problem = self._restore(tx, change) if is_active else CHANGED
         else:
             problem = self._restore(tx, change)
         if problem is None:
@@ -131,20 +141,6 @@ class LedgerAudit(Part):
             detail = {"action": change.action, "row": change.row}
             add_to_audit(tx, "undone", change.record_id, cause, detail)
         return problem
-
-    def _restore_edited(self, tx: Transaction, change: AuditRow, actor: Actor) -> str | None:
-        """Let the former version stand again instead of the one that its user wrote."""
-        cause = Cause(
-            agent=actor.agent,
-            user=actor.user,
-            superseded_by=change.record_id,
-            at=utc_now(),
-            why="edited",
-            reason="the edit is undone",
-        )
-        if not supersede(tx, change.detail["superseded_by"], cause):
-            return CHANGED
-        return self._restore(tx, change)
 
     def _restore(self, tx: Transaction, change: AuditRow) -> str | None:
         """Make a retired record active again, and index it."""

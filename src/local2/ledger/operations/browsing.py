@@ -24,7 +24,7 @@ from local2.ledger.browsing import (
 )
 from local2.ledger.engines import Cursor
 from local2.ledger.operations.places import place_of, place_word
-from local2.ledger.operations.rows import (
+from local2.ledger.operations.transactions import (
     AFTER_ALL,
     Part,
     Transaction,
@@ -90,11 +90,7 @@ class Browsing(Part):
     @reads_apart
     def counts(self, tx: Transaction, places: Sequence[Place] | None) -> list[PlaceCount]:
         """Count the records of these places, or of all of the tenant's; empty ones are left out."""
-        asked: dict[str, Any] = {}
-        suffix = ""
-        if places is not None:
-            suffix = "_of_places"
-            asked["places"] = as_json([place_word(tx.tenant, place) for place in places])
+        suffix, asked = _of_places(tx, places)
         active = {row["place"]: row for row in tx.execute(f"count_active{suffix}", **asked)}
         past = {row["place"]: row for row in tx.execute(f"count_past{suffix}", **asked)}
         counts = []
@@ -115,11 +111,8 @@ class Browsing(Part):
         self, tx: Transaction, places: Sequence[Place] | None, since: datetime
     ) -> list[DayCount]:
         """Count the records of these places, or of all, by their kinds and days, from a time on."""
-        asked: dict[str, Any] = {"since": stamp(since)}
-        suffix = ""
-        if places is not None:
-            suffix = "_of_places"
-            asked["places"] = as_json([place_word(tx.tenant, place) for place in places])
+        suffix, asked = _of_places(tx, places)
+        asked["since"] = stamp(since)
         counts: Counter[tuple[date, Kind]] = Counter()
         for state in ("active", "past"):
             for row in tx.execute(f"growth_{state}{suffix}", **asked):
@@ -173,6 +166,13 @@ class Browsing(Part):
                 )
             )
         return SessionUses(sessions=uses, next=None)
+
+
+def _of_places(tx: Transaction, places: Sequence[Place] | None) -> tuple[str, dict[str, Any]]:
+    """How the names of statements about these places end, and what they ask; of all, if None."""
+    if places is None:
+        return "", {}
+    return "_of_places", {"places": as_json([place_word(tx.tenant, place) for place in places])}
 
 
 def _newest_messages(

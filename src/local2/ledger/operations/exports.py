@@ -10,7 +10,7 @@ import msgspec
 
 from local2.ledger.engines import Row
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of
+from local2.ledger.operations.transactions import Part, Transaction, as_json, reads, record_of
 from local2.ledger.transfer import ExportCursor, ExportFilter
 from local2.protocol.items import NOTHING, path_of
 from local2.protocol.maintenance import ExportPage
@@ -124,7 +124,13 @@ class _Reader:
     def lines(self, section: str, after: Key) -> Keyed:
         """Yield the lines of a section after a key, at most those that one page reads."""
         if isinstance(after, tuple):
-            yield from self._relation_lines(after)
+            source, relation, target = after
+            begin = {"source": source, "relation": relation, "target": target}
+            asked = {**self._asked, **begin, "limit": MAX_ROWS_READ}
+            for row in self._tx.execute("export_relation", **asked):
+                self._scanned += 1
+                key = (row["source"], row["relation"], row["target"])
+                yield key, _line_of(RelationLine, row) if row["wanted"] else None
             return
         until = after + MAX_ROWS_READ
         own = {"place": self._place_line, "showing": self._showing_line}
@@ -149,15 +155,6 @@ class _Reader:
             if talks or name not in TALK_SECTIONS:
                 return ExportCursor(name, FIRST_RELATION if name == "relation" else 0)
         return None
-
-    def _relation_lines(self, after: tuple[str, str, str]) -> Keyed:
-        source, relation, target = after
-        asked = {"source": source, "relation": relation, "target": target, "limit": MAX_ROWS_READ}
-        found = self._tx.execute("export_relation", **self._asked, **asked)
-        for row in found:
-            self._scanned += 1
-            key = (row["source"], row["relation"], row["target"])
-            yield key, _line_of(RelationLine, row) if row["wanted"] else None
 
     def _place_line(self, row: Row) -> PlaceLine | None:
         """A position relative to a record, since row numbers differ between ledgers."""

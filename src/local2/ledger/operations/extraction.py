@@ -16,7 +16,7 @@ from local2.language.words import informative_words
 from local2.ledger.operations.backlog import finish_claimed
 from local2.ledger.operations.facts import RecentTopics
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.record_rows import (
+from local2.ledger.operations.records import (
     Cause,
     active_fact_of_topic,
     add_records,
@@ -24,8 +24,15 @@ from local2.ledger.operations.record_rows import (
     relate,
     supersede,
 )
-from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, record_of
 from local2.ledger.operations.tombstones import was_erased
+from local2.ledger.operations.transactions import (
+    Part,
+    TenantRows,
+    Transaction,
+    as_json,
+    reads,
+    record_of,
+)
 from local2.ledger.records import (
     DERIVED_FROM,
     TENANT_OWNED,
@@ -298,7 +305,7 @@ class Extractions(Part):
     def _add(self, tx: Transaction, fact: ExtractedFact) -> Written:
         """Store a new fact, which retires only the facts that its extractor names.
 
-        A fact that somebody states retires whatever has its key: `record_rows.store_fact`.
+        A fact that somebody states retires whatever has its key: `records.store_fact`.
         """
         record, replaced = fact.record, []
         for older in fact.replaces:

@@ -14,7 +14,7 @@ import msgspec
 from local2.errors import quoted
 from local2.keys import TOPIC_RULE, is_topic, is_user_topic
 from local2.ledger.engines import NewVector
-from local2.ledger.operations.record_rows import (
+from local2.ledger.operations.records import (
     Cause,
     active_fact_of_topic,
     add_records,
@@ -22,9 +22,9 @@ from local2.ledger.operations.record_rows import (
     supersede,
 )
 from local2.ledger.operations.relations import full_end
-from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, record_of
 from local2.ledger.operations.showings import add_showing
 from local2.ledger.operations.tombstones import was_erased, was_line_erased
+from local2.ledger.operations.transactions import Part, TenantRows, Transaction, as_json, record_of
 from local2.ledger.records import (
     ALSO_NAMES,
     DERIVED_FROM,

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 
 from local2.ledger.engines import NewVector, Row
 from local2.ledger.operations.backlog import PAGE
-from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes_of
+from local2.ledger.operations.transactions import (
+    Part,
+    TenantRows,
+    Transaction,
+    as_json,
+    reads,
+    writes_of,
+)
 from local2.ledger.records import Task, TaskKind
 from local2.ledger.upkeep import Waiting, indexed_text, labelled
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.record_rows import Cause, store_record, supersede
-from local2.ledger.operations.rows import Part, Transaction, as_json, reads, writes_of
+from local2.ledger.operations.records import Cause, store_record, supersede
+from local2.ledger.operations.transactions import Part, Transaction, as_json, reads, writes_of
 from local2.ledger.records import NewRecord
 from local2.ledger.sessions import (
     FoundKey,

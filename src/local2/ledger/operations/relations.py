@@ -18,8 +18,8 @@ from local2.errors import InvalidArgumentsError
 from local2.keys import entity_key
 from local2.language.names import NameCandidate, name_candidates
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.record_rows import Cause, add_to_audit, relate, store_fact
-from local2.ledger.operations.rows import (
+from local2.ledger.operations.records import Cause, add_to_audit, relate, store_fact
+from local2.ledger.operations.transactions import (
     Part,
     TenantRows,
     Transaction,
@@ -245,7 +245,13 @@ class Knowledge(Part):
     ) -> TripletFact:
         """The fact with names spelled as in known facts."""
         stated = fact.triplet
-        spelled = {role: self._spelling(tx, within, getattr(stated, role)) for role in ROLES}
+        spelled: dict[str, str] = {}
+        for role in ROLES:
+            name = getattr(stated, role)
+            entities = dict.fromkeys(_entities_of(within, entity_key(name)), name)
+            spellings = self._spellings(tx, entities)
+            known = (spellings[entity] for entity in entities if entity in spellings)
+            spelled[role] = next(known, name)
         triplet = msgspec.structs.replace(stated, **spelled)
         if triplet == stated:
             return fact
@@ -255,12 +261,6 @@ class Knowledge(Part):
             metadata={**fact.record.metadata, "triplet": msgspec.to_builtins(triplet)},
         )
         return msgspec.structs.replace(fact, triplet=triplet, record=record)
-
-    def _spelling(self, tx: Transaction, places: Sequence[FactPlace], name: str) -> str:
-        """A name as spelled in the oldest fact that has it; unchanged if there is none."""
-        entities = dict.fromkeys(_entities_of(places, entity_key(name)), name)
-        spellings = self._spellings(tx, entities)
-        return next((spellings[entity] for entity in entities if entity in spellings), name)
 
     def _spellings(self, tx: Transaction, entities: dict[str, str]) -> dict[str, str]:
         """The spellings of names, by the ids of their entities."""

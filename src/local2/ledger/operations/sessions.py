@@ -10,7 +10,14 @@ from typing import TypeVar
 import msgspec
 
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of, writes_of
+from local2.ledger.operations.transactions import (
+    Part,
+    Transaction,
+    as_json,
+    reads,
+    record_of,
+    writes_of,
+)
 from local2.ledger.records import Record, stamp
 from local2.ledger.search import Place
 from local2.ledger.sessions import (

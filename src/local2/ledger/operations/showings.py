@@ -4,7 +4,14 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.rows import AFTER_ALL, Part, Transaction, as_json, reads, writes_of
+from local2.ledger.operations.transactions import (
+    AFTER_ALL,
+    Part,
+    Transaction,
+    as_json,
+    reads,
+    writes_of,
+)
 from local2.ledger.records import stamp
 from local2.ledger.sessions import Showing, ShowingFilter, ShownRecord
 

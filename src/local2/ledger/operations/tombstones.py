@@ -14,7 +14,7 @@ import msgspec
 
 from local2.keys import fold_topic
 from local2.ledger.engines import Row
-from local2.ledger.operations.rows import Transaction, as_json
+from local2.ledger.operations.transactions import Transaction, as_json
 from local2.ledger.records import (
     EXTRACTED_FROM,
     TENANT_OWNED,

@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.record_rows import Cause, relate, store_record, supersede
-from local2.ledger.operations.rows import Part, Transaction, as_json, writes_of
+from local2.ledger.operations.records import Cause, relate, store_record, supersede
 from local2.ledger.operations.showings import add_showing
 from local2.ledger.operations.tombstones import erased_since, was_erased
+from local2.ledger.operations.transactions import Part, Transaction, as_json, writes_of
 from local2.ledger.operations.unreported import (
     first_same_call,
     report_question,
@@ -116,7 +116,16 @@ class Turns(Part):
             for record, stored in zip(records, written, strict=True):
                 self._annotate(tx, record, stored, derived_from)
             if shown:
-                add_showing(tx, _showing_of(records[0], answer.id, shown))
+                before_answer = Showing(
+                    owner=records[0].owner,
+                    agent=records[0].agent,
+                    session_id=records[0].session_id,
+                    query_id=records[0].query_id,
+                    answer=answer.id,
+                    shown_at=records[0].event_time,
+                    records=tuple(ShownRecord(id_) for id_ in dict.fromkeys(shown)),
+                )
+                add_showing(tx, before_answer)
         return written
 
     def _annotate(
@@ -216,15 +225,3 @@ class Turns(Part):
             tx.execute("rate", **dict(row), answer=answer.id)
         if waiting or answer.replaced:
             tx.execute("score_answer", answer=answer.id)
-
-
-def _showing_of(episode: NewRecord, answer: str, shown: Sequence[str]) -> Showing:
-    return Showing(
-        owner=episode.owner,
-        agent=episode.agent,
-        session_id=episode.session_id,
-        query_id=episode.query_id,
-        answer=answer,
-        shown_at=episode.event_time,
-        records=tuple(ShownRecord(id_) for id_ in dict.fromkeys(shown)),
-    )

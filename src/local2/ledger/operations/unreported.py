@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.record_rows import store_record
-from local2.ledger.operations.rows import Part, Transaction, as_json, writes_of
+from local2.ledger.operations.records import store_record
+from local2.ledger.operations.transactions import Part, Transaction, as_json, writes_of
 from local2.ledger.records import NewRecord, Written
 from local2.ledger.sessions import LONG_RESULT, is_same_call, is_same_result, with_args_in_id
 

@@ -13,8 +13,8 @@ from local2.ledger.operations.candidates import vector_of
 from local2.ledger.operations.extraction import merge_sources
 from local2.ledger.operations.facts import RecentTopics
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.record_rows import Cause, add_to_audit, supersede
-from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads
+from local2.ledger.operations.records import Cause, add_to_audit, supersede
+from local2.ledger.operations.transactions import Part, TenantRows, Transaction, as_json, reads
 from local2.ledger.records import stamp
 from local2.ledger.search import Place
 from local2.ledger.upkeep import (

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from local2.ledger.operations.candidates import Filter
-from local2.ledger.operations.rows import Part, Transaction, reads, writes_of
+from local2.ledger.operations.transactions import Part, Transaction, reads, writes_of
 from local2.ledger.upkeep import Embedders
 from local2.protocol.vectors import VectorHits
 

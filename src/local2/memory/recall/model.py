@@ -121,7 +121,8 @@ class SynthesisItem(Struct, frozen=True, kw_only=True):
             source=source_class_of(record),
             topic=record.topic,
             later=tuple(
-                SaidLater(said=one.event_time, text=one.content[:LATER_CHARACTERS]) for one in later
+                SaidLater(said=statement.event_time, text=statement.content[:LATER_CHARACTERS])
+                for statement in later
             ),
         )
 
@@ -158,28 +159,23 @@ class Synthesis:
             return Answer()
         if self._model is None:
             return _quote_best(items)
+        shown = list(_shown(items))
         try:
-            return await self._by_model(self._model, query, items)
+            cited = await self._model.answer_as(
+                _CitedAnswer,
+                instruction=ANSWER_INSTRUCTION,
+                material=_ToAnswer(question=query[:ITEM_CHARACTERS], items=shown),
+                within=self._within,
+            )
         except ModelError as error:
             log.info("answer_not_synthesized", reason=str(error))
             return _quote_best(items)
-
-    async def _by_model(
-        self, model: StructuredModel, query: str, items: Sequence[SynthesisItem]
-    ) -> Answer:
-        shown = list(_shown(items))
-        cited = await model.answer_as(
-            _CitedAnswer,
-            instruction=ANSWER_INSTRUCTION,
-            material=_ToAnswer(question=query[:ITEM_CHARACTERS], items=shown),
-            within=self._within,
-        )
         text = cited.answer.strip()[:ALL_CHARACTERS]
         if not text:
             return Answer(by_model=True)
         ids = tuple(items[item.number - 1].id for item in shown if item.number in cited.numbers)
         if not ids:
-            log.warning("answer_without_source", model=model.name)
+            log.warning("answer_without_source", model=self._model.name)
             return _quote_best(items)
         return Answer(text=text, ids=ids, by_model=True)
 
@@ -189,7 +185,7 @@ def _quote_best(items: Sequence[SynthesisItem]) -> Answer:
     best = items[0]
     text = best.content
     short = text if len(text) <= ITEM_CHARACTERS else f"{text[:ITEM_CHARACTERS]} …"
-    later = [f"(later, {one.said:%Y-%m-%d}) {one.text}" for one in best.later]
+    later = [f"(later, {statement.said:%Y-%m-%d}) {statement.text}" for statement in best.later]
     return Answer(text="\n".join([short, *later]), ids=(best.id,))
 
 
@@ -209,4 +205,5 @@ def _shown(items: Sequence[SynthesisItem]) -> Iterator[_ShownItem]:
             text=text,
             later=item.later,
         )
-        left -= min(left, len(text) + sum(len(one.text) for one in item.later))
+        characters = len(text) + sum(len(statement.text) for statement in item.later)
+        left -= min(left, characters)

@@ -70,7 +70,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     about_past: bool = False
 
     def expanded(self, keywords: Sequence[str], topics: Sequence[str]) -> "Query":
-        """Return the query with further keywords and topic keys."""
+        """The query with further keywords and topic keys."""
         words = [word for keyword in keywords for word in terms(keyword)]
         return msgspec.structs.replace(
             self,
@@ -85,7 +85,8 @@ def analyse(text: str, now: datetime) -> Query:
         text = f"{text[: MAX_READ // 2]}\n{text[-MAX_READ // 2 :]}"
     whole = composed(text)
     quoted = [phrase for phrase in _QUOTED.findall(whole) if len(phrase) <= MAX_PHRASE_CHARACTERS]
-    together = [" ".join(_WORD.findall(one)) for one in (*quoted, *_IDENTIFIER.findall(whole))]
+    joined = (*quoted, *_IDENTIFIER.findall(whole))
+    together = [" ".join(_WORD.findall(text_part)) for text_part in joined]
     phrases = dict.fromkeys(phrase for phrase in together if " " in phrase)
     found = ("".join(takewhile(_is_key_character, start)) for start in _DOTTED.findall(text))
     dotted = (key.rstrip(".-") for key in found)
@@ -105,7 +106,7 @@ def analyse(text: str, now: datetime) -> Query:
 
 
 def _is_key_character(character: str) -> bool:
-    """Return whether a topic key may contain a character, combining marks included."""
+    """Whether a topic key may contain a character, combining marks included."""
     return character in ".-" or f"_{character}".isidentifier()
 
 
@@ -133,7 +134,7 @@ class Expander:
         self._within = within
 
     async def expand(self, question: str) -> Expansion:
-        """Return the model's suggestions; none if it fails, or if the caller waits less long."""
+        """The model's suggestions; none if it fails, or if the caller waits less long."""
         if may_wait() < self._within:
             return Expansion()
         try:
@@ -146,16 +147,12 @@ class Expander:
         except ModelError as error:
             log.info("question_not_expanded", reason=str(error))
             return Expansion()
+        keywords = dict.fromkeys(" ".join(word.split()) for word in suggestions.keywords)
+        fitting = tuple(word for word in keywords if 0 < len(word) <= KEYWORD_CHARACTERS)
         return Expansion(
-            keywords=tuple(_keywords(suggestions.keywords))[:MAX_KEYWORDS],
+            keywords=fitting[:MAX_KEYWORDS],
             topics=tuple(_topics(suggestions.topics))[:MAX_TOPICS],
         )
-
-
-def _keywords(suggested: Iterable[str]) -> Iterator[str]:
-    for keyword in dict.fromkeys(" ".join(word.split()) for word in suggested):
-        if 0 < len(keyword) <= KEYWORD_CHARACTERS:
-            yield keyword
 
 
 def _topics(suggested: Iterable[str]) -> Iterator[str]:

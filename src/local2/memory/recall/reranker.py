@@ -158,7 +158,9 @@ class HttpReranker:
         Raises:
             ConfigError: `url` is not an HTTP URL, or `key` cannot be sent in a header.
         """
-        endpoint = _endpoint(url)
+        endpoint = http_url(url, "reranker_url", example="http://127.0.0.1:8080/rerank")
+        if endpoint.path == "/":
+            endpoint = endpoint.copy_with(path=DEFAULT_PATH)
         headers = {"Content-Type": "application/json", **authorization(key, "reranker_key")}
         # In a thread, because the constructor reads the system's certificates. The client's own
         # timeouts limit single reads; `rank` limits the whole request instead.
@@ -229,45 +231,31 @@ class Circuit:
         Raises:
             RerankError: The circuit is open, and no trial is due or another one is running.
         """
-        trial_at = self._trial_at
-        if trial_at is not None:
-            self._begin_trial(trial_at)
+        is_trial = self._trial_at is not None
+        if self._trial_at is not None:
+            if self._trying or self._clock() < self._trial_at:
+                raise RerankError(
+                    "The reranker failed several times in a row and is paused.",
+                    remedy="It is tried again automatically.",
+                )
+            self._trying = True
         try:
             yield
         except RerankError as error:
-            self._failed(error)
+            self._failures += 1
+            if self._failures >= FAILURES_TO_OPEN:
+                if self._trial_at is None:
+                    log.warning("rerank_circuit_opened", reason=error.message)
+                self._trial_at = self._clock() + OPEN_SECONDS
             raise
         else:
-            self._succeeded()
+            if self._trial_at is not None:
+                log.info("rerank_circuit_closed")
+            self._failures = 0
+            self._trial_at = None
         finally:
-            if trial_at is not None:
+            if is_trial:
                 self._trying = False
-
-    def _begin_trial(self, due: float) -> None:
-        if self._trying or self._clock() < due:
-            raise RerankError(
-                "The reranker failed several times in a row and is paused.",
-                remedy="It is tried again automatically.",
-            )
-        self._trying = True
-
-    def _failed(self, error: RerankError) -> None:
-        self._failures += 1
-        if self._failures >= FAILURES_TO_OPEN:
-            if self._trial_at is None:
-                log.warning("rerank_circuit_opened", reason=error.message)
-            self._trial_at = self._clock() + OPEN_SECONDS
-
-    def _succeeded(self) -> None:
-        if self._trial_at is not None:
-            log.info("rerank_circuit_closed")
-        self._failures = 0
-        self._trial_at = None
-
-
-def _endpoint(url: str) -> httpx.URL:
-    parsed = http_url(url, "reranker_url", example="http://127.0.0.1:8080/rerank")
-    return parsed.copy_with(path=DEFAULT_PATH) if parsed.path == "/" else parsed
 
 
 def _ranking(answer: bytes, count: int) -> list[RerankedDocument]:

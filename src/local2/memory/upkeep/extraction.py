@@ -40,7 +40,7 @@ from local2.ledger.records import (
 from local2.ledger.upkeep import EndedFact, ExtractedFact, FactRelation, MessageGroup
 from local2.memory.backlog import Job
 from local2.memory.changes import Changes
-from local2.memory.extraction.items import USER, Extractor, Item, Passage, Utterance
+from local2.memory.extraction.extractor import USER, Extractor, Item, Passage, Utterance
 from local2.memory.scopes import may_retire
 from local2.protocol.envelope import content_id
 from local2.protocol.memories import ACCUMULATING, OwnerScope
