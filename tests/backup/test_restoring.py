@@ -18,7 +18,7 @@ from local2.backup import restoring
 from local2.errors import BackupError, DamagedError, FolderLockedError, StorageError
 from local2.home import folder_lock
 from local2.ledger.engines.sqlite.schema import SCHEMA
-from local2.ledger.transfer import ErasureOptions, Selection
+from local2.ledger.erasing import ErasureOptions, Selection
 from local2.protocol.envelope import utc_now
 from stacks import settings_in
 

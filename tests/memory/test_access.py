@@ -11,9 +11,8 @@ from calling import RICHARD, call
 from ledgers import OWNER, fact
 from local2.bus.connection import Connection
 from local2.errors import StorageError
-from local2.ledger.operations.upkeep import Upkeep
+from local2.ledger.operations.upkeep import Access, Upkeep
 from local2.ledger.search import Place
-from local2.ledger.upkeep import Access
 from local2.memory import access_log
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory

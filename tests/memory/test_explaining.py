@@ -8,8 +8,8 @@ import pytest
 
 from calling import caller_named
 from indexed import indexed
+from local2.ledger.operations.extraction import ExtractedFact
 from local2.ledger.records import EXTRACTED_FROM, NewRecord
-from local2.ledger.upkeep import ExtractedFact
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory

@@ -18,8 +18,8 @@ from local2.bus.vector_client import VectorClient
 from local2.errors import VectorError
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.index import Waiting
 from local2.ledger.records import NewRecord
-from local2.ledger.upkeep import Waiting
 from local2.logs import logging_to
 from local2.memory.backlog import Backlog
 from local2.memory.indexing import (

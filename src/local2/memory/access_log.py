@@ -11,10 +11,8 @@ from collections.abc import Iterable
 import structlog
 
 from local2.errors import StorageError
-from local2.ledger.operations.showings import Showings
-from local2.ledger.operations.upkeep import Upkeep
-from local2.ledger.sessions import Showing
-from local2.ledger.upkeep import Access
+from local2.ledger.operations.showings import Showing, Showings
+from local2.ledger.operations.upkeep import Access, Upkeep
 from local2.protocol.envelope import Clock
 
 WRITE_SECONDS = 5.0

@@ -6,8 +6,8 @@ from typing import get_args
 
 from local2.errors import InvalidArgumentsError
 from local2.language.words import terms, words
-from local2.ledger.browsing import BrowseCursor, BrowsedRecord, BrowseFilter, PlaceCount
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.browsing import BrowseCursor, BrowsedRecord, BrowseFilter, PlaceCount
 from local2.ledger.search import Place
 from local2.memory.scopes import view, visible_places
 from local2.protocol.browsing import (

@@ -19,9 +19,9 @@ import structlog
 from local2.errors import InvalidArgumentsError, Local2Error, StorageError, VectorError
 from local2.keys import checked_topic
 from local2.language.statements import forget_compared
+from local2.ledger.erasing import Erased, ErasureOptions, Selection, combined
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import TENANT_OWNED, Task
-from local2.ledger.transfer import Erased, ErasureOptions, Selection, combined
 from local2.memory.backlog import Backlog
 from local2.memory.indexing import REMOVED_PER_REQUEST, STARTING, Indexer
 from local2.memory.recall.recaller import Recaller, RecallRequest

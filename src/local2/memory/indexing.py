@@ -18,9 +18,8 @@ import structlog
 
 from local2.background import Backoff
 from local2.errors import IndexDamagedError, VectorError
-from local2.ledger.operations.index import IndexedRecords
+from local2.ledger.operations.index import IndexedRecords, Waiting
 from local2.ledger.records import Task, TaskKind
-from local2.ledger.upkeep import Waiting
 from local2.memory.backlog import Backlog, Job
 from local2.memory.vector_index import Vectors, ids_in_index
 from local2.protocol.payloads import split_into_parts

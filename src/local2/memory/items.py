@@ -11,8 +11,7 @@ import msgspec
 
 from local2.errors import InvalidArgumentsError, quoted
 from local2.ledger.ledger import Ledger
-from local2.ledger.records import TENANT_OWNED, NewRecord
-from local2.ledger.sessions import (
+from local2.ledger.operations.items import (
     FoundKey,
     ItemCollection,
     ItemSelection,
@@ -20,6 +19,7 @@ from local2.ledger.sessions import (
     ItemWriter,
     NewItem,
 )
+from local2.ledger.records import TENANT_OWNED, NewRecord
 from local2.memory.changes import Changes
 from local2.memory.intake.episodes import EPISODE
 from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult

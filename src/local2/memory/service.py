@@ -11,9 +11,8 @@ from functools import cached_property
 import msgspec
 
 from local2.ledger.ledger import Ledger
-from local2.ledger.records import TENANT_OWNED
-from local2.ledger.sessions import Showing, ShownRecord
-from local2.ledger.upkeep import Actor
+from local2.ledger.operations.showings import Showing, ShownRecord
+from local2.ledger.records import TENANT_OWNED, Actor
 from local2.memory.access_log import AccessLog
 from local2.memory.audit import Audit
 from local2.memory.backlog import Backlog
@@ -30,8 +29,8 @@ from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.items import CallerItems
 from local2.memory.long_outputs import LongOutputs
 from local2.memory.portability import Portability
-from local2.memory.recall.model import Synthesis, SynthesisItem
 from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
+from local2.memory.recall.synthesis import Synthesis, SynthesisItem
 from local2.memory.scopes import EQUAL_WEIGHTS, visible_places
 from local2.memory.search_results import ScopedResults, SearchResult, search_result
 from local2.memory.sessions import PreseededMemories, Sessions

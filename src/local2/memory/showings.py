@@ -2,8 +2,8 @@
 
 from local2.errors import InvalidArgumentsError
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.showings import ShowingFilter, ShownRecord
 from local2.ledger.records import Record
-from local2.ledger.sessions import ShowingFilter, ShownRecord
 from local2.memory.access_log import AccessLog
 from local2.memory.scopes import may_see, own_places, view
 from local2.protocol.envelope import Caller

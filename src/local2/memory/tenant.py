@@ -21,8 +21,8 @@ from local2.memory.extraction.extractor import Extractor
 from local2.memory.indexing import Indexer
 from local2.memory.intake.echoes import Announced, EchoFinder, KnownTools
 from local2.memory.intake.waiting_turns import WaitingTurns
-from local2.memory.recall.model import Synthesis
 from local2.memory.recall.recaller import Closeness, Recaller, RecallModels, Retrieval
+from local2.memory.recall.synthesis import Synthesis
 from local2.memory.scopes import Weights
 from local2.memory.service import MemoryService, Shared
 from local2.memory.upkeep.consolidation import Consolidation

@@ -18,9 +18,10 @@ from local2.ledger.operations.transactions import (
     reads,
     writes,
 )
-from local2.ledger.records import stamp
-from local2.ledger.upkeep import Actor, AuditPage, AuditRow, Undone
+from local2.ledger.records import Actor, stamp
 from local2.protocol.envelope import Caller, utc_now
+from local2.protocol.memories import OwnerScope
+from local2.protocol.payloads import Json
 
 READ_ROWS = 1_000
 """Number of rows per read; other reads wait for it."""
@@ -30,6 +31,43 @@ CHANGED = "it has changed since"
 PINS = frozenset({"pinned", "unpinned"})
 DENIED = "denied"
 """Audit action of a denied request; its row has the name of the request instead of a record id."""
+
+
+class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded change of state, with the current columns of the record.
+
+    `detail` holds the former state.
+    """
+
+    row: int
+    action: str
+    record_id: str
+    event_time: datetime
+    agent: str | None
+    user: str | None
+    reason: str | None
+    run: str | None
+    detail: Json
+    kind: str | None
+    topic: str | None
+    memory_type: str | None
+    scope: OwnerScope | None
+    owner: str | None
+
+
+class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of audit rows, newest first; `next` is where to continue, None at the end."""
+
+    rows: list[AuditRow]
+    next: int | None
+
+
+class Undone(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of undoing one change; `problem`: why it was not undone."""
+
+    row: AuditRow
+    problem: str | None = None
+
 
 MaySee = Callable[[AuditRow], bool]
 

@@ -15,9 +15,13 @@ from local2.ledger.operations.records import (
 )
 from local2.ledger.operations.tombstones import was_erased
 from local2.ledger.operations.transactions import Part, Transaction, as_json
-from local2.ledger.operations.unreported import report_result
+from local2.ledger.operations.unreported import (
+    is_same_call,
+    is_same_result,
+    report_result,
+    with_args_in_id,
+)
 from local2.ledger.records import NewRecord, Written, principal_of
-from local2.ledger.sessions import is_same_call, is_same_result, with_args_in_id
 from local2.protocol.envelope import content_id, utc_now
 from local2.protocol.payloads import Json
 

@@ -12,6 +12,16 @@ from datetime import datetime
 
 from local2.keys import fold_topic
 from local2.ledger.engines import Database, Row
+from local2.ledger.erasing import (
+    SAMPLES,
+    Anonymised,
+    Erased,
+    ErasureOptions,
+    Selected,
+    Selection,
+    Traces,
+    Unindexed,
+)
 from local2.ledger.operations.extraction import remove_sources
 from local2.ledger.operations.places import place_word
 from local2.ledger.operations.records import Cause, add_to_audit, restore
@@ -34,16 +44,6 @@ from local2.ledger.operations.transactions import (
 )
 from local2.ledger.records import ACTIVE_RECORD_TASKS, NewRecord, Record, stamp
 from local2.ledger.search import Place
-from local2.ledger.transfer import (
-    SAMPLES,
-    Anonymised,
-    Erased,
-    ErasureOptions,
-    Selected,
-    Selection,
-    Traces,
-    Unindexed,
-)
 from local2.protocol.envelope import new_id
 from local2.protocol.memories import Kind
 

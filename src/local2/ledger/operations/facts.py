@@ -26,12 +26,12 @@ from local2.ledger.operations.working_sets import Budget
 from local2.ledger.records import (
     DERIVED_FROM,
     TENANT_OWNED,
+    Actor,
     NewRecord,
     Record,
     Written,
     sources_of,
 )
-from local2.ledger.upkeep import Actor
 from local2.protocol.envelope import utc_now
 from local2.protocol.memories import OwnerScope, RetirementReason
 

@@ -26,6 +26,7 @@ from local2.ledger.operations.transactions import (
 from local2.ledger.records import (
     ACTIVE_RECORD_TASKS,
     DERIVED_FROM,
+    Actor,
     NewRecord,
     Record,
     Shown,
@@ -36,7 +37,6 @@ from local2.ledger.records import (
     source_class_of,
     stamp,
 )
-from local2.ledger.upkeep import Actor
 from local2.protocol.envelope import utc_now
 from local2.protocol.memories import RetirementReason
 from local2.protocol.payloads import Json

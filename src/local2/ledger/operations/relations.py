@@ -8,6 +8,7 @@ states an alias, some to the two names. The names themselves are stored in the f
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from functools import cache, partial
 from itertools import chain
 from typing import Any
@@ -40,9 +41,12 @@ from local2.ledger.records import (
     Written,
 )
 from local2.ledger.search import Place
-from local2.ledger.upkeep import MAX_RELATIONS, Permit, RelatedRecord, Relation
 from local2.protocol.envelope import content_id
-from local2.protocol.memories import OwnerScope
+from local2.protocol.memories import OwnerScope, RelationType
+
+MAX_RELATIONS = 100
+"""Maximum number of relations of one record, in both directions: all are read whenever it is
+recalled."""
 
 TYPES = as_json(RELATION_TYPES)
 LINKED_PER_ROLE = 4
@@ -60,6 +64,29 @@ ROLES = ("subject", "object")
 FactPlace = tuple[OwnerScope, str]
 """Scope and owner of facts; ids of entities are made of them."""
 TENANT_PLACE: FactPlace = ("tenant", TENANT_OWNED)
+
+
+class Relation(msgspec.Struct, frozen=True, kw_only=True):
+    """A relation between two records, given by their ids, and who states or withdraws it."""
+
+    source: str
+    type: RelationType
+    target: str
+    agent: str | None
+    user: str
+    at: datetime
+
+
+class RelatedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The record at the other end of a relation; `incoming` means that it is the source."""
+
+    type: RelationType
+    incoming: bool
+    record: Record
+
+
+Permit = Callable[[Record | None, Record | None], None]
+"""Raises unless source and target may be related; None stands for a record that does not exist."""
 
 
 class LedgerRelations(Part):

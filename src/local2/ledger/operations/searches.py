@@ -290,15 +290,15 @@ class Searches:
                 may_run_again=left > 0,
             )
             try:
-                return await self._find(run, search, ask_vectors)
+                return await self._find(run, ask_vectors)
             except OtherEmbedderError as error:
                 self.expect(error.embedder)
             except RetiredMeanwhileError:
                 pass
 
-    async def _find(self, run: SearchRun[D, T], search: Search, ask_vectors: AskVectors) -> T:
+    async def _find(self, run: SearchRun[D, T], ask_vectors: AskVectors) -> T:
         filter_ = run.filter
-        retired = search.as_of is not None and await self._rows.read(run.has_retired_since)
+        retired = filter_.as_of is not None and await self._rows.read(run.has_retired_since)
         if not retired and await self._working_sets.fits(filter_.words):
             meaning, drafted = await asyncio.gather(ask_vectors(0), self._drafted(run))
             _require_same_embedder(meaning, filter_)

@@ -6,11 +6,11 @@ Places are compared vector by vector; each large place has an index of neighbour
 
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from local2.ledger.operations.candidates import Filter
 from local2.ledger.operations.transactions import Part, Transaction, reads, writes_of
-from local2.ledger.upkeep import Embedders
 from local2.protocol.vectors import VectorHits
 
 LARGE_PLACE = 50_000
@@ -21,6 +21,13 @@ EF_SEARCH = 1_000
 allows: with 400, a tenth of the fifty nearest of 12,000 random vectors is missed."""
 DECIMALS = 6
 """Number of digits behind the point with which a number of 16 bits is written."""
+
+
+class Embedders(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose vectors searches compare, and whose are being made to replace them."""
+
+    serving: str | None = None
+    next: str | None = None
 
 
 def nearest_rows(tx: Transaction, filter_: Filter, hits: VectorHits, limit: int) -> list[int]:

@@ -27,7 +27,8 @@ from local2.ledger.search import (
 )
 from local2.memory.indexing import Indexer
 from local2.memory.intake.waiting_turns import WaitingTurns, why_incomplete
-from local2.memory.recall.query import Expander, analyse
+from local2.memory.recall.expansion import Expander
+from local2.memory.recall.query import analyse
 from local2.memory.recall.ranking import Draft, Trace, rank
 from local2.memory.recall.reranker import Reranker, RerankError
 from local2.memory.recall.results import RecallItem, first_items, labelled_text, with_relations

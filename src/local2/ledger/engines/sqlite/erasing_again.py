@@ -14,8 +14,8 @@ from local2.errors import StorageError
 from local2.ledger.engines.sqlite.copies import ledger_key, rows_of
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.erasing import ErasureOptions
 from local2.ledger.ledger import Ledger
-from local2.ledger.transfer import ErasureOptions
 
 Chosen = Mapping[str, datetime]
 """Times of the last erasure, by the hash of the selection."""

@@ -1,4 +1,4 @@
-"""Have a chat model rerank results, or answer a question from them and cite its sources."""
+"""Have a chat model answer a question from what was recalled, and cite its sources."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -10,28 +10,15 @@ from msgspec import Struct
 from local2.errors import ModelError
 from local2.ledger.records import Record, source_class_of
 from local2.llm.models import StructuredModel
-from local2.memory.recall.reranker import (
-    DOCUMENTS_SENT,
-    QUERY_CHARACTERS,
-    RerankedDocument,
-    RerankError,
-)
 from local2.protocol.memory_tools import Answer
 from local2.quoting import LATER_CHARACTERS
-
-DOCUMENT_CHARACTERS = 600
-"""Maximum characters shown of each document. Twenty of them are about 3,000 tokens, of the 8,192
-that a model sees by default."""
-ORDER_INSTRUCTION = """\
-Put the numbered memories into order for the question: first those that answer it, then those that \
-help to, and last what has nothing to do with it. Answer with their numbers, each once."""
 
 ITEM_CHARACTERS = 2_000
 """Maximum characters shown of each item."""
 ALL_CHARACTERS = 12_000
 """Maximum characters of all items together: about 3,000 tokens, of the 8,192 that a model sees by
 default."""
-ANSWER_INSTRUCTION = """\
+INSTRUCTION = """\
 Answer the question from the numbered items of a memory, and from nothing else that you know. \
 `said` is when an item was said, `speaker` by whom, `source` what class of source that is, and \
 `topic` the key of a standing fact, and `later` what the same speaker said about it since. Where \
@@ -40,57 +27,6 @@ briefly, in the language of the question, and give the numbers of the items that
 on. If the items do not answer the question, give an empty answer and no numbers."""
 
 log = structlog.get_logger()
-
-
-class _Memory(Struct, frozen=True, kw_only=True):
-    number: int
-    text: str
-
-
-class _ToOrder(Struct, frozen=True, kw_only=True):
-    question: str
-    memories: list[_Memory]
-
-
-class _Order(Struct, frozen=True, kw_only=True):
-    numbers: list[int]
-
-
-class ModelReranker:
-    """Ranks with a chat model, without scores."""
-
-    count = DOCUMENTS_SENT
-
-    def __init__(self, model: StructuredModel, *, within: float) -> None:
-        """`within`: maximum seconds that a search waits for the model."""
-        self._model = model
-        self._within = within
-
-    async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
-        """Return all documents, best first; those that the model omits follow in their old order.
-
-        Raises:
-            RerankError: The model does not answer in time, is not asked, or gives no order.
-        """
-        if not documents:
-            return []
-        shown = [
-            _Memory(number=number, text=document[:DOCUMENT_CHARACTERS])
-            for number, document in enumerate(documents, start=1)
-        ]
-        question = _ToOrder(question=query[:QUERY_CHARACTERS], memories=shown)
-        try:
-            order = await self._model.answer_as(
-                _Order, instruction=ORDER_INSTRUCTION, material=question, within=self._within
-            )
-        except ModelError as error:
-            raise RerankError(f"The reranking model gave no order: {error.message}") from error
-        numbers = dict.fromkeys(order.numbers)
-        chosen = [number - 1 for number in numbers if 0 < number <= len(documents)]
-        if not chosen:
-            raise RerankError("The reranking model's answer names none of the memories.")
-        left_out = sorted(set(range(len(documents))).difference(chosen))
-        return [RerankedDocument(position, None) for position in chosen + left_out]
 
 
 class SaidLater(Struct, frozen=True, kw_only=True):
@@ -163,7 +99,7 @@ class Synthesis:
         try:
             cited = await self._model.answer_as(
                 _CitedAnswer,
-                instruction=ANSWER_INSTRUCTION,
+                instruction=INSTRUCTION,
                 material=_ToAnswer(question=query[:ITEM_CHARACTERS], items=shown),
                 within=self._within,
             )
