@@ -21,10 +21,10 @@ from local2.ledger.operations.backlog import TaskQueue
 from local2.ledger.operations.extraction import Extractions
 from local2.ledger.operations.facts import LedgerFacts
 from local2.ledger.operations.index import IndexedRecords
-from local2.ledger.operations.rows import Transaction
+from local2.ledger.operations.transactions import Transaction
 from local2.ledger.records import Record, TaskKind
 from local2.logs import logging_to
-from local2.memory.extraction.items import Item, Passage
+from local2.memory.extraction.extractor import Item, Passage
 from local2.memory.tenant import Memory, Models
 from local2.memory.upkeep.supersession import Judge, Verdict
 from local2.protocol.conversation import ConversationMessage

@@ -8,7 +8,7 @@ from typing import Any
 
 from backlog_process import kill_after, kill_process, open_memory, wait_until_done
 from ledgers import fact
-from local2.ledger.operations.rows import Transaction
+from local2.ledger.operations.transactions import Transaction
 from local2.ledger.operations.upkeep import Upkeep
 from local2.ledger.records import EXTRACTED_FROM
 from local2.logs import logging_to

@@ -8,17 +8,13 @@ import msgspec
 
 from ledgers import DAY, ITEMS, fact, index, item, message, record
 from local2.ledger.ledger import Ledger
-from local2.ledger.records import NewRecord, TripletFact
-from local2.ledger.sessions import (
-    ItemWriter,
-    NewItem,
-    Rating,
-    SessionKey,
-    Showing,
-    ShownRecord,
-)
-from local2.ledger.transfer import ExportCursor, ExportFilter, Importing
-from local2.ledger.upkeep import Actor
+from local2.ledger.operations.exports import ExportCursor, ExportFilter
+from local2.ledger.operations.imports import Importing
+from local2.ledger.operations.items import ItemWriter, NewItem
+from local2.ledger.operations.sessions import SessionKey
+from local2.ledger.operations.showings import Showing, ShownRecord
+from local2.ledger.operations.turns import Rating
+from local2.ledger.records import Actor, NewRecord, TripletFact
 from local2.protocol.maintenance import ExportPage, ImportReport
 from local2.protocol.memories import Triplet
 from local2.protocol.memory_tools import Note

@@ -5,7 +5,7 @@ import asyncio
 from local2.memory.backlog import Backlog
 from local2.memory.indexing import Indexer
 from local2.memory.tenant import Memory
-from local2.memory.vectors import Vectors
+from local2.memory.vector_index import Vectors
 from local2.protocol.vectors import VectorItem, VectorsStored
 from waiting import eventually
 

@@ -15,6 +15,8 @@ from local2.content_key import ContentKey
 from local2.ledger.engines.sqlite.database import COUNTED, Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.index import Waiting
+from local2.ledger.operations.items import ItemCollection, NewItem
 from local2.ledger.records import NewRecord, Record, Task
 from local2.ledger.search import (
     Choice,
@@ -25,8 +27,6 @@ from local2.ledger.search import (
     VectorResult,
     WordMatches,
 )
-from local2.ledger.sessions import ItemCollection, NewItem
-from local2.ledger.upkeep import Waiting
 from local2.protocol.envelope import new_id, utc_now
 from local2.protocol.items import ItemPut, path_text
 from local2.protocol.vectors import VectorHit, VectorHits

@@ -10,7 +10,7 @@ import pytest
 
 import hanging_worker
 from local2.ledger.operations import working_sets
-from local2.memory import vectors as damages
+from local2.memory import indexing
 from local2.settings import Settings
 from local2.stack import app, supervisor
 from local2.stack.app import Stack, open_stack
@@ -128,8 +128,8 @@ async def test_answers_and_status_name_the_damage_until_the_index_is_rebuilt(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the folder cannot be recreated, the attempts become rarer and the reason is reported."""
-    monkeypatch.setattr(damages, "FIRST_PAUSE", 0.05)
-    monkeypatch.setattr(damages, "LAST_PAUSE", 0.2)
+    monkeypatch.setattr(indexing, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(indexing, "LAST_PAUSE", 0.2)
     folder = settings.memory.chroma_path
     async with open_stack(settings, with_generator=False) as stack:
         await save(stack.bus, GOLD)

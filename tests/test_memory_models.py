@@ -23,9 +23,9 @@ from local2.endpoint import clients
 from local2.errors import ModelError, ModelRefusedError
 from local2.ledger.records import Record
 from local2.llm.budget import FIRST_PAUSE, LONGEST_PAUSE
-from local2.memory.extraction.items import Passage, Utterance
-from local2.memory.recall.model import Synthesis, SynthesisItem
-from local2.memory.recall.query import Expansion
+from local2.memory.extraction.extractor import Passage, Utterance
+from local2.memory.recall.expansion import Expansion
+from local2.memory.recall.synthesis import Synthesis, SynthesisItem
 from local2.memory.tenant import Models
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import ModelStatus, ModelUse

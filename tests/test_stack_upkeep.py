@@ -7,7 +7,7 @@ import pytest
 
 from local2.client.tools import call_tool
 from local2.ledger.search import Place
-from local2.memory import shown
+from local2.memory import access_log
 from local2.memory.upkeep import consolidation
 from local2.protocol.envelope import utc_now
 from local2.stack.app import open_stack
@@ -20,7 +20,7 @@ TEA = ("Ada likes green tea.", "ada likes green tea")
 
 @pytest.fixture(autouse=True)
 def _without_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shown, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(access_log, "WRITE_SECONDS", 0.0)
     monkeypatch.setattr(consolidation, "START_DELAY", 0.0)
     monkeypatch.setattr(consolidation, "CHECK_SECONDS", 0.02)
 

@@ -22,7 +22,7 @@ from local2.language.words import stems, words
 from local2.ledger.records import Shown
 from local2.llm.models import ChatMessage
 from local2.llm.rules import answer_to
-from local2.memory.extraction.items import Passage, Utterance
+from local2.memory.extraction.extractor import Passage, Utterance
 from local2.memory.extraction.rules import extract
 from local2.memory.intake.documents import chunks, headings
 from local2.memory.intake.echoes import find_echo, unanswered_metadata

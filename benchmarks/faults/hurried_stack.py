@@ -27,10 +27,10 @@ if __name__ == "__main__":
     from local2.agents import stream_monitor
     from local2.bus import streams
     from local2.cli import app
-    from local2.memory import vectors
+    from local2.memory import indexing
     from local2.stack import supervisor
 
     streams.ACK_WAIT = stream_monitor.MAX_PAUSE = SECONDS
     supervisor.LAST_DELAY = supervisor.FIRST_DELAY
-    vectors.FIRST_PAUSE = vectors.LAST_PAUSE = supervisor.FIRST_DELAY
+    indexing.FIRST_PAUSE = indexing.LAST_PAUSE = supervisor.FIRST_DELAY
     app(["up", *sys.argv[1:]])

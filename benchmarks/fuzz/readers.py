@@ -30,8 +30,8 @@ from local2.cli.import_ import LineChecker
 from local2.cli.ingest import sessions_in
 from local2.config_files import load_settings
 from local2.errors import InvalidArgumentsError, Local2Error
+from local2.ledger.operations.exports import ExportCursor
 from local2.ledger.records import NewRecord, with_features
-from local2.ledger.transfer import ExportCursor
 from local2.memory.intake.conversations import Conversation, read_records
 from local2.memory.intake.turns import Turn, records_of_turn
 from local2.protocol.conversation import session_of

@@ -20,7 +20,7 @@ from harness.dataset import DataError, moment
 from harness.processes import BENCHMARKS
 from harness.report import Figure, a_second, print_figures
 from local2.language.words import stems, words
-from local2.memory.extraction.items import Item, Passage, Utterance
+from local2.memory.extraction.extractor import Item, Passage, Utterance
 from local2.memory.extraction.rules import extract
 from local2.vectors.embedder import FloatMatrix
 from local2.vectors.minilm import MiniLM

@@ -22,7 +22,7 @@ from harness.fill import EVENT_TIME, made_up_vectors, write_records
 from harness.processes import chroma_dir, data_dir, running_stack
 from harness.report import Figure, milliseconds, ratio, run
 from local2.ledger.records import NewRecord
-from local2.memory.vectors import BATCH_RECORDS
+from local2.memory.indexing import BATCH_RECORDS
 from local2.protocol.envelope import content_id
 from local2.vectors.embedder import FloatMatrix
 from local2.vectors.minilm import MiniLM

@@ -41,7 +41,7 @@ from local2.errors import (
 if TYPE_CHECKING:
     from local2.client.calls import Topic, Topics
     from local2.client.memory import Memory, SyncMemory, connect
-    from local2.memory.hits import SearchResult
+    from local2.memory.search_results import SearchResult
     from local2.memory.service import MemoryService
     from local2.memory.tenant import Memories
     from local2.protocol.browsing import Browse, BrowseAll, BrowsedMemory, BrowsedPage
@@ -142,7 +142,7 @@ _LAZY = {
     "local2.client.memory": ("Memory", "SyncMemory", "connect"),
     "local2.client.calls": ("Topic", "Topics"),
     "local2.stack.app": ("open_memory",),
-    "local2.memory.hits": ("SearchResult",),
+    "local2.memory.search_results": ("SearchResult",),
     "local2.memory.service": ("MemoryService",),
     "local2.memory.tenant": ("Memories",),
     "local2.protocol.browsing": ("Browse", "BrowseAll", "BrowsedMemory", "BrowsedPage"),

@@ -11,7 +11,7 @@ from commands import answer, local2
 from ledgers import open_ledger
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import LedgerKeyError
-from local2.ledger.transfer import ErasureOptions, Selection
+from local2.ledger.erasing import ErasureOptions, Selection
 from local2.protocol.envelope import utc_now
 from local2.stack.app import open_stack
 from local2.stack.ledgers import content_keys

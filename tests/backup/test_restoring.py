@@ -18,7 +18,7 @@ from local2.backup import restoring
 from local2.errors import BackupError, DamagedError, FolderLockedError, StorageError
 from local2.home import folder_lock
 from local2.ledger.engines.sqlite.schema import SCHEMA
-from local2.ledger.transfer import ErasureOptions, Selection
+from local2.ledger.erasing import ErasureOptions, Selection
 from local2.protocol.envelope import utc_now
 from stacks import settings_in
 
@@ -185,7 +185,7 @@ async def test_a_backup_of_another_schema_is_refused(
     folder: Path, backups: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     another = SCHEMA._replace(number=SCHEMA.number + 1)
-    monkeypatch.setattr("local2.ledger.engines.sqlite.copy_checks.SCHEMA", another)
+    monkeypatch.setattr("local2.ledger.engines.sqlite.copies.SCHEMA", another)
 
     with pytest.raises(StorageError, match="Restore it with that one, and run `local2 export`"):
         await restore_backup(backups, folder, replace=True)

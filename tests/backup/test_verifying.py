@@ -167,7 +167,7 @@ def test_what_says_nothing_about_the_backup_is_no_damage(
             verify(backups, folder)
     with monkeypatch.context() as newer:
         another = SCHEMA._replace(number=SCHEMA.number + 1)
-        newer.setattr("local2.ledger.engines.sqlite.copy_checks.SCHEMA", another)
+        newer.setattr("local2.ledger.engines.sqlite.copies.SCHEMA", another)
         with pytest.raises(StorageError, match="Restore it with that one"):
             verify(backups, folder)
     (generations(backups)[-1].path / "manifest.json").write_bytes(b"{")

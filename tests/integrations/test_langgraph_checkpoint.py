@@ -21,7 +21,7 @@ from local2.errors import BusError, TooLargeError
 from local2.integrations import langgraph_threads
 from local2.integrations.langgraph import LocalSaver, LocalStore
 from local2.integrations.langgraph_checkpoint import COLLECTION
-from local2.ledger.sessions import ItemCollection
+from local2.ledger.operations.items import ItemCollection
 from local2.memory.tenant import Memory
 
 

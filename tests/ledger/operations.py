@@ -12,22 +12,19 @@ import msgspec
 
 from exporting import IMPORTER, lines, parsed
 from ledgers import DAY, EMBEDDER, ITEMS, OWNER, angle, fact, find, item, message, record, searching
-from local2.ledger.browsing import BrowseFilter
+from local2.ledger.erasing import Erased, ErasureOptions, Selection, combined
 from local2.ledger.ledger import Ledger
-from local2.ledger.records import NewRecord, Record, Task, TripletFact
+from local2.ledger.operations.browsing import BrowseFilter
+from local2.ledger.operations.exports import ExportFilter
+from local2.ledger.operations.extraction import ExtractedFact, FactRelation
+from local2.ledger.operations.items import ItemSelection, ItemWriter
+from local2.ledger.operations.relations import Relation
+from local2.ledger.operations.sessions import FactSelection, SessionKey
+from local2.ledger.operations.showings import Showing, ShowingFilter, ShownRecord
+from local2.ledger.operations.turns import Rating
+from local2.ledger.operations.upkeep import Access, Change
+from local2.ledger.records import Actor, NewRecord, Record, Task, TripletFact
 from local2.ledger.search import Place
-from local2.ledger.sessions import (
-    FactSelection,
-    ItemSelection,
-    ItemWriter,
-    Rating,
-    SessionKey,
-    Showing,
-    ShowingFilter,
-    ShownRecord,
-)
-from local2.ledger.transfer import Erased, ErasureOptions, ExportFilter, Selection, combined
-from local2.ledger.upkeep import Access, Actor, Change, ExtractedFact, FactRelation, Relation
 from local2.protocol.browsing import RecordState
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import Triplet

@@ -25,10 +25,9 @@ from hypothesis.stateful import (
 from exporting import IMPORTER, lines, parsed
 from ledger.conftest import NewLedger, OpenLedger, every_ledger
 from ledgers import DAY, EMBEDDER, OWNER, angle, fact, find, message, record, searching, to_index
+from local2.ledger.erasing import ErasureOptions, Selection, Traces, combined
 from local2.ledger.ledger import Ledger
-from local2.ledger.records import Written
-from local2.ledger.transfer import ErasureOptions, Selection, Traces, combined
-from local2.ledger.upkeep import Actor
+from local2.ledger.records import Actor, Written
 
 T = TypeVar("T")
 

@@ -6,12 +6,13 @@ from typing import Any, get_args
 import pytest
 
 from ledgers import DAY, OWNER, fact, message, record
-from local2.ledger.browsing import BrowseFilter, SessionUse
+from local2.ledger.erasing import ErasureOptions, Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import browsing
+from local2.ledger.operations.browsing import BrowseFilter, SessionUse
+from local2.ledger.operations.upkeep import Access
+from local2.ledger.records import Actor
 from local2.ledger.search import Place
-from local2.ledger.transfer import ErasureOptions, Selection
-from local2.ledger.upkeep import Access, Actor
 from local2.protocol.browsing import DayCount, RecordState
 from local2.protocol.memories import Kind
 

@@ -7,13 +7,13 @@ import pytest
 
 from ledger.conftest import OpenLedger
 from ledgers import DAY, OWNER, fact, find, index, message, record, searching, to_index
+from local2.ledger.erasing import Anonymised, Erased, ErasureOptions, Selection, combined
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import erasures
-from local2.ledger.records import DERIVED_FROM, EXTRACTED_FROM, NewRecord, Task
+from local2.ledger.operations.turns import Rating
+from local2.ledger.operations.upkeep import Change
+from local2.ledger.records import DERIVED_FROM, EXTRACTED_FROM, Actor, NewRecord, Task
 from local2.ledger.search import Place
-from local2.ledger.sessions import Rating
-from local2.ledger.transfer import Anonymised, Erased, ErasureOptions, Selection, combined
-from local2.ledger.upkeep import Actor, Change
 from local2.protocol.envelope import new_id, utc_now
 
 SESSION = Selection(owner=OWNER, session_id="s1")

@@ -2,8 +2,8 @@
 
 from ledgers import EMBEDDER, angle, find, index, record, searching, to_index, vector_result
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.index import Waiting
 from local2.ledger.records import Task
-from local2.ledger.upkeep import Waiting
 from local2.protocol.envelope import utc_now
 
 OTHER = "sphere"

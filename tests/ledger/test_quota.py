@@ -8,10 +8,11 @@ from exporting import fill, lines, parsed
 from ledgers import DAY, OWNER, fact, find, record, searching
 from local2.errors import QuotaError
 from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.erasing import ErasureOptions, Selection
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.imports import Importing
+from local2.ledger.operations.sessions import SessionKey
 from local2.ledger.records import Quota
-from local2.ledger.sessions import SessionKey
-from local2.ledger.transfer import ErasureOptions, Importing, Selection
 from local2.protocol.payloads import OutputPart
 
 KEY = "tout_" + "a" * 24

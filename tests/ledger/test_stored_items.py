@@ -8,11 +8,11 @@ import pytest
 from ledgers import DAY, ITEMS, OWNER, find, item, searching
 from local2.errors import QuotaError
 from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.erasing import ErasureOptions, Selection
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.items import ItemSelection, ItemWriter, NewItem
 from local2.ledger.records import Quota
 from local2.ledger.search import Place
-from local2.ledger.sessions import ItemSelection, ItemWriter, NewItem
-from local2.ledger.transfer import ErasureOptions, Selection
 from local2.protocol.items import ItemPut
 
 OF_ITEMS = (Place("user", OWNER, "episode"),)

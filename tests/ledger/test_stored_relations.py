@@ -6,8 +6,8 @@ import pytest
 from ledgers import DAY, OWNER, fact
 from local2.errors import InvalidArgumentsError
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.relations import Relation
 from local2.ledger.records import Record
-from local2.ledger.upkeep import Relation
 
 Ends = list[str | None]
 

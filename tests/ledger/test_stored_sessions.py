@@ -7,8 +7,8 @@ import pytest
 from ledger.conftest import OpenLedger
 from ledgers import DAY, OWNER, fact, message
 from local2.ledger.ledger import Ledger
-from local2.ledger.sessions import FactSelection, SessionKey, StoredSession
-from local2.ledger.upkeep import Relation
+from local2.ledger.operations.relations import Relation
+from local2.ledger.operations.sessions import FactSelection, SessionKey, StoredSession
 from local2.protocol.memories import MemoryType, OwnerScope
 from local2.protocol.memory_tools import Note
 from local2.protocol.payloads import OutputPart

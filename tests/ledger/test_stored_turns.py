@@ -7,8 +7,8 @@ import msgspec
 
 from ledgers import DAY, OWNER, message, record
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.turns import Rating
 from local2.ledger.records import NewRecord, Record, Written
-from local2.ledger.sessions import Rating
 
 QUESTION = message("Which metal?", id="t1", turn="t1", query_id="q1")
 RESULT = message(

@@ -25,13 +25,15 @@ from ledgers import (
     to_index,
 )
 from local2.errors import BadRequestError, InvalidArgumentsError
+from local2.ledger.erasing import ErasureOptions, Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import exports
+from local2.ledger.operations.exports import ExportCursor, ExportFilter
+from local2.ledger.operations.items import ItemSelection, ItemWriter
+from local2.ledger.operations.relations import MAX_RELATIONS
+from local2.ledger.operations.sessions import SessionKey
 from local2.ledger.records import NewRecord
 from local2.ledger.search import Place
-from local2.ledger.sessions import ItemSelection, ItemWriter, SessionKey
-from local2.ledger.transfer import ErasureOptions, ExportCursor, ExportFilter, Selection
-from local2.ledger.upkeep import MAX_RELATIONS
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import Conflict
 from local2.protocol.portable import (

@@ -20,8 +20,8 @@ from local2.ledger.engines import Connection
 from local2.ledger.engines.postgres.database import Database as PostgresDatabase
 from local2.ledger.engines.postgres.dialect import STATEMENTS, with_parameters
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.audit import AuditPage, AuditRow
 from local2.ledger.records import stamp
-from local2.ledger.upkeep import AuditPage, AuditRow
 from statement_scopes import ONLY_POSTGRES, WITH_TENANT
 
 OWN = ("counts", "index_vectors", "live_stacks", "problems")

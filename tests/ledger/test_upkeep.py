@@ -8,9 +8,10 @@ import pytest
 from ledgers import DAY, EMBEDDER, OWNER, angle, fact, message, to_index
 from local2.errors import StorageError
 from local2.ledger.ledger import Ledger
-from local2.ledger.records import DERIVED_FROM, EXTRACTED_FROM, NewRecord, sources_of
+from local2.ledger.operations.audit import AuditPage, AuditRow
+from local2.ledger.operations.upkeep import Access, ActiveFact, Change
+from local2.ledger.records import DERIVED_FROM, EXTRACTED_FROM, Actor, NewRecord, sources_of
 from local2.ledger.search import Place
-from local2.ledger.upkeep import Access, ActiveFact, Actor, AuditPage, AuditRow, Change
 from local2.protocol.envelope import utc_now
 
 HERE = Place("user", OWNER, "fact")

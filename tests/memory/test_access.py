@@ -11,10 +11,9 @@ from calling import RICHARD, call
 from ledgers import OWNER, fact
 from local2.bus.connection import Connection
 from local2.errors import StorageError
-from local2.ledger.operations.upkeep import Upkeep
+from local2.ledger.operations.upkeep import Access, Upkeep
 from local2.ledger.search import Place
-from local2.ledger.upkeep import Access
-from local2.memory import shown
+from local2.memory import access_log
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import utc_now
@@ -65,7 +64,7 @@ async def test_another_users_recall_does_not_count_facts_it_does_not_return(
 async def test_counts_are_written_periodically_and_at_the_end(
     memory: Memory, richard: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shown, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(access_log, "WRITE_SECONDS", 0.0)
     await store(memory, "Ada likes tea.")
     running = asyncio.create_task(memory.accesses.run())
     await richard.search_episodic("tea")
@@ -75,7 +74,7 @@ async def test_counts_are_written_periodically_and_at_the_end(
         return (await recalls(memory))["Ada likes tea."] == 1
 
     await eventually(is_counted)
-    monkeypatch.setattr(shown, "WRITE_SECONDS", 60.0)
+    monkeypatch.setattr(access_log, "WRITE_SECONDS", 60.0)
     memory.accesses.add([1])
     running.cancel()
     with suppress(asyncio.CancelledError):
@@ -85,7 +84,7 @@ async def test_counts_are_written_periodically_and_at_the_end(
 
 
 async def test_pending_counts_are_bounded(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shown, "MAX_RECORDS", 2)
+    monkeypatch.setattr(access_log, "MAX_RECORDS", 2)
     await store(memory, "One", "Two", "Three")
 
     memory.accesses.add([1, 2, 3, 1])

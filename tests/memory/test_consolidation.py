@@ -14,9 +14,8 @@ from ledgers import EMBEDDER, OWNER, angle, fact, message, record, to_index
 from local2.bus.connection import Connection
 from local2.errors import OverloadedError, StorageError
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.operations.upkeep import Upkeep
-from local2.ledger.records import EXTRACTED_FROM, NewRecord, Record
-from local2.ledger.upkeep import Access, Actor, Change
+from local2.ledger.operations.upkeep import Access, Change, Upkeep
+from local2.ledger.records import EXTRACTED_FROM, Actor, NewRecord, Record
 from local2.memory.tenant import Memory
 from local2.memory.upkeep import consolidation
 from local2.memory.upkeep.consolidation import Consolidation

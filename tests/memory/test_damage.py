@@ -10,9 +10,9 @@ from indexed import indexed, indexing_of
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
 from local2.errors import IndexDamagedError
-from local2.memory import vectors
+from local2.memory import indexing
+from local2.memory.indexing import FIRST_PAUSE, LAST_PAUSE, STABLE_SECONDS, Damage
 from local2.memory.tenant import Memory
-from local2.memory.vectors import FIRST_PAUSE, LAST_PAUSE, STABLE_SECONDS, Damage
 from local2.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from waiting import eventually
 
@@ -84,12 +84,12 @@ class _NeverWhole(VectorClient):
 async def test_an_index_that_does_not_last_is_not_rebuilt_repeatedly(
     bus: Connection, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectors, "FIRST_PAUSE", 3_600.0)
-    monkeypatch.setattr(vectors, "LAST_PAUSE", 3_600.0)
+    monkeypatch.setattr(indexing, "FIRST_PAUSE", 3_600.0)
+    monkeypatch.setattr(indexing, "LAST_PAUSE", 3_600.0)
     await memory.of(RICHARD).write_episodic("A note.")
     worker = _NeverWhole(bus)
     indexer, backlog = indexing_of(memory, worker)
-    indexing = asyncio.create_task(backlog.run())
+    running = asyncio.create_task(backlog.run())
 
     await eventually(lambda: "damaged again soon" in str(indexer.problem))
     for _ in range(5):
@@ -99,9 +99,9 @@ async def test_an_index_that_does_not_last_is_not_rebuilt_repeatedly(
     assert "Chroma could not store vectors." in str(indexer.problem)
     assert "the disk's space" in str(indexer.problem)
 
-    indexing.cancel()
+    running.cancel()
     with suppress(asyncio.CancelledError):
-        await indexing
+        await running
 
 
 async def test_a_worker_that_crashes_repeatedly_gets_an_empty_index(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ledgers import DAY, OWNER
-from local2.ledger.upkeep import ActiveFact, Change
+from local2.ledger.operations.upkeep import ActiveFact, Change
 from local2.memory.upkeep import consolidation
 from local2.memory.upkeep.consolidation import Limits, Survey, select_changes
 from local2.protocol.envelope import new_id

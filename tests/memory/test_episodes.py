@@ -8,7 +8,7 @@ from calling import UNNAMED, caller_named
 from indexed import indexed
 from local2.errors import InvalidArgumentsError
 from local2.language.words import terms
-from local2.memory.hits import SearchResult
+from local2.memory.search_results import SearchResult
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.protocol.payloads import MemoryChange

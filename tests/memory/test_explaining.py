@@ -8,8 +8,8 @@ import pytest
 
 from calling import caller_named
 from indexed import indexed
+from local2.ledger.operations.extraction import ExtractedFact
 from local2.ledger.records import EXTRACTED_FROM, NewRecord
-from local2.ledger.upkeep import ExtractedFact
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
@@ -25,7 +25,7 @@ QUESTION = "Where was the osmium sent?"
 async def explain(
     service: MemoryService, id_: str | None = None, query: str = QUESTION, **asked: Any
 ) -> Explained:
-    return await service.explaining.explain(Explain(recall=Recall(query=query, **asked), id=id_))
+    return await service.explain(Explain(recall=Recall(query=query, **asked), id=id_))
 
 
 async def asked_about(service: MemoryService, id_: str, **asked: Any) -> ExplainedMemory:

@@ -15,9 +15,9 @@ from local2.bus.vector_client import VectorClient
 from local2.errors import ModelError
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.extraction import ExtractedFact
 from local2.ledger.records import EXTRACTED_FROM, NewRecord, Record, sources_of
-from local2.ledger.upkeep import ExtractedFact
-from local2.memory.extraction.items import USER, Item, Passage
+from local2.memory.extraction.extractor import USER, Item, Passage
 from local2.memory.intake.intake import Question
 from local2.memory.intake.turns import Turn
 from local2.memory.recall.recaller import RecallRequest

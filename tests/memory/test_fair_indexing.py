@@ -11,14 +11,14 @@ from ledgers import to_index
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
 from local2.ledger.records import NewRecord
-from local2.memory.tenant import Memory
-from local2.memory.vectors import (
+from local2.memory.indexing import (
     BATCH_RECORDS,
     BATCH_SECONDS,
     MAX_BATCHES,
     MIN_BATCH_RECORDS,
     next_batch_size,
 )
+from local2.memory.tenant import Memory
 from local2.protocol.envelope import new_id
 from local2.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from recalling import DAY

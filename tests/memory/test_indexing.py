@@ -18,20 +18,20 @@ from local2.bus.vector_client import VectorClient
 from local2.errors import VectorError
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.index import Waiting
 from local2.ledger.records import NewRecord
 from local2.ledger.stored_vectors import unpacked
-from local2.ledger.upkeep import Waiting
 from local2.logs import logging_to
 from local2.memory.backlog import Backlog
-from local2.memory.indexing import Indexer
-from local2.memory.tenant import Memory
-from local2.memory.vectors import (
+from local2.memory.indexing import (
     BATCH_BYTES,
     BATCH_RECORDS,
     BYTES_A_DIMENSION,
+    Indexer,
     batches,
     vector_items,
 )
+from local2.memory.tenant import Memory
 from local2.protocol.envelope import encode, new_id, seal
 from local2.protocol.vectors import VectorItem, VectorsStored, VectorStatus, VectorUpsert
 from local2.vectors.embedder import FloatMatrix

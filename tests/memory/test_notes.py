@@ -12,7 +12,7 @@ from local2.errors import InvalidArgumentsError
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
-from local2.ledger.sessions import SessionKey
+from local2.ledger.operations.sessions import SessionKey
 from local2.memory.service import MemoryService
 from local2.memory.sessions import MAX_NOTES, MERGED_ROLE, MERGED_SIZE, merge, merge_oldest
 from local2.memory.tenant import Memory

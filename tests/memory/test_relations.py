@@ -7,10 +7,10 @@ import pytest
 
 from calling import RICHARD, answer, ask, call, caller_named
 from local2.bus.connection import Connection
-from local2.ledger import upkeep as ledger_relations
 from local2.ledger.engines.sqlite.database import Database
-from local2.memory.recall.items import RecallItem
+from local2.ledger.operations import relations
 from local2.memory.recall.recaller import RecallRequest
+from local2.memory.recall.results import RecallItem
 from local2.memory.recall.tuning import STATED
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
@@ -184,8 +184,8 @@ async def test_a_memory_has_a_bounded_number_of_relations(
     richard: MemoryService,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("local2.ledger.operations.relations.MAX_RELATIONS", 2)
-    assert ledger_relations.MAX_RELATIONS == 100
+    assert relations.MAX_RELATIONS == 100
+    monkeypatch.setattr(relations, "MAX_RELATIONS", 2)
     ids = [await remember(richard, f"Part {n}.") for n in range(4)]
     edges = [{"source": id_, "type": "part_of", "target": ids[0]} for id_ in ids[1:]]
 

@@ -5,8 +5,8 @@ import pytest
 from calling import RICHARD
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
-from local2.memory import shown
-from local2.memory.shown import AnswerLog
+from local2.memory import answer_log
+from local2.memory.answer_log import AnswerLog
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import utc_now
 from local2.protocol.payloads import ToolResult
@@ -74,8 +74,8 @@ def test_an_answer_is_recognised_cut_and_with_other_white_space() -> None:
 
 
 def test_the_log_of_answers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shown, "MAX_RESULTS", 2)
-    monkeypatch.setattr(shown, "MAX_SHOWN", 2)
+    monkeypatch.setattr(answer_log, "MAX_RESULTS", 2)
+    monkeypatch.setattr(answer_log, "MAX_SHOWN", 2)
     answered = AnswerLog(since=utc_now())
 
     for id_ in "abc":

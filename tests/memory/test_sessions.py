@@ -11,8 +11,8 @@ from local2.errors import InvalidArgumentsError
 from local2.ledger.engines.sqlite.connections import SqlConnection
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.sessions import SESSION_CHARACTERS
 from local2.ledger.records import Fact
-from local2.ledger.sessions import SESSION_CHARACTERS
 from local2.ledger.sql import statements
 from local2.memory.intake.turns import Turn
 from local2.memory.intake.waiting_turns import WaitingTurns

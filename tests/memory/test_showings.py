@@ -34,7 +34,7 @@ def asking(memory: Memory, user: str = "richard") -> MemoryService:
 
 
 async def shown(service: MemoryService, **wanted: Any) -> list[ShowingFound]:
-    return (await service.showings.find(FindShowings(**wanted))).showings
+    return (await service.shown(FindShowings(**wanted))).showings
 
 
 async def answer_turn(service: MemoryService, **fields: Any) -> str:
@@ -81,8 +81,8 @@ async def test_pages_of_what_was_shown_continue_each_other(logging: Memory) -> N
     for number in range(5):
         await recall(richard, f"Question {number}?")
 
-    first = await richard.showings.find(FindShowings(session_id="s1", limit=3))
-    rest = await richard.showings.find(FindShowings(session_id="s1", limit=3, after=first.next))
+    first = await richard.shown(FindShowings(session_id="s1", limit=3))
+    rest = await richard.shown(FindShowings(session_id="s1", limit=3, after=first.next))
 
     questions = [found.question for found in (*first.showings, *rest.showings)]
     assert questions == [f"Question {number}?" for number in reversed(range(5))]

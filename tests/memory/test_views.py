@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from local2.ledger.records import EXTRACTED_FROM, Record
-from local2.memory.views import view
+from local2.memory.scopes import view
 from local2.protocol.envelope import Caller
 from local2.protocol.memory_tools import LaterStatement, TopMemory, Version
 

@@ -8,8 +8,8 @@ from calling import call
 from ledgers import OWNER, angle, fact, index, to_index
 from local2.bus.connection import Connection
 from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.operations.index import labelled
 from local2.ledger.records import NewRecord
-from local2.ledger.upkeep import labelled
 from local2.memory.tenant import Memory
 from local2.memory.upkeep.consolidation import Consolidation
 from local2.settings import MemorySettings

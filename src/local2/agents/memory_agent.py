@@ -36,7 +36,7 @@ from local2.bus.streams import (
     when_elected,
 )
 from local2.errors import BusError, DeadlineError, Local2Error, RequestError, abridged
-from local2.ledger.sessions import Delivered
+from local2.ledger.operations.turns import Delivered
 from local2.memory.intake.echoes import UNANSWERED, find_echo
 from local2.memory.intake.episodes import storable_metadata
 from local2.memory.intake.turns import Turn

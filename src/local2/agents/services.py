@@ -450,10 +450,8 @@ SERVICES: Sequence[ServiceGroup] = (
                 declared.SESSIONS_ALL,
                 lambda request: request.memory.browsing.sessions_of_all(request.payload),
             ),
-            Service(
-                declared.EXPLAIN, lambda request: request.memory.explaining.explain(request.payload)
-            ),
-            Service(declared.SHOWN, lambda request: request.memory.showings.find(request.payload)),
+            Service(declared.EXPLAIN, lambda request: request.memory.explain(request.payload)),
+            Service(declared.SHOWN, lambda request: request.memory.shown(request.payload)),
             Service(
                 declared.GROWTH,
                 lambda request: request.memory.browsing.growth(request.payload, utc_now()),
@@ -462,7 +460,7 @@ SERVICES: Sequence[ServiceGroup] = (
                 declared.GROWTH_ALL,
                 lambda request: request.memory.browsing.growth_of_all(request.payload, utc_now()),
             ),
-            Service(declared.GRAPH, lambda request: request.memory.graph.around(request.payload)),
+            Service(declared.GRAPH, lambda request: request.memory.graph(request.payload)),
             Service(
                 declared.LIST_DOCUMENTS,
                 lambda request: request.memory.documents.listed(request.payload),

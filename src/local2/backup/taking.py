@@ -27,8 +27,13 @@ from local2.backup.generations import (
 )
 from local2.backup.sealing import Seal
 from local2.errors import BackupError
-from local2.ledger.engines.sqlite.copies import copy, refuse_without_room
-from local2.ledger.engines.sqlite.copy_checks import counts_of, ledger_key, verified_contents
+from local2.ledger.engines.sqlite.copies import (
+    copy,
+    counts_of,
+    ledger_key,
+    refuse_without_room,
+    verified_contents,
+)
 
 SCRATCH = "backup.part"
 """Name of the folder in the data folder that ledgers are copied to."""

@@ -19,7 +19,7 @@ from local2.backup.taking import Progress
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import BackupError, DamagedError, LedgerKeyError
 from local2.home import is_alive
-from local2.ledger.engines.sqlite.copy_checks import refuse_another_schema, verified_contents
+from local2.ledger.engines.sqlite.copies import refuse_another_schema, verified_contents
 from local2.protocol.maintenance import VerifiedBackup, VerifiedLedger
 
 SCRATCH = "verify-{process}.part"

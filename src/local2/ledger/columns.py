@@ -13,28 +13,23 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
-from typing import Any, TypeVar
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from local2.keys import fold_topic
-from local2.language.features import HEAD_SEPARATOR, Features
-from local2.ledger.entries import (
-    COLUMNS,
-    MACHINE_ROLES,
-    NEIGHBOUR_SPAN,
-    SPOKEN_KINDS,
-    Array,
-    Candidate,
-    Flags,
-    Link,
-    Names,
-    Numbers,
-    Positions,
-    Postings,
-)
+from local2.language.features import HEAD_SEPARATOR, Features, features_of
 from local2.ledger.stored_vectors import Floats, unpacked
+from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
 
+SPOKEN_KINDS = frozenset({"chat_message", "tool_output"})
+MACHINE_ROLES = frozenset({"assistant", "tool"})
+ECHO, UNANSWERED, EXTRACTED = 1, 2, 3
+"""Values of the column `echo`: answered from memory, no answer found, extracted from messages."""
+NEIGHBOUR_SPAN = 3
+"""Number of messages before and after a message that count as its neighbours."""
 MAX_COUNT = 15
 """Maximum count of a stem in a text; larger counts are cut."""
 COUNT_BITS = 5
@@ -44,6 +39,130 @@ INITIAL_SIZE = 1_024
 """Number of records that the arrays have room for at first; they double when full."""
 
 T = TypeVar("T")
+Array = npt.NDArray[np.float64]
+Positions = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+COLUMNS = np.dtype([
+    ("row", np.int64),
+    ("session_position", np.float64),  # row of the first version, or between two rows
+    ("active", np.bool_),
+    ("session", np.int32),       # number of the session; -1: none
+    ("spoken", np.bool_),
+    ("machine", np.bool_),
+    ("scope", np.int32),
+    ("topic", np.int32),         # topic of a fact; -1: none
+    ("label", np.int32),
+    ("durability", np.int32),
+    ("importance", np.float64),
+    ("time", np.float64),        # seconds since 1970
+    ("newness", np.float64),     # the same, or when it was stored if that was earlier
+    ("type", np.int32),          # memory type of a fact; -1: none
+    ("source", np.int32),        # source class
+    ("principal", np.int32),     # user who stated the record; -1: unknown
+    ("echo", np.int8),           # ECHO, UNANSWERED, EXTRACTED, or 0
+    ("feedback", np.float64),
+    ("embedder", np.int32),
+    ("length", np.float64),
+    ("density", np.float64),
+    ("firsthand", np.float64),
+    ("timed", np.bool_),
+    ("wish", np.bool_),
+])  # fmt: skip
+_in_order = itemgetter(*(COLUMNS.names or ()))
+
+
+class Candidate(NamedTuple):
+    """A record as returned by the statements `visible` and `changed`.
+
+    Features are missing once the text was erased or anonymised.
+    """
+
+    row: int
+    id: str
+    kind: Kind
+    scope: OwnerScope
+    session_id: str | None
+    role: str | None
+    label: str | None
+    importance: float
+    durability: str
+    event_time: str
+    echo: int
+    feedback: float | None
+    embedder: str | None
+    vector: bytes | None
+    stems: str | None
+    length: int
+    density: float
+    firsthand: int
+    timed: bool
+    wish: bool
+    topic: str | None
+    content: str | None
+    """The text to extract features from, if none are stored."""
+    session_position: float
+    """Position in the session: the row of the first version, or a number between two rows."""
+    memory_type: MemoryType | None
+    source_class: SourceClass
+    stated_by: str | None
+    stored_at: str | None
+    active: int = 1
+
+    def features(self) -> Features:
+        if self.stems is not None:
+            return Features._make(_stored_features(self))
+        return features_of(
+            self.content or "", topic=self.topic, label=self.label, event_time=self.event_time
+        )
+
+
+_stored_features = attrgetter(*Features._fields)
+
+
+class Postings(NamedTuple):
+    """The positions with a stem, its counts, and whether it is in the beginning of the text."""
+
+    positions: Positions
+    counts: Array
+    ahead: Flags
+
+
+class Numbers:
+    """Assigns a number to each distinct value."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+
+    def number_of(self, name: Any) -> int:
+        """The number of a value, assigning one if it is new."""
+        return self._numbers.setdefault(name, len(self._numbers))
+
+    def map_values(self, function: Callable[[Any], float]) -> Array:
+        """Apply a function to every value; return the results, indexed by number."""
+        return np.array([function(name) for name in self._numbers], np.float64)
+
+
+class Names(NamedTuple):
+    """The numbering of each column that stores numbers for values."""
+
+    sessions: Numbers
+    labels: Numbers
+    scopes: Numbers
+    topics: Numbers
+    durabilities: Numbers
+    types: Numbers
+    sources: Numbers
+    principals: Numbers
+    embedders: Numbers
+
+
+class Link(NamedTuple):
+    """Two messages of a session, `distance` messages apart; `later` is the row of the second."""
+
+    row: int
+    later: int
+    distance: int
 
 
 class Columns:
@@ -91,10 +210,16 @@ class Columns:
                 self._records[position]["active"] = False
                 self.outdated += 1
                 position = None
-            if read is not None:
-                self._write(
-                    self._append(read.stems) if position is None else position, candidate, read
-                )
+            if read is None:
+                continue
+            if position is None:
+                position = len(self)
+                if position == len(self._records):
+                    self._records = np.concatenate([self._records, np.zeros_like(self._records)])
+                    self._vectors = np.concatenate([self._vectors, np.zeros_like(self._vectors)])
+                self._stems.append(read.stems)
+                self._add_postings(position, read.stems)
+            self._write(position, candidate, read)
 
     def whole(self) -> "View":
         """A view of all records."""
@@ -150,53 +275,42 @@ class Columns:
         """How many of the first `size` positions have a stem."""
         return bisect_left(self._postings.get(stem, ()), size << COUNT_BITS)
 
-    def _append(self, stems: str) -> int:
-        position = len(self)
-        if position == len(self._records):
-            self._records = np.concatenate([self._records, np.zeros_like(self._records)])
-            self._vectors = np.concatenate([self._vectors, np.zeros_like(self._vectors)])
-        self._stems.append(stems)
-        self._add_postings(position, stems)
-        return position
-
     def _write(self, position: int, candidate: Candidate, read: Features) -> None:
+        embedder = None
+        if candidate.vector is not None:
+            embedder = candidate.embedder
+            vector = unpacked(candidate.vector)
+            if len(vector) != self._vectors.shape[1]:  # a new embedder: other vectors are obsolete
+                self._vectors = np.zeros((len(self._records), len(vector)), np.float32)
+                self._records["embedder"] = self.names.embedders.number_of(None)
+            self._vectors[position] = vector
         names, session = self.names, (candidate.scope, candidate.session_id)
-        self._position[candidate.row] = position
         topic, type_, principal = candidate.topic, candidate.memory_type, candidate.stated_by
         time = _seconds(candidate.event_time)
-        self._records[position] = (  # in the order of COLUMNS
-            candidate.row,
-            candidate.session_position,
-            True,
-            -1 if candidate.session_id is None else names.sessions.number_of(session),
-            candidate.kind in SPOKEN_KINDS,
-            candidate.role in MACHINE_ROLES,
-            names.scopes.number_of(candidate.scope),
-            -1 if topic is None else names.topics.number_of(fold_topic(topic)),
-            names.labels.number_of(candidate.label),
-            names.durabilities.number_of(candidate.durability),
-            candidate.importance,
-            time,
-            _seconds(candidate.stored_at) if candidate.stored_at else time,
-            -1 if type_ is None else names.types.number_of(type_),
-            names.sources.number_of(candidate.source_class),
-            -1 if principal is None else names.principals.number_of(principal),
-            candidate.echo,
-            candidate.feedback or 0.0,
-            names.embedders.number_of(self._store_vector(position, candidate)),
-            *read[1:],  # all but the stems
-        )
-
-    def _store_vector(self, position: int, candidate: Candidate) -> str | None:
-        """Store the vector, if there is one; return the name of its embedder."""
-        if candidate.vector is None:
-            return None
-        vector = unpacked(candidate.vector)
-        if len(vector) != self._vectors.shape[1]:  # a new embedder: the other vectors are obsolete
-            self._vectors = np.zeros((len(self._records), len(vector)), np.float32)
-            self._records["embedder"] = self.names.embedders.number_of(None)
-        self._vectors[position] = vector
-        return candidate.embedder
+        values = {
+            "row": candidate.row,
+            "session_position": candidate.session_position,
+            "active": True,
+            "session": -1 if candidate.session_id is None else names.sessions.number_of(session),
+            "spoken": candidate.kind in SPOKEN_KINDS,
+            "machine": candidate.role in MACHINE_ROLES,
+            "scope": names.scopes.number_of(candidate.scope),
+            "topic": -1 if topic is None else names.topics.number_of(fold_topic(topic)),
+            "label": names.labels.number_of(candidate.label),
+            "durability": names.durabilities.number_of(candidate.durability),
+            "importance": candidate.importance,
+            "time": time,
+            "newness": _seconds(candidate.stored_at) if candidate.stored_at else time,
+            "type": -1 if type_ is None else names.types.number_of(type_),
+            "source": names.sources.number_of(candidate.source_class),
+            "principal": -1 if principal is None else names.principals.number_of(principal),
+            "echo": candidate.echo,
+            "feedback": candidate.feedback or 0.0,
+            "embedder": names.embedders.number_of(embedder),
+            **read._asdict(),
+        }
+        self._position[candidate.row] = position
+        self._records[position] = _in_order(values)
 
     def _add_postings(self, position: int, stems: str) -> None:
         head = stems.index(HEAD_SEPARATOR)

@@ -15,10 +15,10 @@ from local2.ledger.operations.index import IndexedRecords
 from local2.ledger.operations.items import LedgerItems
 from local2.ledger.operations.records import Records
 from local2.ledger.operations.relations import Knowledge, LedgerRelations
-from local2.ledger.operations.rows import TenantRows
 from local2.ledger.operations.searches import Searches
 from local2.ledger.operations.sessions import LedgerSessions, Notes, Outputs
 from local2.ledger.operations.showings import Showings
+from local2.ledger.operations.transactions import TenantRows
 from local2.ledger.operations.turns import Turns
 from local2.ledger.operations.unreported import Unreported
 from local2.ledger.operations.upkeep import Upkeep
@@ -66,7 +66,7 @@ class Ledger:
         self.erasures = Erasures(database, rows, after_erasure)
 
     async def counts(self) -> Counts:
-        """Return the numbers of all records, of indexed ones and of those waiting for it."""
+        """The numbers of all records, of indexed ones and of those waiting for it."""
         row = await self._rows.one("counts")
         assert row is not None  # noqa: S101 - a row of counts is always there
         return Counts(records=row["records"], indexed=row["indexed"], waiting=row["waiting"])
@@ -79,9 +79,9 @@ class Ledger:
         return await self._database.index_vectors(self.tenant, embedder)
 
     async def live_stacks(self) -> list[LiveStack]:
-        """Return the stacks that share the ledger, the oldest first; none if only one can."""
+        """The stacks that share the ledger, the oldest first; none if only one can."""
         return await self._database.live_stacks()
 
     async def problems(self) -> list[str]:
-        """Return the problems of the whole ledger, of all tenants; an empty list if it is sound."""
+        """The problems of the whole ledger, of all tenants; an empty list if it is sound."""
         return await self._database.problems()

@@ -207,6 +207,14 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
         return self.replaced[0] if self.replaced else None
 
 
+class Actor(msgspec.Struct, frozen=True, kw_only=True):
+    """The author of a change, and the run it belongs to."""
+
+    agent: str | None
+    user: str | None = None
+    run: str | None = None
+
+
 class TripletFact(msgspec.Struct, frozen=True, kw_only=True):
     """A fact to be stored, with its triplet.
 

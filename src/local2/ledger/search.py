@@ -12,8 +12,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from local2.ledger.columns import View
-from local2.ledger.entries import Array, Flags
+from local2.ledger.columns import Array, Flags, View
 from local2.ledger.records import TENANT_OWNED, Record
 from local2.protocol.memories import Kind, OwnerScope
 from local2.protocol.memory_tools import ItemRelation

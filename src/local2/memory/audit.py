@@ -2,8 +2,8 @@
 
 from local2.errors import InvalidArgumentsError, quoted
 from local2.ledger.ledger import Ledger
-from local2.ledger.records import TENANT_OWNED
-from local2.ledger.upkeep import Actor, AuditRow
+from local2.ledger.operations.audit import AuditRow
+from local2.ledger.records import TENANT_OWNED, Actor
 from local2.memory.changes import Changes
 from local2.memory.scopes import may_write, owns
 from local2.protocol.envelope import Caller

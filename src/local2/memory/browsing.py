@@ -6,11 +6,10 @@ from typing import get_args
 
 from local2.errors import InvalidArgumentsError
 from local2.language.words import terms, words
-from local2.ledger.browsing import BrowseCursor, BrowsedRecord, BrowseFilter, PlaceCount
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.browsing import BrowseCursor, BrowsedRecord, BrowseFilter, PlaceCount
 from local2.ledger.search import Place
-from local2.memory.scopes import visible_places
-from local2.memory.views import view
+from local2.memory.scopes import view, visible_places
 from local2.protocol.browsing import (
     CONTENT_CHARACTERS,
     MAX_OWNERS,
@@ -149,6 +148,13 @@ class Browsing:
         )
 
     async def _page(self, request: Browse, places: Sequence[Place] | None) -> BrowsedPage:
+        searched: Sequence[str] = ()
+        if request.words is not None:  # without words such as "the", unless there are no others
+            searched = terms(request.words) or words(request.words)
+            if not searched:
+                raise InvalidArgumentsError(
+                    "words: there is neither a letter nor a digit.", remedy="Leave words out."
+                )
         wanted = BrowseFilter(
             states=frozenset(request.states),
             places=places,
@@ -161,7 +167,7 @@ class Browsing:
             topic=request.topic,
             since=time_of(request.since, "since") if request.since else None,
             until=time_of(request.until, "until", ends=True) if request.until else None,
-            terms=_terms(request.words),
+            terms=searched,
         )
         after = BrowseCursor.of(request.after)
         page = await self._ledger.browsing.page(wanted, request.limit, after)
@@ -208,15 +214,3 @@ def _session_owners(places: Sequence[Place]) -> list[str]:
 
 def _kinds(request: Browse) -> Sequence[Kind]:
     return request.kinds or get_args(Kind)
-
-
-def _terms(text: str | None) -> Sequence[str]:
-    """The words to look for: without words such as "the", unless there are no others."""
-    if text is None:
-        return ()
-    found = terms(text) or words(text)
-    if not found:
-        raise InvalidArgumentsError(
-            "words: there is neither a letter nor a digit.", remedy="Leave words out."
-        )
-    return found

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
+from local2.ledger.operations.audit import AuditRow
+from local2.ledger.operations.upkeep import Change
 from local2.ledger.records import NewRecord, Record, TaskKind, Written, sources_of
-from local2.ledger.upkeep import AuditRow, Change
 from local2.memory.backlog import Backlog
 from local2.protocol import subjects
 from local2.protocol.memories import Kind, RetirementReason

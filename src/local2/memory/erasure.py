@@ -13,25 +13,24 @@ from collections import Counter
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Protocol
 
+import msgspec
 import structlog
 
 from local2.errors import InvalidArgumentsError, Local2Error, StorageError, VectorError
 from local2.keys import checked_topic
 from local2.language.statements import forget_compared
+from local2.ledger.erasing import Erased, ErasureOptions, Selection, combined
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import TENANT_OWNED, Task
-from local2.ledger.transfer import Erased, ErasureOptions, Selection, combined
 from local2.memory.backlog import Backlog
-from local2.memory.indexing import STARTING, Indexer
+from local2.memory.indexing import REMOVED_PER_REQUEST, STARTING, Indexer
 from local2.memory.recall.recaller import Recaller, RecallRequest
 from local2.memory.scopes import check_may_write, how_to_send
-from local2.memory.vectors import Vectors
+from local2.memory.vector_index import Vectors
 from local2.protocol.envelope import Caller, Clock, Sender
 from local2.protocol.memory_tools import ErasureCheck, Receipt
 from local2.protocol.tool import report
 
-REMOVED_PER_REQUEST = 512
-"""Number of vectors that are removed from the index in one request."""
 ID_PAGE = 5_000
 """Number of ids that are looked up in the index in one request."""
 ROUNDS = 3
@@ -80,22 +79,14 @@ class NoStreams:
         del sender
 
 
-class Outside:
+class Outside(msgspec.Struct, frozen=True, kw_only=True):
     """Everything outside the ledger that holds a memory's content."""
 
-    def __init__(
-        self,
-        backlog: Backlog,
-        indexer: Indexer,
-        vectors: Vectors,
-        streams: Streams,
-        recaller: Recaller,
-    ) -> None:
-        self.backlog = backlog
-        self.indexer = indexer
-        self.vectors = vectors
-        self.streams = streams
-        self.recaller = recaller
+    backlog: Backlog
+    indexer: Indexer
+    vectors: Vectors
+    streams: Streams
+    recaller: Recaller
 
 
 class Erasure:

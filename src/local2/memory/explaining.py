@@ -14,8 +14,7 @@ from local2.ledger.records import Record
 from local2.ledger.search import Search
 from local2.memory.recall.ranking import RankedRecord, Trace
 from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
-from local2.memory.scopes import may_see, visible_places
-from local2.memory.views import view
+from local2.memory.scopes import may_see, view, visible_places
 from local2.protocol.envelope import Caller
 from local2.protocol.explaining import (
     EXPLAINED_CHARACTERS,
@@ -43,82 +42,78 @@ WHY: Mapping[Outcome, str] = {
 }
 
 
-class Explaining:
-    """Explains the recalls of one caller. They do not count as recalls."""
+async def explain(ledger: Ledger, recaller: Recaller, caller: Caller, asked: Explain) -> Explained:
+    """Recall, and explain the best matching memories and the one that was asked about.
 
-    def __init__(self, ledger: Ledger, recaller: Recaller, caller: Caller) -> None:
-        self._ledger = ledger
-        self._recaller = recaller
-        self._caller = caller
+    It does not count as a recall.
 
-    async def explain(self, asked: Explain) -> Explained:
-        """Recall, and explain the best matching memories and the one that was asked about.
+    Raises what `Recaller.recall` raises.
+    """
+    record = None
+    if asked.id is not None:
+        known = (await ledger.records.by_id([asked.id])).get(asked.id)
+        record = known if known is not None and may_see(known, caller) else None
+    trace = Trace(wanted=asked.considered, row=record.row if record else None)
+    request = RecallRequest.of(asked.recall)
+    recalled = await recaller.recall(caller, request, trace)
+    best = [ranked.row for ranked in trace.ranked[: asked.considered]]
+    records = {found.row: found for found in await ledger.records.at(best)}
+    result = _Result(trace, recalled)
+    about: ExplainedMemory | None = None
+    if record is not None:
+        fields = result.fields_of(record.row)
+        if not fields:
+            outcome, conditions = await _why_no_candidate(ledger, caller, record, result.search)
+            fields = {"outcome": outcome, "why": WHY[outcome], "conditions": conditions}
+        about = _view(record, caller, **fields)
+    elif asked.id is not None:
+        why = WHY["not_visible"]
+        about = ExplainedMemory(id=asked.id, outcome="not_visible", why=why)
+    return Explained(
+        memories=[
+            _view(records[row], caller, **result.fields_of(row)) for row in best if row in records
+        ],
+        asked=about,
+        candidates=trace.candidates,
+        matching=trace.matching,
+        min_score=recalled.min_score,
+        degraded=recalled.degraded,
+        rerank_used=recalled.rerank_used,
+        reason=recalled.reason,
+    )
 
-        Raises what `Recaller.recall` raises.
-        """
-        record = None
-        if asked.id is not None:
-            known = (await self._ledger.records.by_id([asked.id])).get(asked.id)
-            record = known if known is not None and may_see(known, self._caller) else None
-        trace = Trace(wanted=asked.considered, row=record.row if record else None)
-        request = RecallRequest.of(asked.recall)
-        recalled = await self._recaller.recall(self._caller, request, trace)
-        best = [ranked.row for ranked in trace.ranked[: asked.considered]]
-        records = {found.row: found for found in await self._ledger.records.at(best)}
-        result = _Result(trace, recalled)
-        about: ExplainedMemory | None = None
-        if record is not None:
-            fields = result.fields_of(record.row)
-            if not fields:
-                outcome, conditions = await self._why_no_candidate(record, result.search)
-                fields = {"outcome": outcome, "why": WHY[outcome], "conditions": conditions}
-            about = self._view(record, **fields)
-        elif asked.id is not None:
-            why = WHY["not_visible"]
-            about = ExplainedMemory(id=asked.id, outcome="not_visible", why=why)
-        return Explained(
-            memories=[
-                self._view(records[row], **result.fields_of(row)) for row in best if row in records
-            ],
-            asked=about,
-            candidates=trace.candidates,
-            matching=trace.matching,
-            min_score=recalled.min_score,
-            degraded=recalled.degraded,
-            rerank_used=recalled.rerank_used,
-            reason=recalled.reason,
-        )
 
-    async def _why_no_candidate(
-        self, record: Record, search: Search
-    ) -> tuple[Outcome, tuple[Condition, ...]]:
-        """Why a record that the caller may see was not compared with the question."""
-        conditions: dict[Condition, tuple[str, ...]] = {
-            "scope": ("places",),
-            "session": ("only_session", "excluded_session"),
-            "since": ("since",),
-            "until": ("until",),
-            "source": ("source",),
-            "current_turn": ("current_query_id",),
-        }
-        everywhere = visible_places(self._caller, get_args(Kind))
-        without_any = Search(
-            text=search.text, places=tuple(everywhere), as_of=search.as_of, owner=search.owner
-        )
-        searches = self._ledger.searches
-        if not await searches.may_find(without_any, record.row):
-            return "retired", ()
-        excluding = []
-        for condition, names in conditions.items():
-            values = {name: getattr(search, name) for name in names}
-            with_one = msgspec.structs.replace(without_any, **values)
-            if not await searches.may_find(with_one, record.row):
-                excluding.append(condition)
-        return ("excluded", tuple(excluding)) if excluding else ("not_a_candidate", ())
+async def _why_no_candidate(
+    ledger: Ledger, caller: Caller, record: Record, search: Search
+) -> tuple[Outcome, tuple[Condition, ...]]:
+    """Why a record that the caller may see was not compared with the question."""
+    conditions: dict[Condition, tuple[str, ...]] = {
+        "scope": ("places",),
+        "session": ("only_session", "excluded_session"),
+        "since": ("since",),
+        "until": ("until",),
+        "source": ("source",),
+        "current_turn": ("current_query_id",),
+    }
+    everywhere = visible_places(caller, get_args(Kind))
+    without_any = Search(
+        text=search.text, places=tuple(everywhere), as_of=search.as_of, owner=search.owner
+    )
+    searches = ledger.searches
+    if not await searches.may_find(without_any, record.row):
+        return "retired", ()
+    excluding = []
+    for condition, names in conditions.items():
+        values = {name: getattr(search, name) for name in names}
+        with_one = msgspec.structs.replace(without_any, **values)
+        if not await searches.may_find(with_one, record.row):
+            excluding.append(condition)
+    return ("excluded", tuple(excluding)) if excluding else ("not_a_candidate", ())
 
-    def _view(self, record: Record, **fields: Any) -> ExplainedMemory:
-        content = record.content[:EXPLAINED_CHARACTERS]
-        return view(record, self._caller, ExplainedMemory, content=content, **fields)
+
+def _view(record: Record, caller: Caller, **fields: Any) -> ExplainedMemory:
+    content = record.content[:EXPLAINED_CHARACTERS]
+    return view(record, caller, ExplainedMemory, content=content, **fields)
 
 
 class _Result:

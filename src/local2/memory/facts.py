@@ -15,9 +15,11 @@ from local2.keys import checked_topic, is_topic, is_user_topic
 from local2.language.names import states_alias
 from local2.language.statements import differ_in_value
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.relations import RelatedRecord, Relation
 from local2.ledger.records import (
     EXTRACTED_FROM,
     TENANT_OWNED,
+    Actor,
     Fact,
     NewRecord,
     Record,
@@ -28,7 +30,6 @@ from local2.ledger.records import (
     principal_of,
     sources_of,
 )
-from local2.ledger.upkeep import Actor, RelatedRecord, Relation
 from local2.memory.changes import Changes
 from local2.memory.scopes import (
     check_may_write,

@@ -15,48 +15,36 @@ from local2.protocol.graph import NAME_CHARACTERS, Graph, GraphEdge, GraphNode, 
 from local2.protocol.memories import Triplet
 
 
-class CallerGraph:
-    """The things and memories that one caller may see."""
+async def graph_around(ledger: Ledger, caller: Caller, wanted: ShowGraph) -> Graph:
+    """What is around a thing, a memory, or what was stated last, as far as the caller may see it.
 
-    def __init__(self, ledger: Ledger, caller: Caller) -> None:
-        self._ledger = ledger
-        self._caller = caller
-
-    async def around(self, wanted: ShowGraph) -> Graph:
-        """What is around a thing, a memory, or what was stated last.
-
-        Raises:
-            InvalidArgumentsError: Both a thing and a memory are named, or the caller sees no such
-                memory.
-        """
-        if wanted.thing is not None and wanted.id is not None:
-            raise InvalidArgumentsError(
-                "Expected a thing or an id, not both.", remedy="Leave one of them out."
-            )
-        drawing = _Drawing(wanted.limit)
-        if wanted.id is not None:
-            await self._add_memory(drawing, wanted.id)
-        else:
-            places = own_places(self._caller)
-            drawing.add_facts(
-                await self._ledger.knowledge.naming(wanted.thing, places, wanted.limit)
-            )
+    Raises:
+        InvalidArgumentsError: Both a thing and a memory are named, or the caller sees no such
+            memory.
+    """
+    if wanted.thing is not None and wanted.id is not None:
+        raise InvalidArgumentsError(
+            "Expected a thing or an id, not both.", remedy="Leave one of them out."
+        )
+    drawing = _Drawing(wanted.limit)
+    if wanted.id is None:
+        places = own_places(caller)
+        drawing.add_facts(await ledger.knowledge.naming(wanted.thing, places, wanted.limit))
         return drawing.graph()
-
-    async def _add_memory(self, drawing: "_Drawing", id_: str) -> None:
-        record, related = await self._ledger.relations.of(id_)
-        if record is None or not may_see(record, self._caller):
-            raise InvalidArgumentsError(
-                "id: there is no memory with this id that you may see.",
-                remedy="Take the id from the result of a search.",
-            )
-        own = drawing.add_memory(record)
-        for relation in related:
-            if may_see(relation.record, self._caller):
-                other = drawing.add_memory(relation.record)
-                ends = (other, own) if relation.incoming else (own, other)
-                drawing.add_edge(*ends, relation.type.replace("_", " "))
-        drawing.add_facts([record])
+    record, related = await ledger.relations.of(wanted.id)
+    if record is None or not may_see(record, caller):
+        raise InvalidArgumentsError(
+            "id: there is no memory with this id that you may see.",
+            remedy="Take the id from the result of a search.",
+        )
+    own = drawing.add_memory(record)
+    for relation in related:
+        if may_see(relation.record, caller):
+            other = drawing.add_memory(relation.record)
+            ends = (other, own) if relation.incoming else (own, other)
+            drawing.add_edge(*ends, relation.type.replace("_", " "))
+    drawing.add_facts([record])
+    return drawing.graph()
 
 
 class _Drawing:

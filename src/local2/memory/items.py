@@ -11,8 +11,7 @@ import msgspec
 
 from local2.errors import InvalidArgumentsError, quoted
 from local2.ledger.ledger import Ledger
-from local2.ledger.records import TENANT_OWNED, NewRecord
-from local2.ledger.sessions import (
+from local2.ledger.operations.items import (
     FoundKey,
     ItemCollection,
     ItemSelection,
@@ -20,6 +19,7 @@ from local2.ledger.sessions import (
     ItemWriter,
     NewItem,
 )
+from local2.ledger.records import TENANT_OWNED, NewRecord
 from local2.memory.changes import Changes
 from local2.memory.intake.episodes import EPISODE
 from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
@@ -93,7 +93,7 @@ class CallerItems:
                     metadata={"namespace": list(item.namespace), "key": item.key},
                 )
             new.append(NewItem(put=item, record=record))
-        return await self._announce(await self._ledger.items.put(of, new, self._writer()))
+        return self._announce(await self._ledger.items.put(of, new, self._writer()))
 
     async def delete(self, request: DeleteItems) -> ItemsChanged:
         """Delete items by key and by whole namespaces, in one transaction.
@@ -103,9 +103,10 @@ class CallerItems:
         """
         check_may_write("user", self._caller)
         of = self._items_of(request.collection)
-        return await self._announce(
-            await self._ledger.items.delete(of, request.keys, request.namespaces, self._writer())
+        written = await self._ledger.items.delete(
+            of, request.keys, request.namespaces, self._writer()
         )
+        return self._announce(written)
 
     async def get(self, request: GetItems) -> ItemsGot:
         """The items with these keys, as many as fit into a reply."""
@@ -180,7 +181,7 @@ class CallerItems:
                 return recalled, {item: scores[item.record or ""] for item in found}
             top_k *= 4
 
-    async def _announce(self, written: ItemsWritten) -> ItemsChanged:
+    def _announce(self, written: ItemsWritten) -> ItemsChanged:
         self._changes.written(written.written, written.records)
         self._changes.deleted(written.retired, EPISODE)
         return ItemsChanged(stored=written.stored, deleted=written.deleted)

@@ -2,7 +2,7 @@
 
 from local2.errors import InvalidArgumentsError
 from local2.ledger.ledger import Ledger
-from local2.ledger.sessions import StoredOutput
+from local2.ledger.operations.sessions import StoredOutput
 from local2.protocol.payloads import OutputPart, new_output_key
 
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import get_args
 
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.exports import ExportCursor, ExportFilter
+from local2.ledger.operations.imports import Importing
 from local2.ledger.search import Place
-from local2.ledger.transfer import ExportCursor, ExportFilter, Importing
 from local2.memory.backlog import Backlog
 from local2.memory.scopes import owner_in
 from local2.protocol.envelope import Caller, Clock

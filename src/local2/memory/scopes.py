@@ -1,10 +1,12 @@
-"""Define which records a caller may find and write, how scopes are weighted, and who stated them.
+"""Define which records a caller may find and write, how scopes are weighted, and what is shown.
 
 Records of an agent or of the tenant were also stated by a user. Other callers do not learn by whom.
 """
 
-from collections.abc import Collection
-from typing import Self, get_args
+from collections.abc import Callable, Collection
+from functools import cache
+from operator import attrgetter
+from typing import Any, Self, TypeVar, get_args
 
 import msgspec
 
@@ -16,11 +18,14 @@ from local2.ledger.records import (
     Record,
     principal_of,
     source_class_of,
+    sources_of,
 )
 from local2.ledger.search import Place
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import PERSONAL, Kind, OwnerScope, Scope, StatedBy
 from local2.settings import MemorySettings
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 OPTIONS = {"session_id": "--session", "user": "--user", "source": "--agent"}
 """Maps fields of the envelope to options of the command line."""
@@ -217,3 +222,38 @@ def may_retire(new: NewRecord, old: NewRecord) -> bool:
     user = principal_of(new)
     is_as_strong = SOURCE_STRENGTH[source_class_of(new)] >= SOURCE_STRENGTH[source_class_of(old)]
     return is_as_strong and user is not None and user == principal_of(old)
+
+
+_DERIVED: dict[str, Callable[[Record, Caller], Any]] = {
+    "active": lambda record, _: record.superseded_by is None,
+    "by": stated_by,
+    "source_class": lambda record, _: source_class_of(record),
+    "source_kind": lambda record, _: record.kind,
+    "sources": lambda record, _: sources_of(record),
+    "superseded_by": lambda record, _: record.superseded_by or None,
+}
+"""Fields of answers that are no columns of the record, or show less than these."""
+_COLUMNS = frozenset(Record.__struct_fields__)
+
+
+def view(record: Record, caller: Caller, into: type[S], **other: Any) -> S:
+    """What the caller is shown of a record: the fields of `into`, some of them given."""
+    columns, values_of, derived = _fields_of(into)
+    fields = dict(zip(columns, values_of(record), strict=True))
+    for name in derived:
+        fields[name] = _DERIVED[name](record, caller)
+    return into(**(fields | other))
+
+
+@cache
+def _fields_of(
+    into: type[msgspec.Struct],
+) -> tuple[tuple[str, ...], Callable[[Record], tuple[Any, ...]], tuple[str, ...]]:
+    """The names of an answer's fields: those that are columns, and those that are not.
+
+    Between them: what takes the values of those columns from a record.
+    """
+    names = into.__struct_fields__
+    derived = tuple(name for name in names if name in _DERIVED)
+    columns = tuple(name for name in names if name in _COLUMNS and name not in _DERIVED)
+    return columns, attrgetter(*columns), derived

@@ -11,18 +11,17 @@ from functools import cached_property
 import msgspec
 
 from local2.ledger.ledger import Ledger
-from local2.ledger.records import TENANT_OWNED
-from local2.ledger.sessions import Showing, ShownRecord
-from local2.ledger.upkeep import Actor
+from local2.ledger.operations.showings import Showing, ShownRecord
+from local2.ledger.records import TENANT_OWNED, Actor
+from local2.memory.access_log import AccessLog
 from local2.memory.audit import Audit
 from local2.memory.backlog import Backlog
 from local2.memory.browsing import Browsing
 from local2.memory.changes import Changes
 from local2.memory.erasure import Erasure, Outside
-from local2.memory.explaining import Explaining
+from local2.memory.explaining import explain
 from local2.memory.facts import Facts, Relations
-from local2.memory.graph import CallerGraph
-from local2.memory.hits import SearchResult, search_result
+from local2.memory.graph import graph_around
 from local2.memory.intake.documents import Documents
 from local2.memory.intake.echoes import EchoFinder
 from local2.memory.intake.intake import Intake
@@ -30,18 +29,20 @@ from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.items import CallerItems
 from local2.memory.long_outputs import LongOutputs
 from local2.memory.portability import Portability
-from local2.memory.recall.model import Synthesis, SynthesisItem
 from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
-from local2.memory.scoped_results import ScopedResults
+from local2.memory.recall.synthesis import Synthesis, SynthesisItem
 from local2.memory.scopes import EQUAL_WEIGHTS, visible_places
+from local2.memory.search_results import ScopedResults, SearchResult, search_result
 from local2.memory.sessions import PreseededMemories, Sessions
-from local2.memory.showings import CallerShowings
-from local2.memory.shown import AccessLog
+from local2.memory.showings import find_showings
 from local2.memory.upkeep.consolidation import Consolidated, Consolidation
 from local2.protocol.envelope import Caller, Clock, new_id
+from local2.protocol.explaining import Explain, Explained
+from local2.protocol.graph import Graph, ShowGraph
 from local2.protocol.memories import EPISODIC, Kind, Scope
 from local2.protocol.memory_tools import Answer
 from local2.protocol.payloads import Json
+from local2.protocol.showings import FindShowings, ShowingsPage
 from local2.settings import MemorySettings
 
 MAX_USERS = 10
@@ -123,18 +124,6 @@ class MemoryService:
         return Browsing(self._shared.ledger, self.caller)
 
     @cached_property
-    def explaining(self) -> Explaining:
-        return Explaining(self._shared.ledger, self._shared.recaller, self.caller)
-
-    @cached_property
-    def graph(self) -> CallerGraph:
-        return CallerGraph(self._shared.ledger, self.caller)
-
-    @cached_property
-    def showings(self) -> CallerShowings:
-        return CallerShowings(self._shared.ledger, self._shared.accesses, self.caller)
-
-    @cached_property
     def audit(self) -> Audit:
         return Audit(self._shared.ledger, self._shared.changes, self.caller)
 
@@ -185,6 +174,18 @@ class MemoryService:
             )
             self._shared.accesses.log(recall)
         return recalled
+
+    async def explain(self, asked: Explain) -> Explained:
+        """Say why a question finds some memories, and not another one."""
+        return await explain(self._shared.ledger, self._shared.recaller, self.caller, asked)
+
+    async def graph(self, wanted: ShowGraph) -> Graph:
+        """Show how things and memories are related."""
+        return await graph_around(self._shared.ledger, self.caller, wanted)
+
+    async def shown(self, wanted: FindShowings) -> ShowingsPage:
+        """Find which memories were shown, by recalls and before answers."""
+        return await find_showings(self._shared.ledger, self._shared.accesses, self.caller, wanted)
 
     async def other_users(self) -> list[str]:
         """Other users with memories, for the user who runs the stack; others learn none."""

@@ -17,11 +17,15 @@ from local2.errors import InvalidArgumentsError
 from local2.keys import fold_topic
 from local2.language.sentences import excerpt
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.sessions import (
+    FactSelection,
+    SessionKey,
+    StoredMessage,
+    StoredSession,
+)
 from local2.ledger.records import TENANT_OWNED, Record, checked_text, principal_of
-from local2.ledger.sessions import FactSelection, SessionKey, StoredMessage, StoredSession
 from local2.memory.intake.waiting_turns import WaitingTurns, why_incomplete
-from local2.memory.scopes import how_to_send, own_places
-from local2.memory.views import view
+from local2.memory.scopes import how_to_send, own_places, view
 from local2.protocol.envelope import Caller, Clock, content_id
 from local2.protocol.memories import MemoryType
 from local2.protocol.memory_tools import (

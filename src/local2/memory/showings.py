@@ -1,14 +1,11 @@
 """Show one caller which memories were shown, by recalls and before answers."""
 
-from collections.abc import Mapping
-
 from local2.errors import InvalidArgumentsError
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.showings import ShowingFilter, ShownRecord
 from local2.ledger.records import Record
-from local2.ledger.sessions import Showing, ShowingFilter, ShownRecord
-from local2.memory.scopes import may_see, own_places
-from local2.memory.shown import AccessLog
-from local2.memory.views import view
+from local2.memory.access_log import AccessLog
+from local2.memory.scopes import may_see, own_places, view
 from local2.protocol.envelope import Caller
 from local2.protocol.showings import (
     SHOWN_CHARACTERS,
@@ -19,59 +16,56 @@ from local2.protocol.showings import (
 )
 
 
-class CallerShowings:
-    """What one caller was shown."""
+async def find_showings(
+    ledger: Ledger, accesses: AccessLog, caller: Caller, wanted: FindShowings
+) -> ShowingsPage:
+    """A page of what the caller was shown, the latest first; pages follow the order of noting.
 
-    def __init__(self, ledger: Ledger, accesses: AccessLog, caller: Caller) -> None:
-        self._ledger = ledger
-        self._accesses = accesses
-        self._caller = caller
+    Raises:
+        InvalidArgumentsError: Not exactly one of session, query and memory is named.
+    """
+    await accesses.write()  # what was logged in the last seconds
+    found = await ledger.showings.find(_filter(caller, wanted), wanted.limit, before=wanted.after)
+    ids = {record.id for showing in found for record in showing.records}
+    records = await ledger.records.by_id(sorted(ids))
+    # Recalls are noted some seconds after they were answered, turns at once.
+    latest = sorted(found, key=lambda showing: showing.shown_at, reverse=True)
+    return ShowingsPage(
+        showings=[
+            ShowingFound(
+                shown_at=showing.shown_at,
+                memories=[
+                    _memory(shown, records.get(shown.id), caller) for shown in showing.records
+                ],
+                question=showing.question,
+                answer=showing.answer,
+                agent=showing.agent,
+                session_id=showing.session_id,
+                query_id=showing.query_id,
+            )
+            for showing in latest
+        ],
+        next=found[-1].row if len(found) == wanted.limit else None,
+    )
 
-    async def find(self, wanted: FindShowings) -> ShowingsPage:
-        """A page of what was shown, the latest first; pages follow the order of noting.
 
-        Raises:
-            InvalidArgumentsError: Not exactly one of session, query and memory is named.
-        """
-        await self._accesses.write()  # what was logged in the last seconds
-        by = self._filter(wanted)
-        found = await self._ledger.showings.find(by, wanted.limit, before=wanted.after)
-        ids = {record.id for showing in found for record in showing.records}
-        records = await self._ledger.records.by_id(sorted(ids))
-        # Recalls are noted some seconds after they were answered, turns at once.
-        latest = sorted(found, key=lambda showing: showing.shown_at, reverse=True)
-        return ShowingsPage(
-            showings=[self._view(showing, records) for showing in latest],
-            next=found[-1].row if len(found) == wanted.limit else None,
-        )
+def _filter(caller: Caller, wanted: FindShowings) -> ShowingFilter:
+    owners = tuple(owner for scope, owner in own_places(caller) if scope == "user")
+    match wanted:
+        case FindShowings(session_id=str(name), query_id=None, id=None):
+            return ShowingFilter(owners=owners, of="session", name=name)
+        case FindShowings(session_id=None, query_id=str(name), id=None):
+            return ShowingFilter(owners=owners, of="query", name=name)
+        case FindShowings(session_id=None, query_id=None, id=str(name)):
+            return ShowingFilter(owners=owners, of="record", name=name)
+    raise InvalidArgumentsError(
+        "Expected exactly one of session_id, query_id and id.",
+        remedy="Name the session, the query of a turn, or a memory.",
+    )
 
-    def _filter(self, wanted: FindShowings) -> ShowingFilter:
-        owners = tuple(owner for scope, owner in own_places(self._caller) if scope == "user")
-        match wanted:
-            case FindShowings(session_id=str(name), query_id=None, id=None):
-                return ShowingFilter(owners=owners, of="session", name=name)
-            case FindShowings(session_id=None, query_id=str(name), id=None):
-                return ShowingFilter(owners=owners, of="query", name=name)
-            case FindShowings(session_id=None, query_id=None, id=str(name)):
-                return ShowingFilter(owners=owners, of="record", name=name)
-        raise InvalidArgumentsError(
-            "Expected exactly one of session_id, query_id and id.",
-            remedy="Name the session, the query of a turn, or a memory.",
-        )
 
-    def _view(self, showing: Showing, records: Mapping[str, Record]) -> ShowingFound:
-        return ShowingFound(
-            shown_at=showing.shown_at,
-            memories=[self._memory(shown, records.get(shown.id)) for shown in showing.records],
-            question=showing.question,
-            answer=showing.answer,
-            agent=showing.agent,
-            session_id=showing.session_id,
-            query_id=showing.query_id,
-        )
-
-    def _memory(self, shown: ShownRecord, record: Record | None) -> ShownMemory:
-        if record is None or not may_see(record, self._caller):
-            return ShownMemory(id=shown.id, score=shown.score)
-        content = record.content[:SHOWN_CHARACTERS]
-        return view(record, self._caller, ShownMemory, score=shown.score, content=content)
+def _memory(shown: ShownRecord, record: Record | None, caller: Caller) -> ShownMemory:
+    if record is None or not may_see(record, caller):
+        return ShownMemory(id=shown.id, score=shown.score)
+    content = record.content[:SHOWN_CHARACTERS]
+    return view(record, caller, ShownMemory, score=shown.score, content=content)

@@ -12,25 +12,25 @@ from local2.errors import ForbiddenError, InvalidArgumentsError
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import TaskKind
 from local2.llm.models import StructuredModel
+from local2.memory.access_log import AccessLog
+from local2.memory.answer_log import AnswerLog, ShownAnswer
 from local2.memory.backlog import Backlog
 from local2.memory.changes import Announce, Changes
 from local2.memory.erasure import NoStreams, Outside, Streams
-from local2.memory.extraction.items import Extractor
+from local2.memory.extraction.extractor import Extractor
 from local2.memory.indexing import Indexer
 from local2.memory.intake.echoes import Announced, EchoFinder, KnownTools
 from local2.memory.intake.waiting_turns import WaitingTurns
-from local2.memory.ledger_vectors import LedgerVectors
-from local2.memory.recall.model import Synthesis
 from local2.memory.recall.recaller import Closeness, Recaller, RecallModels, Retrieval
+from local2.memory.recall.synthesis import Synthesis
 from local2.memory.scopes import Weights
 from local2.memory.service import MemoryService, Shared
-from local2.memory.shown import AccessLog, AnswerLog, ShownAnswer
 from local2.memory.upkeep.consolidation import Consolidation
 from local2.memory.upkeep.extraction import Extraction
 from local2.memory.upkeep.reembedding import Reembedding
 from local2.memory.upkeep.retention import Retention
 from local2.memory.upkeep.supersession import Judge, Supersession
-from local2.memory.vectors import Vectors
+from local2.memory.vector_index import LedgerVectors, Vectors
 from local2.protocol.envelope import Caller, Clock, utc_now
 from local2.protocol.maintenance import ModelStatus
 from local2.settings import MemorySettings
@@ -120,7 +120,11 @@ class Memory:
         )
         self.retention = Retention(ledger, settings, announce, self._now)
         self.outside = Outside(
-            self.backlog, self.indexer, vectors, streams or NoStreams(), self.recaller
+            backlog=self.backlog,
+            indexer=self.indexer,
+            vectors=vectors,
+            streams=streams or NoStreams(),
+            recaller=self.recaller,
         )
 
     def of(self, caller: Caller) -> MemoryService:

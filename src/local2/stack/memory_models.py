@@ -13,13 +13,12 @@ from local2.errors import ModelError
 from local2.llm.budget import BudgetedModel, ModelBudget
 from local2.llm.choice import chosen_model, open_structured_model
 from local2.llm.models import CountingModel
-from local2.memory.extraction.items import Extractor
+from local2.memory.extraction.extractor import Extractor
 from local2.memory.extraction.model import ModelExtractor
 from local2.memory.extraction.rules import RulesExtractor
-from local2.memory.recall.model import ModelReranker
-from local2.memory.recall.query import Expander
+from local2.memory.recall.expansion import Expander
 from local2.memory.recall.recaller import RecallModels
-from local2.memory.recall.reranker import HttpReranker, Reranker, WorkerReranker
+from local2.memory.recall.reranker import HttpReranker, ModelReranker, Reranker, WorkerReranker
 from local2.memory.tenant import Models
 from local2.memory.upkeep.supersession import Judge
 from local2.protocol.maintenance import ModelStatus, ModelUse

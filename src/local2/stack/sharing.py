@@ -20,7 +20,7 @@ from local2.bus.connection import BusMessage, Connection
 from local2.bus.identity import signed
 from local2.bus.participant import Participant
 from local2.errors import BusError, StorageError
-from local2.memory.shown import ShownAnswer
+from local2.memory.answer_log import ShownAnswer
 from local2.memory.tenant import Memories, Memory
 from local2.protocol import subjects
 from local2.protocol.envelope import decode, encode, seal, utc_now

@@ -14,10 +14,10 @@ import msgspec
 from local2 import telemetry
 from local2.language.sentences import excerpt
 from local2.ledger.records import Record, place_of_topic
-from local2.memory.recall.items import RecallItem
+from local2.memory.recall.results import RecallItem
+from local2.memory.scopes import view
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
-from local2.memory.views import view
 from local2.protocol.envelope import Caller, utc_now
 from local2.protocol.memories import OwnerScope
 from local2.protocol.memory_tools import Arguments, Hit, LaterStatement, MemoryTool, StandingFact

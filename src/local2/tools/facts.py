@@ -1,8 +1,8 @@
 """Tools for facts: store them with a key or as a sentence, look them up, show their history."""
 
 from local2.ledger.records import Fact
+from local2.memory.scopes import view
 from local2.memory.service import MemoryService
-from local2.memory.views import view
 from local2.protocol.memories import NOTHING_FOUND
 from local2.protocol.memory_tools import (
     EDIT_MEMORY,

@@ -5,9 +5,8 @@ import msgspec
 from local2.keys import is_topic
 from local2.ledger.records import Record, source_class_of
 from local2.memory.recall.recaller import RecallRequest, RecallResult
-from local2.memory.scopes import stated_by
+from local2.memory.scopes import stated_by, view
 from local2.memory.service import MemoryService
-from local2.memory.views import view
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import OwnerScope, nothing_found
 from local2.protocol.memory_tools import (

@@ -1,8 +1,8 @@
 """Tools for relations: between people and things, as triplets, and between memories."""
 
 from local2.language.sentences import excerpt
+from local2.memory.scopes import view
 from local2.memory.service import MemoryService
-from local2.memory.views import view
 from local2.protocol.memories import RelationType, Triplet
 from local2.protocol.memory_tools import (
     ADD_KNOWLEDGE,

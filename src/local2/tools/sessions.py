@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 
-from local2.ledger.sessions import COUNTED_CHARACTERS
+from local2.ledger.operations.sessions import COUNTED_CHARACTERS
 from local2.memory.intake.intake import LARGE_CONVERSATION
 from local2.memory.service import MemoryService
 from local2.memory.sessions import PreseededMemories, from_call

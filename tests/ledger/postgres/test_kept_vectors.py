@@ -10,13 +10,12 @@ import pytest
 from ledgers import EMBEDDER, OWNER, fact, find, index, record, searching, to_index, vector_result
 from local2.ledger.engines.postgres import neighbours
 from local2.ledger.engines.postgres.database import Database
+from local2.ledger.erasing import ErasureOptions, Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import searches, working_sets
 from local2.ledger.operations.candidates import Filter
-from local2.ledger.operations.vectors import nearest_rows
+from local2.ledger.operations.vectors import Embedders, nearest_rows
 from local2.ledger.stored_vectors import Floats
-from local2.ledger.transfer import ErasureOptions, Selection
-from local2.ledger.upkeep import Embedders
 from local2.protocol.envelope import utc_now
 from local2.protocol.vectors import VectorHits
 from local2.vectors.embedder import unit_rows

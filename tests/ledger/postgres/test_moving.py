@@ -28,14 +28,14 @@ from ledgers import (
 from local2.errors import StorageError
 from local2.ledger.engines import Table
 from local2.ledger.engines.postgres.database import Database as PostgresDatabase
-from local2.ledger.engines.sqlite.copy_checks import verified_contents
+from local2.ledger.engines.sqlite.copies import verified_contents
 from local2.ledger.engines.sqlite.database import Database as SqliteDatabase
 from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.erasing import Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.moving import NOT_MOVED, moved_tables
 from local2.ledger.operations import working_sets
-from local2.ledger.sessions import ItemWriter, NewItem
-from local2.ledger.transfer import Selection
+from local2.ledger.operations.items import ItemWriter, NewItem
 from local2.protocol.items import ItemKey, ItemPut
 from move_process import move_and_be_killed, move_between
 from stored import change

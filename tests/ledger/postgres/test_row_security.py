@@ -10,7 +10,8 @@ from local2.ledger.engines.postgres.connections import PostgresConnection, conne
 from local2.ledger.engines.postgres.database import Database
 from local2.ledger.engines.postgres.schema import bypasses_policies
 from local2.ledger.ledger import Ledger
-from local2.ledger.sessions import ItemWriter, SessionKey
+from local2.ledger.operations.items import ItemWriter
+from local2.ledger.operations.sessions import SessionKey
 
 WITHOUT_TENANT = {"record_words", "schema_number", "erasure", "stack"}
 """Tables with numbers and hashes only, of words and of erased ids, and the stacks."""

@@ -12,7 +12,7 @@ from local2.errors import StorageError
 from local2.ledger.engines.postgres import database as databases
 from local2.ledger.engines.postgres.database import Database
 from local2.ledger.ledger import Ledger
-from local2.ledger.operations.rows import Transaction
+from local2.ledger.operations.transactions import Transaction
 from postgres_server import PostgresServer
 
 DISCONNECT = b"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity

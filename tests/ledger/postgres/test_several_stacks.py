@@ -13,12 +13,12 @@ import pytest
 from ledgers import EMBEDDER, OWNER, fact, find, index, message, record, searching
 from local2.ledger.engines.postgres.connections import PostgresConnection, connect
 from local2.ledger.engines.postgres.database import Database
+from local2.ledger.erasing import ErasureOptions, Selection
 from local2.ledger.ledger import Ledger
-from local2.ledger.operations.record_rows import store_record
-from local2.ledger.operations.rows import TombstoneState, Transaction
+from local2.ledger.operations.records import store_record
+from local2.ledger.operations.sessions import SessionKey
+from local2.ledger.operations.transactions import TombstoneState, Transaction
 from local2.ledger.records import UNLIMITED
-from local2.ledger.sessions import SessionKey
-from local2.ledger.transfer import ErasureOptions, Selection
 from local2.protocol.envelope import utc_now
 
 STEPS = 120

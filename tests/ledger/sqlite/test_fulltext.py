@@ -10,7 +10,7 @@ from local2.ledger.engines.sqlite import fulltext
 from local2.ledger.engines.sqlite.connections import SqlConnection
 from local2.ledger.engines.sqlite.fulltext import FullText
 from local2.ledger.operations.candidates import Filter
-from local2.ledger.operations.rows import Transaction, as_json
+from local2.ledger.operations.transactions import Transaction, as_json
 from local2.ledger.operations.working_sets import Budgets
 from local2.ledger.records import Fact
 from local2.ledger.search import Search

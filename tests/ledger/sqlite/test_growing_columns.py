@@ -22,8 +22,7 @@ from ledgers import (
     vector_result,
 )
 from local2.language.features import HEAD, features
-from local2.ledger.columns import INITIAL_SIZE, Columns, View
-from local2.ledger.entries import Candidate, Link
+from local2.ledger.columns import INITIAL_SIZE, Candidate, Columns, Link, View
 from local2.ledger.records import stamp
 from local2.ledger.search import VectorResult, WordMatches
 from local2.protocol.envelope import utc_now

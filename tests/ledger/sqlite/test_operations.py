@@ -11,9 +11,17 @@ from ledgers import find, index, record, searching, vector_result
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import working_sets
-from local2.ledger.operations.rows import Transaction
+from local2.ledger.operations.transactions import Transaction
 
-INTERNAL = (sqlite3.__name__, "local2.ledger.engines", "local2.ledger.operations")
+INTERNAL = (
+    sqlite3.__name__,
+    "local2.ledger.engines",
+    *(
+        f"local2.ledger.operations.{name}"
+        for name in ("transactions", "records", "candidates", "working_sets", "tombstones")
+    ),
+)
+"""Modules whose types stay in the ledger."""
 
 
 def operations(ledger: Ledger) -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,7 @@ import pytest
 from local2.ledger.engines.sqlite import fulltext
 from local2.ledger.engines.sqlite.connections import Row, SqlConnection
 from local2.ledger.engines.sqlite.fulltext import PlaceRows
-from local2.ledger.operations.rows import Transaction
+from local2.ledger.operations.transactions import Transaction
 from local2.ledger.operations.working_sets import Budget
 from local2.ledger.records import NewRecord
 from local2.memory.tenant import Memory

@@ -11,7 +11,7 @@ from local2.ledger.engines.sqlite.connections import SqlConnection
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
-from local2.ledger.transfer import ExportFilter
+from local2.ledger.operations.exports import ExportFilter
 
 DERIVED = {"revision", "retired_noted_at"}
 """Columns: the first two are no longer read, the third is only compared with itself, and retention

@@ -13,7 +13,7 @@ import local2
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import STATEMENTS
 from local2.ledger.ledger import Ledger
-from local2.ledger.operations.rows import TenantRows
+from local2.ledger.operations.transactions import TenantRows
 from statement_scopes import unfiltered
 
 ROW_NUMBERS = "finds rows by words, and tells nothing of them: `visible` decides who sees them"
@@ -36,7 +36,7 @@ UNFILTERED = {
 EXECUTING = {"execute", "executemany", "executescript"}
 TRANSACTIONS = {"self._tx", "tx", "self"}
 EXEMPT_MODULES = {
-    "ledger/operations/rows.py": "Transaction itself",
+    "ledger/operations/transactions.py": "Transaction itself",
     "ledger/moving.py": "whole tables, of all tenants",
     "ledger/engines/postgres/tables.py": "the same",
     "ledger/engines/sqlite/tables.py": "the same",
@@ -48,9 +48,8 @@ EXEMPT_MODULES = {
     "ledger/engines/sqlite/connections.py": "the key, pragmas, one row of another's file",
     "ledger/engines/sqlite/lanes.py": "the transaction around the work",
     "ledger/engines/sqlite/soundness.py": "pragmas, the count of commits",
-    "ledger/engines/sqlite/copies.py": "pages of the whole file",
+    "ledger/engines/sqlite/copies.py": "the whole file, and what a copy of it holds",
     "ledger/engines/sqlite/schema.py": "the tables of the whole file",
-    "ledger/engines/sqlite/copy_checks.py": "what a copy of the whole file holds",
 }
 """Modules that execute SQL on a connection, and which connection."""
 SOURCE = Path(local2.__file__).parent

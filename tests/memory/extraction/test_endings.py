@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from local2.language.endings import endings_of, matched
-from local2.memory.extraction.items import Item, Passage, Utterance
+from local2.memory.extraction.extractor import Item, Passage, Utterance
 from local2.memory.extraction.rules import extract
 
 FRIDAY = datetime(2026, 5, 1, 12, tzinfo=UTC)

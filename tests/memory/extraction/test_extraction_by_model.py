@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from local2.llm.models import StructuredModel
-from local2.memory.extraction.items import Item, Passage, Utterance
+from local2.memory.extraction.extractor import Item, Passage, Utterance
 from local2.memory.extraction.model import (
     CALL_CHARACTERS,
     MAX_ITEM,

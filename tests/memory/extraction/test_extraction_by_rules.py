@@ -6,7 +6,7 @@ import pytest
 
 from local2.keys import is_topic
 from local2.language.corrections import has_new_amount
-from local2.memory.extraction.items import Item, Passage, Utterance
+from local2.memory.extraction.extractor import Item, Passage, Utterance
 from local2.memory.extraction.rules import RulesExtractor, extract
 
 FRIDAY = datetime(2026, 5, 1, 12, tzinfo=UTC)

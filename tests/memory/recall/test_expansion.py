@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from local2.llm.models import StructuredModel
-from local2.memory.recall.query import (
+from local2.memory.recall.expansion import (
     KEYWORD_CHARACTERS,
     MAX_KEYWORDS,
     MAX_TOPICS,

@@ -5,8 +5,12 @@ import threading
 import pytest
 
 from local2.llm.models import StructuredModel
-from local2.memory.recall.model import DOCUMENT_CHARACTERS, ModelReranker
-from local2.memory.recall.reranker import QUERY_CHARACTERS, RerankError
+from local2.memory.recall.reranker import (
+    QUERY_CHARACTERS,
+    SHOWN_CHARACTERS,
+    ModelReranker,
+    RerankError,
+)
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 QUESTION = "Which metal is the densest?"
@@ -53,7 +57,7 @@ async def test_memories_are_cut_and_passed_as_plain_strings(
     await reranker.rank(QUESTION * 99, [hostile, *DOCUMENTS])
 
     (material,) = ollama.materials()
-    assert material["memories"][0]["text"] == hostile[:DOCUMENT_CHARACTERS]
+    assert material["memories"][0]["text"] == hostile[:SHOWN_CHARACTERS]
     assert material["question"] == (QUESTION * 99)[:QUERY_CHARACTERS]
     assert "<|im_end|>" not in ollama.bodies("/api/chat")[0]["messages"][1]["content"]
 

@@ -14,9 +14,8 @@ import pytest
 
 from calling import caller_named
 from local2.language.features import features
-from local2.ledger.columns import Columns
+from local2.ledger.columns import ECHO, UNANSWERED, Candidate, Columns
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.entries import ECHO, UNANSWERED, Candidate
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import stamp
 from local2.ledger.search import DetailRequest, Details, Matches, Related, Source, run_choice

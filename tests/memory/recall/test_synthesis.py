@@ -9,14 +9,14 @@ import pytest
 from calling import caller_named
 from local2.ledger.records import Fact
 from local2.llm.models import StructuredModel
-from local2.memory.recall.model import (
+from local2.memory.recall.recaller import RecallRequest
+from local2.memory.recall.synthesis import (
     ALL_CHARACTERS,
     ITEM_CHARACTERS,
     SaidLater,
     Synthesis,
     SynthesisItem,
 )
-from local2.memory.recall.recaller import RecallRequest
 from local2.memory.tenant import Memory
 from local2.protocol.memory_tools import Answer
 from local2.protocol.payloads import ToolCallRecord

@@ -13,7 +13,7 @@ from local2.errors import StorageError
 
 if TYPE_CHECKING:  # these are operations themselves
     from local2.ledger.operations.candidates import Filter, Pool, PoolMatches
-    from local2.ledger.operations.rows import Transaction
+    from local2.ledger.operations.transactions import Transaction
     from local2.ledger.operations.working_sets import Budgets
     from local2.ledger.records import NewRecord
     from local2.ledger.search import Search, StemCounts
@@ -87,10 +87,10 @@ class TextIndex(Protocol):
     def rows_of_phrase(
         self, tx: "Transaction", phrase: str, places: Sequence[str], limit: int
     ) -> list[int]:
-        """Return the rows of the places that have the words of a phrase one after the other."""
+        """The rows of the places that have the words of a phrase one after the other."""
 
     def rows_of_word(self, tx: "Transaction", word: str, place: str, limit: int) -> list[int]:
-        """Return the active facts of a place that have a word."""
+        """The active facts of a place that have a word."""
 
     def rows_of_words(
         self,
@@ -101,15 +101,15 @@ class TextIndex(Protocol):
         before: int,
         limit: int,
     ) -> list[int]:
-        """Return the last rows before one that have all the words, of all tenants or the places."""
+        """The last rows before one that have all the words, of all tenants or the places."""
 
     def facts_like(
         self, tx: "Transaction", words: Sequence[str], place: str, limit: int
     ) -> list[Row]:
-        """Return the active facts of a place that have any of these words, the best first."""
+        """The active facts of a place that have any of these words, the best first."""
 
     def count_traces(self, tx: "Transaction", words: Sequence[str], rows: str) -> int:
-        """Return in how many of the rows (JSON) the beginning of an erased text is found."""
+        """In how many of the rows (JSON) the beginning of an erased text is found."""
 
 
 class FullText(Protocol):
@@ -118,10 +118,10 @@ class FullText(Protocol):
     def pool(
         self, tx: "Transaction", search: "Search", filter_: "Filter", pool: "Pool"
     ) -> "PoolMatches":
-        """Return the candidates by words and topics, and how many records have each word."""
+        """The candidates by words and topics, and how many records have each word."""
 
     def counts(self, tx: "Transaction", search: "Search", filter_: "Filter") -> "StemCounts":
-        """Return the numbers of records in the places, in total and with each of the stems."""
+        """The numbers of records in the places, in total and with each of the stems."""
 
 
 class Table(NamedTuple):
@@ -146,10 +146,10 @@ class Tables(Protocol):
     """
 
     def described(self, connection: Any) -> list[Table]:
-        """Return the tables in the order in which they were created, without generated columns."""
+        """The tables in the order in which they were created, without generated columns."""
 
     def is_unfinished(self, connection: Any) -> bool:
-        """Return whether a memory is being moved into the database, and not all of it is there."""
+        """Whether a memory is being moved into the database, and not all of it is there."""
 
     def begin(self, connection: Any, tombstone_key: bytes) -> None:
         """Mark the database as unfinished: no stack opens it. Tombstones get the source's key."""
@@ -160,14 +160,14 @@ class Tables(Protocol):
     def page(
         self, connection: Any, table: Table, after: Sequence[Any] | None
     ) -> list[tuple[Any, ...]]:
-        """Return rows by their keys, from the beginning or after a key; none if there are none."""
+        """Rows by their keys, from the beginning or after a key; none if there are none."""
 
     def add(self, connection: Any, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
         """Add rows; each has the values of the table's columns."""
 
 
 def first_rows(rows: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:
-    """Return as many of the rows as are moved in one transaction."""
+    """As many of the rows as are moved in one transaction."""
     taken: list[tuple[Any, ...]] = []
     size = 0
     for row in islice(rows, MOVED_ROWS):
@@ -180,12 +180,12 @@ def first_rows(rows: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:
 
 
 def names_of(columns: Iterable[str]) -> str:
-    """Return a list of columns for a statement; one of them is named `user`, which SQL reserves."""
+    """A list of columns for a statement; one of them is named `user`, which SQL reserves."""
     return ", ".join(f'"{column}"' for column in columns)
 
 
 def unfinished_error(name: str) -> StorageError:
-    """Return the error for a ledger into which a memory is being moved."""
+    """The error for a ledger into which a memory is being moved."""
     return StorageError(
         f"{name} has only a part of a memory: `local2 move` has not ended.",
         remedy="Start the same `local2 move` again.",
@@ -249,7 +249,7 @@ class Database(Protocol):
         """
 
     async def live_stacks(self) -> "list[LiveStack]":
-        """Return the stacks that work on it, the oldest first; none if only one can."""
+        """The stacks that work on it, the oldest first; none if only one can."""
 
     async def scrub(self) -> None:
         """Remove deleted content from the files, as far as they can be reached.

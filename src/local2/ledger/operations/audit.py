@@ -8,8 +8,8 @@ import msgspec
 
 from local2.ledger.operations.extraction import has_sources, remove_sources
 from local2.ledger.operations.facts import RecentTopics
-from local2.ledger.operations.record_rows import Cause, add_to_audit, restore, supersede
-from local2.ledger.operations.rows import (
+from local2.ledger.operations.records import Cause, add_to_audit, restore, supersede
+from local2.ledger.operations.transactions import (
     AFTER_ALL,
     Part,
     TenantRows,
@@ -18,9 +18,10 @@ from local2.ledger.operations.rows import (
     reads,
     writes,
 )
-from local2.ledger.records import stamp
-from local2.ledger.upkeep import Actor, AuditPage, AuditRow, Undone
+from local2.ledger.records import Actor, stamp
 from local2.protocol.envelope import Caller, utc_now
+from local2.protocol.memories import OwnerScope
+from local2.protocol.payloads import Json
 
 READ_ROWS = 1_000
 """Number of rows per read; other reads wait for it."""
@@ -30,6 +31,43 @@ CHANGED = "it has changed since"
 PINS = frozenset({"pinned", "unpinned"})
 DENIED = "denied"
 """Audit action of a denied request; its row has the name of the request instead of a record id."""
+
+
+class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded change of state, with the current columns of the record.
+
+    `detail` holds the former state.
+    """
+
+    row: int
+    action: str
+    record_id: str
+    event_time: datetime
+    agent: str | None
+    user: str | None
+    reason: str | None
+    run: str | None
+    detail: Json
+    kind: str | None
+    topic: str | None
+    memory_type: str | None
+    scope: OwnerScope | None
+    owner: str | None
+
+
+class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of audit rows, newest first; `next` is where to continue, None at the end."""
+
+    rows: list[AuditRow]
+    next: int | None
+
+
+class Undone(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of undoing one change; `problem`: why it was not undone."""
+
+    row: AuditRow
+    problem: str | None = None
+
 
 MaySee = Callable[[AuditRow], bool]
 
@@ -123,7 +161,17 @@ class LedgerAudit(Part):
             changed = tx.execute("set_pinned", id=change.record_id, pinned=was_pinned or None)
             problem = None if changed.rowcount else CHANGED
         elif change.action == "edited":
-            problem = self._restore_edited(tx, change, actor)
+            # The former version stands again instead of the one that its user wrote.
+            cause = Cause(
+                agent=actor.agent,
+                user=actor.user,
+                superseded_by=change.record_id,
+                at=utc_now(),
+                why="edited",
+                reason="the edit is undone",
+            )
+            is_active = supersede(tx, change.detail["superseded_by"], cause)
+            problem = self._restore(tx, change) if is_active else CHANGED
         else:
             problem = self._restore(tx, change)
         if problem is None:
@@ -131,20 +179,6 @@ class LedgerAudit(Part):
             detail = {"action": change.action, "row": change.row}
             add_to_audit(tx, "undone", change.record_id, cause, detail)
         return problem
-
-    def _restore_edited(self, tx: Transaction, change: AuditRow, actor: Actor) -> str | None:
-        """Let the former version stand again instead of the one that its user wrote."""
-        cause = Cause(
-            agent=actor.agent,
-            user=actor.user,
-            superseded_by=change.record_id,
-            at=utc_now(),
-            why="edited",
-            reason="the edit is undone",
-        )
-        if not supersede(tx, change.detail["superseded_by"], cause):
-            return CHANGED
-        return self._restore(tx, change)
 
     def _restore(self, tx: Transaction, change: AuditRow) -> str | None:
         """Make a retired record active again, and index it."""

@@ -1,9 +1,9 @@
 """Selects the next tasks of one tenant, and reschedules those that fail.
 
-A task is added in the transaction that stores its record (`rows.py`), and deleted in the one that
-stores its effect. If only one stack writes the ledger, tasks in progress are known in memory alone:
-after a kill, every unfinished task is simply waiting. If several do, a claim is written, and holds
-as long as its stack lives; an effect is stored only by the stack that still has the claim.
+A task is added in the transaction that stores its record (`records.py`), and deleted in the one
+that stores its effect. If only one stack writes the ledger, tasks in progress are known in memory
+alone: after a kill, every unfinished task is simply waiting. If several do, a claim is written, and
+holds as long as its stack lives; an effect is stored only by the stack that still has the claim.
 """
 
 from collections import defaultdict
@@ -15,7 +15,14 @@ from itertools import chain, islice, zip_longest
 
 from local2.errors import StorageError, TaskTakenError
 from local2.ledger.operations.places import owner_of
-from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes_of
+from local2.ledger.operations.transactions import (
+    Part,
+    TenantRows,
+    Transaction,
+    as_json,
+    reads,
+    writes_of,
+)
 from local2.ledger.records import LONGEST_RETRY_DELAY, Task, TaskKind, stamp
 from local2.protocol.maintenance import TaskCounts, TaskFailure
 
@@ -75,7 +82,19 @@ class TaskQueue(Part):
         def claim(tx: Transaction) -> list[Task]:
             for kind, limit in limits.items():
                 busy = [task.row for task in exclude if task.kind == kind]
-                while rows := self._next_rows(tx, kind, limit, now, as_json(busy), retry=retry):
+                while True:
+                    due = tx.execute(
+                        "due_task",
+                        kind=kind,
+                        now=stamp(now),
+                        latest=stamp(now + LONGEST_RETRY_DELAY),
+                        exclude=as_json(busy),
+                    ).fetchone()
+                    failed = [due["record"]] if due else []
+                    rows = failed if retry else []
+                    rows = rows or self._waiting_rows(tx, kind, limit, as_json(busy)) or failed
+                    if not rows:
+                        break
                     found = tx.execute("tasks", kind=kind, rows=as_json(rows)).fetchall()
                     if found:
                         return [
@@ -120,47 +139,22 @@ class TaskQueue(Part):
                 with suppress(StorageError):  # it is free once this stack has ended
                     await rows.change("give_back_work", name=name)
 
-    def _next_rows(  # noqa: PLR0913 - what a claim asks for
-        self,
-        tx: Transaction,
-        kind: TaskKind,
-        limit: int,
-        now: datetime,
-        busy: str,
-        *,
-        retry: bool,
-    ) -> list[int]:
-        """The rows of the tasks to claim next: waiting ones, or one that failed before."""
-        due = tx.execute(
-            "due_task",
-            kind=kind,
-            now=stamp(now),
-            latest=stamp(now + LONGEST_RETRY_DELAY),
-            exclude=busy,
-        ).fetchone()
-        failed = [due["record"]] if due else []
-        return (failed if retry else []) or self._waiting_rows(tx, kind, limit, busy) or failed
-
     def _waiting_rows(self, tx: Transaction, kind: TaskKind, limit: int, exclude: str) -> list[int]:
         """The rows of the next waiting tasks, taken from each owner in turn."""
         statement = "oldest_tasks" if kind in OLDEST_FIRST else "newest_tasks"
+        places: dict[str, None] = {}
+        for after in (self._places[kind], BEFORE_ALL):  # continuing after the last claim
+            left = min(limit, MAX_PLACES) - len(places)
+            found = tx.execute("task_places", kind=kind, after=after, limit=left, exclude=exclude)
+            places.update((row["place"], None) for row in found)
+        self._places[kind] = next(reversed(places), BEFORE_ALL)
         owners: defaultdict[str, list[list[int]]] = defaultdict(list)
-        for place in self._next_places(tx, kind, min(limit, MAX_PLACES), exclude):
+        for place in places:
             found = tx.execute(statement, kind=kind, place=place, limit=limit, exclude=exclude)
             owners[owner_of(place)].append([row["record"] for row in found])
         queues = [merge(*queues, reverse=kind not in OLDEST_FIRST) for queues in owners.values()]
         turns = chain.from_iterable(zip_longest(*queues))
         return list(islice((row for row in turns if row is not None), limit))
-
-    def _next_places(self, tx: Transaction, kind: TaskKind, limit: int, exclude: str) -> list[str]:
-        """The next places that have waiting tasks, continuing after the last claim."""
-        places: dict[str, None] = {}
-        for after in (self._places[kind], BEFORE_ALL):
-            left = limit - len(places)
-            found = tx.execute("task_places", kind=kind, after=after, limit=left, exclude=exclude)
-            places.update((row["place"], None) for row in found)
-        self._places[kind] = next(reversed(places), BEFORE_ALL)
-        return list(places)
 
     @reads
     def next_due(self, tx: Transaction, *kinds: TaskKind) -> datetime | None:

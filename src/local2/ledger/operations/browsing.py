@@ -12,19 +12,13 @@ from datetime import date, datetime
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+import msgspec
+
+from local2.errors import BadRequestError
 from local2.keys import fold_topic
-from local2.ledger.browsing import (
-    BrowseCursor,
-    BrowsedRecord,
-    BrowsedRecords,
-    BrowseFilter,
-    PlaceCount,
-    SessionUse,
-    SessionUses,
-)
 from local2.ledger.engines import Cursor
 from local2.ledger.operations.places import place_of, place_word
-from local2.ledger.operations.rows import (
+from local2.ledger.operations.transactions import (
     AFTER_ALL,
     Part,
     Transaction,
@@ -33,10 +27,10 @@ from local2.ledger.operations.rows import (
     reads_apart,
     record_of,
 )
-from local2.ledger.records import stamp
+from local2.ledger.records import Record, stamp
 from local2.ledger.search import Place
 from local2.protocol.browsing import DayCount, RecordState
-from local2.protocol.memories import Kind
+from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
 
 MAX_READ = 3_000
 """Maximum number of records that one page reads."""
@@ -47,6 +41,98 @@ ROWS_AT_ONCE = 250
 """Number of records with the words that are read by one statement."""
 LAST_TIME = "9"
 """It sorts after every time."""
+
+
+class BrowseFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """The records to show; None stands for no condition.
+
+    `places`: whose they are; without them, all of the tenant. `agent`: who stored them. `topic`:
+    how their keys begin. `terms`: words that they contain, all of them.
+    """
+
+    states: frozenset[RecordState]
+    places: Sequence[Place] | None = None
+    kinds: Sequence[Kind] | None = None
+    scopes: Sequence[OwnerScope] | None = None
+    types: Sequence[MemoryType] | None = None
+    sources: Sequence[SourceClass] | None = None
+    agent: str | None = None
+    session_id: str | None = None
+    topic: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    terms: Sequence[str] = ()
+
+
+class BrowseCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The record after which a page continues: its time as it is stored, and its row.
+
+    The time is empty while words are looked for: these records come in the order of their rows.
+    """
+
+    event_time: str
+    row: int
+
+    @classmethod
+    def of(cls, text: str | None) -> "BrowseCursor | None":
+        """Decode the `next` of a page; None means the beginning.
+
+        Raises:
+            BadRequestError: The text is not the `next` of a page.
+        """
+        if text is None:
+            return None
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.DecodeError as error:
+            raise BadRequestError(
+                f"after: {text!r} is not valid.", remedy="Pass `next` of the page before."
+            ) from error
+
+    def text(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+class BrowsedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record, with its state, and how often and when it was recalled."""
+
+    record: Record
+    state: RecordState
+    recalls: int = 0
+    recalled_at: datetime | None = None
+
+
+class BrowsedRecords(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of records; `next` is where to continue, None at the end."""
+
+    records: list[BrowsedRecord]
+    next: BrowseCursor | None
+
+
+class PlaceCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many records of a place stand, how many no longer do, and the time of the newest."""
+
+    place: Place
+    active: int
+    past: int
+    last: datetime
+
+
+class SessionUse(msgspec.Struct, frozen=True, kw_only=True):
+    """A session, how many messages it has, and the times of the first and the last."""
+
+    owner: str
+    session_id: str
+    messages: int
+    first: datetime
+    last: datetime
+
+
+class SessionUses(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of sessions; `next` is where to continue, None at the end."""
+
+    sessions: list[SessionUse]
+    next: BrowseCursor | None
 
 
 class _Walked(NamedTuple):
@@ -90,11 +176,7 @@ class Browsing(Part):
     @reads_apart
     def counts(self, tx: Transaction, places: Sequence[Place] | None) -> list[PlaceCount]:
         """Count the records of these places, or of all of the tenant's; empty ones are left out."""
-        asked: dict[str, Any] = {}
-        suffix = ""
-        if places is not None:
-            suffix = "_of_places"
-            asked["places"] = as_json([place_word(tx.tenant, place) for place in places])
+        suffix, asked = _of_places(tx, places)
         active = {row["place"]: row for row in tx.execute(f"count_active{suffix}", **asked)}
         past = {row["place"]: row for row in tx.execute(f"count_past{suffix}", **asked)}
         counts = []
@@ -115,11 +197,8 @@ class Browsing(Part):
         self, tx: Transaction, places: Sequence[Place] | None, since: datetime
     ) -> list[DayCount]:
         """Count the records of these places, or of all, by their kinds and days, from a time on."""
-        asked: dict[str, Any] = {"since": stamp(since)}
-        suffix = ""
-        if places is not None:
-            suffix = "_of_places"
-            asked["places"] = as_json([place_word(tx.tenant, place) for place in places])
+        suffix, asked = _of_places(tx, places)
+        asked["since"] = stamp(since)
         counts: Counter[tuple[date, Kind]] = Counter()
         for state in ("active", "past"):
             for row in tx.execute(f"growth_{state}{suffix}", **asked):
@@ -173,6 +252,13 @@ class Browsing(Part):
                 )
             )
         return SessionUses(sessions=uses, next=None)
+
+
+def _of_places(tx: Transaction, places: Sequence[Place] | None) -> tuple[str, dict[str, Any]]:
+    """How the names of statements about these places end, and what they ask; of all, if None."""
+    if places is None:
+        return "", {}
+    return "_of_places", {"places": as_json([place_word(tx.tenant, place) for place in places])}
 
 
 def _newest_messages(

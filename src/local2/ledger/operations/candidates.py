@@ -16,10 +16,16 @@ import numpy as np
 
 from local2.keys import fold_topic
 from local2.language.words import stems
-from local2.ledger.columns import MAX_COUNT, Columns
-from local2.ledger.entries import NEIGHBOUR_SPAN, SPOKEN_KINDS, Candidate, Link
+from local2.ledger.columns import (
+    MAX_COUNT,
+    NEIGHBOUR_SPAN,
+    SPOKEN_KINDS,
+    Candidate,
+    Columns,
+    Link,
+)
 from local2.ledger.operations.places import place_word, session_word
-from local2.ledger.operations.rows import Transaction, as_json, records_of
+from local2.ledger.operations.transactions import Transaction, as_json, records_of
 from local2.ledger.operations.working_sets import candidates_of
 from local2.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
 from local2.ledger.search import (
@@ -266,13 +272,13 @@ class Pool:
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
         """The records that are active, or were active at `as_of`."""
         found = records_of(self._tx.execute("records", rows=as_json(rows)).fetchall())
-        return {record.row: record for record in found if self._was_active(record)}
-
-    def _was_active(self, record: Record) -> bool:
-        if record.superseded_by is None:
-            return True
-        as_of, retired_at = self._asked["as_of"], record.retired_at
-        return as_of is not None and retired_at is not None and stamp(retired_at) > as_of
+        as_of = self._asked["as_of"]
+        return {
+            record.row: record
+            for record in found
+            if record.superseded_by is None
+            or (as_of is not None and record.retired_at and stamp(record.retired_at) > as_of)
+        }
 
     def _read(self, rows: Iterable[int] = (), ids: Sequence[str] = (), limit: int = -1) -> None:
         """Read records by row or id; add the first visible ones to the candidates."""

@@ -6,13 +6,22 @@ from typing import Self
 import msgspec
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.record_rows import Cause, add_records, store_record, supersede
-from local2.ledger.operations.records import RECORDS_PER_TRANSACTION
-from local2.ledger.operations.rows import Part, Transaction, as_json
+from local2.ledger.operations.records import (
+    RECORDS_PER_TRANSACTION,
+    Cause,
+    add_records,
+    store_record,
+    supersede,
+)
 from local2.ledger.operations.tombstones import was_erased
-from local2.ledger.operations.unreported import report_result
+from local2.ledger.operations.transactions import Part, Transaction, as_json
+from local2.ledger.operations.unreported import (
+    is_same_call,
+    is_same_result,
+    report_result,
+    with_args_in_id,
+)
 from local2.ledger.records import NewRecord, Written, principal_of
-from local2.ledger.sessions import is_same_call, is_same_result, with_args_in_id
 from local2.protocol.envelope import content_id, utc_now
 from local2.protocol.payloads import Json
 

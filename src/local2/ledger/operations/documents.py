@@ -6,8 +6,8 @@ from datetime import datetime
 from itertools import accumulate
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.record_rows import Cause, store_records, supersede
-from local2.ledger.operations.rows import (
+from local2.ledger.operations.records import Cause, store_records, supersede
+from local2.ledger.operations.transactions import (
     Part,
     Transaction,
     as_json,
@@ -90,11 +90,19 @@ class LedgerDocuments(Part):
         """
         stored = self._active(tx, source, "active_chunks")
         older = {row["source_ref"]: row for row in stored}
-        written = [_written_chunk(chunk, older.pop(chunk.source_ref, None)) for chunk in chunks]
-        for chunk, result in zip(chunks, written, strict=True):
-            for record_id in result.replaced:
-                supersede(tx, record_id, Cause.of(chunk))
-        new = [chunk for chunk, result in zip(chunks, written, strict=True) if result.was_new]
+        written: list[Written] = []
+        new: list[NewRecord] = []
+        for chunk in chunks:
+            former = older.pop(chunk.source_ref, None)
+            if former is None:
+                written.append(Written(id=chunk.id, was_new=True))
+            elif (former["label"], former["content"]) == (chunk.label, chunk.content):
+                written.append(Written(id=former["id"], was_new=False))
+                continue
+            else:
+                supersede(tx, former["id"], Cause.of(chunk))
+                written.append(Written(id=chunk.id, was_new=True, replaced=(former["id"],)))
+            new.append(chunk)
         store_records(tx, new)
         cause = Cause(
             agent=chunks[-1].agent,
@@ -116,11 +124,3 @@ class LedgerDocuments(Part):
             if (number := row["source_ref"].removeprefix(f"{source}#")).isdecimal()
         }
         return [row for _, row in sorted(numbered.items())]
-
-
-def _written_chunk(chunk: NewRecord, older: Row | None) -> Written:
-    if older is None:
-        return Written(id=chunk.id, was_new=True)
-    if (older["label"], older["content"]) == (chunk.label, chunk.content):
-        return Written(id=older["id"], was_new=False)
-    return Written(id=chunk.id, was_new=True, replaced=(older["id"],))

@@ -12,29 +12,7 @@ from datetime import datetime
 
 from local2.keys import fold_topic
 from local2.ledger.engines import Database, Row
-from local2.ledger.operations.extraction import remove_sources
-from local2.ledger.operations.places import place_word
-from local2.ledger.operations.record_rows import Cause, add_to_audit, restore
-from local2.ledger.operations.rows import (
-    Part,
-    TenantRows,
-    Transaction,
-    as_json,
-    reads,
-    record_of,
-    writes,
-)
-from local2.ledger.operations.showings import drop_showings
-from local2.ledger.operations.tombstones import (
-    add_tombstone_of,
-    add_tombstones,
-    chosen_among,
-    lift_tombstones,
-    lift_tombstones_of,
-)
-from local2.ledger.records import ACTIVE_RECORD_TASKS, NewRecord, Record, stamp
-from local2.ledger.search import Place
-from local2.ledger.transfer import (
+from local2.ledger.erasing import (
     SAMPLES,
     Anonymised,
     Erased,
@@ -44,6 +22,28 @@ from local2.ledger.transfer import (
     Traces,
     Unindexed,
 )
+from local2.ledger.operations.extraction import remove_sources
+from local2.ledger.operations.places import place_word
+from local2.ledger.operations.records import Cause, add_to_audit, restore
+from local2.ledger.operations.showings import drop_showings
+from local2.ledger.operations.tombstones import (
+    add_tombstone_of,
+    add_tombstones,
+    chosen_among,
+    lift_tombstones,
+    lift_tombstones_of,
+)
+from local2.ledger.operations.transactions import (
+    Part,
+    TenantRows,
+    Transaction,
+    as_json,
+    reads,
+    record_of,
+    writes,
+)
+from local2.ledger.records import ACTIVE_RECORD_TASKS, NewRecord, Record, stamp
+from local2.ledger.search import Place
 from local2.protocol.envelope import new_id
 from local2.protocol.memories import Kind
 

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from local2.errors import BadRequestError
 from local2.ledger.engines import Row
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of
+from local2.ledger.operations.transactions import Part, Transaction, as_json, reads, record_of
+from local2.ledger.search import Place
 from local2.ledger.stored_vectors import unpacked
-from local2.ledger.transfer import ExportCursor, ExportFilter
 from local2.protocol.items import NOTHING, path_of
 from local2.protocol.maintenance import ExportPage
 from local2.protocol.portable import (
@@ -45,6 +46,51 @@ L = TypeVar("L", bound=Line)
 Key = int | tuple[str, str, str]
 Keyed = Iterator[tuple[Key, Line | None]]
 """Lines, each with the key after which the next page continues; None is a row that is left out."""
+
+
+class ExportFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """The records to export: all, those of an owner's places, or those of one of its sessions.
+
+    `talks`: whether notes, ratings, tool outputs and items are exported, too.
+    """
+
+    places: tuple[Place, ...] | None = None
+    owner: str = ""
+    session_id: str | None = None
+    talks: bool = True
+    vectors: bool = False
+
+
+class ExportCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The position at which an export continues: in a section, after a row or a relation.
+
+    `skip` is the number of bytes of the next line that were exported already.
+    """
+
+    section: str = SECTIONS[0]
+    after: int | tuple[str, str, str] = 0
+    skip: int = 0
+
+    @classmethod
+    def of(cls, text: str | None) -> "ExportCursor":
+        """Decode the cursor of a page; None means the beginning.
+
+        Raises:
+            BadRequestError: The text is not the cursor of a page.
+        """
+        if text is None:
+            return cls()
+        try:
+            cursor = msgspec.json.decode(text, type=cls)
+        except msgspec.DecodeError as error:
+            raise BadRequestError(f"cursor: {text!r} is not valid.") from error
+        is_relation = isinstance(cursor.after, tuple)
+        if cursor.section not in SECTIONS or is_relation != (cursor.section == "relation"):
+            raise BadRequestError(f"cursor: {text!r} is not valid.")
+        return cursor
+
+    def text(self) -> str:
+        return msgspec.json.encode(self).decode()
 
 
 class Exports(Part):
@@ -125,7 +171,13 @@ class _Reader:
     def lines(self, section: str, after: Key) -> Keyed:
         """Yield the lines of a section after a key, at most those that one page reads."""
         if isinstance(after, tuple):
-            yield from self._relation_lines(after)
+            source, relation, target = after
+            begin = {"source": source, "relation": relation, "target": target}
+            asked = {**self._asked, **begin, "limit": MAX_ROWS_READ}
+            for row in self._tx.execute("export_relation", **asked):
+                self._scanned += 1
+                key = (row["source"], row["relation"], row["target"])
+                yield key, _line_of(RelationLine, row) if row["wanted"] else None
             return
         until = after + MAX_ROWS_READ
         own = {"place": self._place_line, "showing": self._showing_line}
@@ -150,15 +202,6 @@ class _Reader:
             if talks or name not in TALK_SECTIONS:
                 return ExportCursor(name, FIRST_RELATION if name == "relation" else 0)
         return None
-
-    def _relation_lines(self, after: tuple[str, str, str]) -> Keyed:
-        source, relation, target = after
-        asked = {"source": source, "relation": relation, "target": target, "limit": MAX_ROWS_READ}
-        found = self._tx.execute("export_relation", **self._asked, **asked)
-        for row in found:
-            self._scanned += 1
-            key = (row["source"], row["relation"], row["target"])
-            yield key, _line_of(RelationLine, row) if row["wanted"] else None
 
     def _place_line(self, row: Row) -> PlaceLine | None:
         """A position relative to a record, since row numbers differ between ledgers."""

@@ -16,7 +16,7 @@ from local2.language.words import informative_words
 from local2.ledger.operations.backlog import finish_claimed
 from local2.ledger.operations.facts import RecentTopics
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.record_rows import (
+from local2.ledger.operations.records import (
     Cause,
     active_fact_of_topic,
     add_records,
@@ -24,8 +24,15 @@ from local2.ledger.operations.record_rows import (
     relate,
     supersede,
 )
-from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, record_of
 from local2.ledger.operations.tombstones import was_erased
+from local2.ledger.operations.transactions import (
+    Part,
+    TenantRows,
+    Transaction,
+    as_json,
+    reads,
+    record_of,
+)
 from local2.ledger.records import (
     DERIVED_FROM,
     TENANT_OWNED,
@@ -33,16 +40,11 @@ from local2.ledger.records import (
     Record,
     Task,
     Written,
+    source_class_of,
 )
 from local2.ledger.search import Place
-from local2.ledger.upkeep import (
-    EndedFact,
-    Extracted,
-    ExtractedFact,
-    MessageGroup,
-    RelatedFacts,
-)
 from local2.protocol.envelope import utc_now
+from local2.protocol.memories import RelationType
 
 CONTEXT_BEFORE = 10
 """Number of messages before those that are read: they may show what "it" and "there" refer to."""
@@ -58,6 +60,62 @@ COMMON = 50
 """Number of facts with a word from which it does not count as rare."""
 MIN_SHARED = 0.3
 """Minimum rarity of the words that a related fact shares, as a share of all words' rarity."""
+
+
+class MessageGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages of one session to extract facts from; `context` are the messages before them."""
+
+    messages: Sequence[Record]
+    context: Sequence[Record]
+
+
+class FactRelation(msgspec.Struct, frozen=True, kw_only=True):
+    """A relation from a new fact to a known one."""
+
+    type: RelationType
+    target: str
+
+
+class RelatedFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored fact, and other active facts of its owner that share its words, best first."""
+
+    fact: Record
+    related: Sequence[Record]
+
+
+class ExtractedFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact found in messages, and how it relates to known facts.
+
+    `sources` are the ids of the messages. `same_as` is the id of a known fact that states the same.
+    `replaces` are the ids of facts that the new one retires; `outdated_by` is the id of a fact that
+    was stated later and retires the new one.
+    """
+
+    record: NewRecord
+    sources: Sequence[str]
+    same_as: str | None = None
+    replaces: Sequence[str] = ()
+    outdated_by: str | None = None
+    relations: Sequence[FactRelation] = ()
+
+
+class EndedFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact that its user ended or denied in a message; nothing replaces it."""
+
+    fact: NewRecord
+    message: Record
+
+    @property
+    def retires(self) -> bool:
+        """Whether it is retired: what an agent stored on purpose is only marked."""
+        return source_class_of(self.fact) == "stated"
+
+
+class Extracted(msgspec.Struct, frozen=True, kw_only=True):
+    """What was stored of an extraction: a result for each fact found, and the facts retired."""
+
+    written: list[Written]
+    ended: list[NewRecord]
 
 
 def merge_sources(tx: Transaction, older: str, newer: str, cause: Cause) -> None:
@@ -298,7 +356,7 @@ class Extractions(Part):
     def _add(self, tx: Transaction, fact: ExtractedFact) -> Written:
         """Store a new fact, which retires only the facts that its extractor names.
 
-        A fact that somebody states retires whatever has its key: `record_rows.store_fact`.
+        A fact that somebody states retires whatever has its key: `records.store_fact`.
         """
         record, replaced = fact.record, []
         for older in fact.replaces:

@@ -12,7 +12,7 @@ import msgspec
 
 from local2.keys import fold_topic
 from local2.ledger.operations.backlog import finish_claimed
-from local2.ledger.operations.record_rows import (
+from local2.ledger.operations.records import (
     Cause,
     add_records,
     add_to_audit,
@@ -20,18 +20,18 @@ from local2.ledger.operations.record_rows import (
     store_fact,
     supersede,
 )
-from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, record_of
 from local2.ledger.operations.tombstones import was_erased
+from local2.ledger.operations.transactions import Part, TenantRows, Transaction, as_json, record_of
 from local2.ledger.operations.working_sets import Budget
 from local2.ledger.records import (
     DERIVED_FROM,
     TENANT_OWNED,
+    Actor,
     NewRecord,
     Record,
     Written,
     sources_of,
 )
-from local2.ledger.upkeep import Actor
 from local2.protocol.envelope import utc_now
 from local2.protocol.memories import OwnerScope, RetirementReason
 

@@ -14,17 +14,17 @@ import msgspec
 from local2.errors import quoted
 from local2.keys import TOPIC_RULE, is_topic, is_user_topic
 from local2.ledger.engines import NewVector
-from local2.ledger.operations.record_rows import (
+from local2.ledger.operations.records import (
     Cause,
     active_fact_of_topic,
     add_records,
     add_to_audit,
     supersede,
 )
-from local2.ledger.operations.relations import full_end
-from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, record_of
-from local2.ledger.operations.showings import add_showing
+from local2.ledger.operations.relations import MAX_RELATIONS, full_end
+from local2.ledger.operations.showings import Showing, ShownRecord, add_showing
 from local2.ledger.operations.tombstones import was_erased, was_line_erased
+from local2.ledger.operations.transactions import Part, TenantRows, Transaction, as_json, record_of
 from local2.ledger.records import (
     ALSO_NAMES,
     DERIVED_FROM,
@@ -35,10 +35,7 @@ from local2.ledger.records import (
     Record,
     with_features,
 )
-from local2.ledger.sessions import Showing, ShownRecord
 from local2.ledger.stored_vectors import BYTES_A_NUMBER, has_direction
-from local2.ledger.transfer import Importing
-from local2.ledger.upkeep import MAX_RELATIONS
 from local2.protocol.conversation import is_blank
 from local2.protocol.items import NOTHING, path_text
 from local2.protocol.lenient.values import MAX_NAME
@@ -74,6 +71,14 @@ NAME_FIELDS: Final = (
 OWN_SCOPES: Final[tuple[OwnerScope, ...]] = ("user", "session")
 """Scopes whose facts may have a key that begins with `user.`."""
 OF_RECORDS = tuple(name for name in RecordLine.__struct_fields__ if name != "vector")
+
+
+class Importing(msgspec.Struct, frozen=True, kw_only=True):
+    """Who imports, and when."""
+
+    user: str | None
+    agent: str | None
+    at: datetime
 
 
 class Imports(Part):

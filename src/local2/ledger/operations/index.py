@@ -6,12 +6,56 @@ Each read or write is limited to a thousand rows, so that others do not wait lon
 import json
 from collections.abc import Sequence
 
+import msgspec
+
+from local2.ledger.columns import SPOKEN_KINDS
 from local2.ledger.engines import NewVector, Row
 from local2.ledger.operations.backlog import PAGE
-from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads, writes_of
+from local2.ledger.operations.transactions import (
+    Part,
+    TenantRows,
+    Transaction,
+    as_json,
+    reads,
+    writes_of,
+)
 from local2.ledger.records import Task, TaskKind
 from local2.ledger.stored_vectors import unpacked
-from local2.ledger.upkeep import Waiting, indexed_text, labelled
+from local2.protocol.memories import Kind
+
+MESSAGE_CHARACTERS = 400
+"""Number of leading characters of a message that are embedded: more of them blur the vector."""
+RECORD_CHARACTERS = 1_000
+"""Number of leading characters that are embedded of a record that is no message."""
+PADDED_CHARACTERS = 300
+"""Length up to which a shorter message is padded with the end of the message before it."""
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that waits to be indexed; if its `vector` is known, `text` is empty."""
+
+    row: int
+    id: str
+    text: str
+    vector: bytes | None
+
+
+def indexed_text(kind: Kind, text: str, before: str | None) -> str:
+    """The text to embed: the beginning of `text`, padded with the message before it.
+
+    A short message often answers the one before. Its own words must come first.
+    """
+    if kind not in SPOKEN_KINDS:
+        return text[:RECORD_CHARACTERS]
+    room = PADDED_CHARACTERS - len(text)
+    if before is None or room <= 0:
+        return text[:MESSAGE_CHARACTERS]
+    return f"{text}\n{before[-room:]}"
+
+
+def labelled(label: str | None, text: str) -> str:
+    """A text prefixed with its speaker or key."""
+    return f"{label}: {text}" if label else text
 
 
 class IndexedRecords(Part):

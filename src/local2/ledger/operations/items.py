@@ -8,25 +8,87 @@ from typing import Any, TypeVar
 import msgspec
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.record_rows import Cause, store_record, supersede
-from local2.ledger.operations.rows import Part, Transaction, as_json, reads, writes_of
-from local2.ledger.records import NewRecord
-from local2.ledger.sessions import (
-    FoundKey,
-    ItemCollection,
-    ItemPage,
-    ItemSelection,
-    ItemsWritten,
-    ItemWriter,
-    NewItem,
+from local2.ledger.operations.records import Cause, store_record, supersede
+from local2.ledger.operations.transactions import Part, Transaction, as_json, reads, writes_of
+from local2.ledger.records import NewRecord, Written
+from local2.protocol.items import (
+    NOTHING,
+    ItemKey,
+    ItemPut,
+    StoredItem,
+    fit_into_answer,
+    path_of,
+    path_text,
 )
-from local2.protocol.items import NOTHING, ItemKey, StoredItem, fit_into_answer, path_of, path_text
 
 DELETED = "the item was deleted"
 NO_TEXT = "the item has no text to be found by"
 
 Path = tuple[str, ...]
 T = TypeVar("T")
+ItemPredicate = Callable[[Any], bool]
+"""Returns whether an item with this value matches; called off the event loop."""
+
+
+class ItemCollection(msgspec.Struct, frozen=True, kw_only=True):
+    """One owner's items in a collection."""
+
+    owner: str
+    collection: str
+
+
+class NewItem(msgspec.Struct, frozen=True, kw_only=True):
+    """An item to store or delete, with the record that makes it searchable."""
+
+    put: ItemPut
+    record: NewRecord | None = None
+
+
+class ItemWriter(msgspec.Struct, frozen=True, kw_only=True):
+    """Who stores items, when, and in which session."""
+
+    at: datetime
+    agent: str | None = None
+    user: str | None = None
+    session_id: str | None = None
+
+
+class ItemsWritten(msgspec.Struct, kw_only=True):
+    """The result of writing items.
+
+    `records` are the new records, `written` their results; `retired` are the ids of records that
+    were retired without a replacement.
+    """
+
+    stored: int = 0
+    deleted: int = 0
+    records: list[NewRecord] = []
+    written: list[Written] = []
+    retired: list[str] = []
+
+
+class ItemSelection(msgspec.Struct, frozen=True, kw_only=True):
+    """A selection of items: all below a namespace or, with `exact`, only directly in it."""
+
+    namespace: tuple[str, ...] = ()
+    exact: bool = False
+    before: str | None = None
+    wanted: ItemPredicate | None = None
+    limit: int = 10
+    offset: int = 0
+
+
+class FoundKey(ItemKey, frozen=True, kw_only=True):
+    """An item's namespace and key, and the id of its record."""
+
+    record: str | None = None
+
+
+class ItemPage(msgspec.Struct, frozen=True, kw_only=True):
+    """As many items as fit into an answer; `cut`: whether there are more."""
+
+    items: list[StoredItem]
+    cut: bool
 
 
 class LedgerItems(Part):

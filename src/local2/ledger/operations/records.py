@@ -1,15 +1,50 @@
-"""Stores and reads records of any kind."""
+"""Stores and reads records of any kind. Every record that is stored passes through here.
 
-from collections.abc import Sequence
+A fact has a history of versions; any other id exists once.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from itertools import islice
+from typing import Any
 
+import msgspec
+
+from local2.keys import fold_topic
+from local2.language.features import Features, pairs_of
+from local2.ledger.engines import Row
 from local2.ledger.operations.places import users_of_places
-from local2.ledger.operations.record_rows import store_records
-from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of
-from local2.ledger.records import DERIVED_FROM, NewRecord, Record, Shown, Usage, Written
+from local2.ledger.operations.tombstones import was_erased
+from local2.ledger.operations.transactions import (
+    WRITERS,
+    Part,
+    Transaction,
+    as_json,
+    reads,
+    record_of,
+)
+from local2.ledger.records import (
+    ACTIVE_RECORD_TASKS,
+    DERIVED_FROM,
+    Actor,
+    NewRecord,
+    Record,
+    Shown,
+    TaskKind,
+    Usage,
+    Written,
+    principal_of,
+    source_class_of,
+    stamp,
+)
+from local2.protocol.envelope import utc_now
+from local2.protocol.memories import RetirementReason
+from local2.protocol.payloads import Json
 
 RECORDS_PER_TRANSACTION = 1_000
 """Maximum number of records in one transaction; so many take about a fifth of a second."""
+NO_STATE = dict.fromkeys(Record.__struct_fields__)
+"""The columns of a new record's state, all empty."""
 
 
 class Records(Part):
@@ -74,3 +109,211 @@ class Records(Part):
         """How much the tenant stores, without counting it."""
         row = await self._rows.one("used")
         return Usage(records=row["records"] if row else 0, bytes=row["bytes"] if row else 0)
+
+
+def columns_of(record: NewRecord, features: Features) -> dict[str, Any]:
+    """The columns of a new or stored record."""
+    values = {**NO_STATE, **msgspec.structs.asdict(record)}
+    values["folded_topic"] = fold_topic(record.topic) if record.topic else None
+    values["source_class"] = source_class_of(record)
+    if not isinstance(record, Record):
+        values["stated_by"] = principal_of(record)
+    now = utc_now()
+    values["stored_at"] = values["stored_at"] or (now if record.event_time > now else None)
+    values["pairs"] = pairs_of(features.stems)
+    for name, write in WRITERS.items():
+        if (value := values[name]) is not None:
+            values[name] = write(value)
+    return values
+
+
+def tasks_of(record: NewRecord) -> tuple[TaskKind, ...]:
+    """A new record's tasks; transcripts and the memory type `task` are not indexed."""
+    if isinstance(record, Record) and record.superseded_by is not None:
+        return ()
+    unindexed = record.kind == "transcript" or record.memory_type == "task"
+    return record.tasks if unindexed else ("index", *record.tasks)
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a record is retired, by whom and when, for the audit.
+
+    `superseded_by` is empty if nothing replaces the record. Changes of a `run` are undone together.
+    """
+
+    agent: str | None
+    superseded_by: str
+    at: datetime
+    user: str | None = None
+    why: RetirementReason = "superseded"
+    reason: str | None = None
+    run: str | None = None
+
+    @classmethod
+    def of(cls, newer: NewRecord) -> "Cause":
+        """The cause for a record that a newer one replaces."""
+        return cls(
+            agent=newer.agent,
+            superseded_by=newer.id,
+            at=newer.event_time,
+            user=principal_of(newer),
+            reason="a newer version was stored",
+        )
+
+    @classmethod
+    def by(
+        cls,
+        actor: Actor,
+        *,
+        at: datetime,
+        reason: str | None,
+        superseded_by: str = "",
+        why: RetirementReason = "superseded",
+    ) -> "Cause":
+        """The cause of a change that an actor makes, in the actor's run."""
+        return cls(
+            agent=actor.agent,
+            superseded_by=superseded_by,
+            at=at,
+            user=actor.user,
+            why=why,
+            reason=reason,
+            run=actor.run,
+        )
+
+
+def store_record(tx: Transaction, record: NewRecord) -> Written:
+    """Add a record unless its id exists already, or it was erased."""
+    return store_records(tx, [record])[0]
+
+
+def store_records(tx: Transaction, records: Sequence[NewRecord]) -> list[Written]:
+    """Add records except those whose ids exist or were erased."""
+    erased = [was_erased(tx, record) for record in records]
+    allowed = [record for record, gone in zip(records, erased, strict=True) if not gone]
+    added = iter(add_records(tx, allowed))
+    return [
+        Written(id=record.id, was_new=False, erased=True) if gone else next(added)
+        for record, gone in zip(records, erased, strict=True)
+    ]
+
+
+def add_records(tx: Transaction, records: Sequence[NewRecord]) -> list[Written]:
+    """Add records that were not erased, except those whose ids exist; one statement per table.
+
+    A Record, rather than a NewRecord, is added with its state.
+    """
+    if not records:
+        return []
+    wanted: dict[str, NewRecord] = {}
+    for record in records:
+        wanted.setdefault(record.id, record)
+    rows = tx.add_rows(wanted)
+    if rows:
+        tx.refuse_excess()
+    return [
+        Written(id=record.id, was_new=rows.pop(record.id, None) is not None) for record in records
+    ]
+
+
+def store_fact(
+    tx: Transaction,
+    record: NewRecord,
+    *,
+    owners: Collection[str] = (),
+    again: bool = False,
+) -> Written:
+    """Make a record an active fact; if it has a topic, the only active fact of that topic.
+
+    A fact with the same words is not written again, and messages that denied it no longer count;
+    with `again`, it is replaced. Facts of the topic of these `owners`, by default only the record's
+    own, are replaced. An extracted fact may not do that: `Extractions.store` (`extraction.py`).
+    """
+    if was_erased(tx, record):
+        return Written(id=record.id, was_new=False, erased=True)
+    topic = fold_topic(record.topic) if record.topic else None
+    place = {"scope": record.scope, "owner": record.owner, "topic": topic}
+    if topic is not None and (first := tx.execute("topic_as_written", **place).fetchone()):
+        record = msgspec.structs.replace(record, topic=first["topic"])  # as first spelled
+    same = tx.execute("same_fact", **place, content=record.content).fetchone()
+    if same is not None and topic in {None, same["folded_topic"]} and not again:
+        tx.execute("forget_denials", id=same["id"])
+        return Written(id=same["id"], was_new=False, topic=record.topic)
+    older = [
+        tx.execute("active_topic", **{**place, "owner": owner}).fetchone()
+        for owner in sorted(owners or {record.owner}, reverse=True)
+    ]
+    replaced = [row["id"] for row in (*older, same) if row is not None]
+    for record_id in replaced:
+        supersede(tx, record_id, Cause.of(record))
+    add_records(tx, [record])
+    for record_id in replaced:
+        tx.execute("keep_pinned", newer=record.id, older=record_id)
+    return Written(id=record.id, was_new=True, replaced=tuple(replaced), topic=record.topic)
+
+
+def active_fact_of_topic(tx: Transaction, record: NewRecord) -> Record | None:
+    """The active fact of a record's topic, if there is one."""
+    if record.topic is None:
+        return None
+    place = {"scope": record.scope, "owner": record.owner, "topic": fold_topic(record.topic)}
+    row = tx.execute("active_topic", **place).fetchone()
+    return record_of(row) if row else None
+
+
+def supersede(tx: Transaction, record_id: str, cause: Cause) -> bool:
+    """Retire a record; return False if it is no longer active."""
+    changed = tx.execute(
+        "supersede",
+        id=record_id,
+        superseded_by=cause.superseded_by,
+        retired_at=stamp(cause.at),
+        noted_at=stamp(utc_now()),
+        why=cause.why,
+    ).fetchall()
+    if changed:
+        row = changed[0]["row"]
+        tx.execute("withdraw_tasks", row=row, kinds=as_json(ACTIVE_RECORD_TASKS))
+        tx.execute("add_task", kind="unindex", row=row)
+        add_to_audit(tx, cause.why, record_id, cause, {"superseded_by": cause.superseded_by})
+    return bool(changed)
+
+
+def restore(tx: Transaction, retired: Row) -> bool:
+    """Make a retired record active again; return False if another one stands in its place.
+
+    That is an active fact of its topic, or another version of a part of a document.
+    """
+    is_chunk = retired["kind"] == "document_chunk"
+    if is_chunk and tx.execute("active_chunk", source_ref=retired["source_ref"]).fetchone():
+        return False
+    if retired["folded_topic"]:
+        place = {"scope": retired["scope"], "owner": retired["owner"]}
+        topic = retired["folded_topic"]
+        if tx.execute("active_topic", **place, topic=topic).fetchone():
+            return False
+    tx.execute("restore", id=retired["id"])
+    row = retired["row"]
+    tx.execute("withdraw_tasks", row=row, kinds=as_json(["unindex"]))
+    tx.execute("index_active", row=row)
+    return True
+
+
+def add_to_audit(tx: Transaction, action: str, record_id: str, cause: Cause, detail: Json) -> None:
+    """Add a change of state to the audit; `detail` holds what is needed to undo it."""
+    tx.execute(
+        "insert_audit",
+        action=action,
+        record_id=record_id,
+        agent=cause.agent,
+        user=cause.user,
+        reason=cause.reason,
+        run=cause.run,
+        detail=as_json(detail),
+        event_time=stamp(cause.at),
+    )
+
+
+def relate(tx: Transaction, source: str, type_: str, target: str) -> None:
+    """Store a relation between two records, unless it exists."""
+    tx.execute("relate", source=source, type=type_, target=target)

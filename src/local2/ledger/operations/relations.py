@@ -8,6 +8,7 @@ states an alias, some to the two names. The names themselves are stored in the f
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from functools import cache, partial
 from itertools import chain
 from typing import Any
@@ -18,8 +19,8 @@ from local2.errors import InvalidArgumentsError
 from local2.keys import entity_key
 from local2.language.names import NameCandidate, name_candidates
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.record_rows import Cause, add_to_audit, relate, store_fact
-from local2.ledger.operations.rows import (
+from local2.ledger.operations.records import Cause, add_to_audit, relate, store_fact
+from local2.ledger.operations.transactions import (
     Part,
     TenantRows,
     Transaction,
@@ -40,9 +41,12 @@ from local2.ledger.records import (
     Written,
 )
 from local2.ledger.search import Place
-from local2.ledger.upkeep import MAX_RELATIONS, Permit, RelatedRecord, Relation
 from local2.protocol.envelope import content_id
-from local2.protocol.memories import OwnerScope
+from local2.protocol.memories import OwnerScope, RelationType
+
+MAX_RELATIONS = 100
+"""Maximum number of relations of one record, in both directions: all are read whenever it is
+recalled."""
 
 TYPES = as_json(RELATION_TYPES)
 LINKED_PER_ROLE = 4
@@ -60,6 +64,29 @@ ROLES = ("subject", "object")
 FactPlace = tuple[OwnerScope, str]
 """Scope and owner of facts; ids of entities are made of them."""
 TENANT_PLACE: FactPlace = ("tenant", TENANT_OWNED)
+
+
+class Relation(msgspec.Struct, frozen=True, kw_only=True):
+    """A relation between two records, given by their ids, and who states or withdraws it."""
+
+    source: str
+    type: RelationType
+    target: str
+    agent: str | None
+    user: str
+    at: datetime
+
+
+class RelatedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The record at the other end of a relation; `incoming` means that it is the source."""
+
+    type: RelationType
+    incoming: bool
+    record: Record
+
+
+Permit = Callable[[Record | None, Record | None], None]
+"""Raises unless source and target may be related; None stands for a record that does not exist."""
 
 
 class LedgerRelations(Part):
@@ -245,7 +272,13 @@ class Knowledge(Part):
     ) -> TripletFact:
         """The fact with names spelled as in known facts."""
         stated = fact.triplet
-        spelled = {role: self._spelling(tx, within, getattr(stated, role)) for role in ROLES}
+        spelled: dict[str, str] = {}
+        for role in ROLES:
+            name = getattr(stated, role)
+            entities = dict.fromkeys(_entities_of(within, entity_key(name)), name)
+            spellings = self._spellings(tx, entities)
+            known = (spellings[entity] for entity in entities if entity in spellings)
+            spelled[role] = next(known, name)
         triplet = msgspec.structs.replace(stated, **spelled)
         if triplet == stated:
             return fact
@@ -255,12 +288,6 @@ class Knowledge(Part):
             metadata={**fact.record.metadata, "triplet": msgspec.to_builtins(triplet)},
         )
         return msgspec.structs.replace(fact, triplet=triplet, record=record)
-
-    def _spelling(self, tx: Transaction, places: Sequence[FactPlace], name: str) -> str:
-        """A name as spelled in the oldest fact that has it; unchanged if there is none."""
-        entities = dict.fromkeys(_entities_of(places, entity_key(name)), name)
-        spellings = self._spellings(tx, entities)
-        return next((spellings[entity] for entity in entities if entity in spellings), name)
 
     def _spellings(self, tx: Transaction, entities: dict[str, str]) -> dict[str, str]:
         """The spellings of names, by the ids of their entities."""

@@ -11,11 +11,10 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from local2.ledger.columns import Columns
+from local2.ledger.columns import ECHO, Columns
 from local2.ledger.engines import Database, FullText
-from local2.ledger.entries import ECHO
 from local2.ledger.operations.candidates import WIDER_LIMIT, Filter, Pool, PoolMatches
-from local2.ledger.operations.rows import TenantRows, Transaction
+from local2.ledger.operations.transactions import TenantRows, Transaction
 from local2.ledger.operations.vectors import nearest_rows
 from local2.ledger.operations.working_sets import Budgets, WorkingSets
 from local2.ledger.search import (
@@ -96,7 +95,7 @@ class SearchRun(Generic[D, T]):
         self._choose = choose
 
     def draft_whole(self, tx: Transaction, columns: Columns) -> Drafted[D]:
-        """Return the draft for a whole memory, made before the question's vector arrives."""
+        """The draft for a whole memory, made before the question's vector arrives."""
         pool = self._pool(tx)
         # What the search may find: the ledger applies the conditions.
         asked = pool.pending_question()
@@ -112,7 +111,7 @@ class SearchRun(Generic[D, T]):
         return worded, self._draft(worded)
 
     def choose_from_whole(self, tx: Transaction, meaning: VectorResult, drafted: Drafted[D]) -> T:
-        """Return the choice from a whole memory."""
+        """The choice from a whole memory."""
         worded, draft = drafted
         pool = self._pool(tx)
 
@@ -127,11 +126,11 @@ class SearchRun(Generic[D, T]):
         return run_choice(self._choose(Matches.of(worded, meaning), draft), details_of)
 
     def has_retired_since(self, tx: Transaction) -> bool:
-        """Return whether searched records were retired after `as_of`: the columns lack them."""
+        """Whether searched records were retired after `as_of`: the columns lack them."""
         return bool(self._pool(tx).retired_rows())
 
     def pool_by_words(self, tx: Transaction) -> PoolMatches:
-        """Return the candidates by words and topics."""
+        """The candidates by words and topics."""
         pool = self._pool(tx)
         return self._full_text.pool(tx, self._search, self.filter, pool)
 
@@ -211,7 +210,7 @@ class SearchRun(Generic[D, T]):
 
 
 def _nearest(pool: Pool, hits: VectorHits) -> list[int]:
-    """Return the nearest visible rows; the index holds all owners' vectors.
+    """The nearest visible rows; the index holds all owners' vectors.
 
     Raises:
         HiddenByOthersError: Too few hits are visible, and there are too many records to compare.
@@ -251,13 +250,13 @@ class Searches:
         self._working_sets.clear()
 
     async def has_waiting(self, search: Search) -> bool:
-        """Return whether some of the searched records wait for their vectors."""
+        """Whether some of the searched records wait for their vectors."""
         asked = msgspec.structs.asdict(Filter.of(self._rows.tenant, search))
         row = await self._rows.one("has_waiting", **asked)
         return bool(row and row["waiting"])
 
     async def may_find(self, search: Search, row: int) -> bool:
-        """Return whether a record fulfils the conditions of a search."""
+        """Whether a record fulfils the conditions of a search."""
         filter_ = Filter.of(self._rows.tenant, search)
         return await self._rows.read(lambda tx: bool(Pool(tx, filter_).take_first([row], 1)))
 
@@ -291,15 +290,15 @@ class Searches:
                 may_run_again=left > 0,
             )
             try:
-                return await self._find(run, search, ask_vectors)
+                return await self._find(run, ask_vectors)
             except OtherEmbedderError as error:
                 self.expect(error.embedder)
             except RetiredMeanwhileError:
                 pass
 
-    async def _find(self, run: SearchRun[D, T], search: Search, ask_vectors: AskVectors) -> T:
+    async def _find(self, run: SearchRun[D, T], ask_vectors: AskVectors) -> T:
         filter_ = run.filter
-        retired = search.as_of is not None and await self._rows.read(run.has_retired_since)
+        retired = filter_.as_of is not None and await self._rows.read(run.has_retired_since)
         if not retired and await self._working_sets.fits(filter_.words):
             meaning, drafted = await asyncio.gather(ask_vectors(0), self._drafted(run))
             _require_same_embedder(meaning, filter_)
@@ -323,7 +322,7 @@ class Searches:
         return await self._rows.read(run.choose_from_pool, pooled, meaning, nearest)
 
     async def _drafted(self, run: SearchRun[D, T]) -> Drafted[D] | None:
-        """Return the draft for a whole memory; None if the memory has become too large."""
+        """The draft for a whole memory; None if the memory has become too large."""
         await _let_question_leave()
         filter_ = run.filter
         return await self._working_sets.read(filter_.words, filter_.embedder, run.draft_whole)

@@ -5,28 +5,92 @@ A note that replaces others does not change their text; they are only marked as 
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.rows import Part, Transaction, as_json, reads, record_of, writes_of
+from local2.ledger.operations.transactions import (
+    Part,
+    Transaction,
+    as_json,
+    reads,
+    record_of,
+    writes_of,
+)
 from local2.ledger.records import Record, stamp
 from local2.ledger.search import Place
-from local2.ledger.sessions import (
-    COUNTED_CHARACTERS,
-    SESSION_CHARACTERS,
-    FactSelection,
-    MergeNotes,
-    SessionKey,
-    StoredMessage,
-    StoredOutput,
-    StoredSession,
-)
+from local2.protocol.memories import MemoryType, OwnerScope
 from local2.protocol.memory_tools import Note, SessionNotes
-from local2.protocol.payloads import OutputPart
+from local2.protocol.payloads import Json, OutputPart
+
+SESSION_CHARACTERS = 500_000
+"""Characters after which loading a session stops; it reads backwards and includes the message that
+exceeds the limit."""
+COUNTED_CHARACTERS = 100_000
+"""Maximum number of characters that one message counts for: longer messages are cut for display."""
 
 T = TypeVar("T")
+
+
+class SessionKey(msgspec.Struct, frozen=True):
+    """An owner's session; session ids are unique per owner only."""
+
+    owner: str
+    session_id: str
+
+
+class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message or tool result, with the columns that a conversation needs."""
+
+    id: str
+    role: str
+    content: str
+    event_time: datetime
+    label: str | None
+    source_ref: str | None
+    query_id: str | None
+    turn: str | None
+    metadata: Json
+
+
+MergeNotes = Callable[[Sequence[Note]], Note | None]
+"""Given the notes before a new one, returns a note that replaces all notes up to its position."""
+
+
+class FactSelection(msgspec.Struct, frozen=True, kw_only=True):
+    """A selection of important facts of these scopes, owners and types, `limit` at most.
+
+    It includes facts without a type. A fact is selected if its importance is at least `least` or
+    its durability is `core`, and no other fact supersedes it. `standing` are the remaining facts
+    that have a key; `pinned` are those that their user pinned, of all types.
+    """
+
+    places: tuple[tuple[OwnerScope, str], ...]
+    types: tuple[MemoryType, ...]
+    least: float
+    limit: int
+    group: Literal["important", "standing", "pinned"] = "important"
+
+
+class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A loaded session: messages in order, notes, and the requested facts.
+
+    `earlier`: whether there are more messages before these.
+    """
+
+    messages: list[StoredMessage]
+    earlier: bool
+    notes: list[Note]
+    facts: list[list[Record]]
+
+
+class StoredOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """The requested part of a tool output that is `total` characters long so far."""
+
+    total: int
+    complete: bool
+    text: str
 
 
 class LedgerSessions(Part):

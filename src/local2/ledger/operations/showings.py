@@ -2,11 +2,53 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Literal, NamedTuple
+
+import msgspec
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.rows import AFTER_ALL, Part, Transaction, as_json, reads, writes_of
+from local2.ledger.operations.transactions import (
+    AFTER_ALL,
+    Part,
+    Transaction,
+    as_json,
+    reads,
+    writes_of,
+)
 from local2.ledger.records import stamp
-from local2.ledger.sessions import Showing, ShowingFilter, ShownRecord
+
+
+class ShownRecord(NamedTuple):
+    """A record that was shown, with its score in a recall."""
+
+    id: str
+    score: float | None = None
+
+
+class Showing(msgspec.Struct, frozen=True, kw_only=True):
+    """Which records were shown to a user, best first.
+
+    Either by a recall, which asked `question`, or before the answer of a turn, whose episode has
+    the id `answer`.
+    """
+
+    owner: str
+    agent: str | None = None
+    session_id: str | None = None
+    query_id: str | None = None
+    question: str | None = None
+    answer: str | None = None
+    shown_at: datetime
+    records: tuple[ShownRecord, ...]
+    row: int = 0
+
+
+class ShowingFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """What was shown to these owners in a session, for a query, or of a record."""
+
+    owners: tuple[str, ...]
+    of: Literal["session", "query", "record"]
+    name: str
 
 
 class Showings(Part):

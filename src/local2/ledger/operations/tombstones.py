@@ -14,7 +14,8 @@ import msgspec
 
 from local2.keys import fold_topic
 from local2.ledger.engines import Row
-from local2.ledger.operations.rows import Transaction, as_json
+from local2.ledger.erasing import ErasureOptions, Selection
+from local2.ledger.operations.transactions import Transaction, as_json
 from local2.ledger.records import (
     EXTRACTED_FROM,
     TENANT_OWNED,
@@ -23,7 +24,6 @@ from local2.ledger.records import (
     source_class_of,
     stamp,
 )
-from local2.ledger.transfer import ErasureOptions, Selection
 from local2.protocol.portable import (
     FeedbackLine,
     ItemLine,

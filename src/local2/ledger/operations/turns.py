@@ -10,15 +10,16 @@ Three things keep a turn from being stored twice, however often it is sent or de
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.record_rows import Cause, relate, store_record, supersede
-from local2.ledger.operations.rows import Part, Transaction, as_json, writes_of
-from local2.ledger.operations.showings import add_showing
+from local2.ledger.operations.records import Cause, relate, store_record, supersede
+from local2.ledger.operations.showings import Showing, ShownRecord, add_showing
 from local2.ledger.operations.tombstones import erased_since, was_erased
+from local2.ledger.operations.transactions import Part, Transaction, as_json, writes_of
 from local2.ledger.operations.unreported import (
     first_same_call,
     report_question,
@@ -26,7 +27,6 @@ from local2.ledger.operations.unreported import (
     with_unique_id,
 )
 from local2.ledger.records import DERIVED_FROM, NewRecord, Written, principal_of, stamp
-from local2.ledger.sessions import Delivered, Rating, Showing, ShownRecord
 from local2.protocol.envelope import content_id, utc_now
 from local2.protocol.memories import EPISODIC
 
@@ -36,6 +36,24 @@ _REPORTED_COLUMNS = ("kind", "role", "label", "source_ref", "content")
 """The columns that distinguish a turn's records, together with the arguments of a call."""
 
 _Known = dict[tuple[Any, ...], list[Row]]
+
+
+class Delivered(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a turn stands in the stream that delivered it, and when the stream stored it."""
+
+    sequence: int
+    at: datetime
+
+
+class Rating(msgspec.Struct, frozen=True, kw_only=True):
+    """A user's rating of the answer to a query; without a session id, in any session."""
+
+    owner: str
+    query_id: str
+    session_id: str | None
+    score: float
+    comment: str | None
+    event_time: datetime
 
 
 class Turns(Part):
@@ -116,7 +134,16 @@ class Turns(Part):
             for record, stored in zip(records, written, strict=True):
                 self._annotate(tx, record, stored, derived_from)
             if shown:
-                add_showing(tx, _showing_of(records[0], answer.id, shown))
+                before_answer = Showing(
+                    owner=records[0].owner,
+                    agent=records[0].agent,
+                    session_id=records[0].session_id,
+                    query_id=records[0].query_id,
+                    answer=answer.id,
+                    shown_at=records[0].event_time,
+                    records=tuple(ShownRecord(id_) for id_ in dict.fromkeys(shown)),
+                )
+                add_showing(tx, before_answer)
         return written
 
     def _annotate(
@@ -216,15 +243,3 @@ class Turns(Part):
             tx.execute("rate", **dict(row), answer=answer.id)
         if waiting or answer.replaced:
             tx.execute("score_answer", answer=answer.id)
-
-
-def _showing_of(episode: NewRecord, answer: str, shown: Sequence[str]) -> Showing:
-    return Showing(
-        owner=episode.owner,
-        agent=episode.agent,
-        session_id=episode.session_id,
-        query_id=episode.query_id,
-        answer=answer,
-        shown_at=episode.event_time,
-        records=tuple(ShownRecord(id_) for id_ in dict.fromkeys(shown)),
-    )

@@ -2,19 +2,27 @@
 
 A question is recorded when it is received, a tool result when the tool returns (the Listener). A
 turn or conversation that reports them later completes these records instead of adding new ones.
+
+Agents may report a tool result twice, cut, or without its arguments. This module decides when two
+results are the same.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.record_rows import store_record
-from local2.ledger.operations.rows import Part, Transaction, as_json, writes_of
+from local2.ledger.operations.records import store_record
+from local2.ledger.operations.transactions import Part, Transaction, as_json, writes_of
 from local2.ledger.records import NewRecord, Written
-from local2.ledger.sessions import LONG_RESULT, is_same_call, is_same_result, with_args_in_id
+from local2.protocol.envelope import content_id
 
+LONG_RESULT = 3_000
+"""Length in characters from which results are compared by their beginnings of this length only,
+since some are reported cut."""
+PREVIEW_START = "[Output of "
+"""Beginning of the line that precedes a preview of a tool output."""
 MAX_COMPARED = 1_000
 """Maximum number of results of one tool in a session that are compared with a new one."""
 
@@ -83,6 +91,34 @@ def with_unique_id(tx: Transaction, result: NewRecord) -> NewRecord:
     if not known or first_same_call(known, result) is not None:
         return result
     return with_args_in_id(result)
+
+
+def is_same_result(one: str, other: str) -> bool:
+    """Whether two texts are the same tool result; either may be cut, or a preview."""
+    if one == other:
+        return True
+    first, second = (_body(text)[:LONG_RESULT] for text in (one, other))
+    return first == second and len(first) == LONG_RESULT
+
+
+def is_same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two results may come from one call, by metadata; arguments may be missing."""
+    return "args" not in one or "args" not in other or bool(one["args"] == other["args"])
+
+
+def with_args_in_id(result: NewRecord) -> NewRecord:
+    """The result with its arguments in its id, for when another call's result has its id.
+
+    Agents may number calls anew in every reply, and calls with other arguments may return the same
+    text. Only results after the first get such ids, so that ids in earlier exports still match.
+    """
+    args = msgspec.json.encode(result.metadata["args"], order="deterministic").decode()
+    return msgspec.structs.replace(result, id=content_id(result.id, args))
+
+
+def _body(text: str) -> str:
+    """The text of a result without the first line of a preview."""
+    return text.partition("\n")[2] if text.startswith(PREVIEW_START) else text
 
 
 def _possible_matches(tx: Transaction, statement: str, result: NewRecord) -> Iterable[Row]:

@@ -12,21 +12,82 @@ import msgspec
 from local2.ledger.operations.extraction import merge_sources
 from local2.ledger.operations.facts import RecentTopics
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.record_rows import Cause, add_to_audit, supersede
-from local2.ledger.operations.rows import Part, TenantRows, Transaction, as_json, reads
-from local2.ledger.records import stamp
+from local2.ledger.operations.records import Cause, add_to_audit, supersede
+from local2.ledger.operations.transactions import Part, TenantRows, Transaction, as_json, reads
+from local2.ledger.records import Actor, stamp
 from local2.ledger.search import Place
-from local2.ledger.stored_vectors import unpacked
-from local2.ledger.upkeep import (
-    COMPARED_FACT_CHARACTERS,
-    Access,
-    ActiveFact,
-    Actor,
-    Change,
-    Run,
-    VectorsByEmbedder,
-)
+from local2.ledger.stored_vectors import Floats, unpacked
 from local2.protocol.envelope import utc_now
+from local2.protocol.memories import Durability, OwnerScope, SourceClass
+from local2.protocol.memory_tools import ChangeAction
+
+COMPARED_FACT_CHARACTERS = 2_000
+"""Maximum length in characters of a fact that is compared with others."""
+
+
+class ActiveFact(msgspec.Struct, frozen=True, kw_only=True):
+    """An active fact, with what consolidation needs.
+
+    `content` is empty if it is longer than `COMPARED_FACT_CHARACTERS`. `topic` is folded. `recalls`
+    counts the recalls that `importance` does not reflect yet.
+    """
+
+    row: int
+    id: str
+    content: str
+    topic: str | None
+    memory_type: str | None
+    durability: Durability
+    importance: float
+    source_class: SourceClass
+    scope: OwnerScope
+    owner: str
+    stated_by: str | None
+    agent: str | None
+    session_id: str | None
+    event_time: datetime
+    extracted: bool
+    recalls: int
+    recalled_at: datetime | None
+
+    @property
+    def place(self) -> Place:
+        return Place(self.scope, self.owner, "fact")
+
+
+VectorsByEmbedder = dict[str, Floats]
+"""The vectors of one record; it has several while another embedder replaces the current one."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A change to a fact: the fact is retired, or its importance changes.
+
+    `superseded_by` is empty if nothing replaces the fact.
+    """
+
+    action: ChangeAction
+    fact: ActiveFact
+    reason: str
+    superseded_by: str = ""
+    importance: float | None = None
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a record was recalled since the last count was stored, and when last."""
+
+    row: int
+    times: int
+    last: datetime
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A consolidation run; without `ended_at` it is in progress, or was killed."""
+
+    run: str
+    began_at: datetime
+    ended_at: datetime | None
+    changed: int
+    failed: int
 
 
 class Upkeep(Part):

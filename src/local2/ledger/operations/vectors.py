@@ -6,12 +6,12 @@ Places are compared vector by vector; each large place has an index of neighbour
 
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from local2.ledger.operations.candidates import Filter
-from local2.ledger.operations.rows import Part, Transaction, reads, writes_of
+from local2.ledger.operations.transactions import Part, Transaction, reads, writes_of
 from local2.ledger.stored_vectors import as_halves
-from local2.ledger.upkeep import Embedders
 from local2.protocol.vectors import VectorHits
 
 LARGE_PLACE = 50_000
@@ -20,6 +20,13 @@ LARGE_PLACE = 50_000
 EF_SEARCH = 1_000
 """Number of vectors that a search of an index of neighbours keeps in view, the most that pgvector
 allows: with 400, a tenth of the fifty nearest of 12,000 random vectors is missed."""
+
+
+class Embedders(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose vectors searches compare, and whose are being made to replace them."""
+
+    serving: str | None = None
+    next: str | None = None
 
 
 def nearest_rows(tx: Transaction, filter_: Filter, hits: VectorHits, limit: int) -> list[int]:

@@ -16,10 +16,9 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from local2.bounded_dict import BoundedDict
-from local2.ledger.columns import Columns
+from local2.ledger.columns import Candidate, Columns
 from local2.ledger.engines import Database, Row
-from local2.ledger.entries import Candidate
-from local2.ledger.operations.rows import TenantRows, Transaction, as_json
+from local2.ledger.operations.transactions import TenantRows, Transaction, as_json
 
 HELD_RECORDS = 120_000
 """Maximum number of records held in working sets, at about 2 KB each."""

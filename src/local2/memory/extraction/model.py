@@ -14,7 +14,7 @@ from msgspec import Struct
 from local2.errors import ModelError
 from local2.language.words import informative_stems, informative_words, stems
 from local2.llm.models import StructuredModel
-from local2.memory.extraction.items import (
+from local2.memory.extraction.extractor import (
     USER,
     Extractor,
     Item,

@@ -22,7 +22,7 @@ from local2.language.questions import is_question
 from local2.language.tables import ENGLISH, table_of
 from local2.language.wording import THE_USER, dated, questions, quoted, shortened, standalone
 from local2.language.words import informative_words
-from local2.memory.extraction.items import (
+from local2.memory.extraction.extractor import (
     ASSISTANT,
     USER,
     Item,

@@ -36,6 +36,21 @@ from local2.protocol.envelope import Caller, Clock, new_id
 MAX_LABEL = 200
 """Maximum characters of a chunk's label."""
 SEPARATOR = " › "  # noqa: RUF001 - as between breadcrumbs
+CHUNK = (600, 900)
+"""Target range of a chunk's characters: with its label, as much as its vector represents."""
+MIN_CHUNK = 100
+"""Minimum characters of a chunk. A shorter one is joined with the next of its section."""
+MAX_SHORT_SECTIONS = 1_000
+"""Number of sections after which those with less text than a chunk are joined with the next, so
+that a document has a bounded number of chunks."""
+SPLIT_CHARACTERS = 10_000
+"""Number of characters that are split in one step."""
+PART_ENDS = ("\n#", "\n\n", "\n", " ")
+"""Where a part may end, in order of preference."""
+PARSED_CHARACTERS = 20_000
+"""Number of characters parsed in one step; doubled while they are a single leaf block."""
+LEAF_TYPES = frozenset({"fence", "code_block", "html_block", "paragraph_open", "front_matter"})
+"""Types of blocks that contain no other blocks."""
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +126,7 @@ class Documents:
         )
 
     async def chunks(self, wanted: ListChunks) -> ChunksPage:
-        """Return some chunks of a document in their order; none if it does not exist."""
+        """A page of a document's chunks in their order; an empty one if it does not exist."""
         found = await self._ledger.documents.chunks(wanted.source, wanted.offset, wanted.limit)
         records, total = found
         return ChunksPage(
@@ -203,23 +218,6 @@ def _sections(title: str, text: str) -> Iterator[_Section]:
             path.append((heading.level, heading.text[:MAX_LABEL]))
         label = SEPARATOR.join(name for _, name in path)[:MAX_LABEL]
     yield _Section(label, text[start:])
-
-
-CHUNK = (600, 900)
-"""Target range of a chunk's characters: with its label, as much as its vector represents."""
-MIN_CHUNK = 100
-"""Minimum characters of a chunk. A shorter one is joined with the next of its section."""
-MAX_SHORT_SECTIONS = 1_000
-"""Number of sections after which those with less text than a chunk are joined with the next, so
-that a document has a bounded number of chunks."""
-SPLIT_CHARACTERS = 10_000
-"""Number of characters that are split in one step."""
-PART_ENDS = ("\n#", "\n\n", "\n", " ")
-"""Where a part may end, in order of preference."""
-PARSED_CHARACTERS = 20_000
-"""Number of characters parsed in one step; doubled while they are a single leaf block."""
-LEAF_TYPES = frozenset({"fence", "code_block", "html_block", "paragraph_open", "front_matter"})
-"""Types of blocks that contain no other blocks."""
 
 
 class Heading(NamedTuple):

@@ -2,7 +2,7 @@
 
 Results of the memory's own tools are never recorded. A tool's name does not prove that it is the
 memory's own, because other teams use the same names; its result does, which the memory has logged
-(`memory/shown.py`).
+(`memory/answer_log.py`).
 
 Everything else is stored word for word. But a repeated question is more similar to itself than to
 its answers, and its answer repeats a memory. So the memories on which an answer rests are noted as
@@ -21,7 +21,7 @@ from local2.language.refusals import is_refusal
 from local2.language.words import informative_stems
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord, Shown
-from local2.memory.shown import AnswerLog
+from local2.memory.answer_log import AnswerLog
 from local2.protocol.payloads import Json, ToolCallRecord, ToolSchema
 
 OWN_RESULT = "answered by this memory itself"

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.turns import Rating
 from local2.ledger.records import (
     LONG_TEXT,
     OWN_ONLY,
@@ -18,7 +19,6 @@ from local2.ledger.records import (
     with_features,
     with_metadata,
 )
-from local2.ledger.sessions import Rating
 from local2.memory.changes import Changes
 from local2.memory.intake.conversations import Conversation, read_records
 from local2.memory.intake.echoes import EchoFinder, unanswered_metadata

@@ -5,8 +5,8 @@ from datetime import datetime
 
 import msgspec
 
+from local2.ledger.operations.turns import Delivered
 from local2.ledger.records import NewRecord
-from local2.ledger.sessions import Delivered
 from local2.memory.intake.conversations import Conversation, MayBeOwn, SkipReason, records_of
 from local2.memory.intake.echoes import OWN_RESULT
 from local2.memory.intake.episodes import episode_text, new_episode

@@ -20,8 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from local2.language.names import may_be_name
-from local2.ledger.columns import View
-from local2.ledger.entries import EXTRACTED, Array, Flags, Positions
+from local2.ledger.columns import EXTRACTED, Array, Flags, Positions, View
 from local2.ledger.search import Matches
 from local2.ledger.stored_vectors import Floats
 from local2.memory.recall.likeness import EPSILON
@@ -53,7 +52,7 @@ class LaterStatements:
     question's embedder, and close (`MIN_CLOSENESS`, `MIN_LATER`, `FIRST_ITEM_NEEDS` or
     `OTHER_ITEMS_NEED`). It is among the best `LATER_CANDIDATES` and relevant (`MIN_RELEVANCE`), or
     shares a word with the first item that at most `MAX_SHARERS` records have. What says the same as
-    the item, or stands no longer, is left out in `items.py`.
+    the item, or stands no longer, is left out in `results.py`.
 
     Several items are compared in one step: what each step costs does not depend on their number.
     """

@@ -8,8 +8,7 @@ import numpy as np
 
 from local2.language.words import stems
 from local2.language.words import terms as terms_of
-from local2.ledger.columns import View
-from local2.ledger.entries import EXTRACTED, Array, Flags, Positions, Postings
+from local2.ledger.columns import EXTRACTED, Array, Flags, Positions, Postings, View
 from local2.ledger.search import Matches, WordMatches
 from local2.memory.recall.query import Query
 from local2.memory.recall.tuning import (
@@ -78,7 +77,12 @@ class Wording:
         short = view.column["length"] <= SAME_LENGTH * len(query.text)
         self.repeats: Flags = short & (self.own_coverage >= SAME)
         """Which records have the words of the question, and hardly more."""
-        self.covered = self._covered(terms, frozenset(stems(terms_of(query.text))))
+        asked = frozenset(stems(terms_of(query.text)))
+        self.covered: Array = np.zeros(view.size)
+        """The fraction of the stems of the question itself that each record has."""
+        for term in terms:
+            if term.stem in asked:
+                self.covered[term.found.positions] += 1 / len(asked)
 
     def _bm25(self, worded: WordMatches, terms: list[_Term]) -> Array:
         scores = np.zeros(self.view.size)
@@ -95,16 +99,8 @@ class Wording:
         all_words = sum(term.idf for term in terms)
         return np.asarray(np.minimum(scores / max(best, FEW_WORDS * all_words, EPSILON), 1.0))
 
-    def _covered(self, terms: list[_Term], asked: frozenset[str]) -> Array:
-        """Return the fraction of the stems of the question itself that each record has."""
-        covered = np.zeros(self.view.size)
-        for term in terms:
-            if term.stem in asked:
-                covered[term.found.positions] += 1 / len(asked)
-        return covered
-
     def _coverage(self, terms: list[_Term]) -> Array:
-        """Return the rarity-weighted sum of the terms that a record or its neighbours have."""
+        """The rarity-weighted sum of the terms that a record or its neighbours have."""
         view = self.view
         covered = np.zeros(view.size)
         for term in terms:
@@ -153,7 +149,7 @@ class Likeness:
             )
 
     def hits(self, wording: Wording, min_score: float) -> Flags:
-        """Return which records have a word of the question, or a cosine of at least `min_score`.
+        """Which records have a word of the question, or a cosine of at least `min_score`.
 
         A record without a comparable vector needs only a neighbour with a word.
         """
@@ -162,7 +158,7 @@ class Likeness:
         return np.asarray(wording.has_word | near | unknown)
 
     def weak_hits(self, hit: Flags, min_score: float) -> Flags:
-        """Return the records that almost are hits.
+        """The records that almost are hits.
 
         Without hits, there are none: an empty result shows that nothing is known.
         """
@@ -171,7 +167,7 @@ class Likeness:
 
 
 def _deviations(cosine: Array, compared: Flags) -> Array:
-    """Return by how many standard deviations each cosine is above the average, or 0.
+    """By how many standard deviations each cosine is above the average, or 0.
 
     The cosines of unrelated texts depend on the question, and on how alike the records are.
     """
@@ -186,12 +182,12 @@ def _deviations(cosine: Array, compared: Flags) -> Array:
 
 
 def _length_damping(view: View) -> Array:
-    """Return the factor by which neighbours count for each record: less for a long one."""
+    """The factor by which neighbours count for each record: less for a long one."""
     return np.asarray(1 / (1 + (view.column["length"] / HALVING_LENGTH) ** 2))
 
 
 def _around(view: View, own: Array) -> Array:
-    """Return the similarity of each record's best neighbour, reduced by its distance."""
+    """The similarity of each record's best neighbour, reduced by its distance."""
     values = np.zeros(view.size + 1)  # the last one stands for no neighbour
     np.maximum(own, 0.0, out=values[:-1])
     best = np.zeros(view.size)
@@ -202,7 +198,7 @@ def _around(view: View, own: Array) -> Array:
 
 
 def _best_of_session(view: View, own: Array) -> Array:
-    """Return the similarity of the best message of each record's session; 0 without a session."""
+    """The similarity of the best message of each record's session; 0 without a session."""
     session = view.column["session"]
     best = np.zeros(session.max(initial=-1) + 2)  # the last one: records without a session
     np.maximum.at(best, session, own)
@@ -232,14 +228,14 @@ def _terms(worded: WordMatches, query: Query) -> Iterator[_Term]:
 
 
 def _concentration(view: View, positions: Positions) -> float:
-    """Return 1 for a stem that is in no stretch of talk, and less the more of them it is in."""
+    """1 for a stem that is in no stretch of talk, and less the more of them it is in."""
     stretch, number = view.derive(_stretches)
     having = len(np.unique(stretch[positions[stretch[positions] >= 0]]))
     return math.log((number + 1) / (having + 0.5)) / math.log((number + 1) / 0.5)
 
 
 def _stretches(view: View) -> tuple[Positions, int]:
-    """Return which stretch of its session each message is in, -1 outside sessions; their number."""
+    """Which stretch of its session each message is in, -1 outside sessions; their number."""
     session = view.column["session"]
     (spoken,) = np.nonzero(session >= 0)
     order = spoken[np.lexsort((view.column["session_position"][spoken], session[spoken]))]

@@ -14,8 +14,7 @@ from itertools import islice
 import numpy as np
 
 from local2.language.names import may_be_name
-from local2.ledger.columns import View
-from local2.ledger.entries import Array, Flags, Positions
+from local2.ledger.columns import Array, Flags, Positions, View
 from local2.memory.recall.likeness import Likeness, Wording
 from local2.memory.recall.precedence import (
     Total,
@@ -70,13 +69,17 @@ class Hops:
             if len(found):
                 strength = LEAD_GAIN * (self._own[lead] + self.share[lead])
                 gain = strength * self._relevance(lead, found, named) - self._linked[found]
-                limit = np.maximum(self._sums_below_lead(lead, found) - self._sums[found], 0.0)
+                # What they name ranks just below the leads, whatever the weights.
+                lead_score = apply_weights(self._sums[lead] + self.share[lead], self._weights[lead])
+                highest = np.full(len(found), lead_score - BELOW_LEAD)
+                below_lead = remove_weights(highest, self._weights[found])
+                limit = np.maximum(below_lead - self._sums[found], 0.0)
                 gained[found] = np.maximum(gained[found], np.minimum(gain, limit))
         self.share = gained
         return bool(gained.any())
 
     def _records_named_by(self, lead: int) -> tuple[Positions, Array]:
-        """Return the records with enough of a lead's new stems, and the fraction that each has."""
+        """The records with enough of a lead's new stems, and the fraction that each has."""
         new = list(self._new_stems(lead))
         if not new:
             return np.zeros(0, np.int64), np.zeros(0)
@@ -101,7 +104,7 @@ class Hops:
                     yield self._view.positions_with(stem), math.log((size + 1) / count)
 
     def _relevance(self, lead: int, found: Positions, named: Array) -> Array:
-        """Return factors for the gain.
+        """Factors for the gain.
 
         Records with words of the question that the lead lacks get more, long texts less.
         """
@@ -120,8 +123,3 @@ class Hops:
         for number, term in enumerate(terms):
             has[number, term.found.positions[term.found.ahead]] = True
         return has, np.array([term.rarity for term in terms])
-
-    def _sums_below_lead(self, lead: int, found: Positions) -> Array:
-        """Return the sums with which records rank just below their lead, given their weights."""
-        lead_score = apply_weights(self._sums[lead] + self.share[lead], self._weights[lead])
-        return remove_weights(np.full(len(found), lead_score - BELOW_LEAD), self._weights[found])

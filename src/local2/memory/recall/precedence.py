@@ -4,6 +4,8 @@
   found as well, if the source has every word of this question that the echo has, or the echo
   contains all that the source says. It may add something to it, so it is never left out.
 - A question that got no answer, and the refusal, rank below everything with content.
+- A reply that says nothing, such as "Noted." after a statement, ranks below everything else: it
+  matches by the words of its neighbours. A reply to a question is none, however short it is.
 - A question that is asked again gives its place to the reply that it got (decision 0048).
 - A fact extracted from messages ranks below them, if they are searched as well.
 - A fact that the user stored under a key ranks above talk about the same: it is valid, while the
@@ -22,8 +24,7 @@ from local2.keys import is_user_topic
 from local2.language.questions import asks, without_questions
 from local2.language.sentences import sentences
 from local2.language.words import informative_stems
-from local2.ledger.columns import View
-from local2.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
+from local2.ledger.columns import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions, View
 from local2.ledger.search import Choice, DetailRequest
 from local2.memory.intake.episodes import split_episode
 from local2.memory.recall.likeness import Likeness, Wording
@@ -35,11 +36,16 @@ from local2.memory.recall.tuning import (
     BELOW_SOURCE,
     MAX_BELOW,
     MAX_ECHOES,
+    MAX_NODS,
     MAX_PROMOTED,
     MAX_QUESTIONS,
     MAX_READ,
     NEW_SESSION,
     NO_ANSWER,
+    NOD,
+    NOD_CHARACTERS,
+    NOD_LENGTH,
+    NOD_WORDS,
     RANK_GAP,
     SAME,
     SPREAD,
@@ -51,14 +57,14 @@ PAGE = 100
 
 
 def apply_weights(sums: Array, weights: Array) -> Array:
-    """Return the scores of sums of shares; a larger weight always raises the score."""
+    """The scores of sums of shares; a larger weight always raises the score."""
     if np.min(sums, initial=0.0) >= 0.0:  # mostly
         return np.asarray(sums * weights)
     return np.asarray(np.maximum(sums, 0.0) * weights + np.minimum(sums, 0.0) / weights)
 
 
 def remove_weights(scores: Array, weights: Array) -> Array:
-    """Return the sums of shares that give these scores; the inverse of `apply_weights`."""
+    """The sums of shares that give these scores; the inverse of `apply_weights`."""
     return np.asarray(np.maximum(scores, 0.0) / weights + np.minimum(scores, 0.0) * weights)
 
 
@@ -93,7 +99,7 @@ class Total:
 
 
 def best_positions(scores: Array, among: Positions, limit: int) -> Positions:
-    """Return the positions with the highest scores, best first; among equal ones, the first."""
+    """The positions with the highest scores, best first; among equal ones, the first."""
     if len(among) > limit:
         values = scores[among]
         # Faster than to select by flags.
@@ -102,10 +108,10 @@ def best_positions(scores: Array, among: Positions, limit: int) -> Positions:
 
 
 def texts_at(view: View, positions: Iterable[int]) -> Choice[dict[int, str]]:
-    """Return the beginnings of the texts at these positions."""
-    rows = {one: int(view.column["row"][one]) for one in positions}
+    """The beginnings of the texts at these positions."""
+    rows = {position: int(view.column["row"][position]) for position in positions}
     texts = (yield DetailRequest(texts=list(rows.values()))).texts if rows else {}
-    return {one: texts.get(row, "") for one, row in rows.items()}
+    return {position: texts.get(row, "") for position, row in rows.items()}
 
 
 class Echoes:
@@ -164,13 +170,16 @@ class Echoes:
                     self.outdated[position] = max(replacing)
 
     def _stated(self, sources: Mapping[int, Positions]) -> Choice[dict[int, frozenset[str]]]:
-        """Return the stems that the best echoes and their sources state, by position.
+        """The stems that the best echoes and their sources state, by position.
 
         An episode holds the question that it answered, with all words of one who asks again: of it,
         the user's statements count or, if there are none, the answer.
         """
-        echoes = [one for one in self._best.tolist() if self._view.column["echo"][one] == ECHO]
-        read = [position for one in echoes[:MAX_READ] for position in (one, *sources[one].tolist())]
+        best: list[int] = self._best.tolist()
+        echoes = [position for position in best if self._view.column["echo"][position] == ECHO]
+        read = [
+            position for echo in echoes[:MAX_READ] for position in (echo, *sources[echo].tolist())
+        ]
         stated = {}
         for position, text in (yield from texts_at(self._view, set(read))).items():
             said = text
@@ -183,7 +192,7 @@ class Echoes:
     def _repeats(
         self, position: int, sources: Positions, stated: Mapping[int, frozenset[str]]
     ) -> Flags:
-        """Return which sources have every word of the question that an echo has, or are in it."""
+        """Which sources have every word of the question that an echo has, or are in it."""
         has = self._wording.has_terms
         own, said = has[:, position], stated.get(position)
         if said is not None:
@@ -198,7 +207,7 @@ class Echoes:
 
 
 def _no_answers(view: View) -> Array:
-    """Return the share of questions without an answer, and of refusals."""
+    """The share of questions without an answer, and of refusals."""
     return np.where(view.column["echo"] == UNANSWERED, NO_ANSWER, 0.0)
 
 
@@ -237,8 +246,12 @@ class StandingFacts:
             is_answer |= (cosine >= min_score + ANSWER_COSINE) & (cosine == cosine.max())
         answers = np.asarray(self._own[is_answer])
         best = best_positions(like.own, answers, MAX_PROMOTED)
+        if not len(best):
+            return
         rivals = self._view.column["spoken"].copy()
-        informative = ~_is_uninformative(self._view, query, wording, like) if len(best) else rivals
+        informative = np.ones(self._view.size, bool)
+        if query.of_oneself:  # models' words and repetitions say nothing about the asking user
+            informative = ~(self._view.column["machine"] | repeats_question(wording, like))
         coverage = wording.own_coverage
         for position in best[::-1].tolist():
             outranked = rivals & ~(informative & (coverage > coverage[position]))
@@ -261,29 +274,62 @@ class StandingFacts:
 
 
 def _keyed_facts(view: View) -> tuple[Positions, Positions]:
-    """Return the user's own facts with a key, and those that others share."""
+    """The user's own facts with a key, and those that others share."""
     extracted = view.column["echo"] == EXTRACTED  # these are represented by their messages
     keyed = np.flatnonzero((view.column["topic"] >= 0) & ~extracted)
     is_own = view.column["scope"][keyed] == view.names.scopes.number_of("user")
     return keyed[is_own], keyed[~is_own]
 
 
-def _is_uninformative(view: View, query: Query, wording: Wording, like: Likeness) -> Flags:
-    """Return the records that say nothing about the asking user: models' words, repetitions."""
-    if not query.of_oneself:
-        return np.zeros(view.size, bool)
-    return np.asarray(view.column["machine"] | repeats_question(wording, like))
-
-
 def repeats_question(wording: Wording, like: Likeness) -> Flags:
-    """Return which records ask the same as the question, provided that they ask something."""
+    """Which records ask the same as the question, provided that they ask something."""
     return np.asarray(wording.repeats | (like.cosine >= SAME))
+
+
+def find_nods(view: View, total: Total, relevant: Flags) -> Choice[Array]:
+    """The share of the short replies of assistants that say nothing of their own."""
+    share = np.zeros(view.size)
+    short_replies = view.derive(_short_replies)
+    found = short_replies[relevant[short_replies]]
+    if not len(found):
+        return share
+    before = view.neighbours[0][0]
+    replies: list[int] = best_positions(total.scores, found, MAX_NODS).tolist()
+    row = view.column["row"]
+    known: dict[tuple[int, int], bool] = view.found_in_texts("nods")
+    statements = {reply: int(before[reply]) for reply in replies}
+    keys = {reply: (int(row[reply]), int(row[said])) for reply, said in statements.items()}
+    unknown = {reply: said for reply, said in statements.items() if keys[reply] not in known}
+    texts = yield from texts_at(view, {*unknown, *unknown.values()})
+    for reply, statement in unknown.items():
+        known[keys[reply]] = _is_nod(texts[reply], texts[statement])
+    share[[reply for reply in replies if known[keys[reply]]]] = NOD
+    return share
+
+
+def _is_nod(reply: str, statement: str) -> bool:
+    """Whether a reply to a statement says nothing of its own; nothing was asked."""
+    if any(map(asks, sentences(f"{statement}\n{reply}"))):
+        return False
+    return len(informative_stems(reply) - informative_stems(statement)) <= NOD_WORDS
+
+
+def _short_replies(view: View) -> Positions:
+    """The replies of assistants to people that are short, or as short as the statement."""
+    if not view.neighbours:
+        return np.zeros(0, np.int64)
+    column, before = view.column, view.neighbours[0][0]
+    answered = column["spoken"] & (column["source"] == view.names.sources.number_of("answered"))
+    found = np.flatnonzero(answered & (before < view.size))
+    length, statement_length = column["length"][found], column["length"][before[found]]
+    is_short = length <= np.maximum(NOD_CHARACTERS, NOD_LENGTH * statement_length)
+    return np.asarray(found[is_short & ~column["machine"][before[found]]])
 
 
 def put_replies_first(
     view: View, query: Query, repeated: Flags, scores: Array, relevant: Flags
 ) -> Choice[Array]:
-    """Return the scores, with replies in the places of questions that are asked again.
+    """The scores, with replies in the places of questions that are asked again.
 
     `repeated`: the records that ask the same as the question, as far as their words tell.
     """

@@ -1,25 +1,16 @@
-"""Analyse a question: its words, phrases, topic keys and the time that it is about.
-
-If there is a model, it suggests further words and keys that the answer may have.
-"""
+"""Analyse a question: its words, phrases, topic keys and the time that it is about."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import takewhile
-from typing import Annotated
 
 import msgspec
-import structlog
-from msgspec import Meta, Struct
 
-from local2.errors import InvalidArgumentsError, ModelError
-from local2.keys import TOPIC_RULE, checked_topic, is_topic
+from local2.keys import is_topic
 from local2.language.questions import ASKS_WHEN, FIRST_PERSON, PAST, SECOND_PERSON, stating
 from local2.language.time import Window, find_window
 from local2.language.words import composed, terms, words
-from local2.llm.models import StructuredModel
-from local2.protocol.tool import may_wait
 
 MAX_PHRASES = 8
 MAX_PHRASE_CHARACTERS = 80
@@ -32,20 +23,6 @@ _QUOTED = re.compile(r"[\"“”«»]([^\"“”«»]*)[\"“”«»]")
 _IDENTIFIER = re.compile(r"\b\w++(?:[./:@#-]\w+)+")
 _DOTTED = re.compile(r"(?<!\w)(?:user|project|constraint)\.\S+", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
-
-MAX_KEYWORDS = 8
-MAX_TOPICS = 5
-QUESTION_CHARACTERS = 2_000
-KEYWORD_CHARACTERS = 60
-INSTRUCTION = f"""\
-A memory is searched for what answers the question. Give up to {MAX_KEYWORDS} keywords that the \
-remembered text may contain although the question does not: synonyms, names, more general and more \
-particular words, in the language of the question. Give up to {MAX_TOPICS} topic keys under which \
-the answer may be kept as a standing fact, or none. {TOPIC_RULE}
-"Which editor do I use?": keywords IDE, Vim, Emacs, text, program; topics user.editor_preference, \
-user.editor. Do not answer the question."""
-
-log = structlog.get_logger()
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +47,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     about_past: bool = False
 
     def expanded(self, keywords: Sequence[str], topics: Sequence[str]) -> "Query":
-        """Return the query with further keywords and topic keys."""
+        """The query with further keywords and topic keys."""
         words = [word for keyword in keywords for word in terms(keyword)]
         return msgspec.structs.replace(
             self,
@@ -85,7 +62,8 @@ def analyse(text: str, now: datetime) -> Query:
         text = f"{text[: MAX_READ // 2]}\n{text[-MAX_READ // 2 :]}"
     whole = composed(text)
     quoted = [phrase for phrase in _QUOTED.findall(whole) if len(phrase) <= MAX_PHRASE_CHARACTERS]
-    together = [" ".join(_WORD.findall(one)) for one in (*quoted, *_IDENTIFIER.findall(whole))]
+    joined = (*quoted, *_IDENTIFIER.findall(whole))
+    together = [" ".join(_WORD.findall(text_part)) for text_part in joined]
     phrases = dict.fromkeys(phrase for phrase in together if " " in phrase)
     found = ("".join(takewhile(_is_key_character, start)) for start in _DOTTED.findall(text))
     dotted = (key.rstrip(".-") for key in found)
@@ -105,63 +83,5 @@ def analyse(text: str, now: datetime) -> Query:
 
 
 def _is_key_character(character: str) -> bool:
-    """Return whether a topic key may contain a character, combining marks included."""
+    """Whether a topic key may contain a character, combining marks included."""
     return character in ".-" or f"_{character}".isidentifier()
-
-
-class Expansion(Struct, frozen=True, kw_only=True):
-    keywords: tuple[str, ...] = ()
-    topics: tuple[str, ...] = ()
-
-
-class _Question(Struct, frozen=True, kw_only=True):
-    question: str
-
-
-class _Suggestions(Struct, frozen=True, kw_only=True):
-    """The bounds are told to the model, and kept by us: one too many is no wrong answer."""
-
-    # The docstring is part of the schema that the model is given.
-    keywords: Annotated[list[str], Meta(extra_json_schema={"maxItems": MAX_KEYWORDS})]
-    topics: Annotated[list[str], Meta(extra_json_schema={"maxItems": MAX_TOPICS})]
-
-
-class Expander:
-    def __init__(self, model: StructuredModel, *, within: float) -> None:
-        """`within`: maximum seconds that a search waits for the model."""
-        self._model = model
-        self._within = within
-
-    async def expand(self, question: str) -> Expansion:
-        """Return the model's suggestions; none if it fails, or if the caller waits less long."""
-        if may_wait() < self._within:
-            return Expansion()
-        try:
-            suggestions = await self._model.answer_as(
-                _Suggestions,
-                instruction=INSTRUCTION,
-                material=_Question(question=question[:QUESTION_CHARACTERS]),
-                within=self._within,
-            )
-        except ModelError as error:
-            log.info("question_not_expanded", reason=str(error))
-            return Expansion()
-        return Expansion(
-            keywords=tuple(_keywords(suggestions.keywords))[:MAX_KEYWORDS],
-            topics=tuple(_topics(suggestions.topics))[:MAX_TOPICS],
-        )
-
-
-def _keywords(suggested: Iterable[str]) -> Iterator[str]:
-    for keyword in dict.fromkeys(" ".join(word.split()) for word in suggested):
-        if 0 < len(keyword) <= KEYWORD_CHARACTERS:
-            yield keyword
-
-
-def _topics(suggested: Iterable[str]) -> Iterator[str]:
-    """Yield the suggestions that are valid topic keys."""
-    for topic in dict.fromkeys(suggested):
-        try:
-            yield checked_topic(topic)
-        except InvalidArgumentsError:
-            continue

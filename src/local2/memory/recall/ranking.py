@@ -15,18 +15,17 @@ from typing import Literal, get_args
 import msgspec
 import numpy as np
 
-from local2.ledger.columns import View
-from local2.ledger.entries import Array, Flags, Positions
+from local2.ledger.columns import Array, Flags, Positions, View
 from local2.ledger.search import Choice, DetailRequest, Matches, Search, WordMatches
 from local2.memory.recall.later import LaterStatements
 from local2.memory.recall.likeness import Likeness, Wording
 from local2.memory.recall.multihop import Hops
-from local2.memory.recall.nods import find_nods
 from local2.memory.recall.precedence import (
     Echoes,
     StandingFacts,
     Total,
     best_positions,
+    find_nods,
     put_replies_first,
     repeats_question,
     sorted_pages,

@@ -4,7 +4,7 @@ The vector index and the ledger are queried concurrently: by meaning, words, key
 An unavailable channel costs quality, not the answer; `degraded` and `rerank_used` report it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import datetime
 from functools import partial
 from typing import Self, TypeVar, get_args
@@ -27,12 +27,13 @@ from local2.ledger.search import (
 )
 from local2.memory.indexing import Indexer
 from local2.memory.intake.waiting_turns import WaitingTurns, why_incomplete
-from local2.memory.recall.items import RecallItem, first_items, labelled_text, with_relations
-from local2.memory.recall.query import Expander, Query, analyse
+from local2.memory.recall.expansion import Expander
+from local2.memory.recall.query import analyse
 from local2.memory.recall.ranking import Draft, Trace, rank
 from local2.memory.recall.reranker import Reranker, RerankError
-from local2.memory.scopes import Reach, Weights, own_places, reach
-from local2.memory.vectors import Vectors
+from local2.memory.recall.results import RecallItem, first_items, labelled_text, with_relations
+from local2.memory.scopes import Weights, own_places, reach
+from local2.memory.vector_index import Vectors
 from local2.protocol.envelope import Caller, Clock
 from local2.protocol.memories import Kind, Scope, SourceKind
 from local2.protocol.memory_tools import Recall
@@ -68,7 +69,7 @@ class Retrieval:
         self._vectors = vectors
 
     async def aliases(self, text: str, caller: Caller) -> list[str]:
-        """Return other names of the entities that a question names, as far as the caller knows."""
+        """Other names of the entities that a question names, as far as the caller knows."""
         return await self._ledger.knowledge.aliases_in(text, own_places(caller))
 
     async def find(self, search: Search, draft: Drafter[D], choose: Chooser[D, T]) -> T:
@@ -85,7 +86,7 @@ class Retrieval:
     async def nearest(
         self, search: Search, closeness: Closeness, *, before: int
     ) -> list[Record] | None:
-        """Return the nearest records with a row below `before`.
+        """The nearest records with a row below `before`.
 
         None if the vectors are unavailable or some records have no vector yet.
         """
@@ -103,7 +104,7 @@ class Retrieval:
         return await self.find(search, lambda _: None, choose)
 
     async def _search_vectors(self, search: Search, limit: int) -> VectorResult:
-        """Return the nearest vectors, or the reason why they cannot be searched."""
+        """The nearest vectors, or the reason why they cannot be searched."""
         await self._indexer.wait_for_start(self._indexer.patience)
         # Checked before the search: a record indexed while it runs may be missing from the hits.
         waiting = not self._indexer.is_caught_up and await self._ledger.searches.has_waiting(search)
@@ -224,7 +225,7 @@ class Recaller:
     async def recall(
         self, caller: Caller, request: RecallRequest, trace: Trace | None = None
     ) -> RecallResult:
-        """Return the records that answer the question, out of those that the caller may see.
+        """The records that answer the question, out of those that the caller may see.
 
         `trace`: follows the recall, to explain its result.
 
@@ -239,10 +240,28 @@ class Recaller:
         since, until = _time_range(request)
         # Days begin and end in the time zone of `as_of`, if it has one.
         local_now = request.as_of if request.as_of and request.as_of.tzinfo else now
-        query = await self._analyse(checked_text(request.query, "query"), local_now)
+        text = checked_text(request.query, "query")
+        query = analyse(text, local_now)
+        if self._models.expander is not None:
+            expansion = await self._models.expander.expand(text)
+            query = query.expanded(expansion.keywords, expansion.topics)
         query = msgspec.structs.replace(query, continues=request.continues)
         query = query.expanded(await self._retrieval.aliases(query.text, caller), ())
-        search = _build_search(request, query, within, since, until)
+        search = Search(
+            text=query.text,
+            terms=query.terms,
+            phrases=query.phrases,
+            topics=query.topics,
+            places=within.places,
+            only_session=within.only_session,
+            excluded_session=within.excluded_session,
+            since=since,
+            until=until,
+            as_of=now if request.as_of else None,
+            source=request.source,
+            owner=caller.user or TENANT_OWNED,
+            current_query_id=caller.query_id,
+        )
         if trace is not None:
             trace.search = search
         draft = partial(Draft, query, within, now, self._feedback_weight)
@@ -256,13 +275,6 @@ class Recaller:
             reason = recalled.reason or why_incomplete(waiting)
             recalled = msgspec.structs.replace(recalled, degraded=True, reason=reason)
         return await self._rerank(request, recalled)
-
-    async def _analyse(self, text: str, now: datetime) -> Query:
-        query = analyse(text, now)
-        if self._models.expander is None:
-            return query
-        expansion = await self._models.expander.expand(text)
-        return query.expanded(expansion.keywords, expansion.topics)
 
     def _choose(
         self, request: RecallRequest, trace: Trace | None, found: Matches, draft: Draft
@@ -278,7 +290,8 @@ class Recaller:
             with_later=request.with_later,
             trace=trace,
         )
-        near = _drop_irrelevant(items, request.min_relevance)
+        least = request.min_relevance * max((item.score for item in items), default=0.0)
+        near = [item for item in items if item.score >= least]
         if trace is not None:
             kept = {item.record.row for item in near}
             far = (item.record.row for item in items if item.record.row not in kept)
@@ -305,51 +318,21 @@ class Recaller:
                 reason = recalled.reason or error.message
                 recalled = msgspec.structs.replace(recalled, degraded=True, reason=reason)
             else:
-                items = [_with_score(items[position], score) for position, score in order]
+                items = [
+                    items[position]
+                    if score is None
+                    else msgspec.structs.replace(items[position], score=score)
+                    for position, score in order
+                ]
                 recalled = msgspec.structs.replace(recalled, rerank_used=True)
         return msgspec.structs.replace(recalled, items=items[: request.top_k])
 
 
 def _time_range(request: RecallRequest) -> tuple[datetime | None, datetime | None]:
-    """Return the beginning and the end of the searched time."""
+    """The beginning and the end of the searched time."""
     named = (("until", request.until), ("as_of", request.as_of))
     ends = [in_utc(end, name) for name, end in named if end]
     since, until = request.since and in_utc(request.since, "since"), min(ends, default=None)
     if since and until and since > until:
         raise InvalidArgumentsError(f"since: {since} is after {until}, the end of the time range.")
     return since, until
-
-
-def _build_search(
-    request: RecallRequest,
-    query: Query,
-    within: Reach,
-    since: datetime | None,
-    until: datetime | None,
-) -> Search:
-    """Build the ledger's search from the question and what the caller may see."""
-    return Search(
-        text=query.text,
-        terms=query.terms,
-        phrases=query.phrases,
-        topics=query.topics,
-        places=within.places,
-        only_session=within.only_session,
-        excluded_session=within.excluded_session,
-        since=since,
-        until=until,
-        as_of=in_utc(request.as_of, "as_of") if request.as_of else None,
-        source=request.source,
-        owner=within.caller.user or TENANT_OWNED,
-        current_query_id=within.caller.query_id,
-    )
-
-
-def _drop_irrelevant(items: Sequence[RecallItem], min_relevance: float) -> list[RecallItem]:
-    """Return the items that score at least this fraction of the best score."""
-    threshold = min_relevance * max((item.score for item in items), default=0.0)
-    return [item for item in items if item.score >= threshold]
-
-
-def _with_score(item: RecallItem, score: float | None) -> RecallItem:
-    return item if score is None else msgspec.structs.replace(item, score=score)

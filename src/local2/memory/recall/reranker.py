@@ -1,4 +1,4 @@
-"""Rerank results with a cross-encoder, or a similar model: in the vector worker, or behind HTTP."""
+"""Rerank results: with a cross-encoder in the vector worker, behind HTTP, or with a chat model."""
 
 import asyncio
 import time
@@ -11,7 +11,8 @@ import msgspec
 import structlog
 
 from local2.endpoint.address import authorization, http_url
-from local2.errors import Local2Error, UnavailableError
+from local2.errors import Local2Error, ModelError, UnavailableError
+from local2.llm.models import StructuredModel
 from local2.telemetry import model_call
 
 DEFAULT_PATH = "/rerank"
@@ -26,6 +27,12 @@ DOCUMENTS_SENT = 20
 DOCUMENTS_READ = 100
 """Maximum number of documents that the vector worker reads: the answer is nearly always among the
 first hundred."""
+SHOWN_CHARACTERS = 600
+"""Maximum characters of a document that are shown to a chat model. Twenty of them are about 3,000
+tokens, of the 8,192 that a model sees by default."""
+ORDER_INSTRUCTION = """\
+Put the numbered memories into order for the question: first those that answer it, then those that \
+help to, and last what has nothing to do with it. Answer with their numbers, each once."""
 FAILURES_TO_OPEN = 3
 """Number of failures in a row that open the circuit."""
 OPEN_SECONDS = 30.0
@@ -96,6 +103,57 @@ class WorkerReranker:
         return _best_first(dict(enumerate(given)), len(documents))
 
 
+class _Memory(msgspec.Struct, frozen=True, kw_only=True):
+    number: int
+    text: str
+
+
+class _ToOrder(msgspec.Struct, frozen=True, kw_only=True):
+    question: str
+    memories: list[_Memory]
+
+
+class _Order(msgspec.Struct, frozen=True, kw_only=True):
+    numbers: list[int]
+
+
+class ModelReranker:
+    """Ranks with a chat model, without scores."""
+
+    count = DOCUMENTS_SENT
+
+    def __init__(self, model: StructuredModel, *, within: float) -> None:
+        """`within`: maximum seconds that a search waits for the model."""
+        self._model = model
+        self._within = within
+
+    async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
+        """Return all documents, best first; those that the model omits follow in their old order.
+
+        Raises:
+            RerankError: The model does not answer in time, is not asked, or gives no order.
+        """
+        if not documents:
+            return []
+        shown = [
+            _Memory(number=number, text=document[:SHOWN_CHARACTERS])
+            for number, document in enumerate(documents, start=1)
+        ]
+        question = _ToOrder(question=query[:QUERY_CHARACTERS], memories=shown)
+        try:
+            order = await self._model.answer_as(
+                _Order, instruction=ORDER_INSTRUCTION, material=question, within=self._within
+            )
+        except ModelError as error:
+            raise RerankError(f"The reranking model gave no order: {error.message}") from error
+        numbers = dict.fromkeys(order.numbers)
+        chosen = [number - 1 for number in numbers if 0 < number <= len(documents)]
+        if not chosen:
+            raise RerankError("The reranking model's answer names none of the memories.")
+        left_out = sorted(set(range(len(documents))).difference(chosen))
+        return [RerankedDocument(position, None) for position in chosen + left_out]
+
+
 class _Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     query: str
     documents: list[str]
@@ -158,7 +216,9 @@ class HttpReranker:
         Raises:
             ConfigError: `url` is not an HTTP URL, or `key` cannot be sent in a header.
         """
-        endpoint = _endpoint(url)
+        endpoint = http_url(url, "reranker_url", example="http://127.0.0.1:8080/rerank")
+        if endpoint.path == "/":
+            endpoint = endpoint.copy_with(path=DEFAULT_PATH)
         headers = {"Content-Type": "application/json", **authorization(key, "reranker_key")}
         # In a thread, because the constructor reads the system's certificates. The client's own
         # timeouts limit single reads; `rank` limits the whole request instead.
@@ -229,45 +289,31 @@ class Circuit:
         Raises:
             RerankError: The circuit is open, and no trial is due or another one is running.
         """
-        trial_at = self._trial_at
-        if trial_at is not None:
-            self._begin_trial(trial_at)
+        is_trial = self._trial_at is not None
+        if self._trial_at is not None:
+            if self._trying or self._clock() < self._trial_at:
+                raise RerankError(
+                    "The reranker failed several times in a row and is paused.",
+                    remedy="It is tried again automatically.",
+                )
+            self._trying = True
         try:
             yield
         except RerankError as error:
-            self._failed(error)
+            self._failures += 1
+            if self._failures >= FAILURES_TO_OPEN:
+                if self._trial_at is None:
+                    log.warning("rerank_circuit_opened", reason=error.message)
+                self._trial_at = self._clock() + OPEN_SECONDS
             raise
         else:
-            self._succeeded()
+            if self._trial_at is not None:
+                log.info("rerank_circuit_closed")
+            self._failures = 0
+            self._trial_at = None
         finally:
-            if trial_at is not None:
+            if is_trial:
                 self._trying = False
-
-    def _begin_trial(self, due: float) -> None:
-        if self._trying or self._clock() < due:
-            raise RerankError(
-                "The reranker failed several times in a row and is paused.",
-                remedy="It is tried again automatically.",
-            )
-        self._trying = True
-
-    def _failed(self, error: RerankError) -> None:
-        self._failures += 1
-        if self._failures >= FAILURES_TO_OPEN:
-            if self._trial_at is None:
-                log.warning("rerank_circuit_opened", reason=error.message)
-            self._trial_at = self._clock() + OPEN_SECONDS
-
-    def _succeeded(self) -> None:
-        if self._trial_at is not None:
-            log.info("rerank_circuit_closed")
-        self._failures = 0
-        self._trial_at = None
-
-
-def _endpoint(url: str) -> httpx.URL:
-    parsed = http_url(url, "reranker_url", example="http://127.0.0.1:8080/rerank")
-    return parsed.copy_with(path=DEFAULT_PATH) if parsed.path == "/" else parsed
 
 
 def _ranking(answer: bytes, count: int) -> list[RerankedDocument]:

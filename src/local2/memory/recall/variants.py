@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from local2.language.statements import Sentence, is_about_same, is_same, is_variant, sentences_of
-from local2.ledger.columns import View
-from local2.ledger.entries import EXTRACTED, Array, Flags
+from local2.ledger.columns import EXTRACTED, Array, Flags, View
 from local2.ledger.records import SOURCE_STRENGTH, TENANT_OWNED
 from local2.ledger.search import Choice, DetailRequest
 from local2.memory.recall.precedence import (
@@ -47,7 +46,7 @@ class _Occurrence(NamedTuple):
 
 
 def notes_of_turns(view: View) -> Flags:
-    """Return which records are notes of whole turns, which repeat their messages."""
+    """Which records are notes of whole turns, which repeat their messages."""
     in_session = view.column["scope"] == view.names.scopes.number_of("session")
     return np.asarray(in_session & ~view.column["spoken"])
 
@@ -82,7 +81,7 @@ class Variants:
 
     def compare(self, positions: Iterable[int]) -> Choice[None]:
         """Compare the statements of these records with one another and with earlier ones."""
-        if not (new := [one for one in positions if one not in self._seen]):
+        if not (new := [position for position in positions if position not in self._seen]):
             return
         self._seen.update(new)
         alike = yield from self._find_alike(new)
@@ -95,14 +94,14 @@ class Variants:
             self._find_replacements()
 
     def _find_alike(self, new: Sequence[int]) -> Choice[list[int]]:
-        """Return the texts to compare: they have a sentence that opens like one of another text.
+        """The texts to compare: they have a sentence that opens like one of another text.
 
         How texts open is known from former searches.
         """
         row, machine = self.view.column["row"], self.view.column["machine"]
         known: dict[tuple[int, bool], tuple[int, ...]] = self.view.found_in_texts("openings")
-        keys = {one: (int(row[one]), bool(machine[one])) for one in new}
-        yield from self._read([one for one in new if keys[one] not in known])
+        keys = {position: (int(row[position]), bool(machine[position])) for position in new}
+        yield from self._read([position for position in new if keys[position] not in known])
         alike = []
         for position, key in keys.items():
             if key not in known:
@@ -113,14 +112,14 @@ class Variants:
                 others.append(position)
                 if len(others) > 1:
                     alike += others
-        return [one for one in dict.fromkeys(alike) if one not in self._compared]
+        return [position for position in dict.fromkeys(alike) if position not in self._compared]
 
     def _read(self, positions: Iterable[int]) -> Choice[None]:
-        unread = [one for one in positions if one not in self._texts]
+        unread = [position for position in positions if position not in self._texts]
         self._texts.update((yield from texts_at(self.view, unread)))
 
     def put_newest_first(self, scores: Array) -> Array:
-        """Return the scores, changed: a replacement takes the best place of its variants."""
+        """The scores, changed: a replacement takes the best place of its variants."""
         if not self.replaced_by:
             return scores
         ordered = scores.copy()
@@ -143,14 +142,18 @@ class Variants:
         own = (column["principal"] >= 0) & (self.strengths >= USER_STRENGTH) & column["spoken"]
         short = np.flatnonzero(relevant & own & (column["length"] <= SHORT))
         best = best_positions(scores, short, MAX_COMPARED).tolist()
-        rows = {int(column["row"][one]): one for one in best if one not in self.replaced_by}
-        replaced = (yield DetailRequest(replaced=list(rows))).replaced
+        positions = {
+            int(column["row"][position]): position
+            for position in best
+            if position not in self.replaced_by
+        }
+        replaced = (yield DetailRequest(replaced=list(positions))).replaced
         for former, present in replaced.items():
-            one = rows[former]
-            latest = max([one, *self.view.positions(present).tolist()], key=self.age_key)
-            if latest != one:
-                self.replaced_by[one] = latest
-                self.marks[one] = Mark(outdated_by=int(column["row"][latest]))
+            position = positions[former]
+            latest = max([position, *self.view.positions(present).tolist()], key=self.age_key)
+            if latest != position:
+                self.replaced_by[position] = latest
+                self.marks[position] = Mark(outdated_by=int(column["row"][latest]))
                 relevant[latest] = True
 
     def mark_outdated(self, newer: Mapping[int, int]) -> None:
@@ -168,24 +171,22 @@ class Variants:
     def _compare_text(self, position: int, text: str) -> None:
         to_user = bool(self.view.column["machine"][position])
         for sentence in sentences_of(text, to_user=to_user):
-            occurrence = _Occurrence(position, sentence)
+            statement = sentence.statement
             for other in self._by_opening[sentence.opening]:
-                if other.position != position:
-                    self._compare_sentences(other, occurrence)
-            self._by_opening[sentence.opening].append(occurrence)
-
-    def _compare_sentences(self, one: _Occurrence, other: _Occurrence) -> None:
-        stated, another = one.sentence.statement, other.sentence.statement
-        if stated is None or another is None or not is_about_same(stated, another):
-            return
-        older, newer = sorted((one.position, other.position), key=self.age_key)
-        if is_same(stated, another):
-            self._restated[older].add(newer)
-        elif is_variant(stated, another):
-            self._pairs.add((older, newer))
+                stated = other.sentence.statement
+                if other.position == position or statement is None or stated is None:
+                    continue
+                if not is_about_same(stated, statement):
+                    continue
+                older, newer = sorted((other.position, position), key=self.age_key)
+                if is_same(stated, statement):
+                    self._restated[older].add(newer)
+                elif is_variant(stated, statement):
+                    self._pairs.add((older, newer))
+            self._by_opening[sentence.opening].append(_Occurrence(position, sentence))
 
     def age_key(self, position: int) -> tuple[float, int]:
-        """Return a key for the order of time; messages of one time were received in their order."""
+        """A key for the order of time; messages of one time were received in their order."""
         column = self.view.column
         return float(column["newness"][position]), int(column["row"][position])
 
@@ -207,16 +208,19 @@ class Variants:
                     current.discard(claim)
 
     def _is_outdated(self, older: int, newer: int) -> bool:
-        """Return whether the same user stated both, and has not restated the older one since."""
+        """Whether the same user stated both, and has not restated the older one since."""
         principal = self.view.column["principal"]
         if principal[older] != principal[newer] or principal[older] < 0:
             return False
         both_count = min(self.strengths[older], self.strengths[newer]) >= USER_STRENGTH
-        restated = (one for one in self._restated[older] if principal[one] == principal[older])
-        return both_count and not any(self.age_key(one) > self.age_key(newer) for one in restated)
+        return both_count and not any(
+            self.age_key(again) > self.age_key(newer)
+            for again in self._restated[older]
+            if principal[again] == principal[older]
+        )
 
     def _is_weaker(self, claim: int, stated: int) -> bool:
-        """Return whether a claim is weaker than a user's statement, or contradicts the caller."""
+        """Whether a claim is weaker than a user's statement, or contradicts the caller."""
         principal = self.view.column["principal"]
         if self.strengths[stated] < USER_STRENGTH:
             return False

@@ -23,12 +23,12 @@ from local2.language.paraphrases import are_paraphrases, paraphrase_key
 from local2.language.statements import differ_in_one_value
 from local2.language.words import bare_words
 from local2.ledger.ledger import Ledger
-from local2.ledger.records import SOURCE_STRENGTH
+from local2.ledger.operations.upkeep import ActiveFact, Change, VectorsByEmbedder
+from local2.ledger.records import SOURCE_STRENGTH, Actor
 from local2.ledger.search import Place
-from local2.ledger.upkeep import ActiveFact, Actor, Change, VectorsByEmbedder
+from local2.memory.access_log import AccessLog
 from local2.memory.changes import Changes
 from local2.memory.recall.tuning import FADING
-from local2.memory.shown import AccessLog
 from local2.memory.upkeep.supersession import Judge
 from local2.protocol.envelope import Clock, new_id
 from local2.protocol.maintenance import ConsolidationStatus

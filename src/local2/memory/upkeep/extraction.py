@@ -25,6 +25,7 @@ from local2.language.corrections import has_new_amount
 from local2.language.endings import Ending, Match, endings_of, matched
 from local2.language.statements import contains, forget_compared
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.extraction import EndedFact, ExtractedFact, FactRelation, MessageGroup
 from local2.ledger.records import (
     EXTRACTED_FROM,
     OWN_ONLY,
@@ -37,10 +38,9 @@ from local2.ledger.records import (
     source_class_of,
     sources_of,
 )
-from local2.ledger.upkeep import EndedFact, ExtractedFact, FactRelation, MessageGroup
 from local2.memory.backlog import Job
 from local2.memory.changes import Changes
-from local2.memory.extraction.items import USER, Extractor, Item, Passage, Utterance
+from local2.memory.extraction.extractor import USER, Extractor, Item, Passage, Utterance
 from local2.memory.scopes import may_retire
 from local2.protocol.envelope import content_id
 from local2.protocol.memories import ACCUMULATING, OwnerScope

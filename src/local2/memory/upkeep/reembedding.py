@@ -16,15 +16,14 @@ from local2.errors import VectorError
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import Task, TaskKind
 from local2.memory.backlog import Backlog, Job
-from local2.memory.indexing import Indexer
-from local2.memory.vectors import (
+from local2.memory.indexing import (
     MIN_BATCH_RECORDS,
-    Vectors,
+    Indexer,
     batches,
-    ids_in_index,
     next_batch_size,
     vector_items,
 )
+from local2.memory.vector_index import Vectors, ids_in_index
 from local2.protocol.maintenance import NextIndex
 from local2.protocol.vectors import VectorStatus
 

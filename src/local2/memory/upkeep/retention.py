@@ -82,22 +82,21 @@ class Retention:
             return 0
         done = 0
         async with self._ledger.backlog.claimed_work(AGENT) as may_run:
-            if may_run:
-                done = await self._anonymise()
+            while may_run and (
+                changed := await self._ledger.erasures.anonymise(
+                    before=self._due_before(),
+                    limit=RECORDS_PER_TRANSACTION,
+                    agent=AGENT,
+                    at=self._clock(),
+                )
+            ):
+                done += len(changed)
+                for record in changed:
+                    change = MemoryChange(id=record.id, kind=record.kind)
+                    self._announce(subjects.MEMORY_ANONYMIZED, change)
         if done:
             forget_compared()
             log.info("anonymised", records=done)
-        return done
-
-    async def _anonymise(self) -> int:
-        done = 0
-        while changed := await self._ledger.erasures.anonymise(
-            before=self._due_before(), limit=RECORDS_PER_TRANSACTION, agent=AGENT, at=self._clock()
-        ):
-            done += len(changed)
-            for record in changed:
-                change = MemoryChange(id=record.id, kind=record.kind)
-                self._announce(subjects.MEMORY_ANONYMIZED, change)
         return done
 
     async def due(self) -> int:

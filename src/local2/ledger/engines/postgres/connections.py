@@ -29,39 +29,28 @@ NETWORK: Mapping[str, str | int] = {
 used: the one that can be written. What the URL says goes first."""
 BIND = "SELECT set_config('local2.tenant', %(tenant)s, true)"
 """Lets a transaction see the rows of one tenant (`of_tenant`, schema.sql)."""
-ESCAPE = "\x1a"
-"""Begins what stands for NUL; as it is, it stands twice. In JSON, both are \\u00…"""
-_SPECIAL = re.compile("\x00|\x1a|\\\\u0000|\\\\u001a")
-_ESCAPED = re.compile("(\x1a|\\\\u001a)(z|\x1a|\\\\u001a)")
+_ESCAPES = {
+    "\x00": "\x1az",
+    "\x1a": "\x1a\x1a",
+    "\\u0000": "\\u001az",
+    "\\u001a": "\\u001a\\u001a",
+}
+"""What stands for NUL, and for what begins it; both as they are, and as they are in JSON."""
+_TEXTS = {escape: text for text, escape in _ESCAPES.items()}
+_SPECIAL = re.compile("|".join(map(re.escape, _ESCAPES)))
+_ESCAPED = re.compile("|".join(map(re.escape, _TEXTS)))
 
 
 def escaped(text: str) -> str:
     """A text without NUL; in JSON, without its escape."""
-    return _SPECIAL.sub(_escape, text) if _SPECIAL.search(text) else text
+    return _SPECIAL.sub(lambda found: _ESCAPES[found[0]], text)
 
 
 def unescaped(text: str) -> str:
     """The text that was escaped."""
-    if ESCAPE not in text and "\\u001a" not in text:
+    if "\x1a" not in text and "\\u001a" not in text:
         return text
-    return _ESCAPED.sub(_unescape, text)
-
-
-def _escape(found: re.Match[str]) -> str:
-    match found[0]:
-        case "\x00":
-            return f"{ESCAPE}z"
-        case "\\u0000":
-            return "\\u001az"
-        case escape:
-            return escape * 2
-
-
-def _unescape(found: re.Match[str]) -> str:
-    escape, what = found[1], found[2]
-    if what != "z":
-        return escape
-    return "\x00" if escape == ESCAPE else "\\u0000"
+    return _ESCAPED.sub(lambda found: _TEXTS[found[0]], text)
 
 
 class _TextLoader(Loader):
@@ -173,7 +162,11 @@ class PostgresConnection:
 
     def execute(self, statement: str, values: Mapping[str, Any], /) -> "psycopg.Cursor[Row]":
         if statement in self._prepared:
-            return self._execute_prepared(statement, values)
+            if self._before:  # the server takes one prepared statement at a time
+                self._note_transaction(self.raw.execute(self._before, _stored(self._bound)))
+                self._before = ""
+            prepared = psycopg.Cursor(self.raw)
+            return prepared.execute(statement, _stored(values), prepare=True)
         before, is_beginning = self._before, self._is_beginning
         if not before:
             return self.raw.execute(statement, {**_stored(values), "stack": self._stack})
@@ -191,14 +184,6 @@ class PostgresConnection:
         """Note the number of a transaction, which its second statement returned."""
         begun.nextset()
         (_, self._transaction) = begun.fetchone() or ("", "")
-
-    def _execute_prepared(self, statement: str, values: Mapping[str, Any]) -> "psycopg.Cursor[Row]":
-        """Execute a statement of a transaction, which the server keeps prepared."""
-        if self._before:  # the server takes one prepared statement at a time
-            self._note_transaction(self.raw.execute(self._before, _stored(self._bound)))
-            self._before = ""
-        cursor = psycopg.Cursor(self.raw)
-        return cursor.execute(statement, _stored(values), prepare=True)
 
     def executemany(
         self, statement: str, many: Iterable[Mapping[str, Any]], /

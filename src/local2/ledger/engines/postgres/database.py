@@ -11,7 +11,7 @@ import hashlib
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -36,8 +36,8 @@ from local2.ledger.engines.postgres.neighbours import index_large_places
 from local2.ledger.engines.postgres.schema import bypasses_policies, ensure_schema
 from local2.ledger.engines.postgres.tables import Tables
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.record_rows import columns_of, tasks_of
-from local2.ledger.operations.rows import Transaction, as_json
+from local2.ledger.operations.records import columns_of, tasks_of
+from local2.ledger.operations.transactions import Transaction, as_json
 from local2.ledger.operations.working_sets import Budgets
 from local2.ledger.records import NewRecord, TaskKind, features_of, stamp
 from local2.ledger.search import Place
@@ -134,7 +134,7 @@ class Database:
         return await self._run(self._read, say, OF_ALL)
 
     async def live_stacks(self) -> list[LiveStack]:
-        """Return the stacks that live, the oldest first."""
+        """The stacks that live, the oldest first."""
         found = await self._run(self._use, lambda c: c.execute(STATEMENTS["stacks"], {}).fetchall())
         return [
             LiveStack(name=row["name"], began_at=row["began_at"], silent=row["silent"])
@@ -174,7 +174,7 @@ class Database:
             raise
 
     def version(self, tx: Transaction) -> Version:
-        """Return the transactions that are seen, and those that have all ended."""
+        """The transactions that are seen, and those that have all ended."""
         row = tx.execute("version").fetchone()
         return Version(row["number"], row["settled"], row["departures"])
 
@@ -237,7 +237,7 @@ class Database:
         await self._run(self._use, lambda c: c.raw.execute(f"VACUUM {SCRUBBED}"))
 
     async def problems(self) -> list[str]:
-        """Return the reason why the ledger cannot be read; PostgreSQL itself checks its pages."""
+        """The reason why the ledger cannot be read; PostgreSQL itself checks its pages."""
         await self._run(self._use, lambda c: c.raw.execute("SELECT count(*) FROM record"))
         return []
 
@@ -281,10 +281,16 @@ class Database:
         return self._use(read)
 
     def _write(self, work: Work[T], tenant: str, rests_on: Collection[str] | None) -> T:
+        # Waits for the writes on which it rests, and keeps them away.
+        locks, locked = STATEMENTS["lock_tenant"], {}
+        if rests_on is not None:
+            # In one order, so that none waits for each other.
+            locks, locked = STATEMENTS["lock_parts"], {"locked": as_json(sorted(set(rests_on)))}
+
         def write(connection: PostgresConnection) -> T:
             for attempt in range(ATTEMPTS):
                 try:
-                    with _locked(connection, tenant, rests_on):
+                    with connection.writing(tenant, locks=locks, **locked):
                         result = work(connection)
                 except AGAIN:
                     if attempt == ATTEMPTS - 1:
@@ -352,13 +358,3 @@ class Database:
             if outcome != "in progress" or time.monotonic() > deadline:
                 return bool(outcome == "committed")
             time.sleep(FIRST_PAUSE)
-
-
-def _locked(
-    connection: PostgresConnection, tenant: str, rests_on: Collection[str] | None
-) -> AbstractContextManager[None]:
-    """Begin a transaction that waits for the writes on which it rests, and keeps them away."""
-    if rests_on is None:
-        return connection.writing(tenant, locks=STATEMENTS["lock_tenant"])
-    locked = as_json(sorted(set(rests_on)))  # in one order, so that none waits for each other
-    return connection.writing(tenant, locks=STATEMENTS["lock_parts"], locked=locked)

@@ -18,7 +18,7 @@ from local2.ledger.operations.candidates import (
     pooled,
     ranked_by_counts,
 )
-from local2.ledger.operations.rows import Transaction, as_json
+from local2.ledger.operations.transactions import Transaction, as_json
 from local2.ledger.search import Search, StemCounts
 
 SCORED = 2_000

@@ -106,9 +106,12 @@ class Tables:
     ) -> None:
         columns = table.columns
         if table.name == "record":
-            where = [columns.index(name) for name in ("tenant", "scope", "owner", "kind")]
+            tenant, *place = map(columns.index, ("tenant", "scope", "owner", "kind"))
             columns = (*columns, "place")
-            rows = [(*row, _place(*(row[position] for position in where))) for row in rows]
+            rows = [
+                (*row, place_word(row[tenant], Place(*(row[position] for position in place))))
+                for row in rows
+            ]
         if table.name == "vector":
             data = columns.index("data")
             columns = (*columns, "half")
@@ -133,10 +136,6 @@ class Tables:
         )
         if table.name == "feature":
             connection.execute(_WORDS, {})
-
-
-def _place(tenant: str, *place: Any) -> str:
-    return place_word(tenant, Place(*place))
 
 
 def _stored(value: Any) -> Any:

@@ -49,7 +49,13 @@ def connect_encrypted(
         LedgerKeyError: The key belongs to another file, or SQLCipher is not installed.
         StorageError: The file cannot be opened.
     """
-    driver = _driver(path)
+    try:
+        from sqlcipher3 import dbapi2 as driver  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise LedgerKeyError(
+            f"{path} is encrypted, and SQLCipher is not installed.",
+            remedy=extra_to_install("encryption"),
+        ) from error
     try:
         connection: sqlite3.Connection = driver.connect(name or path, **options)
     except driver.Error as error:
@@ -71,17 +77,6 @@ def connect_encrypted(
             ) from error
         raise as_storage_error(error, path) from error
     return connection
-
-
-def _driver(path: Path) -> Any:
-    try:
-        from sqlcipher3 import dbapi2  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise LedgerKeyError(
-            f"{path} is encrypted, and SQLCipher is not installed.",
-            remedy=extra_to_install("encryption"),
-        ) from error
-    return dbapi2
 
 
 def open_file(

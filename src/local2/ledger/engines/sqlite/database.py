@@ -29,8 +29,8 @@ from local2.ledger.engines.sqlite.lanes import Lane, Work, commit_together, run_
 from local2.ledger.engines.sqlite.schema import STATEMENTS, Schema
 from local2.ledger.engines.sqlite.soundness import Tally, as_storage_error, refuse_damage
 from local2.ledger.engines.sqlite.tables import Tables
-from local2.ledger.operations.record_rows import columns_of, tasks_of
-from local2.ledger.operations.rows import Transaction, as_json
+from local2.ledger.operations.records import columns_of, tasks_of
+from local2.ledger.operations.transactions import Transaction, as_json
 from local2.ledger.operations.working_sets import Budgets
 from local2.ledger.records import NewRecord, TaskKind, features_of
 from local2.protocol.maintenance import LiveStack
@@ -144,7 +144,7 @@ class Database:
         await asyncio.to_thread(truncate, self._path, self._key)
 
     async def damages(self) -> list[str]:
-        """Return everything that SQLite finds wrong in the whole file.
+        """Everything that SQLite finds wrong in the whole file.
 
         This uses a separate connection: one that read a full-text index before a change checks its
         outdated cache instead (seen in SQLite 3.53).
@@ -156,7 +156,7 @@ class Database:
         return FullText(budgets)
 
     def version(self, tx: Transaction) -> Version:
-        """Return SQLite's number for the last commit that is seen."""
+        """SQLite's number for the last commit that is seen."""
         return Version(tx.execute("data_version").fetchone()[0])
 
     def add_rows(self, tx: Transaction, new: Mapping[str, NewRecord]) -> dict[str, int]:
@@ -195,7 +195,7 @@ class Database:
         return True
 
     async def live_stacks(self) -> list[LiveStack]:
-        """Return none: the lock of the data folder belongs to one stack."""
+        """None: the lock of the data folder belongs to this stack alone."""
         return []
 
     async def scrub(self) -> None:

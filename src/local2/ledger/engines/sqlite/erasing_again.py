@@ -11,11 +11,11 @@ from pathlib import Path
 
 from local2.content_key import ContentKey
 from local2.errors import StorageError
-from local2.ledger.engines.sqlite.copy_checks import ledger_key, rows_of
+from local2.ledger.engines.sqlite.copies import ledger_key, rows_of
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.erasing import ErasureOptions
 from local2.ledger.ledger import Ledger
-from local2.ledger.transfer import ErasureOptions
 
 Chosen = Mapping[str, datetime]
 """Times of the last erasure, by the hash of the selection."""
@@ -34,8 +34,17 @@ async def forget_again(restored: Path, former: Path, key: ContentKey | None) -> 
     later = _later_erasures(restored, former, key)
     if not later:
         return 0
+    forgotten = 0
     async with Database.open(restored, SCHEMA, key=key) as database:
-        return sum([await _erase_again(Ledger(database, name), later[name]) for name in later])
+        for tenant, chosen in later.items():
+            ledger = Ledger(database, tenant)
+            for selection, digest in await ledger.erasures.chosen_among(set(chosen)):
+                selected = await ledger.erasures.select(selection)
+                how = ErasureOptions(at=chosen[digest])
+                async for part in ledger.erasures.erase(selection, selected.rows, how):
+                    forgotten += len(part.rows)
+            await ledger.erasures.scrub()
+    return forgotten
 
 
 def _later_erasures(restored: Path, former: Path, key: ContentKey | None) -> dict[str, Chosen]:
@@ -47,14 +56,3 @@ def _later_erasures(restored: Path, former: Path, key: ContentKey | None) -> dic
             of_tenant, at = later[row["tenant"]], datetime.fromisoformat(row["erased_at"])
             of_tenant[row["chosen"]] = max(at, of_tenant.get(row["chosen"], at))
     return dict(later)
-
-
-async def _erase_again(ledger: Ledger, chosen: Chosen) -> int:
-    forgotten = 0
-    for selection, digest in await ledger.erasures.chosen_among(set(chosen)):
-        selected = await ledger.erasures.select(selection)
-        how = ErasureOptions(at=chosen[digest])
-        async for part in ledger.erasures.erase(selection, selected.rows, how):
-            forgotten += len(part.rows)
-    await ledger.erasures.scrub()
-    return forgotten

@@ -14,8 +14,8 @@ from functools import partial
 import numpy as np
 
 from local2.language.words import stems
+from local2.ledger.columns import Positions
 from local2.ledger.engines import Row
-from local2.ledger.entries import Positions
 from local2.ledger.operations.candidates import (
     PROBE,
     WIDER_LIMIT,
@@ -25,7 +25,7 @@ from local2.ledger.operations.candidates import (
     PoolMatches,
     pooled,
 )
-from local2.ledger.operations.rows import Transaction
+from local2.ledger.operations.transactions import Transaction
 from local2.ledger.operations.working_sets import Budget, Budgets
 from local2.ledger.search import Search, StemCounts
 

@@ -129,8 +129,15 @@ class _Queue:
         self._incoming.put(job)
 
     def take(self, *, wait: bool = False) -> _Job[Any] | None:
-        """Return the next job; None if there is none or, with `wait`, if no more follow."""
-        self._sort(wait=wait and not self._waiting and not self._closed)
+        """The next job; None if there is none or, with `wait`, if no more follow."""
+        wait = wait and not self._waiting and not self._closed
+        while wait or not self._incoming.empty():
+            new = self._incoming.get()
+            if new is None:
+                self._closed = True
+            else:
+                self._waiting.setdefault(new.owner, deque()).append(new)
+            wait = False
         if not self._waiting:
             return None
         owner, jobs = self._waiting.popitem(last=False)
@@ -138,16 +145,6 @@ class _Queue:
         if jobs:
             self._waiting[owner] = jobs  # to the end of the line
         return job
-
-    def _sort(self, *, wait: bool) -> None:
-        """Sort the new jobs by owner."""
-        while wait or not self._incoming.empty():
-            job = self._incoming.get()
-            if job is None:
-                self._closed = True
-            else:
-                self._waiting.setdefault(job.owner, deque()).append(job)
-            wait = False
 
 
 def _batch(first: _Job[Any], jobs: _Queue) -> Iterator[_Job[Any]]:

@@ -63,7 +63,7 @@ def as_storage_error(error: Exception, path: Path | None = None) -> Exception:
 
 
 def primary_code(error: Exception) -> str:
-    """Return SQLite's code, such as `IOERR` for SQLITE_IOERR_WRITE; empty for Python's errors."""
+    """SQLite's code, such as `IOERR` for SQLITE_IOERR_WRITE; empty for Python's errors."""
     if isinstance(error, UnicodeDecodeError):  # the error text quotes bytes of a damaged schema
         return "CORRUPT"
     code = getattr(error, "sqlite_errorname", "")
@@ -92,7 +92,7 @@ def refuse_damage(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def damages(connection: sqlite3.Connection) -> list[str]:
-    """Return everything that SQLite finds wrong in the whole file; takes seconds per gigabyte."""
+    """Everything that SQLite finds wrong in the whole file; takes seconds per gigabyte."""
     try:
         return _run_check(connection, "integrity_check", MAX_LISTED)
     except (connection.DatabaseError, UnicodeDecodeError) as error:
@@ -209,7 +209,7 @@ class Tally:
 
 
 def has_content(file: Path) -> bool:
-    """Return whether the file exists and is not empty.
+    """Whether the file exists and is not empty.
 
     Raises:
         UnwritableError: The file cannot be examined.

@@ -1,11 +1,12 @@
-"""The vectors of a ledger that searches them itself: the vector worker only embeds.
+"""The index of vectors as the memory sees it, whoever keeps it.
 
-A vector is found as soon as the write that finishes its task is committed, by every stack of the
-ledger. They all follow the embedder that the ledger names, whichever of them changed it.
+`Vectors` is what the memory asks of it: the composition root provides the client of the vector
+worker, which keeps an index of its own. Where the ledger searches vectors itself, `LedgerVectors`
+has the same interface, and the worker only embeds. Indexing (`indexing.py`) fills either.
 """
 
 import asyncio
-from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 import structlog
@@ -14,9 +15,10 @@ from local2.background import Backoff
 from local2.errors import EmbedderMismatchError, StorageError, VectorError
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.vectors import KeptVectors
-from local2.memory.vectors import Vectors, ids_in_index
 from local2.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
 
+ID_PAGE = 10_000
+"""Number of ids that are read from the index in one request."""
 VECTORS_PER_CHECK = 5_000
 """Number of vectors that are stored until it is checked whether a place has become large."""
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 60.0
@@ -26,8 +28,38 @@ building one."""
 log = structlog.get_logger()
 
 
+class Vectors(Protocol):
+    """What keeps the vectors. Every method may raise Local2Error."""
+
+    async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits: ...
+    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored: ...
+    async def upsert_next(self, items: list[VectorItem], *, tenant: str) -> VectorsStored: ...
+    async def delete(self, ids: list[str], *, tenant: str) -> None: ...
+    async def ids(
+        self, offset: int, limit: int, *, tenant: str, of_next: bool = False
+    ) -> list[str]: ...
+    async def held(self, ids: list[str], *, tenant: str) -> list[str]: ...
+    async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]: ...
+    async def status(self, *, tenant: str) -> VectorStatus: ...
+    async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus: ...
+    async def begin_next(self, embedder: str, *, tenant: str) -> VectorStatus: ...
+    async def swap(self, embedder: str, *, tenant: str) -> VectorStatus: ...
+
+
+async def ids_in_index(vectors: Vectors, tenant: str, *, of_next: bool = False) -> set[str]:
+    """All ids in the index; `of_next`: in the index that is filled to replace it."""
+    ids: set[str] = set()
+    while page := await vectors.ids(len(ids), ID_PAGE, tenant=tenant, of_next=of_next):
+        ids.update(page)
+    return ids
+
+
 class LedgerVectors:
-    """The interface of `Vectors`, over a ledger and a vector worker that keeps no index."""
+    """The vectors of a ledger that searches them itself, with a vector worker that keeps no index.
+
+    A vector is found as soon as the write that finishes its task is committed, by every stack of
+    the ledger. They all follow the embedder that the ledger names, whichever of them changed it.
+    """
 
     def __init__(self, ledger: Ledger, kept: KeptVectors, worker: Vectors) -> None:
         self._ledger = ledger
@@ -51,8 +83,15 @@ class LedgerVectors:
 
     async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
         """Embed the items without a vector; the ledger stores it as it finishes their tasks."""
-        self._note_stored(len(items))
-        embedded = await self._embedded(items, tenant)
+        self._stored += len(items)
+        if self._stored >= VECTORS_PER_CHECK:
+            self._stored = 0
+            self._may_have_grown.set()
+        if without := [item for item in items if item.vector is None]:
+            embedded = await self._worker.upsert(without, tenant=tenant)
+        else:
+            serving = (await self._kept.embedders()).serving
+            embedded = VectorsStored(vectors=[], embedder=serving or "")
         if embedded.embedder != (await self._kept.embedders()).serving:
             await self._require_served(tenant)
             raise VectorError("Another embedder has begun to serve.")
@@ -78,7 +117,7 @@ class LedgerVectors:
         return await self._kept.held(ids)
 
     async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
-        """Return nothing: a vector that is stored is also found."""
+        """None of them: a vector that is stored is also found."""
         del items, tenant
         return []
 
@@ -150,13 +189,6 @@ class LedgerVectors:
                 await asyncio.sleep(backoff.next_pause())
                 self._may_have_grown.set()
 
-    async def _embedded(self, items: Sequence[VectorItem], tenant: str) -> VectorsStored:
-        without = [item for item in items if item.vector is None]
-        if without:
-            return await self._worker.upsert(without, tenant=tenant)
-        serving = (await self._kept.embedders()).serving
-        return VectorsStored(vectors=[], embedder=serving or "")
-
     async def _require_served(self, tenant: str) -> None:
         """Let the worker change to the embedder that the ledger names.
 
@@ -166,9 +198,3 @@ class LedgerVectors:
         status = await self.status(tenant=tenant)
         if status.problem is not None:
             raise EmbedderMismatchError(status.problem)
-
-    def _note_stored(self, vectors: int) -> None:
-        self._stored += vectors
-        if self._stored >= VECTORS_PER_CHECK:
-            self._stored = 0
-            self._may_have_grown.set()

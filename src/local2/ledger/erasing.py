@@ -1,4 +1,4 @@
-"""The ledger's types for exporting, importing and erasing.
+"""The ledger's types for erasing.
 
 Data about erased records contains no content and no names, except for the samples that are searched
 for afterwards.
@@ -9,65 +9,8 @@ from datetime import datetime
 
 import msgspec
 
-from local2.errors import BadRequestError
-from local2.ledger.search import Place
-from local2.protocol.portable import SECTIONS
-
 SAMPLES = 20
 """Maximum number of erased texts that are searched for afterwards, to prove that they are gone."""
-
-
-class ExportFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """The records to export: all, those of an owner's places, or those of one of its sessions.
-
-    `talks`: whether notes, ratings, tool outputs and items are exported, too.
-    """
-
-    places: tuple[Place, ...] | None = None
-    owner: str = ""
-    session_id: str | None = None
-    talks: bool = True
-    vectors: bool = False
-
-
-class ExportCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The position at which an export continues: in a section, after a row or a relation.
-
-    `skip` is the number of bytes of the next line that were exported already.
-    """
-
-    section: str = SECTIONS[0]
-    after: int | tuple[str, str, str] = 0
-    skip: int = 0
-
-    @classmethod
-    def of(cls, text: str | None) -> "ExportCursor":
-        """Decode the cursor of a page; None means the beginning.
-
-        Raises:
-            BadRequestError: The text is not the cursor of a page.
-        """
-        if text is None:
-            return cls()
-        try:
-            cursor = msgspec.json.decode(text, type=cls)
-        except msgspec.DecodeError as error:
-            raise BadRequestError(f"cursor: {text!r} is not valid.") from error
-        is_relation = isinstance(cursor.after, tuple)
-        if cursor.section not in SECTIONS or is_relation != (cursor.section == "relation"):
-            raise BadRequestError(f"cursor: {text!r} is not valid.")
-        return cursor
-
-    def text(self) -> str:
-        return msgspec.json.encode(self).decode()
-
-
-class Importing(msgspec.Struct, frozen=True, kw_only=True):
-    """Who imports, and when."""
-
-    user: str | None
-    agent: str | None
-    at: datetime
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):

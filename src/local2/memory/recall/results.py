@@ -1,6 +1,6 @@
 """Build the results of recall: the best records without duplicates, with their relations."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 
 import msgspec
@@ -53,7 +53,7 @@ def first_items(
     with_later: bool,
     trace: Trace | None = None,
 ) -> Choice[list[RecallItem]]:
-    """Return the best items with their records, without duplicates and retired records.
+    """The best items with their records, without duplicates and retired records.
 
     `repetitions`: whether to return every record of several with the same text. `with_later`:
     whether they carry later statements. `trace`: is told what is left out.
@@ -65,17 +65,20 @@ def first_items(
     find_later = None
     while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE_ITEMS))):
         find_later = page[0].find_later
-        rows = {row for one in page for row in (one.row, *one.mark) if row is not None}
+        rows = {row for found in page for row in (found.row, *found.mark) if row is not None}
         records |= (yield DetailRequest(records=sorted(rows - records.keys()))).records
         if trace is not None:
-            trace.leave_out((one.row for one in page if one.row not in records), "retired")
-        for item in (_item(one, records) for one in page if one.row in records):
+            trace.leave_out((found.row for found in page if found.row not in records), "retired")
+        for item in (_item(found, records) for found in page if found.row in records):
             if len(first) == wanted:
                 break
-            key = keys[item.record.row] = _content_key(item.record)
+            key, topic = _content_key(item.record), item.record.topic
+            keys[item.record.row] = key
             topics = topics_of.setdefault(key, set())
-            if repetitions or not _is_duplicate(item.record.topic, topics):
-                topics.add(item.record.topic)
+            # Under another topic, the same words are no duplicate.
+            is_duplicate = topic in topics or None in topics or (topic is None and bool(topics))
+            if repetitions or not is_duplicate:
+                topics.add(topic)
                 first.append(item)
             elif trace is not None:
                 trace.leave_out([item.record.row], "repeated")
@@ -90,7 +93,7 @@ def first_items(
     keys |= {row: _content_key(standing[row]) for row in standing.keys() - keys.keys()}
 
     def said_later(item: RecallItem, rows: Sequence[int]) -> tuple[Record, ...]:
-        """Return the later statements that still stand and say something else than the item."""
+        """The later statements that still stand and say something else than the item."""
         key = keys[item.record.row]
         return tuple(standing[row] for row in rows if row in standing and keys[row] != key)
 
@@ -101,13 +104,15 @@ def first_items(
 
 
 def with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:
-    """Return the items with their relations: what supersedes them, and other items, first."""
+    """The items with their relations: what supersedes them, and other items, first."""
     rows = [item.record.row for item in items]
     known = (yield DetailRequest(relations=rows)).relations if rows else {}
     found = {item.record.id for item in items}
 
     def related(row: int) -> tuple[ItemRelation, ...]:
-        ordered = sorted(known[row], key=lambda one: (not one.tells_newer, one.id not in found))
+        ordered = sorted(
+            known[row], key=lambda relation: (not relation.tells_newer, relation.id not in found)
+        )
         return tuple(ordered[:MAX_RELATIONS])
 
     return [
@@ -131,7 +136,7 @@ def _item(ranked: RankedRecord, records: Mapping[int, Record]) -> RecallItem:
 
 
 def _content_key(record: Record) -> _ContentKey:
-    """Return a key for a record's content that ignores capitals and punctuation around words.
+    """A key for a record's content that ignores capitals and punctuation around words.
 
     The metadata of a note is part of its content. Of a long text, everything after the beginning is
     compared literally.
@@ -143,13 +148,8 @@ def _content_key(record: Record) -> _ContentKey:
     return text
 
 
-def _is_duplicate(topic: str | None, topics: Collection[str | None]) -> bool:
-    """Return whether a record with the same words is a duplicate; under another topic it is not."""
-    return topic in topics or None in topics or (topic is None and bool(topics))
-
-
 def labelled_text(record: Record) -> str:
-    """Return the text after its topic key, or its speaker's name unless it looks like a key."""
+    """The text after its topic key, or its speaker's name unless it looks like a key."""
     label = record.topic or record.label
     if not label or (record.topic is None and is_topic(label)):
         return record.content

@@ -1,4 +1,4 @@
-"""Have a chat model rerank results, or answer a question from them and cite its sources."""
+"""Have a chat model answer a question from what was recalled, and cite its sources."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -10,28 +10,15 @@ from msgspec import Struct
 from local2.errors import ModelError
 from local2.ledger.records import Record, source_class_of
 from local2.llm.models import StructuredModel
-from local2.memory.recall.reranker import (
-    DOCUMENTS_SENT,
-    QUERY_CHARACTERS,
-    RerankedDocument,
-    RerankError,
-)
 from local2.protocol.memory_tools import Answer
 from local2.quoting import LATER_CHARACTERS
-
-DOCUMENT_CHARACTERS = 600
-"""Maximum characters shown of each document. Twenty of them are about 3,000 tokens, of the 8,192
-that a model sees by default."""
-ORDER_INSTRUCTION = """\
-Put the numbered memories into order for the question: first those that answer it, then those that \
-help to, and last what has nothing to do with it. Answer with their numbers, each once."""
 
 ITEM_CHARACTERS = 2_000
 """Maximum characters shown of each item."""
 ALL_CHARACTERS = 12_000
 """Maximum characters of all items together: about 3,000 tokens, of the 8,192 that a model sees by
 default."""
-ANSWER_INSTRUCTION = """\
+INSTRUCTION = """\
 Answer the question from the numbered items of a memory, and from nothing else that you know. \
 `said` is when an item was said, `speaker` by whom, `source` what class of source that is, and \
 `topic` the key of a standing fact, and `later` what the same speaker said about it since. Where \
@@ -40,57 +27,6 @@ briefly, in the language of the question, and give the numbers of the items that
 on. If the items do not answer the question, give an empty answer and no numbers."""
 
 log = structlog.get_logger()
-
-
-class _Memory(Struct, frozen=True, kw_only=True):
-    number: int
-    text: str
-
-
-class _ToOrder(Struct, frozen=True, kw_only=True):
-    question: str
-    memories: list[_Memory]
-
-
-class _Order(Struct, frozen=True, kw_only=True):
-    numbers: list[int]
-
-
-class ModelReranker:
-    """Ranks with a chat model, without scores."""
-
-    count = DOCUMENTS_SENT
-
-    def __init__(self, model: StructuredModel, *, within: float) -> None:
-        """`within`: maximum seconds that a search waits for the model."""
-        self._model = model
-        self._within = within
-
-    async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
-        """Return all documents, best first; those that the model omits follow in their old order.
-
-        Raises:
-            RerankError: The model does not answer in time, is not asked, or gives no order.
-        """
-        if not documents:
-            return []
-        shown = [
-            _Memory(number=number, text=document[:DOCUMENT_CHARACTERS])
-            for number, document in enumerate(documents, start=1)
-        ]
-        question = _ToOrder(question=query[:QUERY_CHARACTERS], memories=shown)
-        try:
-            order = await self._model.answer_as(
-                _Order, instruction=ORDER_INSTRUCTION, material=question, within=self._within
-            )
-        except ModelError as error:
-            raise RerankError(f"The reranking model gave no order: {error.message}") from error
-        numbers = dict.fromkeys(order.numbers)
-        chosen = [number - 1 for number in numbers if 0 < number <= len(documents)]
-        if not chosen:
-            raise RerankError("The reranking model's answer names none of the memories.")
-        left_out = sorted(set(range(len(documents))).difference(chosen))
-        return [RerankedDocument(position, None) for position in chosen + left_out]
 
 
 class SaidLater(Struct, frozen=True, kw_only=True):
@@ -121,7 +57,8 @@ class SynthesisItem(Struct, frozen=True, kw_only=True):
             source=source_class_of(record),
             topic=record.topic,
             later=tuple(
-                SaidLater(said=one.event_time, text=one.content[:LATER_CHARACTERS]) for one in later
+                SaidLater(said=statement.event_time, text=statement.content[:LATER_CHARACTERS])
+                for statement in later
             ),
         )
 
@@ -158,28 +95,23 @@ class Synthesis:
             return Answer()
         if self._model is None:
             return _quote_best(items)
+        shown = list(_shown(items))
         try:
-            return await self._by_model(self._model, query, items)
+            cited = await self._model.answer_as(
+                _CitedAnswer,
+                instruction=INSTRUCTION,
+                material=_ToAnswer(question=query[:ITEM_CHARACTERS], items=shown),
+                within=self._within,
+            )
         except ModelError as error:
             log.info("answer_not_synthesized", reason=str(error))
             return _quote_best(items)
-
-    async def _by_model(
-        self, model: StructuredModel, query: str, items: Sequence[SynthesisItem]
-    ) -> Answer:
-        shown = list(_shown(items))
-        cited = await model.answer_as(
-            _CitedAnswer,
-            instruction=ANSWER_INSTRUCTION,
-            material=_ToAnswer(question=query[:ITEM_CHARACTERS], items=shown),
-            within=self._within,
-        )
         text = cited.answer.strip()[:ALL_CHARACTERS]
         if not text:
             return Answer(by_model=True)
         ids = tuple(items[item.number - 1].id for item in shown if item.number in cited.numbers)
         if not ids:
-            log.warning("answer_without_source", model=model.name)
+            log.warning("answer_without_source", model=self._model.name)
             return _quote_best(items)
         return Answer(text=text, ids=ids, by_model=True)
 
@@ -189,7 +121,7 @@ def _quote_best(items: Sequence[SynthesisItem]) -> Answer:
     best = items[0]
     text = best.content
     short = text if len(text) <= ITEM_CHARACTERS else f"{text[:ITEM_CHARACTERS]} …"
-    later = [f"(later, {one.said:%Y-%m-%d}) {one.text}" for one in best.later]
+    later = [f"(later, {statement.said:%Y-%m-%d}) {statement.text}" for statement in best.later]
     return Answer(text="\n".join([short, *later]), ids=(best.id,))
 
 
@@ -209,4 +141,5 @@ def _shown(items: Sequence[SynthesisItem]) -> Iterator[_ShownItem]:
             text=text,
             later=item.later,
         )
-        left -= min(left, len(text) + sum(len(one.text) for one in item.later))
+        characters = len(text) + sum(len(statement.text) for statement in item.later)
+        left -= min(left, characters)
