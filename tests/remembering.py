@@ -10,8 +10,9 @@ from local2.memory.tenant import Memories
 
 @asynccontextmanager
 async def remembering(
-    bus: Connection, memories: Memories, *, turn_timeout: float = 30
+    bus: Connection, memories: Memories, *, turn_timeout: float = 30, is_shared: bool = False
 ) -> AsyncIterator[MemoryAgent]:
-    await deliver_turns(bus, "default")
-    async with MemoryAgent(bus, memories, turn_timeout=turn_timeout) as agent:
+    await deliver_turns(bus, "default", is_shared=is_shared)
+    agent = MemoryAgent(bus, memories, turn_timeout=turn_timeout, is_shared=is_shared)
+    async with agent:
         yield agent

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from calling import UNNAMED
 from factories import Listen
 from local2.bus import streams
-from local2.bus.connection import Connection
+from local2.bus.connection import Connection, connect
 from local2.bus.dead_letters import publish_again
+from local2.bus.server import EmbeddedServer
 from local2.bus.streams import publish_durably
 from local2.errors import StorageError
 from local2.ledger.engines.sqlite.database import Database
@@ -231,3 +233,42 @@ async def test_turns_wait_in_the_stream_while_no_agent_runs(
 
     assert {row["query_id"] for row in await episodes(database)} == {f"q{n}" for n in range(50)}
     assert len(await episodes(database)) == 50
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+async def test_a_turn_that_a_restarted_server_holds_again_is_delivered_again(
+    is_shared: bool,
+    server: EmbeddedServer,
+    memory: Memory,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The consumer knows its acknowledgement, but its removal was not written to the full disk."""
+    stream = server.folder / "jetstream" / "$G" / "streams" / streams.turns_stream("default")
+    messages, before = stream / "msgs", server.folder / "before"
+    start, store_turn = EmbeddedServer.start, Intake.store_turn
+    stored: list[Turn] = []
+
+    async def start_with_message(self: EmbeddedServer) -> None:
+        shutil.rmtree(messages)
+        shutil.move(before, messages)
+        await start(self)
+
+    async def store(self: Intake, remembered: Turn) -> object:
+        stored.append(remembered)
+        return await store_turn(self, remembered)
+
+    monkeypatch.setattr(Intake, "store_turn", store)
+
+    async with connect(server.url, name="test") as bus:
+        await streams.ensure_streams(bus, "default")
+        await publish_durably(bus, GENERATION, turn())
+        shutil.copytree(messages, before)
+        async with remembering(bus, Memories(memory), is_shared=is_shared):
+            await all_done(bus)
+            monkeypatch.setattr(EmbeddedServer, "start", start_with_message)
+            await server.stop()  # it is started again
+            await eventually(lambda: len(stored) == 2)
+            await all_done(bus)
+
+    assert len(await episodes(database)) == 1

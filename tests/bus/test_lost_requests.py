@@ -12,13 +12,19 @@ from local2.bus import lost_requests
 from local2.bus.connection import BusMessage, Connection, Subscription
 from local2.bus.tool_host import ToolHost
 from local2.bus.vector_client import VectorClient
+from local2.client.access import ask_service
 from local2.client.tools import call_tool
+from local2.errors import BusTimeoutError
+from local2.memory.tenant import Memories, Memory
 from local2.protocol import subjects
-from local2.protocol.payloads import ToolHints, ToolResult
+from local2.protocol.maintenance import TaskRequest
+from local2.protocol.payloads import Empty, ToolHints, ToolResult
+from local2.protocol.services import STATUS, TASKS
 from local2.protocol.tool import Tool
 from local2.protocol.vectors import VectorItem
 from local2.vectors.minilm import MiniLM
 from note_tool import Notes
+from serving import service_host
 from waiting import eventually
 from workers import vector_worker
 
@@ -147,3 +153,20 @@ async def test_a_batch_that_is_lost_with_a_worker_is_embedded_by_another(
         stored = await asyncio.wait_for(upserting, 30)
 
     assert len(stored.vectors) == 1
+
+
+async def test_a_request_to_a_service_is_answered_by_another_stack_unless_it_changes_something(
+    bus: Connection, connect_bus: ConnectBus, memory: Memory, swallower: Swallower
+) -> None:
+    dying = await connect_bus()
+    for service in (STATUS, TASKS):
+        await swallower.subscribe(dying, service.subject, "housekeeper")
+    asking = asyncio.create_task(ask_service(bus, STATUS, Empty(), timeout=30))
+    changing = asyncio.create_task(ask_service(bus, TASKS, TaskRequest(), timeout=1))
+    await eventually(lambda: len(swallower.swallowed) == 2)
+    await swallower.die()
+
+    async with service_host("housekeeper", await connect_bus(), Memories(memory)):
+        assert (await asyncio.wait_for(asking, 15)).records == 0
+        with pytest.raises(BusTimeoutError):
+            await changing

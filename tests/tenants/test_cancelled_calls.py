@@ -46,11 +46,14 @@ async def test_a_cancellation_has_the_caller_of_its_connection_and_token(
     ]
 
 
-async def test_an_agent_learns_that_nobody_has_its_call(acme: Agent, ada: str) -> None:
+@pytest.mark.parametrize("subject", ["tool.running.recall", "memory.running"])
+async def test_an_agent_learns_that_nobody_has_its_call(
+    acme: Agent, ada: str, subject: str
+) -> None:
     question = json.dumps({"correlation_id": "one", "payload": {}}).encode()
     headers = {"Authorization": f"Bearer {ada}"}
 
-    answer = await acme.client.request("tool.running.recall", question, timeout=15, headers=headers)
+    answer = await acme.client.request(subject, question, timeout=15, headers=headers)
 
     assert json.loads(answer.data)["payload"] == {"running": False}
 
@@ -58,10 +61,11 @@ async def test_an_agent_learns_that_nobody_has_its_call(acme: Agent, ada: str) -
 async def test_what_is_said_of_a_call_is_not_delivered_to_other_agents(
     acme: Agent, beta: Agent, ada: str
 ) -> None:
-    said = ("tool.cancel.>", "tool.running.>")
+    said = ("tool.cancel.>", "tool.running.>", "memory.running")
     received = [await each.receive_from(subject) for each in (acme, beta) for subject in said]
     await _cancel(acme, "one", ada)
     await acme.client.publish("tool.running.recall", b"")
+    await acme.client.publish("memory.running", b"")
     assert (await acme.call("recall_topic", {"topic": "user.x"}, token=ada)).ok
 
-    assert received == [[]] * 4
+    assert received == [[]] * 6

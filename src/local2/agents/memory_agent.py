@@ -2,18 +2,20 @@
 
 JetStream delivers the turns; each is acknowledged after the ledger has committed it. So a stack
 that is killed in between loses none, and the ledger's ids prevent duplicates. Where several stacks
-share the ledger, each turn is delivered to one of them. A message that can never be stored becomes
-a dead letter.
+share the ledger, each turn is delivered to one of them. After nats-server was lost, what is still
+in the stream is delivered again. A message that can never be stored becomes a dead letter.
 """
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 import structlog
 
+from local2.background import in_background
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.dead_letters import store_dead_letter
 from local2.bus.identity import user_of
@@ -54,6 +56,8 @@ ACTION = "turn"
 """The action that the sender's role must permit."""
 ATTEMPTS = 3
 """Deliveries of a failing message before it becomes a dead letter; some failures are temporary."""
+RECONNECT_INTERVAL = 0.5
+"""Seconds between two checks whether the connection was lost and made again."""
 MAX_LOGGED_SOURCES = 1_000
 """Maximum number of sources in UnreadLog: it bounds the set, because senders choose the names."""
 MAX_LOGGED_PATHS = 10
@@ -65,13 +69,52 @@ log = structlog.get_logger()
 class MemoryAgent(Participant):
     """Consumes `response.generation` and `response.feedback` of every tenant."""
 
-    def __init__(self, bus: Connection, memories: Memories, *, turn_timeout: float) -> None:
-        """`turn_timeout`: maximum seconds for handling one message."""
+    def __init__(
+        self,
+        bus: Connection,
+        memories: Memories,
+        *,
+        turn_timeout: float,
+        is_shared: bool = False,
+    ) -> None:
+        """`turn_timeout`: maximum seconds for handling one message.
+
+        `is_shared`: whether other stacks may store turns of the same memories, too.
+        """
         super().__init__(bus, name=NAME, description="Remembers every turn and every rating.")
         self._memories = memories
         self._turn_timeout = turn_timeout
+        self._is_shared = is_shared
+        self._background = AsyncExitStack()
         self._unread = UnreadLog()
         self.serve(delivery_subject(NAME), self._receive, queue=NAME, tenant=None)
+
+    async def started(self) -> None:
+        await in_background(self._background, deliveries=self._restart_deliveries())
+
+    async def stopping(self) -> None:
+        await self._background.aclose()
+
+    async def _restart_deliveries(self) -> None:
+        """Start the deliveries again after each reconnection, until cancelled.
+
+        The server may have restarted, and have forgotten what was acknowledged, or how much of it.
+        Storing a turn again changes nothing.
+        """
+        statistics = self.bus.client.stats
+        delivering_since = statistics["reconnects"]
+        while True:
+            await asyncio.sleep(RECONNECT_INTERVAL)
+            reconnects = statistics["reconnects"]
+            if reconnects == delivering_since:
+                continue
+            try:
+                for memory in list(self._memories):
+                    await _start_consumer(self.bus, memory.tenant, is_shared=self._is_shared)
+            except BusError as error:  # tried again soon
+                log.warning("turns_not_delivered", reason=error.message)
+            else:
+                delivering_since = reconnects
 
     async def _receive(self, message: BusMessage) -> None:
         try:
@@ -209,6 +252,11 @@ async def deliver_turns(bus: Connection, tenant: str, *, is_shared: bool = False
         BusError: JetStream refuses a stream or the consumer.
     """
     await when_elected(bus, partial(ensure_streams, bus, tenant))
+    await _start_consumer(bus, tenant, is_shared=is_shared)
+
+
+async def _start_consumer(bus: Connection, tenant: str, *, is_shared: bool) -> None:
+    """Have all turns in the stream delivered that no stack is storing."""
     if is_shared:
         await when_elected(bus, partial(share_turns_consumer, bus, NAME, tenant))
     else:

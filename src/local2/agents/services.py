@@ -33,6 +33,7 @@ from local2.bus.dead_letters import (
     shortened,
 )
 from local2.bus.participant import Participant
+from local2.bus.tool_host import RunningCalls
 from local2.errors import BadRequestError, ForbiddenError, Local2Error, TooLargeError
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
@@ -181,6 +182,8 @@ class ServiceHost(Participant):
         super().__init__(parts.bus, name=group.name, description=group.description)
         self._group = group
         self._parts = parts
+        self._running = RunningCalls()
+        self.serve(subjects.MEMORY_RUNNING, partial(self._running.tell, self), limit=None)
         limit = None if group.slots else CONCURRENT_MESSAGES
         for service in group.services:
             subject = service.subject
@@ -200,8 +203,10 @@ class ServiceHost(Participant):
     async def _answer(self, service: Service[P, A], message: BusMessage) -> A:
         parts = self._parts
         # Only who may make the request learns what is wrong with its payload.
-        caller = self.bus.identity.caller_of(message, self._decode(message, Raw))
+        envelope = self._decode(message, Raw)
+        caller = self.bus.identity.caller_of(message, envelope)
         async with AsyncExitStack() as admitted:
+            admitted.enter_context(self._running.cancellable(caller, envelope.id))
             if self._group.slots:
                 admission = parts.admission
                 admitted.enter_context(admission.admitted(caller.principal, message.data))

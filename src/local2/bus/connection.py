@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import Context
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import nats.errors
@@ -20,6 +20,7 @@ from nats.aio.client import Client
 
 from local2.background import completed, go_on
 from local2.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
+from local2.bus.lost_requests import sent_until_answered
 from local2.bus.nats_client import RefusedError, close_client, connection_error, open_client
 from local2.bus.receiving import (
     ANSWER,
@@ -42,8 +43,8 @@ from local2.errors import (
 )
 from local2.logs import get_logger
 from local2.protocol import subjects
-from local2.protocol.envelope import decode
-from local2.protocol.payloads import Running
+from local2.protocol.envelope import Envelope, decode, encode
+from local2.protocol.payloads import Empty, Running
 from local2.tenants.credentials import Credentials
 
 CONCURRENT_MESSAGES = 256
@@ -217,6 +218,35 @@ class Connection:
         except nats.errors.Error as error:
             raise BusError(f"Cannot send a request to {subject}: {error}.") from error
         return BusMessage(answer.subject, answer.data, answer.reply, answer.headers)
+
+    async def request_until_answered(
+        self,
+        subject: str,
+        request: Envelope[Any],
+        *,
+        running: str,
+        timeout: float | None = None,  # noqa: ASYNC109 - the caller chooses it
+        headers: Headers | None = None,
+    ) -> BusMessage:
+        """Send a request, and again if it is lost; return the first answer.
+
+        `running`: the subject that asks who has it (`Running`).
+
+        Raises what `request` raises.
+        """
+        data = encode(request)
+
+        async def send(seconds: float) -> BusMessage:
+            return await self.request(subject, data, timeout=seconds, headers=headers)
+
+        async def is_lost() -> bool:
+            question = msgspec.structs.replace(
+                request, payload=Empty(), type="running", correlation_id=request.id
+            )
+            return await self.is_lost(running, encode(question), headers)
+
+        seconds = self._request_timeout if timeout is None else timeout
+        return await sent_until_answered(send, is_lost, seconds)
 
     async def is_lost(self, subject: str, data: bytes, headers: Headers | None = None) -> bool:
         """Ask everybody who serves a subject whether one of them has a request (`Running`).

@@ -59,6 +59,9 @@ its part of it until SHARED_ACK_WAIT is over, and the others go on."""
 SMALL_TURNS = 64
 """Maximum number of unacknowledged turns while all that wait fit into UNACKNOWLEDGED_BYTES: they
 are committed together."""
+REMOVAL_TIMEOUT = 1.0
+"""Seconds for which acknowledged turns may still be in the stream: removing one takes
+milliseconds."""
 RETRY_DELAY = 1.0
 """Seconds until JetStream redelivers a turn that could not be stored: a busy disk needs a pause,
 but a turn should not be missing for long."""
@@ -230,7 +233,9 @@ async def publish_durably(  # noqa: PLR0913 - the parts of a message
         log.warning("duplicate_dropped", subject=subject, message_id=message_id)
 
 
-async def restart_turns_consumer(bus: Connection, name: str, tenant: str) -> str:
+async def restart_turns_consumer(
+    bus: Connection, name: str, tenant: str, *, is_shared: bool = False
+) -> str:
     """Create the durable consumer of a tenant's turns anew; return the subject it delivers to.
 
     It delivers everything in the stream at once. The former consumer would first wait ACK_WAIT for
@@ -247,23 +252,51 @@ async def restart_turns_consumer(bus: Connection, name: str, tenant: str) -> str
         jetstream = bus.client.jetstream()
         with suppress(nats.js.errors.NotFoundError):
             await jetstream.delete_consumer(turns_stream(tenant), name)
-        await jetstream.add_consumer(turns_stream(tenant), _turns_consumer(bus, name))
+        config = _turns_consumer(bus, name, is_shared=is_shared)
+        await jetstream.add_consumer(turns_stream(tenant), config)
     return delivery_subject(name)
 
 
 async def share_turns_consumer(bus: Connection, name: str, tenant: str) -> None:
     """Create the durable consumer of a tenant's turns, unless other stacks have it already.
 
-    It delivers each turn to one of the stacks.
+    It delivers each turn to one of the stacks. It is created anew if it would not deliver all.
 
     Raises:
         BusError: JetStream refuses the consumer.
     """
-    config = _turns_consumer(bus, name)
-    pending = SHARED_FACTOR * (config.max_ack_pending or 1)
-    config = config.evolve(ack_wait=SHARED_ACK_WAIT, max_ack_pending=pending)
+    if await _has_passed_turns(bus, name, tenant):
+        log.warning("turns_delivered_again", tenant=tenant)
+        await restart_turns_consumer(bus, name, tenant, is_shared=True)
+        return
     with _consumer_errors(name):
+        config = _turns_consumer(bus, name, is_shared=True)
         await bus.client.jetstream().add_consumer(turns_stream(tenant), config)
+
+
+async def _has_passed_turns(bus: Connection, name: str, tenant: str) -> bool:
+    """Whether the stream holds messages that the consumer never delivers.
+
+    A message is removed once it is acknowledged. If the server ends before that is on its disk,
+    which may be full, the message is there again, while the consumer has kept its acknowledgement.
+
+    Raises:
+        BusError: The server does not answer.
+    """
+    stream = turns_stream(tenant)
+    deadline = asyncio.get_running_loop().time() + REMOVAL_TIMEOUT
+    while True:
+        held = (await stream_state(bus, stream)).messages
+        try:
+            consumer = await call_jetstream(bus.client.jsm().consumer_info, stream, name)
+        except nats.js.errors.NotFoundError:
+            return False
+        if held <= (consumer.num_pending or 0) + (consumer.num_ack_pending or 0):
+            return False
+        # Some may have been acknowledged between the two reads, or are being removed.
+        if asyncio.get_running_loop().time() > deadline:
+            return True
+        await asyncio.sleep(POLL_INTERVAL)
 
 
 @asynccontextmanager
@@ -275,7 +308,7 @@ async def many_at_a_time(bus: Connection, name: str, tenant: str) -> AsyncIterat
     Raises:
         BusError: JetStream refuses the consumer.
     """
-    usual = _turns_consumer(bus, name)
+    usual = _turns_consumer(bus, name, is_shared=False)
     hurried = usual.evolve(max_ack_pending=SMALL_TURNS)
     jetstream = bus.client.jetstream()
     with _consumer_errors(name):
@@ -287,14 +320,15 @@ async def many_at_a_time(bus: Connection, name: str, tenant: str) -> AsyncIterat
             await jetstream.add_consumer(turns_stream(tenant), usual)
 
 
-def _turns_consumer(bus: Connection, name: str) -> ConsumerConfig:
+def _turns_consumer(bus: Connection, name: str, *, is_shared: bool) -> ConsumerConfig:
+    unacknowledged = max(1, UNACKNOWLEDGED_BYTES // bus.client.max_payload)
     return ConsumerConfig(
         durable_name=name,
         deliver_subject=delivery_subject(name),
         deliver_group=name,
         ack_policy=AckPolicy.EXPLICIT,
-        ack_wait=ACK_WAIT,
-        max_ack_pending=max(1, UNACKNOWLEDGED_BYTES // bus.client.max_payload),
+        ack_wait=SHARED_ACK_WAIT if is_shared else ACK_WAIT,
+        max_ack_pending=SHARED_FACTOR * unacknowledged if is_shared else unacknowledged,
     )
 
 

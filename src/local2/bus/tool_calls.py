@@ -12,13 +12,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from local2.bus.lost_requests import sent_until_answered
 from local2.bus.receiving import BusMessage, Handler, Headers, Subscription
 from local2.errors import BadRequestError, BusTimeoutError, NoRespondersError
 from local2.protocol import subjects
-from local2.protocol.envelope import Envelope, encode
+from local2.protocol.envelope import Envelope
 from local2.protocol.lenient.tools import read_result
-from local2.protocol.payloads import Empty, ToolResult
+from local2.protocol.payloads import ToolResult
 
 INTERRUPTION = 1.0
 """Seconds for which a tool that has replied before may have no responders: a server that reads its
@@ -35,15 +34,15 @@ RETRY_INTERVAL = 0.05
 class Bus(Protocol):
     """The part of a connection that tool calls need."""
 
-    async def request(
+    async def request_until_answered(
         self,
         subject: str,
-        data: bytes,
+        request: Envelope[Any],
         *,
+        running: str,
         timeout: float,  # noqa: ASYNC109 - as in Connection
         headers: Headers | None,
     ) -> BusMessage: ...
-    async def is_lost(self, subject: str, data: bytes, headers: Headers | None) -> bool: ...
     async def subscribe(self, subject: str, handler: Handler) -> Subscription: ...
 
 
@@ -154,23 +153,18 @@ class ToolCaller:
     async def _reply(
         self, tool: str, request: Envelope[Any], seconds: float, headers: Headers | None
     ) -> ToolResult:
-        subject, data = subjects.tool_request(tool), encode(request)
         loop = asyncio.get_running_loop()
-
-        async def send(seconds: float) -> BusMessage:
-            return await self._bus.request(subject, data, timeout=seconds, headers=headers)
-
-        async def is_lost() -> bool:
-            question = msgspec.structs.replace(
-                request, payload=Empty(), type="running", correlation_id=request.id
-            )
-            return await self._bus.is_lost(subjects.tool_running(tool), encode(question), headers)
-
         has_replied = tool in self._needed or self._replies.get(tool, 0) > 0
         patient_until = loop.time() + (min(seconds, INTERRUPTION) if has_replied else 0)
         while True:
             try:
-                answer = await sent_until_answered(send, is_lost, seconds)
+                answer = await self._bus.request_until_answered(
+                    subjects.tool_request(tool),
+                    request,
+                    running=subjects.tool_running(tool),
+                    timeout=seconds,
+                    headers=headers,
+                )
                 return read_result(answer.data, answer.headers).payload
             except NoRespondersError:  # nobody has received it, so it may be sent again
                 if loop.time() >= patient_until:

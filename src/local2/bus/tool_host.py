@@ -97,7 +97,8 @@ class ToolHost(Participant):
         self.serve(subjects.tool_cancel(tool.name), self._cancel, limit=None)
         if tool.annotations.read_only_hint or tool.annotations.idempotent_hint:
             # Others answer nothing: their calls must not be repeated.
-            self.serve(subjects.tool_running(tool.name), self._tell_running, limit=None)
+            tell = partial(self._running.tell, self)
+            self.serve(subjects.tool_running(tool.name), tell, limit=None)
         self.serve(subjects.TOOL_SCHEMA_REQUEST, self._announce)
 
     async def started(self) -> None:
@@ -181,14 +182,6 @@ class ToolHost(Participant):
         if (header := header_of(message.data)) is not None and header.correlation_id:
             caller = self.bus.identity.caller_of(message, header)
             self._running.cancel(caller, header.correlation_id)
-
-    async def _tell_running(self, message: BusMessage) -> None:
-        """Tell a caller whether this host runs its call; every host of the tool receives this."""
-        if (header := header_of(message.data)) is not None and header.correlation_id:
-            caller = self.bus.identity.caller_of(message, header)
-            running = self._running.has(caller, header.correlation_id)
-            answer = seal(Running(running=running), type="running", source=self.name)
-            await self.bus.answer(message, encode(answer))
 
     def _decode_request(self, data: bytes) -> Envelope[ToolRequest[Any]]:
         """Decode the request; drop null arguments where the tool does not accept null."""
@@ -325,9 +318,13 @@ class RunningCalls:
         self._cancelled.discard(key)
         return True
 
-    def has(self, caller: Caller, request_id: str) -> bool:
-        """Whether a call of this caller runs in this host."""
-        return _call_key(caller, request_id) in self._tasks
+    async def tell(self, host: Participant, message: BusMessage) -> None:
+        """Tell a caller whether the host runs its call; every host that may do so receives this."""
+        if (header := header_of(message.data)) is not None and header.correlation_id:
+            caller = host.bus.identity.caller_of(message, header)
+            running = _call_key(caller, header.correlation_id) in self._tasks
+            answer = seal(Running(running=running), type="running", source=host.name)
+            await host.bus.answer(message, encode(answer))
 
     def cancel(self, caller: Caller, request_id: str) -> None:
         """Cancel a call of this caller, if it runs in this host."""

@@ -201,12 +201,21 @@ async def ask_service(
         UnavailableError: The service cannot answer at the moment.
         BusError: There is no reply, its payload has another form, or the service failed.
     """
-    reply = await bus.request(
-        service.subject,
-        encode(seal_from(caller, payload, type="request")),
-        timeout=service.patience if timeout is None else timeout,
-        headers=bearer(caller.token),
-    )
+    request = seal_from(caller, payload, type="request")
+    seconds = service.patience if timeout is None else timeout
+    headers = bearer(caller.token)
+    if service.reads_only:
+        reply = await bus.request_until_answered(
+            service.subject,
+            request,
+            running=subjects.MEMORY_RUNNING,
+            timeout=seconds,
+            headers=headers,
+        )
+    else:
+        reply = await bus.request(
+            service.subject, encode(request), timeout=seconds, headers=headers
+        )
     if ERROR_CODE not in (reply.headers or {}):
         return decode(reply.data, service.answer).payload
     failure = decode(reply.data, _Failure).payload

@@ -68,7 +68,8 @@ class ServiceDeclaration(msgspec.Struct, Generic[P, A], frozen=True, kw_only=Tru
 
     `request`: Raw if nothing of it is read. `action`: what the caller's role must permit; if it
     is empty, everybody may ask. `for_operator`: it concerns the memories of all tenants.
-    `patience`: seconds that clients wait for the answer, if longer than for others.
+    `reads_only`: it changes nothing, so that clients repeat a request that is lost. `patience`:
+    seconds that they wait for the answer, if longer than for others.
     """
 
     subject: str
@@ -77,6 +78,7 @@ class ServiceDeclaration(msgspec.Struct, Generic[P, A], frozen=True, kw_only=Tru
     answer: type[A]
     action: str = ""
     for_operator: bool = False
+    reads_only: bool = False
     patience: float | None = None
 
 
@@ -91,6 +93,7 @@ STATUS = ServiceDeclaration(
     request=Raw,
     answer=MemoryStatus,
     action="status",
+    reads_only=True,
 )
 REINDEX = ServiceDeclaration(
     subject=subjects.MEMORY_REINDEX,
@@ -128,6 +131,7 @@ EXPORT = ServiceDeclaration(
     request=ExportRequest,
     answer=ExportPage,
     action="export",
+    reads_only=True,
     patience=QUEUED,
 )
 IMPORT = ServiceDeclaration(
@@ -144,6 +148,7 @@ BROWSE = ServiceDeclaration(
     request=Browse,
     answer=BrowsedPage,
     action="browse",
+    reads_only=True,
     patience=QUEUED,
 )
 BROWSE_ALL = ServiceDeclaration(
@@ -152,6 +157,7 @@ BROWSE_ALL = ServiceDeclaration(
     request=BrowseAll,
     answer=BrowsedPage,
     action="browse_all",
+    reads_only=True,
     patience=QUEUED,
 )
 OVERVIEW = ServiceDeclaration(
@@ -160,6 +166,7 @@ OVERVIEW = ServiceDeclaration(
     request=Empty,
     answer=Overview,
     action="browse",
+    reads_only=True,
     patience=QUEUED,
 )
 OVERVIEW_ALL = ServiceDeclaration(
@@ -168,6 +175,7 @@ OVERVIEW_ALL = ServiceDeclaration(
     request=Empty,
     answer=Overview,
     action="browse_all",
+    reads_only=True,
     patience=QUEUED,
 )
 SESSIONS = ServiceDeclaration(
@@ -176,6 +184,7 @@ SESSIONS = ServiceDeclaration(
     request=ListSessions,
     answer=SessionsPage,
     action="browse",
+    reads_only=True,
 )
 SESSIONS_ALL = ServiceDeclaration(
     subject=subjects.MEMORY_SESSIONS_ALL,
@@ -183,6 +192,7 @@ SESSIONS_ALL = ServiceDeclaration(
     request=ListSessions,
     answer=SessionsPage,
     action="browse_all",
+    reads_only=True,
 )
 EXPLAIN = ServiceDeclaration(
     subject=subjects.MEMORY_EXPLAIN,
@@ -190,6 +200,7 @@ EXPLAIN = ServiceDeclaration(
     request=Explain,
     answer=Explained,
     action="explain",
+    reads_only=True,
     patience=QUEUED,
 )
 SHOWN = ServiceDeclaration(
@@ -198,6 +209,7 @@ SHOWN = ServiceDeclaration(
     request=FindShowings,
     answer=ShowingsPage,
     action="explain",
+    reads_only=True,
 )
 GROWTH = ServiceDeclaration(
     subject=subjects.MEMORY_GROWTH,
@@ -205,6 +217,7 @@ GROWTH = ServiceDeclaration(
     request=GrowthRequest,
     answer=Growth,
     action="browse",
+    reads_only=True,
     patience=QUEUED,
 )
 GROWTH_ALL = ServiceDeclaration(
@@ -213,6 +226,7 @@ GROWTH_ALL = ServiceDeclaration(
     request=GrowthRequest,
     answer=Growth,
     action="browse_all",
+    reads_only=True,
     patience=QUEUED,
 )
 RETENTION = ServiceDeclaration(
@@ -221,6 +235,7 @@ RETENTION = ServiceDeclaration(
     request=Empty,
     answer=RetentionReport,
     action="retention",
+    reads_only=True,
 )
 FINDINGS = ServiceDeclaration(
     subject=subjects.MEMORY_FINDINGS,
@@ -228,6 +243,7 @@ FINDINGS = ServiceDeclaration(
     request=Empty,
     answer=Findings,
     action="status",
+    reads_only=True,
 )
 GRAPH = ServiceDeclaration(
     subject=subjects.MEMORY_GRAPH,
@@ -235,6 +251,7 @@ GRAPH = ServiceDeclaration(
     request=ShowGraph,
     answer=Graph,
     action="browse",
+    reads_only=True,
 )
 LIST_DOCUMENTS = ServiceDeclaration(
     subject=subjects.MEMORY_DOCUMENTS,
@@ -242,6 +259,7 @@ LIST_DOCUMENTS = ServiceDeclaration(
     request=ListDocuments,
     answer=DocumentsPage,
     action="browse",
+    reads_only=True,
 )
 LIST_CHUNKS = ServiceDeclaration(
     subject=subjects.MEMORY_CHUNKS,
@@ -249,6 +267,7 @@ LIST_CHUNKS = ServiceDeclaration(
     request=ListChunks,
     answer=ChunksPage,
     action="browse",
+    reads_only=True,
 )
 RIGHTS = ServiceDeclaration(
     subject=subjects.MEMORY_RIGHTS,
@@ -256,6 +275,7 @@ RIGHTS = ServiceDeclaration(
     request=Empty,
     answer=Rights,
     action="status",
+    reads_only=True,
 )
 TENANT = ServiceDeclaration(
     subject=subjects.MEMORY_TENANT,
@@ -263,6 +283,7 @@ TENANT = ServiceDeclaration(
     request=Empty,
     answer=TenantReport,
     action="tenant",
+    reads_only=True,
 )
 ROTATE_TOKEN_KEY = ServiceDeclaration(
     subject=subjects.MEMORY_TENANT_ROTATE,
@@ -291,6 +312,7 @@ GET_ITEMS = ServiceDeclaration(
     request=GetItems,
     answer=ItemsGot,
     action="read_items",
+    reads_only=True,
 )
 SEARCH_ITEMS = ServiceDeclaration(
     subject=subjects.MEMORY_ITEMS_SEARCH,
@@ -298,6 +320,7 @@ SEARCH_ITEMS = ServiceDeclaration(
     request=SearchItems,
     answer=ItemsFound,
     action="read_items",
+    reads_only=True,
 )
 LIST_NAMESPACES = ServiceDeclaration(
     subject=subjects.MEMORY_ITEMS_LIST,
@@ -305,6 +328,7 @@ LIST_NAMESPACES = ServiceDeclaration(
     request=ListNamespaces,
     answer=NamespacesFound,
     action="read_items",
+    reads_only=True,
 )
 BACKUP = ServiceDeclaration(
     subject=subjects.MEMORY_BACKUP,

@@ -34,6 +34,7 @@ MEMORY_TURN = "memory.turn"
 MEMORY_PROBE = "memory.probe"
 MEMORY_STATUS = "memory.status"
 MEMORY_REINDEX = "memory.reindex"
+MEMORY_RUNNING = "memory.running"
 MEMORY_HEALTH = "memory.health"
 MEMORY_READY = "memory.ready"
 MEMORY_EXPORT = "memory.export"
@@ -121,6 +122,7 @@ REQUESTS = (
 MULTI_ANSWER_REQUESTS = (
     TOOL_SCHEMA_REQUEST,
     TOOL_RUNNING,
+    MEMORY_RUNNING,
     "$SRV.PING",
     "$SRV.PING.>",
     "$SRV.INFO",
@@ -153,6 +155,7 @@ RECEIVABLE = ("tool.>", "response.>", "session.>", "memory.>", "agents.>", "$SRV
 """Subjects that every agent of a tenant may subscribe to, apart from explicit exceptions."""
 MEMORY_ONLY = (
     *(subject for subject in REQUESTS if not subject.endswith(">")),
+    MEMORY_RUNNING,
     MEMORY_TURN,
     RESPONSE_FEEDBACK,
 )
@@ -218,7 +221,7 @@ def refused(subject: str) -> str:
 def names_sender(subject: str) -> bool:
     """Whether the server names the sender; on other subjects, a client could forge it."""
     tool_subjects = ("tool.request.", "tool.result.", "tool.cancel.", "tool.running.")
-    return subject.startswith(tool_subjects) or subject in {*REQUESTS, *OBSERVED}
+    return subject.startswith(tool_subjects) or subject in {*REQUESTS, *OBSERVED, MEMORY_RUNNING}
 
 
 class Address(NamedTuple):

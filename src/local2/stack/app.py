@@ -247,5 +247,10 @@ async def _make_participants(
         *sharing,
         *(ServiceHost(group, service_parts) for group in SERVICES),
         Listener(parts.joined.tools, memories),
-        MemoryAgent(bus, memories, turn_timeout=parts.settings.memory.turn_timeout),
+        MemoryAgent(
+            bus,
+            memories,
+            turn_timeout=parts.settings.memory.turn_timeout,
+            is_shared=parts.is_shared,
+        ),
     ]

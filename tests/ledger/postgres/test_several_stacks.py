@@ -11,15 +11,18 @@ from typing import Any
 import pytest
 
 from ledgers import EMBEDDER, OWNER, fact, find, index, message, record, searching
+from local2.errors import StorageError
 from local2.ledger.engines.postgres.connections import PostgresConnection, connect
-from local2.ledger.engines.postgres.database import Database
+from local2.ledger.engines.postgres.database import CONNECTIONS, Database
 from local2.ledger.erasing import ErasureOptions, Selection
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations import transactions
 from local2.ledger.operations.records import store_record
 from local2.ledger.operations.sessions import SessionKey
 from local2.ledger.operations.transactions import TombstoneState, Transaction
-from local2.ledger.records import UNLIMITED
+from local2.ledger.records import UNLIMITED, NewRecord
 from local2.protocol.envelope import utc_now
+from local2.protocol.tool import caller_waits_until
 
 STEPS = 120
 
@@ -156,6 +159,37 @@ async def test_a_write_waits_only_for_writes_about_the_same_owner(
 
     assert is_waiting
     assert (await waiting).was_new
+
+
+async def test_a_write_waits_for_others_no_longer_than_its_caller(
+    here: Database, writers: list[PostgresConnection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "LEAST_PATIENCE", 0.05)
+    caller_waits_until.set(utc_now())
+    ledger, other = Ledger(here, "default"), writers[0]
+    metals = [f"Metal {number}." for number in range(2 * CONNECTIONS)]
+
+    async def add_at_once(new: NewRecord) -> object:
+        """Begin with a statement that is prepared, and sent after what begins a transaction."""
+        rows_of_owner = ledger._rows.resting_on([OWNER])
+        return await rows_of_owner.write(Transaction.add_rows, {new.id: new})
+
+    other.raw.execute("BEGIN")
+    other.execute(here.statements["lock_parts"], {"tenant": "default", "locked": f'["{OWNER}"]'})
+
+    refused = await asyncio.gather(
+        *(ledger.facts.store(fact(metal, topic="user.metal")) for metal in metals),
+        *(add_at_once(record(metal)) for metal in metals),
+        return_exceptions=True,
+    )
+    other.raw.execute("COMMIT")
+
+    assert {type(error) for error in refused} == {StorageError}
+    assert "Try again" in str(refused[0])
+    assert await ledger.facts.history("user", OWNER, "user.metal") == []
+    caller_waits_until.set(None)
+    added = await asyncio.gather(*(add_at_once(record(metal)) for metal in metals))
+    assert len(added) == len(metals)  # their connections serve again
 
 
 async def test_mixed_writes_of_three_stacks_all_succeed(url: str) -> None:

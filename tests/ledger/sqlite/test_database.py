@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -336,3 +337,23 @@ async def test_a_long_read_keeps_no_other_read_waiting(notes: Database) -> None:
 async def test_a_long_read_of_a_missing_table_is_an_error_of_the_storage(notes: Database) -> None:
     with pytest.raises(StorageError):
         await notes.read_apart(lambda c: c.execute("SELECT * FROM nothing").fetchall())
+
+
+async def test_a_write_that_another_program_holds_up_is_given_up_for_good(
+    notes: Database, file: Path
+) -> None:
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        waiting = asyncio.create_task(notes.write(add("Python")))
+        results = await asyncio.gather(
+            *(notes.write(add(f"Elixir {number}"), within=0.05) for number in range(5)),
+            return_exceptions=True,
+        )
+        assert not waiting.done()
+        other.execute("COMMIT")
+
+    await waiting
+    await notes.write(add("Erlang"), within=30)
+    assert {type(error) for error in results} == {StorageError}
+    assert "Try again" in str(results[0])
+    assert on_disk(file) == ["Python", "Erlang"]

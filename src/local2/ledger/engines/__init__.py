@@ -184,6 +184,15 @@ def names_of(columns: Iterable[str]) -> str:
     return ", ".join(f'"{column}"' for column in columns)
 
 
+def held_up_error() -> StorageError:
+    """Return the error for a write that did not begin while its caller waited."""
+    return StorageError(
+        "Other writes of the same memory, or another program that has locked the ledger, took too "
+        "long; nothing was written.",
+        remedy="Try again in a few seconds.",
+    )
+
+
 def unfinished_error(name: str) -> StorageError:
     """The error for a ledger into which a memory is being moved."""
     return StorageError(
@@ -222,11 +231,17 @@ class Database(Protocol):
         """Run `work` that takes long and does not write; no other read waits for it."""
 
     async def write(
-        self, work: Work[T], *, owner: str | None = None, rests_on: Collection[str] | None = None
+        self,
+        work: Work[T],
+        *,
+        owner: str | None = None,
+        rests_on: Collection[str] | None = None,
+        within: float = math.inf,
     ) -> T:
         """Run `work` in a transaction; return once it is committed to disk. Owners take turns.
 
         `rests_on` names what no other write of the owner may change meanwhile; None means all.
+        `within`: seconds for which it may wait until other writes are done.
 
         Raises:
             StorageError: The database refused, e.g. the disk is full; nothing was written.

@@ -28,10 +28,14 @@ from local2.ledger.engines import (
 from local2.ledger.records import UNLIMITED, NewRecord, Quota, Record, stamp
 from local2.ledger.stored_vectors import packed
 from local2.protocol.payloads import Json
+from local2.protocol.tool import may_wait
 
 COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"features", "tasks"})
 AFTER_ALL = 2**62
 """A row number higher than any other."""
+LEAST_PATIENCE = 1.0
+"""Seconds for which a write waits for others at least: some calls write many times, and go on when
+their caller no longer waits."""
 P = ParamSpec("P")
 S = TypeVar("S", bound="Part")
 T = TypeVar("T")
@@ -165,11 +169,16 @@ class TenantRows:
     async def write(
         self, operation: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run an operation in one transaction, which is rolled back if it raises."""
+        """Run an operation in one transaction, which is rolled back if it raises.
+
+        Raises:
+            StorageError: It could not begin while the caller of the current call waits.
+        """
         return await self._database.write(
             lambda c: operation(self._transaction(c), *args, **kwargs),
             owner=self.tenant,
             rests_on=self._rests_on,
+            within=max(may_wait(), LEAST_PATIENCE),
         )
 
     async def all(self, statement: str, **values: Any) -> list[Row]:

@@ -3,6 +3,7 @@
 Text of PostgreSQL cannot hold NUL: it is escaped, also in JSON, and comes back as it came.
 """
 
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import RowMaker
 
 from local2.errors import StorageError
+from local2.ledger.engines import held_up_error
 
 NETWORK: Mapping[str, str | int] = {
     "target_session_attrs": "read-write",
@@ -29,6 +31,10 @@ NETWORK: Mapping[str, str | int] = {
 used: the one that can be written. What the URL says goes first."""
 BIND = "SELECT set_config('local2.tenant', %(tenant)s, true)"
 """Lets a transaction see the rows of one tenant (`of_tenant`, schema.sql)."""
+LIMIT_WAITS = "set_config('lock_timeout', %(lock_timeout)s, true)"
+"""Limits how long a transaction waits for each lock."""
+LONGEST_WAIT = 24 * 3600.0
+"""Seconds from which a wait is not limited: PostgreSQL knows no limit above 24 days."""
 _ESCAPES = {
     "\x00": "\x1az",
     "\x1a": "\x1a\x1a",
@@ -133,15 +139,22 @@ class PostgresConnection:
             self._before = ""
 
     @contextmanager
-    def writing(self, tenant: str, *, locks: str = "", **values: Any) -> Iterator[None]:
+    def writing(
+        self, tenant: str, *, within: float = math.inf, locks: str = "", **values: Any
+    ) -> Iterator[None]:
         """Write a tenant's rows in a transaction, which begins with the first statement.
 
-        `locks`: statements that wait for other transactions, with their values.
+        `locks`: statements that wait for other transactions, with their values. Each wait may last
+        `within` seconds.
 
         Raises:
             UnknownOutcomeError: The connection was lost while the transaction was committed.
         """
-        self._before = f"BEGIN;\n{BIND}, pg_current_xact_id()::text;\n{locks}"
+        begun = [BIND, "pg_current_xact_id()::text"]
+        if within < LONGEST_WAIT:
+            begun.append(LIMIT_WAITS)
+            values["lock_timeout"] = str(max(round(within * 1000), 1))  # 0 would be no limit
+        self._before = f"BEGIN;\n{', '.join(begun)};\n{locks}"
         self._bound, self._is_beginning = {"tenant": tenant, **values}, True
         try:
             yield
@@ -162,9 +175,9 @@ class PostgresConnection:
 
     def execute(self, statement: str, values: Mapping[str, Any], /) -> "psycopg.Cursor[Row]":
         if statement in self._prepared:
-            if self._before:  # the server takes one prepared statement at a time
-                self._note_transaction(self.raw.execute(self._before, _stored(self._bound)))
+            if before := self._before:  # the server takes one prepared statement at a time
                 self._before = ""
+                self._note_transaction(self.raw.execute(before, _stored(self._bound)))
             prepared = psycopg.Cursor(self.raw)
             return prepared.execute(statement, _stored(values), prepare=True)
         before, is_beginning = self._before, self._is_beginning
@@ -183,7 +196,7 @@ class PostgresConnection:
     def _note_transaction(self, begun: "psycopg.Cursor[Row]") -> None:
         """Note the number of a transaction, which its second statement returned."""
         begun.nextset()
-        (_, self._transaction) = begun.fetchone() or ("", "")
+        (_, self._transaction, *_) = begun.fetchone() or ("", "")
 
     def executemany(
         self, statement: str, many: Iterable[Mapping[str, Any]], /
@@ -227,6 +240,8 @@ def as_storage_error(error: psycopg.Error) -> StorageError:
             remedy="Check that the server of `ledger` in config/memory.yaml runs, and that it can "
             "be reached.",
         )
+    if isinstance(error, psycopg.errors.LockNotAvailable):
+        return held_up_error()
     return StorageError(f"The ledger refused: {reason}.")
 
 

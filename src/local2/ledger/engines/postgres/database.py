@@ -8,6 +8,7 @@ up, so that nothing is done twice.
 
 import asyncio
 import hashlib
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -155,6 +156,7 @@ class Database:
         *,
         owner: str | None = None,
         rests_on: Collection[str] | None = None,
+        within: float = math.inf,
     ) -> T:
         """Run `work` in a transaction; return once it is committed.
 
@@ -162,10 +164,11 @@ class Database:
         other does, or on all.
 
         Raises:
-            StorageError: PostgreSQL refused; nothing was written.
+            StorageError: PostgreSQL refused, or others held it up for so long; nothing was written.
             Local2Error: `work` raised it; nothing was written.
         """
-        written = asyncio.ensure_future(self._run(self._write, work, owner or "", rests_on))
+        until = time.monotonic() + within
+        written = asyncio.ensure_future(self._run(self._write, work, owner or "", rests_on, until))
         try:
             return await asyncio.shield(written)
         except asyncio.CancelledError:
@@ -280,7 +283,9 @@ class Database:
 
         return self._use(read)
 
-    def _write(self, work: Work[T], tenant: str, rests_on: Collection[str] | None) -> T:
+    def _write(
+        self, work: Work[T], tenant: str, rests_on: Collection[str] | None, until: float
+    ) -> T:
         # Waits for the writes on which it rests, and keeps them away.
         locks, locked = STATEMENTS["lock_tenant"], {}
         if rests_on is not None:
@@ -290,7 +295,8 @@ class Database:
         def write(connection: PostgresConnection) -> T:
             for attempt in range(ATTEMPTS):
                 try:
-                    with connection.writing(tenant, locks=locks, **locked):
+                    within = until - time.monotonic()
+                    with connection.writing(tenant, within=within, locks=locks, **locked):
                         result = work(connection)
                 except AGAIN:
                     if attempt == ATTEMPTS - 1:

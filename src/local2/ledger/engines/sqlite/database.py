@@ -5,6 +5,7 @@ a power cut.
 """
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
@@ -120,14 +121,16 @@ class Database:
         *,
         owner: Hashable = None,
         rests_on: Collection[str] | None = None,  # noqa: ARG002 - no other writes meanwhile
+        within: float = math.inf,
     ) -> T:
         """Run `work` in a transaction; return once it is committed to disk. Owners take turns.
 
         Raises:
-            StorageError: SQLite refused, e.g. the disk is full; nothing was written.
+            StorageError: SQLite refused, e.g. the disk is full, or others held it up for so long;
+                nothing was written.
             Local2Error: `work` raised it; nothing was written.
         """
-        written = self._writer.submit(work, owner)
+        written = self._writer.submit(work, owner, within)
         try:
             return await asyncio.shield(written)
         except asyncio.CancelledError:

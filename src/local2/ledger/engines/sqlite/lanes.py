@@ -6,6 +6,7 @@ owner's work does not wait for all of it.
 """
 
 import asyncio
+import math
 import queue
 import threading
 import time
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from local2.errors import StorageError
+from local2.ledger.engines import held_up_error
 from local2.ledger.engines.sqlite.connections import SqlConnection
 from local2.ledger.engines.sqlite.soundness import Tally, as_storage_error
 from local2.telemetry import watching_lane
@@ -36,6 +38,17 @@ class _Job(NamedTuple, Generic[T]):
     work: Work[T]
     future: asyncio.Future[T]
     owner: Hashable
+    claim: threading.Lock
+    """Whoever takes it decides: the lane does the work, or its caller gives it up."""
+
+    def take(self) -> bool:
+        """Whether nobody else has decided yet."""
+        return self.claim.acquire(blocking=False)
+
+    def give_up(self) -> None:
+        """Let the caller wait no longer, unless the work has begun."""
+        if self.take() and not self.future.done():
+            self.future.set_exception(held_up_error())
 
 
 class _Outcome(NamedTuple):
@@ -77,13 +90,18 @@ class Lane:
             self._jobs.put(None)
             await self._stopped.wait()
 
-    def submit(self, work: Work[T], owner: Hashable) -> asyncio.Future[T]:
+    def submit(self, work: Work[T], owner: Hashable, within: float = math.inf) -> asyncio.Future[T]:
+        """Queue work. It is given up if it has not begun after `within` seconds."""
         if self._closing:
             raise StorageError(f"The database {self._path} is closed.")
         future: asyncio.Future[T] = self._loop.create_future()
         for watch in self._watches:
             watch(future)
-        self._jobs.put(_Job(work, future, owner))
+        job = _Job(work, future, owner, threading.Lock())
+        if within < math.inf:
+            giving_up = self._loop.call_later(within, job.give_up)
+            future.add_done_callback(lambda _: giving_up.cancel())
+        self._jobs.put(job)
         return future
 
     def _work(self) -> None:
@@ -108,7 +126,7 @@ class Lane:
 
 def _settle(outcomes: list[_Outcome]) -> None:
     for future, result, error in outcomes:
-        if future.done():  # the caller was cancelled; its work was done nevertheless
+        if future.done():  # given up, or cancelled: then the work was done nevertheless
             continue
         if error is None:
             future.set_result(result)
@@ -220,6 +238,8 @@ def _attempt_in_savepoint(connection: SqlConnection, job: _Job[Any]) -> _Outcome
 
 
 def _attempt(connection: SqlConnection, job: _Job[Any]) -> _Outcome:
+    if not job.take():
+        return _Outcome(job.future, None, None)  # which its caller no longer awaits
     try:
         return _Outcome(job.future, job.work(connection), None)
     except (connection.Error, UnicodeDecodeError) as error:
