@@ -51,7 +51,7 @@ from local2.protocol.memory_tools import TOOLS
 from local2.protocol.payloads import ClearSession, Empty, OutputPart, ToolRequest, ToolResult
 from local2.protocol.portable import stored_line
 from local2.protocol.times import in_utc
-from local2.protocol.tool import Tool, ToolOutput
+from local2.protocol.tool import Tool, ToolOutput, with_suggestion
 from local2.sources.batches import batches
 from local2.stories.script import load_story
 
@@ -142,7 +142,7 @@ def _request(tool: Tool, data: bytes) -> object:
     try:
         envelope = _decoded(ToolRequest[tool.args], data)  # type: ignore[name-defined]
     except InvalidArgumentsError as error:
-        raise tool.with_suggestion(error) from error
+        raise with_suggestion(error, tool.args) from error
     if tool.name == "ingest":
         _conversation([one for each in envelope.payload.args.messages for one in messages_of(each)])
     return envelope

@@ -8,7 +8,7 @@ import pytest
 from local2.errors import InvalidArgumentsError
 from local2.protocol.envelope import Caller, decode
 from local2.protocol.payloads import ToolRequest
-from local2.protocol.tool import Tool, ToolOutput, parameters_of
+from local2.protocol.tool import Tool, ToolOutput, parameters_of, with_suggestion
 
 
 class Part(msgspec.Struct, forbid_unknown_fields=True):
@@ -35,7 +35,7 @@ TOOL = Tool(name="order", description="Order.", version="1", args=Order, run=run
 def refused(args: bytes) -> InvalidArgumentsError:
     with pytest.raises(InvalidArgumentsError) as caught:
         decode(b'{"payload": {"args": %b}}' % args, ToolRequest[Order])
-    return TOOL.with_suggestion(caught.value)
+    return with_suggestion(caught.value, Order)
 
 
 @pytest.mark.parametrize(

@@ -352,9 +352,9 @@ def test_characters_that_are_cut_by_the_reading_are_whole(tmp_path: Path, cut: i
         (b'[{"mapping": {}, "id": "c1"}, {"mapping": ', "broken: after object 1"),
         (b'[{"mapping": {}}, {"title": "\xff"}]', "broken: after object 1"),
         (LONG + b"[" * (MAX_DEPTH + 1), "after object 0, one is nested more than"),
-        (b"[" * 1_000_000, "is nothing that is known"),
-        (b"", "is nothing that is known"),
-        (b"PK\x03\x04 no archive", "is nothing that is known"),
+        (b"[" * 1_000_000, "has no format that is known"),
+        (b"", "has no format that is known"),
+        (b"PK\x03\x04 no archive", "has no format that is known"),
     ],
     ids=lambda value: str(value)[:30],
 )

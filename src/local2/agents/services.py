@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
@@ -62,6 +62,7 @@ from local2.protocol.maintenance import (
 from local2.protocol.payloads import Empty, OutputPart, ToolResult
 from local2.protocol.portable import MAX_LINE_BYTES
 from local2.protocol.services import ServiceDeclaration
+from local2.protocol.tool import with_suggestion
 from local2.protocol.vectors import WorkerReady
 from local2.settings import LimitSettings
 from local2.tenants.credentials import rotate_token_key
@@ -234,7 +235,10 @@ class ServiceHost(Participant):
     def _decode(self, message: BusMessage, payload: type[P]) -> Envelope[P]:
         if self._group.type == "status" and not message.data:
             return Envelope(payload=payload())
-        return decode(message.data, payload)
+        try:
+            return decode(message.data, payload)
+        except BadRequestError as error:
+            raise with_suggestion(error, cast("type[msgspec.Struct]", payload)) from error
 
 
 async def import_lines(request: Request[ImportRequest]) -> ImportReport:

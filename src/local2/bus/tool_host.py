@@ -39,7 +39,7 @@ from local2.protocol.envelope import (
 )
 from local2.protocol.error_headers import error_headers, header_value
 from local2.protocol.payloads import Json, Running, ToolProgress, ToolRequest, ToolResult
-from local2.protocol.tool import Tool, ToolOutput, begin_call
+from local2.protocol.tool import Tool, ToolOutput, begin_call, with_suggestion
 from local2.settings import TOOL_OUTPUT_LIMIT
 
 FAULT_MESSAGE = "The tool failed; the server's log says where."
@@ -133,7 +133,7 @@ class ToolHost(Participant):
                 result = await self._run(caller, request, message.data)
         except InvalidArgumentsError as error:
             request = request or header_of(message.data)
-            result = ToolResult.failed(self._tool.with_suggestion(error))
+            result = ToolResult.failed(with_suggestion(error, self._tool.args))
         except Local2Error as error:
             request = request or header_of(message.data)
             result = ToolResult.failed(error)

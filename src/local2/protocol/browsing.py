@@ -36,7 +36,7 @@ CONTENT_CHARACTERS = 1_000
 Words = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
 
 
-class Browse(msgspec.Struct, kw_only=True, omit_defaults=True):
+class Browse(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """`memory.browse`: the caller's own memories, and those for everybody; None is no condition.
 
     `words`: all of them are in the text; the memories that were stored last then come first.
@@ -134,7 +134,7 @@ class KindCount(msgspec.Struct, frozen=True, kw_only=True):
     last: datetime
 
 
-class GrowthRequest(msgspec.Struct, frozen=True, kw_only=True):
+class GrowthRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`memory.growth`: of so many days, today included."""
 
     days: Annotated[int, msgspec.Meta(ge=1, le=366)] = 30
@@ -172,7 +172,9 @@ class SessionCount(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     last: datetime
 
 
-class ListSessions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ListSessions(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """`memory.sessions`: the sessions, those that were used last first.
 
     `after`: `next` of the page before.

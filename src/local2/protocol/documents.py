@@ -13,7 +13,9 @@ CHUNK_CHARACTERS = 2_000
 Source = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class ListDocuments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ListDocuments(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """`memory.documents`: all documents, by their sources. `after`: `next` of the page before."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_DOCUMENTS)] = 50
@@ -36,7 +38,9 @@ class DocumentsPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     next: str | None = None
 
 
-class ListChunks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ListChunks(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """`memory.documents.chunks`: the chunks of one document in their order, from `offset` on."""
 
     source: Source

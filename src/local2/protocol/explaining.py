@@ -42,7 +42,9 @@ EXPLAINED_CHARACTERS = 1_000
 """Maximum characters of a memory's content in an explanation."""
 
 
-class Explain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Explain(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """`memory.explain`: a question, asked as `recall` is, and a memory to explain.
 
     `id`: any memory's; its place and score are explained, or why it is not in the answer.

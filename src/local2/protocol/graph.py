@@ -12,7 +12,9 @@ NAME_CHARACTERS = 200
 """Maximum characters of a node's name; the rest of a memory's text is left out."""
 
 
-class ShowGraph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ShowGraph(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """`memory.graph`: what is around a thing, by its name, or around a memory, by its id.
 
     Without either, it is around what was stated last.

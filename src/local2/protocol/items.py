@@ -44,7 +44,7 @@ class ItemKey(msgspec.Struct, frozen=True, kw_only=True):
     key: Key
 
 
-class ItemPut(ItemKey, frozen=True, kw_only=True, omit_defaults=True):
+class ItemPut(ItemKey, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """An item to store; an item without value and data is deleted.
 
     `text`: the text that searches match. `keep`: do not change an existing item.
@@ -70,21 +70,21 @@ class StoredItem(ItemKey, frozen=True, kw_only=True, omit_defaults=True):
     score: float | None = None
 
 
-class PutItems(msgspec.Struct, kw_only=True):
+class PutItems(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """`memory.items.put`: store all items, or none."""
 
     collection: Collection
     items: Annotated[list[ItemPut], msgspec.Meta(max_length=MAX_ITEMS_PER_REQUEST)]
 
 
-class GetItems(msgspec.Struct, kw_only=True):
+class GetItems(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """`memory.items.get`: the items under these keys."""
 
     collection: Collection
     keys: Annotated[list[ItemKey], msgspec.Meta(max_length=MAX_ITEMS_PER_REQUEST)]
 
 
-class SearchItems(msgspec.Struct, kw_only=True, omit_defaults=True):
+class SearchItems(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """`memory.items.search`: the items of a namespace and all within it, newest first.
 
     With a `query`, items that match it by meaning come first, best match first. `filter` compares
@@ -110,7 +110,7 @@ class NamespaceMatch(msgspec.Struct, frozen=True, kw_only=True):
     path: Namespace
 
 
-class ListNamespaces(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ListNamespaces(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """`memory.items.list`: matching namespaces with items, sorted; `depth` cuts their paths."""
 
     collection: Collection
@@ -120,7 +120,7 @@ class ListNamespaces(msgspec.Struct, kw_only=True, omit_defaults=True):
     offset: Offset = 0
 
 
-class DeleteItems(msgspec.Struct, kw_only=True, omit_defaults=True):
+class DeleteItems(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """`memory.items.delete`: these items, and all in or within these namespaces, in one step."""
 
     collection: Collection

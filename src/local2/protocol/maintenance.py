@@ -50,7 +50,9 @@ class CheckResult(msgspec.Struct, omit_defaults=True):
         return cls(name, "broken", error.message, error.remedy)
 
 
-class BackupRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BackupRequest(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """`memory.backup`: make a backup in `folder` on the stack's machine; None requests the status.
 
     The other fields are as in memory.yaml. `recipient` is a public key of age, or a file of such
@@ -80,7 +82,9 @@ class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
     turns_waiting: int = 0
 
 
-class BackupList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BackupList(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """`memory.backup.list`: the backups in a folder; None is that of the automatic backups."""
 
     folder: str | None = None
@@ -107,7 +111,9 @@ class BackupsFound(msgspec.Struct, frozen=True, kw_only=True):
     backups: list[ListedBackup]
 
 
-class VerificationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class VerificationRequest(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """`memory.backup.verify`: read a backup whole, by default the newest of the automatic ones.
 
     `identity`: the file on the stack's machine with the age secret key that decrypts it.
@@ -173,7 +179,7 @@ class StoredLetter(msgspec.Struct, frozen=True, kw_only=True):
     letter: DeadLetter
 
 
-class LetterRequest(msgspec.Struct, frozen=True, kw_only=True):
+class LetterRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`memory.dead_letters`: read a letter, publish it again, drop it, or read the next one.
 
     "next" reads the first letter from the number on. "retry" drops it once its message is stored.
@@ -189,7 +195,7 @@ class LetterFound(msgspec.Struct, frozen=True, kw_only=True):
     found: StoredLetter | None = None
 
 
-class Reindex(msgspec.Struct, kw_only=True, omit_defaults=True):
+class Reindex(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """`memory.reindex`: with the current embedder, or with another one that then replaces it."""
 
     embedder: str | None = None
@@ -236,7 +242,7 @@ TaskAction = Literal["list", "retry", "discard"]
 RecordIds = Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)]
 
 
-class TaskRequest(msgspec.Struct, frozen=True, kw_only=True):
+class TaskRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`memory.tasks`: list the work on records, and try again or discard what was set aside.
 
     `kind`, `ids`: only tasks of this kind, and of these records.
@@ -411,7 +417,7 @@ class TenantReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     shares: dict[str, list[str]] = {}
 
 
-class ExportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ExportRequest(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """`memory.export`: the page after `cursor`; the envelope names the owner of a scope."""
 
     scope: OwnerScope | None = None
@@ -434,7 +440,7 @@ class ExportPage(msgspec.Struct, kw_only=True, omit_defaults=True):
     records: int | None = None
 
 
-class ImportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ImportRequest(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """`memory.import`: lines that are all stored, or none of them.
 
     `number`: the number of the first line. A line that is too long for a message is sent in pieces

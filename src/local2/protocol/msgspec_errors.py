@@ -3,27 +3,28 @@
 import re
 from typing import NamedTuple
 
-_INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `args\.([^`]+)`")
+_SENT = r"(?:args|\$\.payload)"  # what a tool and what a service is sent
+_INVALID_CHOICE = re.compile(rf"^Invalid enum value .* at `{_SENT}\.([^`]+)`")
 _UNKNOWN_FIELD = re.compile(
-    r"^Object contains unknown field `(?P<name>.*)` - at `args(?:\.(?P<part>[^`]+))?`"
+    rf"^Object contains unknown field `(?P<name>.*)` - at `{_SENT}(?:\.(?P<part>[^`]+))?`"
 )
 
 
 class UnknownField(NamedTuple):
-    """A field that is not declared, and the path in the arguments to what contains it."""
+    """A field that is not declared, and the path to what contains it."""
 
     name: str
     path: str | None
 
 
 def path_of_invalid_choice(problem: str) -> str | None:
-    """The path in a tool's arguments to a value that is none of the choices."""
+    """The path to a value that is none of the choices."""
     found = _INVALID_CHOICE.search(problem)
     return found[1] if found else None
 
 
 def unknown_field(problem: str) -> UnknownField | None:
-    """The unknown field in a tool's arguments, if that is the problem."""
+    """The unknown field, if that is the problem."""
     found = _UNKNOWN_FIELD.search(problem)
     return UnknownField(found["name"], found["part"]) if found else None
 

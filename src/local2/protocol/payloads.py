@@ -148,7 +148,7 @@ class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
     output_schema: Json | None = None
 
 
-class Empty(msgspec.Struct, kw_only=True):
+class Empty(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A payload without fields, where the subject suffices."""
 
 
@@ -227,7 +227,7 @@ def new_output_key() -> str:
     return f"tout_{os.urandom(12).hex()}"
 
 
-class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True):
+class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """`memory.output.keep`: a part of a tool's output, which is readable after its last part.
 
     Parts are sent in order. `offset` counts Unicode characters. The sender chooses a random key.

@@ -14,7 +14,9 @@ SHOWN_CHARACTERS = 300
 """Maximum characters of a memory's content on a page."""
 
 
-class FindShowings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FindShowings(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """`memory.shown`: what was shown to the caller, the latest first.
 
     Exactly one of these is named: the session, the query of a turn, or the id of a memory that was

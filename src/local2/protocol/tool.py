@@ -11,11 +11,11 @@ from contextvars import ContextVar
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from local2.errors import InvalidArgumentsError
+from local2.errors import RequestError
 from local2.protocol.envelope import Caller, seconds_until, utc_now
 from local2.protocol.msgspec_errors import path_of_invalid_choice, unknown_field
 from local2.protocol.payloads import (
@@ -26,6 +26,8 @@ from local2.protocol.payloads import (
     ToolResult,
     ToolSchema,
 )
+
+E = TypeVar("E", bound=RequestError)
 
 _INDEX = re.compile(r"\[[^\]]*\]")
 
@@ -120,31 +122,6 @@ class ToolDeclaration(msgspec.Struct, frozen=True, kw_only=True):
             output_schema=answer_schema(self.answer) if self.answer else None,
         )
 
-    def with_suggestion(self, error: InvalidArgumentsError) -> InvalidArgumentsError:
-        """Say in the error's remedy which choices, or which names of arguments, are valid.
-
-        If a misspelt name resembles a valid one, the remedy asks whether that was meant.
-        """
-        near: Sequence[str] = ()
-        if path := path_of_invalid_choice(error.message):
-            allowed = self._schema_at(path).get("enum", [])
-        elif unknown := unknown_field(error.message):
-            allowed = self._schema_at(unknown.path).get("properties", {})
-            near = get_close_matches(unknown.name, allowed, n=1, cutoff=ALIKE)
-        else:
-            return error
-        remedy = f"One of: {', '.join(allowed)}." if allowed else "None are allowed."
-        meant = f"Did you mean {near[0]}? " if near else ""
-        return InvalidArgumentsError(error.message, remedy=f"{meant}{remedy}")
-
-    def _schema_at(self, path: str | None) -> dict[str, Any]:
-        """The schema of an argument, or of a part of it; without a path, of all of them."""
-        declared = parameters_of(self.args)
-        for name in _INDEX.sub("", path).split(".") if path else ():
-            declared = declared.get("properties", {}).get(name, {})
-            declared = declared.get("items", declared)
-        return declared
-
     def mcp_definition(self) -> McpTool:
         return McpTool(
             name=self.name,
@@ -164,6 +141,33 @@ class Tool(ToolDeclaration, frozen=True, kw_only=True):
 
     run: Callable[[Caller, Any], Awaitable[ToolOutput]]
     on_result: Callable[[Caller, ToolResult], None] | None = None
+
+
+def with_suggestion(error: E, expected: type[msgspec.Struct]) -> E:
+    """Say in the error's remedy which choices, or which names of fields, are valid.
+
+    If a misspelt name resembles a valid one, the remedy asks whether that was meant.
+    """
+    near: Sequence[str] = ()
+    if path := path_of_invalid_choice(error.message):
+        allowed = _schema_at(expected, path).get("enum", [])
+    elif unknown := unknown_field(error.message):
+        allowed = _schema_at(expected, unknown.path).get("properties", {})
+        near = get_close_matches(unknown.name, allowed, n=1, cutoff=ALIKE)
+    else:
+        return error
+    remedy = f"One of: {', '.join(allowed)}." if allowed else "None are allowed."
+    meant = f"Did you mean {near[0]}? " if near else ""
+    return type(error)(error.message, remedy=f"{meant}{remedy}", logged=error.logged)
+
+
+def _schema_at(expected: type[msgspec.Struct], path: str | None) -> dict[str, Any]:
+    """The schema of a field, or of a part of it; without a path, of all of them."""
+    declared = parameters_of(expected)
+    for name in _INDEX.sub("", path).split(".") if path else ():
+        declared = declared.get("properties", {}).get(name, {})
+        declared = declared.get("items", declared)
+    return declared
 
 
 @cache

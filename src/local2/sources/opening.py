@@ -158,7 +158,7 @@ def _format_of(files: Sequence[tuple[SourceFile, Shape | None]], *, is_alone: bo
             return cast("Format", shape.kind)
     if is_alone and files[0][0].suffix not in documents.PLAIN | documents.CONVERTED:
         raise InvalidArgumentsError(
-            f"{files[0][0].name} is nothing that is known.",
+            f"{files[0][0].name} has no format that is known.",
             remedy=f"Say what it is, with --as: {', '.join(FORMATS)}.",
         )
     return "documents"

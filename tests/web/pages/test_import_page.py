@@ -61,7 +61,7 @@ def test_what_cannot_be_imported_is_said(reader: Reader, tmp_path: Path) -> None
 
     for file, problem in (
         (bomb, "It looks like a zip bomb."),
-        (unknown, "unknown.bin is nothing that is known."),
+        (unknown, "unknown.bin has no format that is known."),
         (own, "Import it in a terminal"),
         (broken, "it is not JSON"),
     ):
