@@ -2,9 +2,10 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
@@ -18,6 +19,8 @@ Theme = Literal["light", "dark"]
 WIDE, NARROW = (1_280, 800), (360, 740)
 PATIENCE = 20_000
 """Milliseconds in which a page reacts, also on a busy machine."""
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
 axe = Axe()
 expect.set_options(timeout=PATIENCE)
 
@@ -42,6 +45,14 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+def in_another_thread(
+    function: Callable[Parameters, Answer], *args: Parameters.args, **options: Parameters.kwargs
+) -> Answer:
+    """Call what runs an event loop, like a command: Playwright's runs in the tests' thread."""
+    with ThreadPoolExecutor(max_workers=1) as threads:
+        return threads.submit(function, *args, **options).result()
 
 
 class Reader:

@@ -69,17 +69,16 @@ LONGEST = {
     "test_conformance.py",
 }
 """Files that take longest. They come first: else one process would run them after all others."""
-PAGES = "tests/web/pages/"
+TOGETHER = ("tests/web/pages/", "tests/web/")
+"""Folders whose files share a stack and a server, which each other process would start again."""
 
 
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]
-    """A process runs all tests of a file, and one process those of all pages.
-
-    The pages share a stack and a server, which each other process would start again.
-    """
+    """A process runs all tests of a file, and one process those of a folder of TOGETHER."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return PAGES if nodeid.startswith(PAGES) else super()._split_scope(nodeid)
+        folder = next((name for name in TOGETHER if nodeid.startswith(name)), None)
+        return folder or super()._split_scope(nodeid)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -65,8 +65,9 @@ async def write_until_killed(bus: Connection, acknowledged: Acknowledged, number
 @pytest.mark.timeout(180)
 async def test_every_acknowledged_save_survives_a_kill_of_the_stack(tmp_path: Path) -> None:
     acknowledged = Acknowledged()
+    stack_in = partial(stack_process, worker_here=True)
     for kill in range(STACK_KILLS):
-        async with stack_process(tmp_path) as stack, connect(stack.url, name="test") as bus:
+        async with stack_in(tmp_path) as stack, connect(stack.url, name="test") as bus:
             enough = len(acknowledged.notes) + 12 * (kill + 1)
             writers = [
                 asyncio.create_task(write_until_killed(bus, acknowledged, kill * WRITERS + n))
@@ -78,7 +79,7 @@ async def test_every_acknowledged_save_survives_a_kill_of_the_stack(tmp_path: Pa
                 writer.cancel()  # it waits for an answer that will never arrive
             await asyncio.gather(*writers, return_exceptions=True)
 
-    async with stack_process(tmp_path) as stack, connect(stack.url, name="test") as bus:
+    async with stack_in(tmp_path) as stack, connect(stack.url, name="test") as bus:
         for topic, value in acknowledged.topics.items():
             recalled = await call_tool(bus, "recall_topic", {"topic": topic}, caller=CALLER)
             assert recalled.content == f"[Memory: {topic}] {value}"
@@ -141,13 +142,14 @@ async def test_a_stack_starts_right_after_a_kill(
         assert (await save(stack_after.bus, "I am here.")).ok
 
 
+@pytest.mark.usefixtures("worker_here")
 async def test_processes_left_by_a_killed_stack_hold_the_folder_until_they_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its NATS server, suspended here, might still write to files that a new one would use."""
     monkeypatch.setattr(joining, "DEATH_PATIENCE", 3.0)
     settings = settings_in(tmp_path)
-    async with stack_process(tmp_path) as stack:
+    async with stack_process(tmp_path, worker_here=True) as stack:
         async with connect(stack.url, name="test") as bus:
             await in_step(bus)
         server = stack.server_pid

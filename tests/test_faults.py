@@ -4,7 +4,6 @@
 """
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,22 +15,18 @@ from faults.kinds import FAULTS
 from faults.target import fault_target_in
 from suite.faults import suffer
 
-PROCESSES = (
+NAMES = (
     "vector worker: SIGKILL",
     "vector worker: SIGSTOP",
     "nats-server: SIGSTOP",
     "nats-server: its port taken for a moment",
     "stack: SIGSTOP",
     "stack: SIGKILL",
-)
-FILES = (
     "ledger locked by another process",
     "disk full for every process",
     "Chroma folder noise, running",
     "ledger: flipped bytes",
     "write-ahead log: flipped bytes",
-)
-MODELS_AND_CLOCK = (
     "models hang",
     "models crash",
     "models answer garbage",
@@ -41,16 +36,13 @@ MODELS_AND_CLOCK = (
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("names", [PROCESSES, FILES, MODELS_AND_CLOCK], ids=lambda names: names[-1])
-async def test_faults_lose_and_duplicate_nothing_and_the_stack_recovers(
-    names: Sequence[str], tmp_path: Path
-) -> None:
+async def test_faults_lose_and_duplicate_nothing_and_the_stack_recovers(tmp_path: Path) -> None:
     """Afterwards it writes, stores turns, searches by meaning, and `doctor` finds no problem."""
-    faults = [fault for fault in FAULTS if fault.name in names]
+    faults = [fault for fault in FAULTS if fault.name in NAMES]
     async with fault_target_in(tmp_path) as target:
         results = await suffer(target, faults, seed=1)
 
-    assert len(results.suffered) == len(names)
+    assert len(results.suffered) == len(NAMES)
     assert [one for one in results.suffered if one.problems] == []
     assert [one for one in results.suffered if one.lost or one.doubled] == []
     assert sum(one.acknowledged for one in results.suffered) > 0

@@ -80,7 +80,10 @@ async def test_turns_wait_for_space_and_the_server_broken_by_a_full_disk_is_rest
 async def test_a_server_broken_unnoticed_is_restarted_for_other_agents(
     tmp_path: Path,
 ) -> None:
-    async with stack_process(tmp_path) as stack, connect(stack.url, name="test") as bus:
+    async with (
+        stack_process(tmp_path, worker_here=True) as stack,
+        connect(stack.url, name="test") as bus,
+    ):
         server = stack.server_pid
         with full_disk((server, 0)), pytest.raises(BusError):
             await publish_durably(bus, "response.generation", encoded_turn("lost"), timeout=0.5)

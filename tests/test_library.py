@@ -1,9 +1,7 @@
 """The memory as a Python library, as docs/library.md shows it: as a client, and embedded."""
 
-import os
 import re
-import subprocess
-import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -11,13 +9,17 @@ import structlog
 
 import local2
 from calling import caller_named
+from commands import served
 from local2.bus.connection import connect
 from local2.config_files import load_settings
 from local2.errors import FolderLockedError, NoRespondersError
 from local2.home import running_url
 from local2.memory.service import MemoryService
 from local2.protocol import subjects
+from local2.settings import HOME_VARIABLE
 from local2.stack.app import open_memory
+from pages import printed_by
+from stacks import settings_in
 from waiting import eventually
 
 DOCS = Path(__file__).parents[1] / "docs" / "library.md"
@@ -43,25 +45,18 @@ def examples() -> list[tuple[str, str]]:
     return re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
 
 
+@pytest.mark.usefixtures("worker_here")
 @pytest.mark.parametrize(("code", "printed"), examples(), ids=["client", "blocking", "inside"])
 def test_the_programs_of_the_docs_print_what_the_docs_say(
-    offline: Path, code: str, printed: str
+    offline: Path, monkeypatch: pytest.MonkeyPatch, code: str, printed: str
 ) -> None:
-    """They print nothing else, and store their data where the page says."""
-    environment = {**os.environ, "XDG_DATA_HOME": str(offline)}
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=offline,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    """Those of clients find a stack; the README's, in `test_ways_in.py`, starts its own."""
+    monkeypatch.setenv(HOME_VARIABLE, str(offline))
+    is_inside = "open_memory" in code
+    with nullcontext() if is_inside else served(settings_in(offline)):
+        assert printed_by(code, offline) == printed
 
-    assert (ran.stdout, ran.stderr) == (printed, "")
-    home = offline / ("notes" if "notes" in code else "local2")
-    assert (home / ".local2" / "ledger.sqlite3").exists()
+    assert (offline / "notes" / ".local2" / "ledger.sqlite3").exists() == is_inside
     assert len([line for line in code.splitlines() if line]) <= TEN
 
 

@@ -18,6 +18,7 @@ from local2.settings import Settings
 from local2.stack.app import Stack, open_stack
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in
 from waiting import eventually
+from workers import stack_with_worker_here
 
 GOLD = "The chemical symbol of gold is Au."
 QUESTION = "Which letters stand for that precious metal?"
@@ -33,7 +34,7 @@ def settings_with_timeout(folder: Path, seconds: float) -> Settings:
 
 
 async def remember_gold(settings: Settings) -> None:
-    async with open_stack(settings, with_generator=False) as stack:
+    async with stack_with_worker_here(settings, with_generator=False) as stack:
         await save(stack.bus, GOLD)
         await say(stack.bus, GOLD)
         await in_step(stack.bus, records=2)

@@ -1,4 +1,4 @@
-"""The first example of each page runs in an empty folder with no stack running."""
+"""The first examples of the pages print what they say, in an empty folder without a stack."""
 
 import os
 import subprocess
@@ -7,36 +7,35 @@ from pathlib import Path
 
 import pytest
 
-from commands import START_SECONDS
-from pages import python_in
+from commands import START_SECONDS, served
+from local2.settings import HOME_VARIABLE
+from pages import printed_by, python_in
+from stacks import settings_in
 
 
-@pytest.mark.parametrize(
-    ("page", "naming", "printed"),
-    [
-        pytest.param(
-            "README.md", "local2.connect", "Oslo\nAda prefers a window seat.\n", id="README"
-        ),
-        pytest.param(
-            "docs/ways-in.md",
-            "local2.connect",
-            "We deploy on Tuesdays, never on Fridays.\n",
-            id="the client",
-        ),
-        pytest.param("docs/ways-in.md", "LocalStore", "A window seat, please.\n", id="a framework"),
-    ],
-)
-def test_an_example_in_python_prints_what_it_remembers(
-    tmp_path: Path, page: str, naming: str, printed: str
+def test_the_example_of_the_readme_needs_no_stack_and_prints_what_it_remembers(
+    tmp_path: Path,
 ) -> None:
+    """It prints nothing else, and stores its data in the user's own home."""
     done = subprocess.run(
-        [sys.executable, "-c", python_in(page, naming)],
+        [sys.executable, "-c", python_in("README.md", "local2.connect")],
         cwd=tmp_path,
-        env={**os.environ, "LOCAL2_HOME": str(tmp_path)},
+        env={**os.environ, "XDG_DATA_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=START_SECONDS,
         check=False,
     )
 
-    assert (done.stdout, done.returncode) == (printed, 0), done.stderr
+    assert (done.stdout, done.stderr) == ("Oslo\nAda prefers a window seat.\n", "")
+    assert (tmp_path / "local2" / ".local2" / "ledger.sqlite3").exists()
+
+
+def test_the_example_of_the_client_prints_what_it_remembers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
+    with served(settings_in(tmp_path)):
+        printed = printed_by(python_in("docs/ways-in.md", "local2.connect"), tmp_path)
+
+    assert printed == "We deploy on Tuesdays, never on Fridays.\n"

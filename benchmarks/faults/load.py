@@ -58,8 +58,11 @@ class Load:
         try:
             yield
         finally:
-            for task in tasks:
-                task.cancel()
+            # nats-py loses a cancellation that arrives together with an answer.
+            while running := [task for task in tasks if not task.done()]:
+                for task in running:
+                    task.cancel()
+                await asyncio.wait(running, timeout=RETRY_INTERVAL)
             for task in tasks:
                 with suppress(asyncio.CancelledError):
                     await task

@@ -1,4 +1,4 @@
-"""One stack and one `local2 serve` beside it, for all tests of a module."""
+"""One stack and one `local2 serve` beside it, for all tests over HTTP."""
 
 from collections.abc import Iterator
 
@@ -10,13 +10,13 @@ from http_servers import HttpServer, http_server
 from stacks import settings_in
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(settings_in(tmp_path_factory.mktemp("web"))) as running:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def server(stack: Served) -> Iterator[HttpServer]:
     with http_server(stack.folder, LOCAL2_HTTP__TIMEOUT="2") as running:
         yield running

@@ -3,6 +3,7 @@
 import importlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 from openapi_python_client import generate
 from openapi_python_client.config import Config, ConfigFile, MetaType
 
-from http_servers import HttpServer
+from commands import served
+from http_servers import HttpServer, http_server
 from local2.protocol.memory_tools import TOOLS
 from local2.protocol.services import SERVICES
+from stacks import settings_in
 
 CLIENT = "generated_client"
 CHECKS = [
@@ -26,6 +29,14 @@ CHECKS = [
 ]
 LEFT_OUT = ["/v1/events", "/v1/services/memory.backup"]
 """A stream that does not end, and an operation that writes into any folder."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    """One for these tests only: the tester stores anything, also for everybody."""
+    home = tmp_path_factory.mktemp("anything")
+    with served(settings_in(home)), http_server(home, LOCAL2_HTTP__TIMEOUT="2") as running:
+        yield running
 
 
 def imported(name: str) -> ModuleType:
@@ -78,7 +89,7 @@ def test_no_operation_fails_or_answers_otherwise_than_the_document_states(
             *("--header", f"Authorization: Bearer {token}"),
             *("--checks", ",".join(CHECKS)),
             *(option for path in LEFT_OUT for option in ("--exclude-path", path)),
-            *("--phases", "fuzzing", "--max-examples", "5", "--generation-database", "none"),
+            *("--phases", "fuzzing", "--max-examples", "3", "--generation-database", "none"),
             *("--suppress-health-check", "all", "--no-color"),
         ],
         cwd=tmp_path,

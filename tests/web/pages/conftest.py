@@ -1,4 +1,4 @@
-"""One stack and one `local2 web` for all tests of the pages, and a browser for each module."""
+"""One stack, one `local2 web` and one window of a browser for all tests of the pages."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,40 +26,37 @@ def pages(page_stack: Served) -> Iterator[HttpServer]:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def ada(pages: HttpServer) -> Iterator[httpx.Client]:
     """A client that stores what tests look at, and reads what pages have changed."""
     with pages.client() as client:
         yield client
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with chromium() as running:
         yield running
 
 
 @pytest.fixture(scope="package")
-def cookies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cookies") / "ada.json"
-
-
-@pytest.fixture(scope="module")
-def signed_in(browser: Browser, pages: HttpServer, cookies: Path) -> Path:
+def signed_in(
+    browser: Browser, pages: HttpServer, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """The cookies of a browser that has used the link, which works only once."""
-    if not cookies.exists():
-        assert pages.page is not None
-        with browser.new_context() as context:
-            page = context.new_page()
-            page.goto(pages.page)
-            page.wait_for_url(lambda address: "sign-in" not in address)
-            context.storage_state(path=cookies)
+    cookies = tmp_path_factory.mktemp("cookies") / "ada.json"
+    assert pages.page is not None
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(pages.page)
+        page.wait_for_url(lambda address: "sign-in" not in address)
+        context.storage_state(path=cookies)
     return cookies
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def window(browser: Browser, pages: HttpServer, signed_in: Path) -> Iterator[Reader]:
-    """One window for a module: each new one would load and compile the page's scripts again."""
+    """One window: each new one would load and compile the pages' scripts again."""
     with browser.new_context(storage_state=signed_in) as context:
         yield Reader(context.new_page(), pages.url)
 

@@ -10,6 +10,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from playwright.sync_api import Browser, Page, expect
 
+from browsers import Reader, in_another_thread
 from commands import Served, local2, served
 from http_servers import HttpServer, call
 from local2.cli.page import page_beside
@@ -21,7 +22,8 @@ from waiting import wait_until
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    tenants = with_tenants(tmp_path_factory.mktemp("accounts"), "acme", "beta")
+    folder = tmp_path_factory.mktemp("accounts")
+    tenants = in_another_thread(with_tenants, folder, "acme", "beta")
     return msgspec.structs.replace(tenants, http=HttpSettings(port=0, web=True))
 
 
@@ -41,20 +43,23 @@ class Tokens(NamedTuple):
 
 @pytest.fixture(scope="module")
 def tokens(stack: Served) -> Tokens:
-    """Made before a browser starts, in whose thread no command can run."""
+    def token(tenant: str, user: str, *options: str) -> str:
+        return in_another_thread(token_for, stack.folder, tenant, user, *options)
+
     return Tokens(
-        ada=token_for(stack.folder, "acme", "ada", "--role", "writer"),
-        ada_reads=token_for(stack.folder, "acme", "ada", "--role", "reader"),
-        bob=token_for(stack.folder, "acme", "bob"),
-        boss=token_for(stack.folder, "acme", "boss", "--role", "admin"),
-        foreign=token_for(stack.folder, "beta", "ada"),
+        ada=token("acme", "ada", "--role", "writer"),
+        ada_reads=token("acme", "ada", "--role", "reader"),
+        bob=token("acme", "bob"),
+        boss=token("acme", "boss", "--role", "admin"),
+        foreign=token("beta", "ada"),
     )
 
 
 @pytest.fixture(scope="module")
 def tenant_pages(settings: Settings, stack: Served, tokens: Tokens) -> Iterator[HttpServer]:
     """The page that the stack starts beside itself, with an agent of the tenant."""
-    added = local2(stack.folder, "tenants", "add", "acme", "--agent", "web", "--role", "admin")
+    agent = ("tenants", "add", "acme", "--agent", "web", "--role", "admin")
+    added = in_another_thread(local2, stack.folder, *agent)
     assert added.returncode == 0, added.stderr
     credentials = stack.folder / ACCOUNTS / "acme" / "web.nk"
     bus = msgspec.structs.replace(settings.bus, credentials=credentials)
@@ -89,12 +94,18 @@ def answers(client: httpx.Client) -> bool:
     return False
 
 
-@pytest.fixture
-def page(tenant_pages: HttpServer, browser: Browser) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def tenant_window(browser: Browser) -> Iterator[Page]:
     with browser.new_context() as context:
-        opened = context.new_page()
-        opened.goto(str(tenant_pages.page))
-        yield opened
+        yield context.new_page()
+
+
+@pytest.fixture
+def page(tenant_pages: HttpServer, tenant_window: Page) -> Iterator[Page]:
+    """The page, of which nobody has signed in."""
+    tenant_window.goto(str(tenant_pages.page))
+    yield tenant_window
+    tenant_window.context.clear_cookies()
 
 
 def sign_in(page: Page, token: str) -> None:
@@ -107,9 +118,11 @@ def look_at_memories(page: Page, token: str) -> None:
     page.get_by_role("link", name="Memories").click()
 
 
-async def test_without_an_agent_of_its_own_there_is_no_page(settings: Settings) -> None:
-    with pytest.raises(ConfigError, match="needs an agent") as raised:
-        async with page_beside(settings, by_tenant=True, log_folder=None):
+def test_without_an_agent_of_its_own_there_is_no_page(settings: Settings) -> None:
+    with start_blocking_portal() as portal:
+        beside = page_beside(settings, by_tenant=True, log_folder=None)
+        opening = portal.wrap_async_context_manager(beside)
+        with pytest.raises(ConfigError, match="needs an agent") as raised, opening:
             pass
     assert "local2 tenants add" in str(raised.value.remedy)
 
@@ -158,13 +171,14 @@ def test_a_token_of_nobody_here_is_refused(page: Page, tokens: Tokens, of: str) 
 
 
 def test_an_admin_sees_agents_and_quotas_and_rotates_the_key_of_tokens(
-    page: Page, tokens: Tokens
+    page: Page, tenant_pages: HttpServer, tokens: Tokens
 ) -> None:
     sign_in(page, tokens.boss)
     page.get_by_role("link", name="Accounts").click()
 
     expect(page.locator("tr", has_text="web")).to_contain_text("admin")
     expect(page.locator("dl", has_text="Records")).to_contain_text("acme")
+    Reader(page, str(tenant_pages.page)).check_accessibility()
     signing = page.locator("dt", has_text="Signed with").locator("+ dd")
     before = signing.inner_text()
     page.get_by_role("button", name="Rotate").click()

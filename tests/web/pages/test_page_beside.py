@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx
 
+from browsers import in_another_thread
 from commands import ROOT, local2
 from local2.settings import HOME_VARIABLE
 from waiting import wait_until
@@ -59,7 +60,8 @@ def test_a_stack_serves_the_page_while_it_runs(tmp_path: Path) -> None:
             assert client.get(link).status_code == 200
             assert client.get(httpx.URL(link).join("/memories")).status_code == 200
             assert client.get(link).status_code == 403
-        another = local2(tmp_path, "web", "--link").stdout.removeprefix("Page: ").strip()
+        linked = in_another_thread(local2, tmp_path, "web", "--link")
+        another = linked.stdout.removeprefix("Page: ").strip()
         with httpx.Client(trust_env=False, timeout=30) as second:
             assert second.get(f"{another}x").status_code == 403
             assert second.get(another).status_code == 200
@@ -69,7 +71,8 @@ def test_a_stack_serves_the_page_while_it_runs(tmp_path: Path) -> None:
         assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
     assert running.returncode == 0
-    assert "Start it with `local2 web`" in local2(tmp_path, "web", "--link").stderr
+    refused = in_another_thread(local2, tmp_path, "web", "--link")
+    assert "Start it with `local2 web`" in refused.stderr
     assert not is_listening(link)
 
 
