@@ -34,8 +34,16 @@ from local2.protocol.memory_tools import (
 from local2.protocol.payloads import Json, split_into_parts
 from local2.protocol.portable import MAX_LINES_PER_MESSAGE, MESSAGE_LINE_BYTES, RecordLine
 from local2.protocol.services import IMPORT
-from local2.sources.batches import MAX_MESSAGE_BYTES, batches, size_of
-from local2.sources.items import Conversation, Document, Fact, Item, LeftOut
+from local2.sources.items import (
+    MAX_MESSAGE_BYTES,
+    Conversation,
+    Document,
+    Fact,
+    Item,
+    LeftOut,
+    batches,
+    size_of,
+)
 from local2.sources.opening import TITLES, Format, Source
 
 IN_FLIGHT = 16
