@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
-from itertools import islice
+from itertools import chain, islice
 
 import msgspec
 import structlog
@@ -120,9 +120,7 @@ def extract_sentences(messages: Sequence[Message], room: int) -> str:
         messages: They may include an earlier summary, whose lines are candidates, too.
         room: Maximum number of characters.
     """
-    sentences = list(
-        dict.fromkeys(s for message in messages for s in _candidate_sentences(message))
-    )
+    sentences = list(dict.fromkeys(chain.from_iterable(map(_candidate_sentences, messages))))
     frequency = Counter(word for sentence in sentences for word in sentence.words)
 
     def worth(sentence: CandidateSentence) -> float:
