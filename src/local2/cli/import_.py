@@ -316,11 +316,16 @@ def _import_source(  # noqa: PLR0913 - one parameter an option
             bar.update(task, completed=source.bytes_read, told=told)
 
         importer = Importer(source, caller, mine=mine, on_sent=show)
+
+        async def send() -> None:
+            async with connected(settings, name=NAME, user=caller.user) as bus:
+                await importer.run(bus)
+
         try:
             if dry_run:
                 importer.count()
             else:
-                run_async(_send(settings, importer, caller))
+                run_async(send())
         except Local2Error as failed:
             error = str(failed)
         except KeyboardInterrupt:
@@ -335,8 +340,3 @@ def _import_source(  # noqa: PLR0913 - one parameter an option
     if error is not None:
         error = f"{content} Then: {error} {AGAIN}"
     report(output, [Outcome(file=name_of(file), content=content, data=done, error=error)])
-
-
-async def _send(settings: Settings, importer: Importer, caller: Sender) -> None:
-    async with connected(settings, name=NAME, user=caller.user) as bus:
-        await importer.run(bus)

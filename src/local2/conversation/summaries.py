@@ -165,42 +165,33 @@ async def _write_summary(
     """The summary that the model writes portion by portion; empty if it fails at any."""
     if job.runtime.context_tokens:
         tokens = min(tokens, job.runtime.context_tokens // MODEL_SUMMARY_FRACTION)
+    within = job.runtime.within
+    system = INSTRUCTION.format(words=max(MIN_WORDS, int(tokens * WORDS_PER_TOKEN)))
     so_far = ""
     try:
         for portion in _portions(messages, job):
             material = SummaryMaterial(_shorten_text(so_far, tokens, job), portion)
-            so_far = await _ask_model(model, material, tokens, job.runtime.within)
+            prompt = [
+                ChatMessage(role="system", content=system),
+                ChatMessage(role="user", content=user_prompt(material)),
+            ]
+            text = ""
+            async with asyncio.timeout(within), aclosing(model.stream(prompt, ())) as chunks:
+                async for chunk in chunks:
+                    text += chunk.content
+                    if len(text) > tokens * MAX_TOKEN_CHARACTERS:
+                        break
+            so_far = text.strip()
+            if not so_far:
+                raise ModelError(f"{model.name} wrote nothing.")  # noqa: TRY301
+    except TimeoutError:
+        late = f"{model.name} did not finish within {within:g} s."
+        log.warning("summary_extracted", model=model.name, reason=late)
+        return ""
     except ModelError as error:
         log.warning("summary_extracted", model=model.name, reason=str(error))
         return ""
     return so_far
-
-
-async def _ask_model(
-    model: ChatModel, material: SummaryMaterial, tokens: int, within: float
-) -> str:
-    """Ask the model once.
-
-    Raises:
-        ModelError: The model fails, writes nothing, or is not done in time.
-    """
-    system = INSTRUCTION.format(words=max(MIN_WORDS, int(tokens * WORDS_PER_TOKEN)))
-    prompt = [
-        ChatMessage(role="system", content=system),
-        ChatMessage(role="user", content=user_prompt(material)),
-    ]
-    text = ""
-    try:
-        async with asyncio.timeout(within), aclosing(model.stream(prompt, ())) as chunks:
-            async for chunk in chunks:
-                text += chunk.content
-                if len(text) > tokens * MAX_TOKEN_CHARACTERS:
-                    break
-    except TimeoutError as error:
-        raise ModelError(f"{model.name} did not finish within {within:g} s.") from error
-    if not text.strip():
-        raise ModelError(f"{model.name} wrote nothing.")
-    return text.strip()
 
 
 def _portions(messages: Sequence[Message], job: StageInput) -> Iterator[list[SourceMessage]]:
