@@ -134,8 +134,8 @@ class Connection:
         """
         headers = self.with_token(headers)
         self.check_size(data, headers)
-        if tenant is not None:
-            subject = self.outgoing_subject(subject, tenant)
+        if tenant is not None and self.by_tenant:
+            subject = subjects.to_tenant(tenant, subject)
         try:
             await self.client.publish(subject, data, reply=reply, headers=headers)
         except nats.errors.Error as error:
@@ -299,10 +299,6 @@ class Connection:
     def incoming_subject(self, subject: str, tenant: str) -> str:
         """The subject on which this connection receives a tenant's messages."""
         return subjects.from_tenant(tenant, subject) if self.by_tenant else subject
-
-    def outgoing_subject(self, subject: str, tenant: str) -> str:
-        """The subject on which this connection sends messages to a tenant."""
-        return subjects.to_tenant(tenant, subject) if self.by_tenant else subject
 
     def with_token(self, headers: Headers | None) -> Headers | None:
         """Add the connected client's token to the headers, unless they contain a token."""
