@@ -31,7 +31,7 @@ from local2.protocol.envelope import new_id, utc_now
 from local2.protocol.items import ItemPut, path_text
 from local2.protocol.vectors import VectorHit, VectorHits
 from local2.settings import MemorySettings
-from local2.stack.ledgers import open_ledgers
+from local2.stack.ledgers import Ledgers
 
 DAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 OWNER = "richard"
@@ -45,7 +45,7 @@ async def open_ledger(
     settings: MemorySettings, tenant: str, key: ContentKey | None = None
 ) -> AsyncIterator[Ledger]:
     """Open one tenant's ledger alone."""
-    async with open_ledgers(settings, lambda _: key) as ledgers, ledgers.open(tenant) as ledger:
+    async with Ledgers(settings, lambda _: key) as ledgers, ledgers.open(tenant) as ledger:
         yield ledger
 
 

@@ -28,6 +28,7 @@ from local2.protocol.envelope import decode
 from local2.protocol.maintenance import MemoryStatus
 from local2.protocol.memory_tools import TOOLS
 from local2.protocol.payloads import MemoryChange, ToolCallRecord, ToolResult
+from local2.protocol.services import REQUESTS
 from local2.settings import BusSettings, GeneratorSettings, Settings
 from local2.stack.app import Stack, open_stack
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
@@ -215,7 +216,7 @@ async def test_a_writer_is_answered_before_the_change_is_announced(
     [
         "tool.request.recall_topic",
         "session.clear",
-        *(subject for subject in subjects.REQUESTS if subject != "tool.request.>"),
+        *(subject for subject in REQUESTS if subject != "tool.request.>"),
         *subjects.FANOUT_REQUESTS,
     ],
 )

@@ -13,12 +13,15 @@ import pytest_asyncio
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.server import embedded_server
 from local2.bus.streams import publish_durably, turns_stored
+from local2.client.access import ask_service
 from local2.client.tools import call_tool
 from local2.errors import LeaseHeldError
 from local2.memory.recall.recaller import RecallRequest
 from local2.protocol.envelope import Caller, encode, seal
 from local2.protocol.maintenance import BackupRequest
 from local2.protocol.payloads import Generation, ToolCallRecord
+from local2.protocol.services import SHOWN
+from local2.protocol.showings import FindShowings
 from local2.settings import BusSettings, Settings
 from local2.stack.app import Stack, open_stack
 from postgres_server import PostgresServer
@@ -164,6 +167,12 @@ async def test_no_stack_remembers_what_another_has_answered(together: Together) 
 
     exchanges = [text for n in range(6) for text in (f"Question {n}?", f"Answer {n}.")]
     assert await loaded(together.client, caller) == exchanges
+
+
+async def test_a_client_can_ask_what_was_shown(together: Together) -> None:
+    asked = FindShowings(session_id="s1")
+
+    assert (await ask_service(together.client, SHOWN, asked, user("una"))).showings == []
 
 
 async def test_a_backup_is_left_to_postgresql(together: Together, tmp_path: Path) -> None:

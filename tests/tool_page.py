@@ -7,7 +7,7 @@ import msgspec
 from local2.protocol.memory_tools import TOOLS, Arguments, MemoryTool
 from local2.protocol.payloads import Json
 from local2.protocol.tool import answer_schema, parameters_of
-from local2.tenants.directory import ROLES, SERVICES
+from local2.tenants.directory import OTHER_ACTIONS, ROLES
 
 PAGE = Path(__file__).parents[1] / "docs" / "tools.md"
 HEAD = """\
@@ -30,9 +30,9 @@ def page() -> str:
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", "Services that are not tools, and what else a role permits:", ""]
     for role in ROLES:
-        services = [f"`{service}`" for service, least in SERVICES.items() if least == role]
-        if services:
-            lines.append(f"- {role}: {', '.join(services)}")
+        actions = [f"`{action}`" for action, least in OTHER_ACTIONS.items() if least == role]
+        if actions:
+            lines.append(f"- {role}: {', '.join(actions)}")
     for tool in TOOLS:
         lines += ["", *_section(tool)]
     return "\n".join(lines) + "\n"

@@ -5,6 +5,7 @@ from itertools import cycle, islice, product
 from typing import NamedTuple
 
 from local2.protocol import subjects
+from local2.protocol.services import KEEP_OUTPUT, REINDEX, STATUS
 
 TOOLS = (
     "save_topic", "recall_topic", "remember_fact", "recall", "save_memory", "search_memory",
@@ -26,9 +27,9 @@ PUBLIC = (
     subjects.MEMORY_SUPERSEDED,
     subjects.MEMORY_DEAD_LETTER,
     subjects.MEMORY_PROBE,
-    subjects.MEMORY_STATUS,
-    subjects.MEMORY_REINDEX,
-    subjects.MEMORY_OUTPUT_KEEP,
+    STATUS.subject,
+    REINDEX.subject,
+    KEEP_OUTPUT.subject,
     subjects.SESSION_COMPACTION,
     subjects.SESSION_CLEAR,
     subjects.SESSION_RESET,

@@ -20,6 +20,7 @@ from local2.protocol.envelope import decode
 from local2.protocol.error_headers import ERROR_CODE
 from local2.protocol.maintenance import ExportPage
 from local2.protocol.payloads import ErrorReply, Json, ToolResult
+from local2.protocol.services import EXPORT, IMPORT, KEEP_OUTPUT, REINDEX, STATUS
 
 IN_FLIGHT = 256
 PATIENCE = 60.0
@@ -52,24 +53,21 @@ LONG = ("forget", "consolidate")
 TOOLS = tuple(tool for tool in ARGUMENTS if tool not in LONG)
 ANSWERED: tuple[tuple[str, Any], ...] = (
     *((subjects.tool_request(tool), {"args": ARGUMENTS[tool]}) for tool in TOOLS),
-    (subjects.MEMORY_EXPORT, {"scope": "user", "vectors": True, "cursor": '["record",7,0]'}),
-    *(
-        (subjects.MEMORY_IMPORT, {"number": 2, "lines": [line], "dry_run": False})
-        for line in LINES[1:-1]
-    ),
+    (EXPORT.subject, {"scope": "user", "vectors": True, "cursor": '["record",7,0]'}),
+    *((IMPORT.subject, {"number": 2, "lines": [line], "dry_run": False}) for line in LINES[1:-1]),
     (
-        subjects.MEMORY_IMPORT,
+        IMPORT.subject,
         {"number": 2, "piece": msgspec.json.encode(LINES[1]), "transfer": "t", "part": 0},
     ),
-    (subjects.MEMORY_OUTPUT_KEEP, OUTPUT_PART),
-    (subjects.MEMORY_STATUS, {}),
+    (KEEP_OUTPUT.subject, OUTPUT_PART),
+    (STATUS.subject, {}),
     (subjects.SESSION_CLEAR, {"session_id": "s1"}),
     (subjects.RESPONSE_FEEDBACK, RATING),
 )
 SLOW: tuple[tuple[str, Any], ...] = (
     (subjects.QUERY_RECEIVED, QUERY),
     (subjects.RESPONSE_GENERATION, TURN),
-    (subjects.MEMORY_REINDEX, {"embedder": "nobody"}),
+    (REINDEX.subject, {"embedder": "nobody"}),
     *((subjects.tool_request(tool), {"args": ARGUMENTS[tool]}) for tool in LONG),
 )
 GOOD = {"ok", "nobody", *CODES} - {"internal"}
@@ -231,7 +229,7 @@ async def _problems(wire: Wire, ledger: Path) -> list[str]:
         found.append(f"recall answers {recalled}")
     cursor: str | None = ""
     while cursor is not None:
-        page = await _asked(wire, subjects.MEMORY_EXPORT, {"cursor": cursor or None})
+        page = await _asked(wire, EXPORT.subject, {"cursor": cursor or None})
         if code_of(page) != "ok":
             return [*found, f"the export after {cursor} answers {page}"]
         cursor = decode(page.data, ExportPage).payload.cursor

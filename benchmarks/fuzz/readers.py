@@ -52,7 +52,7 @@ from local2.protocol.payloads import ClearSession, Empty, OutputPart, ToolReques
 from local2.protocol.portable import stored_line
 from local2.protocol.times import in_utc
 from local2.protocol.tool import Tool, ToolOutput, with_suggestion
-from local2.sources.batches import batches
+from local2.sources.items import batches
 from local2.stories.script import load_story
 
 CURSOR = ["record", 7, 0]

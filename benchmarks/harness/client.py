@@ -22,6 +22,7 @@ from local2.protocol import subjects
 from local2.protocol.envelope import DEFAULT_TENANT, decode, encode, new_id, seal
 from local2.protocol.maintenance import MemoryStatus
 from local2.protocol.payloads import Empty, ToolRequest, ToolResult
+from local2.protocol.services import STATUS
 from local2.tenants.credentials import Credentials
 
 USER = "ada"
@@ -76,7 +77,7 @@ class Asker:
     async def status(self, *, within: float = TIMEOUT) -> MemoryStatus:
         data = encode(seal(Empty(), type="request", source="benchmark"))
         answer = await self._client.request(
-            subjects.MEMORY_STATUS, data, timeout=within, headers=self._headers
+            STATUS.subject, data, timeout=within, headers=self._headers
         )
         return decode(answer.data, MemoryStatus).payload
 

@@ -23,9 +23,9 @@ from local2.config_files import load_settings
 from local2.errors import BusError
 from local2.logs import logging_to
 from local2.memory.service import MemoryService
-from local2.protocol import subjects
 from local2.protocol.envelope import Caller, decode
 from local2.protocol.maintenance import MemoryStatus
+from local2.protocol.services import STATUS
 from local2.stack import supervisor
 from local2.stack.app import Stack, open_stack
 from local2.vectors.minilm import MiniLM
@@ -110,7 +110,7 @@ async def _lost(memory: MemoryService, texts: list[str]) -> int:
 
 async def _status(stack: Stack) -> MemoryStatus | None:
     try:
-        answer = await stack.bus.request(subjects.MEMORY_STATUS, b"")
+        answer = await stack.bus.request(STATUS.subject, b"")
     except BusError:
         return None
     return decode(answer.data, MemoryStatus).payload

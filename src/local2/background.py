@@ -5,7 +5,6 @@ the task that awaits it: that one would go on as if nothing had happened.
 """
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, TypeVar
@@ -33,20 +32,6 @@ async def running_task(work: Coroutine[Any, Any, None], name: str) -> AsyncItera
         yield
     finally:
         await stop(task)
-
-
-def call_when_parent_ends(act: Callable[[], None]) -> None:
-    """Let the loop of a child process call a function once its parent has ended.
-
-    The parent keeps the child's standard input open, and sends nothing more.
-    """
-    loop = asyncio.get_running_loop()
-
-    def closed() -> None:
-        loop.remove_reader(sys.stdin.fileno())
-        act()
-
-    loop.add_reader(sys.stdin.fileno(), closed)  # it becomes readable only when it closes
 
 
 async def await_unless(

@@ -2,8 +2,8 @@
 
 import pytest
 
+from local2.bus.attested import Attested
 from local2.bus.connection import BusMessage
-from local2.bus.identity import Attested
 from local2.errors import ForbiddenError
 from local2.protocol.envelope import Envelope
 from local2.protocol.payloads import Empty

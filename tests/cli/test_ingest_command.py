@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from commands import COMMAND, START_SECONDS, TALK, Served, answer, lines, local2, recalled
-from local2.sources.batches import BATCH_BYTES, BATCH_MESSAGES, batches
+from local2.sources.items import BATCH_BYTES, BATCH_MESSAGES, batches
 from recalling import chat_message
 
 

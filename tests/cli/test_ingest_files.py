@@ -19,7 +19,7 @@ from local2.errors import BadRequestError
 from local2.protocol.conversation import IngestReport, SkippedMessage
 from local2.protocol.envelope import encode, seal
 from local2.protocol.payloads import ToolResult
-from local2.sources.batches import BATCH_MESSAGES, MAX_MESSAGE_BYTES
+from local2.sources.items import BATCH_MESSAGES, MAX_MESSAGE_BYTES
 
 LOST = "The connection to the stack was lost."
 AGAIN = "Ingest the file again: nothing is stored twice."

@@ -9,6 +9,7 @@ import pytest
 from commands import in_a_fork
 from local2.protocol import subjects
 from local2.protocol.memory_tools import TOOL_NAMES
+from local2.protocol.services import REQUESTS
 from local2.stack.app import Stack
 from tenant_agents import Agent, agent
 from waiting import eventually
@@ -16,7 +17,7 @@ from waiting import eventually
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TEXT = "written by a reader"
-LISTENED = (*subjects.STORED, *subjects.OBSERVED, *subjects.REQUESTS, *subjects.FANOUT_REQUESTS)
+LISTENED = (*subjects.STORED, *subjects.OBSERVED, *REQUESTS, *subjects.FANOUT_REQUESTS)
 SENT_BY_NOBODY = (
     *subjects.EVENTS,
     *(subjects.tool_result(tool) for tool in TOOL_NAMES),

@@ -82,7 +82,8 @@ def check_stacks(live: Sequence[LiveStack]) -> CheckResult:
     detail = f"{len(live)} share the ledger: {'; '.join(names)}"
     silent = [stack for stack in live if stack.silent > SILENT_SECONDS]
     if silent:
-        detail += f"; {len(silent)} of them silent for up to {max(s.silent for s in silent):.0f} s"
+        longest = max(stack.silent for stack in silent)
+        detail += f"; {len(silent)} of them silent for up to {longest:.0f} s"
         remedy = "Others take over what a silent stack does. If it stays away, see its log."
         return CheckResult("stacks", "note", detail, remedy=remedy)
     return CheckResult("stacks", "ok", detail)
@@ -104,7 +105,11 @@ def check_next_index(indexed: int, next_: NextIndex) -> CheckResult:
 
 
 def check_tasks(counts: Sequence[TaskCounts]) -> CheckResult:
-    aside = [f"{n.aside} of kind {n.kind} ({'; '.join(n.errors)})" for n in counts if n.aside]
+    aside = [
+        f"{tasks.aside} of kind {tasks.kind} ({'; '.join(tasks.errors)})"
+        for tasks in counts
+        if tasks.aside
+    ]
     if not aside:
         return CheckResult("tasks", "ok", "none was set aside")
     detail = f"Set aside after repeated failures: {', '.join(aside)}"

@@ -5,7 +5,8 @@ answer then contains the reason.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import get_args
 
@@ -173,8 +174,8 @@ class HealthAgent(Participant):
         self._memories = memories
         self._serves = serves
         self._turns_problem = turns_problem
-        self.serve(READY.subject, self._reply_ready)
-        self.serve(HEALTH.subject, self._reply_health)
+        self.serve(READY.subject, partial(self._reply, self.readiness))
+        self.serve(HEALTH.subject, partial(self._reply, self.health))
 
     async def readiness(self, tenant: str) -> Readiness:
         """Find out whether the memory's tools are served and its ledger is readable."""
@@ -241,13 +242,10 @@ class HealthAgent(Participant):
     async def _status(self, memory: Memory) -> MemoryStatus:
         return await StatusReader(self.bus, memory, self._turns_problem).read()
 
-    async def _reply_ready(self, message: BusMessage) -> None:
-        await self._answer(message, await self.readiness(message.tenant))
-
-    async def _reply_health(self, message: BusMessage) -> None:
-        await self._answer(message, await self.health(message.tenant))
-
-    async def _answer(self, message: BusMessage, answer: Readiness | Health) -> None:
+    async def _reply(
+        self, read: Callable[[str], Awaitable[Readiness | Health]], message: BusMessage
+    ) -> None:
+        answer = await read(message.tenant)
         if not self._serves():
             await asyncio.sleep(NOT_SERVING_DELAY)
         await self.bus.answer(message, encode(seal(answer, type="health", source="health")))

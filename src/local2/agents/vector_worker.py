@@ -1,32 +1,26 @@
 """The vector worker: the embedder and, unless the ledger keeps the vectors, Chroma.
 
-The supervisor sends the configuration as the first line of standard input, which stays open. When
-it closes, the parent has exited, and the worker exits, too. The embedder and Chroma have a thread
-each, so that one batch is embedded while the previous one is stored. In both threads, searches have
-priority. A reranker has a thread of its own.
+It is a child process of the stack. The embedder and Chroma have a thread each, so that one batch is
+embedded while the previous one is stored. In both threads, searches have priority. A reranker has a
+thread of its own.
 """
 
 import asyncio
 import ctypes
-import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, nullcontext, suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import structlog
 
-from local2.background import call_when_parent_ends
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.identity import signed
 from local2.bus.participant import Participant
+from local2.child_process import call_when_parent_ends, run_child
 from local2.errors import BusError, Local2Error, VectorError
-from local2.home import PRIVATE_UMASK
-from local2.logs import logging_to
 from local2.protocol import subjects
 from local2.protocol.envelope import decode, encode, seal
 from local2.protocol.payloads import Empty, Running
@@ -136,50 +130,49 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
     if mallopt is not None:
         mallopt(M_PERTURB, 1)
 
+    connection = partial(
+        connect, config.bus_url, name=NAME, secret=config.secret, credentials=config.credentials
+    )
     async with AsyncExitStack() as resources:
         await resources.enter_async_context(tracing("local2.vector_worker", on=config.traces))
-        try:
-            index = await asyncio.to_thread(_open_index, config)
-        except Local2Error as error:
-            await _announce_failure(config, error)
-            raise
+        index: Index = IndexElsewhere()
+        if config.chroma_path is not None:
+            opening = asyncio.to_thread(VectorIndex.open, config.chroma_path, config.collection)
+            try:
+                index = await opening
+            except Local2Error as error:
+                # The memory reports why this worker ends before it serves.
+                with suppress(BusError):  # the log names the error, too
+                    async with connection() as bus:
+                        await _announce(bus, WorkerReady(worker="", problem=str(error)))
+                raise
         resources.callback(index.close)
+
         recorded = config.recorded_embedder
         if recorded is None:
             recorded = next(filter(None, map(index.recorded_embedder, index.tenants())), None)
         embedder = await asyncio.to_thread(_choose_embedder, config, recorded)
         store = VectorStore(index, embedder, partial(_embedder_named, config), guard)
         resources.callback(store.close)
+
         reranking: Reranking | None = None
         if config.reranker is not None:
-            reranking = Reranking(await asyncio.to_thread(_load_reranker, config.reranker))
+            try:
+                reranking = Reranking(await asyncio.to_thread(CrossEncoder.load, config.reranker))
+            except VectorError as error:  # searches work without it, and say so
+                log.warning("reranker_broken", reason=str(error))
+                reranking = Reranking(error)
             resources.callback(reranking.close)
         if stop.is_set():
             return
-        bus = await resources.enter_async_context(
-            connect(config.bus_url, name=NAME, secret=config.secret, credentials=config.credentials)
-        )
+
+        bus = await resources.enter_async_context(connection())
         await resources.enter_async_context(VectorWorker(bus, store, reranking))
         log.info("vector_worker_ready", embedder=embedder.name, clean=index.opened_clean)
         patience = RETRY_EMBEDDER_AFTER if isinstance(embedder, MissingEmbedder) else None
         with suppress(TimeoutError):  # then the supervisor restarts the worker
             async with asyncio.timeout(patience):
                 await stop.wait()
-
-
-def _open_index(config: WorkerConfig) -> Index:
-    if config.chroma_path is None:
-        return IndexElsewhere()
-    return VectorIndex.open(config.chroma_path, config.collection)
-
-
-async def _announce_failure(config: WorkerConfig, error: Local2Error) -> None:
-    """Tell the memory why this worker ends before it serves."""
-    with suppress(BusError):  # its log names the error, too
-        async with connect(
-            config.bus_url, name=NAME, secret=config.secret, credentials=config.credentials
-        ) as bus:
-            await _announce(bus, WorkerReady(worker="", problem=str(error)))
 
 
 async def _announce(bus: Connection, state: WorkerReady) -> None:
@@ -194,15 +187,6 @@ def _choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
     except VectorError as error:
         log.warning("embedder_missing", reason=str(error))
         return MissingEmbedder(recorded or config.embedder, error)
-
-
-def _load_reranker(folder: Path) -> CrossEncoder | VectorError:
-    """Load the reranker, or return why it cannot be used: searches work without it."""
-    try:
-        return CrossEncoder.load(folder)
-    except VectorError as error:
-        log.warning("reranker_broken", reason=str(error))
-        return error
 
 
 def _embedder_named(config: WorkerConfig, name: str) -> Embedder:
@@ -229,14 +213,7 @@ def _stop_event() -> asyncio.Event:
 
 def main() -> None:
     """Run the child process."""
-    os.umask(PRIVATE_UMASK)
-    config = WorkerConfig.from_line(sys.stdin.readline())
-    with logging_to(config.log_file, process=NAME), suppress(KeyboardInterrupt):
-        try:
-            asyncio.run(work(config, exit_if_hanging))
-        except Local2Error as error:
-            log.error("vector_worker_failed", reason=str(error))  # noqa: TRY400 - the message suffices
-            sys.exit(1)
+    run_child(NAME, WorkerConfig, partial(work, guard=exit_if_hanging))
 
 
 if __name__ == "__main__":

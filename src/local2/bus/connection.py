@@ -135,8 +135,8 @@ class Connection:
         """
         headers = self.with_token(headers)
         self.check_size(data, headers)
-        if tenant is not None:
-            subject = self.outgoing_subject(subject, tenant)
+        if tenant is not None and self.by_tenant:
+            subject = subjects.to_tenant(tenant, subject)
         try:
             await self.client.publish(subject, data, reply=reply, headers=headers)
         except nats.errors.Error as error:
@@ -301,10 +301,14 @@ class Connection:
         """
         subscription = Subscription(handler, limit, by_tenant=self.by_tenant)
         full_subject = subject if tenant is None else self.incoming_subject(subject, tenant)
-        if subject in subjects.RECEIVED_ONCE:
-            opening = go_on(self._fanouts.join(full_subject, subscription))
-        else:
-            opening = go_on(self._attach(subscription, full_subject, queue))
+
+        async def attach() -> None:
+            if subject in subjects.RECEIVED_ONCE:
+                await self._fanouts.join(full_subject, subscription)
+            else:
+                subscription.attach(await self.client.subscribe(full_subject, queue=queue))
+
+        opening = go_on(attach())
         try:
             await asyncio.shield(opening)
         except nats.errors.Error as error:
@@ -313,9 +317,6 @@ class Connection:
             opening.add_done_callback(lambda _: go_on(subscription.leave()))
             raise
         return subscription
-
-    async def _attach(self, subscription: Subscription, subject: str, queue: str) -> None:
-        subscription.attach(await self.client.subscribe(subject, queue=queue))
 
     async def flush(self) -> None:
         """Wait until the server has received everything sent so far."""
@@ -328,10 +329,6 @@ class Connection:
     def incoming_subject(self, subject: str, tenant: str) -> str:
         """The subject on which this connection receives a tenant's messages."""
         return subjects.from_tenant(tenant, subject) if self.by_tenant else subject
-
-    def outgoing_subject(self, subject: str, tenant: str) -> str:
-        """The subject on which this connection sends messages to a tenant."""
-        return subjects.to_tenant(tenant, subject) if self.by_tenant else subject
 
     def with_token(self, headers: Headers | None) -> Headers | None:
         """Add the connected client's token to the headers, unless they contain a token."""
@@ -358,7 +355,7 @@ class Connection:
 
 
 def _marked(message: BusMessage, headers: Headers | None) -> Headers | None:
-    """Return the headers of the answer to a message."""
+    """The headers of an answer, which say that it is one if the server hides who gets it."""
     if not message.reply.startswith(subjects.FOREIGN_INBOX):
         return headers
     return {**(headers or {}), ANSWER: "yes"}
@@ -428,12 +425,11 @@ class _Trace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def has_other_subscribers(bus: Connection, subject: str, queue: str) -> bool:
-    """Return whether anyone subscribes besides the queue group of this connection's subscription.
+    """Whether anyone subscribes besides the queue group of this connection's subscription.
 
     A subscriber that only listens hides the server's "no responders" from callers. This function
     tells it that nobody else would answer, so that it can report that to the caller instead. The
-    server traces an empty message without delivering it. The result is also True if it cannot be
-    determined.
+    server traces an empty message without delivering it. Also True if it cannot be determined.
     """
     version = bus.client.connected_server_version
     if (version.major, version.minor) < TRACING_SINCE:

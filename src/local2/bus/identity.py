@@ -1,16 +1,16 @@
 """Determine who sent a message, and whether it comes from the stack itself.
 
-On a server with accounts, the server and a signed token determine the caller; claims in envelopes
-are ignored. Without accounts, there are only these claims. Messages on inner subjects are signed
-with a secret that only the stack's own processes know. The secret itself is never sent, because
-anybody who subscribes to all subjects could read it.
+On a server with accounts, the server and a signed token determine the caller (`attested.py`);
+claims in envelopes are ignored. Without accounts, there are only these claims. Messages on inner
+subjects are signed with a secret that only the stack's own processes know. The secret itself is
+never sent, because anybody who subscribes to all subjects could read it.
 """
 
 import hmac
 import secrets
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -18,10 +18,6 @@ from local2.bus.receiving import BusMessage, Headers
 from local2.errors import ForbiddenError
 from local2.home import user_name
 from local2.protocol.envelope import DEFAULT_TENANT, Caller, Envelope
-from local2.protocol.subjects import names_sender
-
-if TYPE_CHECKING:
-    from local2.tenants.directory import Directory, Tenant
 
 AUTHORIZATION = "Authorization"
 BEARER = "Bearer "
@@ -36,7 +32,7 @@ class Identity(Protocol):
     def caller_of(
         self, message: BusMessage, envelope: Envelope[Any], at: datetime | None = None
     ) -> Caller:
-        """Return the sender of a message that was sent `at` some time, by default now.
+        """Determine the sender of a message that was sent `at` some time, by default now.
 
         Raises:
             ForbiddenError: The server or the token does not confirm a sender.
@@ -78,58 +74,10 @@ class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
 
 
-class Attested:
-    """Trusts the server and signed tokens.
-
-    `within`: the tenant whose account the connection belongs to; None for the memory's own
-    connection, which receives the messages of all tenants.
-    """
-
-    def __init__(self, directory: "Directory", within: str | None = None) -> None:
-        self._directory = directory
-        self._within = within
-
-    def caller_of(
-        self, message: BusMessage, envelope: Envelope[Any], at: datetime | None = None
-    ) -> Caller:
-        tenant = self._directory.tenant(self._within or message.tenant)
-        agent = self._agent(message, tenant)
-        token = token_of(message)
-        person = tenant.person_of(token, at) if token else None
-        return Caller(
-            tenant=tenant.name,
-            user=person.user if person else None,
-            agent=agent or (person.agent if person else None),
-            session_id=envelope.session_id,
-            query_id=envelope.query_id,
-            token=token,
-            role=tenant.role_of(agent, person),
-        )
-
-    def _agent(self, message: BusMessage, tenant: "Tenant") -> str | None:
-        """Return the agent that the server names as the sender; None if a stream delivered it.
-
-        Raises:
-            ForbiddenError: The server does not name a sender, or the tenant's agent was removed.
-        """
-        if self._within is not None or not names_sender(message.subject):
-            return None
-        info = (message.headers or {}).get(REQUEST_INFO)
-        if info is None:  # unreadable headers hide it; that must not grant any rights
-            raise ForbiddenError("The headers are invalid: they do not name the sender.")
-        agent = tenant.agent_of(msgspec.json.decode(info, type=RequestInfo).user)
-        if agent is None:
-            raise ForbiddenError(
-                "The sender is no longer an agent of the tenant.",
-                remedy="Connect with the agent's current key; `local2 tenants list` shows them.",
-            )
-        return agent
-
-
 def user_of(
     identity: Identity, message: BusMessage, claimed: str | None, at: datetime | None = None
 ) -> str | None:
-    """Return the user who sent a message; if that cannot be determined, the claimed user."""
+    """The user who sent a message; if that cannot be determined, the claimed user."""
     try:
         return identity.caller_of(message, Envelope(payload=None, user=claimed), at).user
     except ForbiddenError:
@@ -147,7 +95,7 @@ def announcer_of(message: BusMessage) -> str:
 
 
 def token_of(message: BusMessage) -> str | None:
-    """Return the token that a message carries.
+    """Read the token of the person for whom a message was sent; None if it carries none.
 
     Raises:
         ForbiddenError: The header does not contain a token.
@@ -162,7 +110,7 @@ def token_of(message: BusMessage) -> str | None:
 
 
 def bearer(token: str | None) -> Headers | None:
-    """Return the headers that carry this token."""
+    """The headers that carry a token, as HTTP does."""
     return {AUTHORIZATION: f"{BEARER}{token}"} if token else None
 
 

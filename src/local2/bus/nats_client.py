@@ -143,11 +143,6 @@ class TolerantClient(Client):
         return message
 
 
-def new_client() -> TolerantClient:
-    """Make a NATS client, which carries traces if tracing is on."""
-    return TolerantClient() if telemetry.tracer is None else _TracedClient(telemetry.tracer)
-
-
 class _TracedClient(TolerantClient):
     """Adds `traceparent` to messages, and makes a span for each request and JetStream publish."""
 
@@ -232,7 +227,8 @@ async def open_client(
     Raises:
         RefusedError: The server refuses the client.
     """
-    client, state = new_client(), _ConnectionState(name, lost)
+    tracer, state = telemetry.tracer, _ConnectionState(name, lost)
+    client = TolerantClient() if tracer is None else _TracedClient(tracer)
     identity: dict[str, Any] = {}
     if credentials:
         identity = {"nkeys_seed_str": credentials.seed, "inbox_prefix": credentials.inbox}

@@ -12,9 +12,9 @@ from local2.bus.connection import Connection
 from local2.bus.identity import bearer
 from local2.errors import BusError, Local2Error
 from local2.logs import get_logger
-from local2.protocol import subjects
 from local2.protocol.envelope import Sender, decode, encode, seal_from
 from local2.protocol.payloads import Json, OutputPart, ToolResult, new_output_key
+from local2.protocol.services import KEEP_OUTPUT
 
 KEEP_TIMEOUT = 5.0
 """Seconds to wait for the acknowledgement of one part, while the tool's result is held back."""
@@ -78,7 +78,7 @@ async def store_output(bus: Connection, content: str, *, caller: Sender) -> str:
             key=key, offset=offset, text=content[offset:end], last=end >= len(content)
         )
         answer = await bus.request(
-            subjects.MEMORY_OUTPUT_KEEP,
+            KEEP_OUTPUT.subject,
             encode(seal_from(caller, part, type="request")),
             timeout=KEEP_TIMEOUT,
             headers=bearer(caller.token),

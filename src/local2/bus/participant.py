@@ -225,9 +225,12 @@ class Participant:
             description=self.description,
             endpoints=[
                 EndpointAnswer(
-                    name=e.name, subject=e.subject, queue_group=e.queue, metadata=e.metadata
+                    name=endpoint.name,
+                    subject=endpoint.subject,
+                    queue_group=endpoint.queue,
+                    metadata=endpoint.metadata,
                 )
-                for e in self._endpoints
+                for endpoint in self._endpoints
             ],
         )
 
@@ -239,16 +242,16 @@ class Participant:
             started=self.started_at.isoformat().replace("+00:00", "Z"),
             endpoints=[
                 EndpointAnswer(
-                    name=e.name,
-                    subject=e.subject,
-                    queue_group=e.queue,
-                    num_requests=e.requests,
-                    num_errors=e.errors,
-                    last_error=e.last_error,
-                    processing_time=e.busy_ns,
-                    average_processing_time=e.busy_ns // max(e.requests, 1),
+                    name=endpoint.name,
+                    subject=endpoint.subject,
+                    queue_group=endpoint.queue,
+                    num_requests=endpoint.requests,
+                    num_errors=endpoint.errors,
+                    last_error=endpoint.last_error,
+                    processing_time=endpoint.busy_ns,
+                    average_processing_time=endpoint.busy_ns // max(endpoint.requests, 1),
                 )
-                for e in self._endpoints
+                for endpoint in self._endpoints
             ],
         )
 

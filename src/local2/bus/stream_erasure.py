@@ -87,47 +87,37 @@ class StreamErasure:
         await self._bus.publish(subjects.MEMORY_FORGOTTEN, encode(event), tenant=self._tenant)
 
     async def _find(self, sender: Sender) -> list[tuple[str, int]]:
+        """The stream and the number of each of the sender's messages, and of letters about them."""
+        found: list[tuple[str, int]] = []
         async with self._reading:
-            turns = self._messages(self._turns)
-            letters = self._messages(self._letters)
-            return [
-                *[
-                    (self._turns, raw.seq or 0)
-                    async for raw in turns
-                    if _is_sent_by(self._sender_of(raw), sender)
-                ],
-                *[
-                    (self._letters, raw.seq or 0)
-                    async for raw in letters
-                    if _is_sent_by(_author_of(raw), sender)
-                ],
-            ]
-
-    def _sender_of(self, raw: RawStreamMsg) -> Sender:
-        """Read who sent a message; with accounts, the user is that of its token."""
-        claimed = _claimed_sender(raw.data or b"")
-        message = BusMessage(
-            subjects.RESPONSE_GENERATION, raw.data or b"", headers=raw.headers, tenant=self._tenant
-        )
-        user = user_of(self._bus.identity, message, claimed.user, raw.time)
-        return msgspec.structs.replace(claimed, user=user)
+            async for raw in self._messages(self._turns):
+                data = raw.data or b""
+                claimed = _claimed_sender(data)
+                message = BusMessage(
+                    subjects.RESPONSE_GENERATION, data, headers=raw.headers, tenant=self._tenant
+                )
+                # With accounts, the user is that of the message's token.
+                user = user_of(self._bus.identity, message, claimed.user, raw.time)
+                if _is_sent_by(msgspec.structs.replace(claimed, user=user), sender):
+                    found.append((self._turns, raw.seq or 0))
+            async for raw in self._messages(self._letters):
+                data = raw.data or b""
+                try:
+                    letter = decode(data, DeadLetter).payload
+                except (BadRequestError, InvalidArgumentsError):
+                    author = _claimed_sender(data)
+                else:  # who sent the message that the letter is about
+                    claimed = _claimed_sender(letter.message.encode())
+                    author = msgspec.structs.replace(claimed, user=letter.user or claimed.user)
+                if _is_sent_by(author, sender):
+                    found.append((self._letters, raw.seq or 0))
+        return found
 
     async def _messages(self, stream: str) -> AsyncIterator[RawStreamMsg]:
         sequence = 1
         while (raw := await next_message(self._bus, stream, sequence)) is not None:
             sequence = int(raw.seq or sequence) + 1
             yield raw
-
-
-def _author_of(raw: RawStreamMsg) -> Sender:
-    """Read who sent the message that a dead letter is about."""
-    data = raw.data or b""
-    try:
-        letter = decode(data, DeadLetter).payload
-    except (BadRequestError, InvalidArgumentsError):
-        return _claimed_sender(data)
-    claimed = _claimed_sender(letter.message.encode())
-    return msgspec.structs.replace(claimed, user=letter.user or claimed.user)
 
 
 def _claimed_sender(data: bytes) -> Sender:

@@ -12,10 +12,11 @@ from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import click
 import msgspec
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from local2.cli.answers import NAME, Outcome, name_of, progress, report
 from local2.cli.commands import PATH, asked_by_caller, command
@@ -38,9 +39,6 @@ from local2.protocol.services import IMPORT
 from local2.settings import Settings
 from local2.sources.importer import Importer
 from local2.sources.opening import FORMATS, TITLES, Format, Source, opened
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 STANDARD_INPUT = Path("-")
 SHOWN_CONFLICTS = 20
@@ -299,7 +297,14 @@ def _import_source(  # noqa: PLR0913 - one parameter an option
     """Import anything but an export of local2; exit with 1 if it was not read to its end."""
     output.text(f"{name_of(file)}: {TITLES[source.format]}.")
     error = None
-    with _byte_progress(output) as bar:
+    bar_of_bytes = output.progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[told]}", markup=False),
+        TimeRemainingColumn(),
+    )
+    with bar_of_bytes as bar:
         task = bar.add_task("Importing", total=source.total_bytes, told="")
         began, sent = time.monotonic(), 0
 
@@ -311,11 +316,16 @@ def _import_source(  # noqa: PLR0913 - one parameter an option
             bar.update(task, completed=source.bytes_read, told=told)
 
         importer = Importer(source, caller, mine=mine, on_sent=show)
+
+        async def send() -> None:
+            async with connected(settings, name=NAME, user=caller.user) as bus:
+                await importer.run(bus)
+
         try:
             if dry_run:
                 importer.count()
             else:
-                run_async(_send(settings, importer, caller))
+                run_async(send())
         except Local2Error as failed:
             error = str(failed)
         except KeyboardInterrupt:
@@ -330,26 +340,3 @@ def _import_source(  # noqa: PLR0913 - one parameter an option
     if error is not None:
         error = f"{content} Then: {error} {AGAIN}"
     report(output, [Outcome(file=name_of(file), content=content, data=done, error=error)])
-
-
-async def _send(settings: Settings, importer: Importer, caller: Sender) -> None:
-    async with connected(settings, name=NAME, user=caller.user) as bus:
-        await importer.run(bus)
-
-
-def _byte_progress(output: Output) -> "Progress":
-    """Make a bar of the part that was read, with the rate and the time left."""
-    from rich.progress import (  # noqa: PLC0415 - few commands show one
-        BarColumn,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    return output.progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[told]}", markup=False),
-        TimeRemainingColumn(),
-    )

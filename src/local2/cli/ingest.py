@@ -32,8 +32,7 @@ from local2.protocol.json_text import read_json
 from local2.protocol.memory_tools import INGEST
 from local2.protocol.payloads import Json
 from local2.settings import Settings
-from local2.sources.batches import MAX_MESSAGE_BYTES, batches, size_of
-from local2.sources.items import Conversation
+from local2.sources.items import MAX_MESSAGE_BYTES, Conversation, batches, size_of
 from local2.sources.messages import read_line
 
 STANDARD_INPUT = Path("-")

@@ -115,20 +115,6 @@ async def list_(  # noqa: PLR0913 - one parameter an option
     request.since = since
     request.until = until
     request.after = after
-    page = await _read(settings, request, limit, caller)
-    output.data(page)
-    if output.json:
-        return
-    if not page.memories:
-        output.text("No memories.")
-    else:
-        output.table(_table(page.memories, with_user=is_of_all))
-    if page.next is not None:
-        output.text("There are more; use --limit to show them.")
-
-
-async def _read(settings: Settings, request: Browse, limit: int, caller: Sender) -> BrowsedPage:
-    """Read up to `limit` memories, page by page."""
     memories: list[BrowsedMemory] = []
     async with connected(settings, name=NAME, user=caller.user) as bus:
         while True:
@@ -141,23 +127,28 @@ async def _read(settings: Settings, request: Browse, limit: int, caller: Sender)
             memories += page.memories
             request.after = page.next
             if page.next is None or len(memories) >= limit:
-                return BrowsedPage(memories=memories, next=page.next)
-
-
-def _table(memories: Sequence[BrowsedMemory], *, with_user: bool) -> Table:
-    table = Table("When", "What", uncut("Memory"))
-    for memory in memories:
-        what: list[str] = [memory.memory_type or memory.kind, memory.scope]
-        if memory.state != "active":
-            what.append(memory.state)
-        if with_user and memory.user:
-            what.append(memory.user)
-        content = beginning(memory.content, CONTENT_CHARACTERS)
-        label = memory.topic or memory.label
-        text = f"{label}: {content}" if label else content
-        cells = shown_time(memory.event_time), "\n".join(what), f"{text}\n{memory.id}"
-        table.add_row(*map(shown, cells))
-    return table
+                break
+    output.data(BrowsedPage(memories=memories, next=page.next))
+    if output.json:
+        return
+    if not memories:
+        output.text("No memories.")
+    else:
+        table = Table("When", "What", uncut("Memory"))
+        for memory in memories:
+            what: list[str] = [memory.memory_type or memory.kind, memory.scope]
+            if memory.state != "active":
+                what.append(memory.state)
+            if is_of_all and memory.user:
+                what.append(memory.user)
+            content = beginning(memory.content, CONTENT_CHARACTERS)
+            label = memory.topic or memory.label
+            text = f"{label}: {content}" if label else content
+            cells = shown_time(memory.event_time), "\n".join(what), f"{text}\n{memory.id}"
+            table.add_row(*map(shown, cells))
+        output.table(table)
+    if page.next is not None:
+        output.text("There are more; use --limit to show them.")
 
 
 @command()

@@ -7,10 +7,9 @@ import click
 import msgspec
 
 from local2.cli.commands import PATH, GlobalOptions, running
-from local2.cli.output import Output, run_async
+from local2.cli.output import run_async
 from local2.errors import ConfigError
-from local2.mcp.opening import Opening, answer_initialize
-from local2.settings import Settings
+from local2.mcp.opening import answer_initialize
 
 
 @click.command()
@@ -46,33 +45,22 @@ def mcp(
         own = msgspec.structs.replace(settings.mcp, **given)
         chosen_settings = msgspec.structs.replace(settings, mcp=own)
         if opening is None:
-            _serve_http(chosen_settings, output)
-        else:
-            _serve_stdio(chosen_settings, opening)
+            from local2.mcp.http import ServerAddress  # noqa: PLC0415
+            from local2.mcp.http import serve as serve_http  # noqa: PLC0415
 
+            def print_address(address: ServerAddress) -> None:
+                where = address.token_is_in
+                text = f"MCP: {address.url}\nAuthorization: Bearer, with the token in {where}"
+                output.text(text, as_it_is=True)
 
-def _serve_stdio(settings: Settings, opening: Opening) -> None:
-    """Serve the client at the other end of standard input and output.
+            run_async(serve_http(chosen_settings, print_address))
+            return
+        if not opening.has_client:  # one end is a file, on which an event loop cannot wait
+            raise ConfigError(
+                "Standard input and output must be pipes to a client.",
+                remedy="Let a client start `local2 mcp`; for files, use "
+                "`cat FILE | local2 mcp | cat`.",
+            )
+        from local2.mcp.stdio import serve as serve_stdio  # noqa: PLC0415 - without HTTP
 
-    Raises:
-        ConfigError: There is no client: one end is a file, on which an event loop cannot wait.
-    """
-    if not opening.has_client:
-        raise ConfigError(
-            "Standard input and output must be pipes to a client.",
-            remedy="Let a client start `local2 mcp`; for files, use `cat FILE | local2 mcp | cat`.",
-        )
-    from local2.mcp.stdio import serve  # noqa: PLC0415 - nothing of HTTP is imported for it
-
-    run_async(serve(settings, opening))
-
-
-def _serve_http(settings: Settings, output: Output) -> None:
-    from local2.mcp.http import ServerAddress, serve  # noqa: PLC0415
-
-    def print_address(address: ServerAddress) -> None:
-        where = address.token_is_in
-        text = f"MCP: {address.url}\nAuthorization: Bearer, with the token in {where}"
-        output.text(text, as_it_is=True)
-
-    run_async(serve(settings, print_address))
+        run_async(serve_stdio(chosen_settings, opening))

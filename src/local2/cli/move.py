@@ -10,7 +10,7 @@ from local2.cli.commands import command
 from local2.cli.output import FAILED, Output, shown
 from local2.logs import logging_to
 from local2.settings import Settings
-from local2.stack.moving import MovedMemory, move_memory
+from local2.stack.moving import move_memory
 
 SHOWN_HASH = 12
 """Number of characters of a hash in the table."""
@@ -41,40 +41,32 @@ async def move(settings: Settings, output: Output, *, to: str) -> None:
 
         found = await move_memory(settings, to, advance)
     output.data(found)
-    _show_tables(output, found)
     moved = found.moved
+    table = Table("Table", "Rows", "In the target", "Hash", "Finding")
+    for rows in moved.tables:
+        hashes = rows.hash[:SHOWN_HASH]
+        if rows.hash != rows.target_hash:
+            hashes += f", {rows.target_hash[:SHOWN_HASH]}"
+        cells = rows.name, f"{rows.rows:,}", f"{rows.target_rows:,}", hashes
+        table.add_row(*map(shown, cells), "equal" if rows.is_equal else "[red]differs[/red]")
+    output.table(table)
     if not moved.is_equal:
-        output.failure(_difference(found))
+        differing = ", ".join(rows.name for rows in moved.tables if not rows.is_equal)
+        if moved.was_whole:
+            output.failure(
+                f"{found.target} held this memory before, and one of the two has been changed "
+                f"since ({differing}). Nothing was copied. To move it again, name a new database, "
+                "or move ledger.sqlite3 and ledger.tally out of the folder."
+            )
+        else:
+            output.failure(
+                f"The source was changed while it was moved ({differing}), and no stack opens the "
+                "target. Delete the target, create it anew, and move again."
+            )
         sys.exit(FAILED)
-    rows = sum(table.rows for table in moved.tables)
+    count = sum(rows.rows for rows in moved.tables)
     before = f"{found.target} held all of it before." if moved.was_whole else "All is equal."
     output.text(
-        f"{rows:,} rows of {found.source} are in {found.target}. {before} The source is unchanged."
+        f"{count:,} rows of {found.source} are in {found.target}. {before} The source is unchanged."
     )
     output.text(TO_FILES if settings.memory.ledger else TO_POSTGRESQL)
-
-
-def _show_tables(output: Output, found: MovedMemory) -> None:
-    table = Table("Table", "Rows", "In the target", "Hash", "Finding")
-    for moved in found.moved.tables:
-        is_equal = moved.is_equal
-        hashes = moved.hash[:SHOWN_HASH]
-        if moved.hash != moved.target_hash:
-            hashes += f", {moved.target_hash[:SHOWN_HASH]}"
-        cells = moved.name, f"{moved.rows:,}", f"{moved.target_rows:,}", hashes
-        table.add_row(*map(shown, cells), "equal" if is_equal else "[red]differs[/red]")
-    output.table(table)
-
-
-def _difference(found: MovedMemory) -> str:
-    differing = ", ".join(table.name for table in found.moved.tables if not table.is_equal)
-    if found.moved.was_whole:
-        return (
-            f"{found.target} held this memory before, and one of the two has been changed since "
-            f"({differing}). Nothing was copied. To move it again, name a new database, or move "
-            "ledger.sqlite3 and ledger.tally out of the folder."
-        )
-    return (
-        f"The source was changed while it was moved ({differing}), and no stack opens the target. "
-        "Delete the target, create it anew, and move again."
-    )

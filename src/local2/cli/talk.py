@@ -132,7 +132,9 @@ async def list_tools(settings: Settings, output: Output) -> None:
     for schema in schemas:
         parameters = schema.tool_schema.function.parameters
         required = parameters.get("required", [])
-        names = [n if n in required else f"[{n}]" for n in parameters.get("properties", {})]
+        names = [
+            name if name in required else f"[{name}]" for name in parameters.get("properties", {})
+        ]
         table.add_row(*map(shown, (schema.name, "\n".join(names), schema.description)))
     output.table(table)
 

@@ -47,7 +47,20 @@ WORKER_PATIENCE = 60.0
 )
 async def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool) -> None:
     if ready:
-        answer = await _readiness(settings)
+        # With accounts, each tenant is asked for its own requests.
+        entries = Entries.read(settings.bus.accounts)
+        services = [READY]
+        if entries is not None:
+            services = [
+                msgspec.structs.replace(READY, subject=subjects.from_tenant(tenant, READY.subject))
+                for tenant in entries.tenants
+            ]
+        async with connected(settings, name=NAME, patience=READY_PATIENCE, operator=True) as bus:
+            replies = await asyncio.gather(
+                *(ask_service(bus, service, Empty()) for service in services)
+            )
+        reasons = [reason for reply in replies for reason in reply.reasons]
+        answer = Readiness(ready=all(reply.ready for reply in replies), reasons=reasons)
         output.data(answer)
         output.text("ready" if answer.ready else " ".join(answer.reasons))
         if not answer.ready:
@@ -65,23 +78,6 @@ async def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool)
     output.table(table)
     if any(finding.verdict == "broken" for finding in findings):
         raise click.exceptions.Exit(FAILED)
-
-
-async def _readiness(settings: Settings) -> Readiness:
-    """Ask whether the stack serves requests; with accounts, those of every tenant."""
-    entries = Entries.read(settings.bus.accounts)
-    services = [READY]
-    if entries is not None:
-        services = [
-            msgspec.structs.replace(READY, subject=subjects.from_tenant(tenant, READY.subject))
-            for tenant in entries.tenants
-        ]
-    async with connected(settings, name=NAME, patience=READY_PATIENCE, operator=True) as bus:
-        replies = await asyncio.gather(
-            *(ask_service(bus, service, Empty()) for service in services)
-        )
-    reasons = [reason for reply in replies for reason in reply.reasons]
-    return Readiness(ready=all(reply.ready for reply in replies), reasons=reasons)
 
 
 @command()

@@ -111,8 +111,8 @@ async def summarize(
     if all(map(is_summary, rest)):
         return [with_images(message, images) for message in prefix]
     first, last = (
-        [shorten(with_images(m, images), room // ROOM_FRACTION, job.count) for m in some]
-        for some in (first, last)
+        [shorten(with_images(kept, images), room // ROOM_FRACTION, job.count) for kept in messages]
+        for messages in (first, last)
     )
     moved = [
         image
@@ -209,7 +209,7 @@ class Pipeline:
 
 
 class WholeContext:
-    """Returns the whole context, which compaction or the sliding window has already limited."""
+    """Keeps the whole context, which compaction or the sliding window has already limited."""
 
     def retrieve(self, messages: Sequence[Message], job: StageInput) -> Sequence[Message]:  # noqa: ARG002
         return messages

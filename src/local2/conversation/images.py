@@ -76,14 +76,10 @@ def _data_uri(path: Path) -> str:
         data = path.read_bytes()
     except (OSError, ValueError) as error:
         raise ConversationError(f"The image {path} cannot be read: {error}.") from error
-    return f"data:{_image_type(data, path)};base64,{base64.b64encode(data).decode()}"
-
-
-def _image_type(data: bytes, path: Path) -> str:
-    """The type that the content shows, because a file's name may be wrong."""
-    for beginning, type_ in _IMAGE_TYPES.items():
-        if data.startswith(beginning):
-            return type_
+    # The content shows the type, because a file's name may be wrong.
+    type_ = next((type_ for start, type_ in _IMAGE_TYPES.items() if data.startswith(start)), None)
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
-        return "image/webp"
-    raise ConversationError(f"The image {path} is not a PNG, JPEG, GIF or WebP.")
+        type_ = "image/webp"
+    if type_ is None:
+        raise ConversationError(f"The image {path} is not a PNG, JPEG, GIF or WebP.")
+    return f"data:{type_};base64,{base64.b64encode(data).decode()}"

@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
-from itertools import islice
+from itertools import chain, islice
 
 import msgspec
 import structlog
@@ -120,9 +120,7 @@ def extract_sentences(messages: Sequence[Message], room: int) -> str:
         messages: They may include an earlier summary, whose lines are candidates, too.
         room: Maximum number of characters.
     """
-    sentences = list(
-        dict.fromkeys(s for message in messages for s in _candidate_sentences(message))
-    )
+    sentences = list(dict.fromkeys(chain.from_iterable(map(_candidate_sentences, messages))))
     frequency = Counter(word for sentence in sentences for word in sentence.words)
 
     def worth(sentence: CandidateSentence) -> float:
@@ -167,42 +165,33 @@ async def _write_summary(
     """The summary that the model writes portion by portion; empty if it fails at any."""
     if job.runtime.context_tokens:
         tokens = min(tokens, job.runtime.context_tokens // MODEL_SUMMARY_FRACTION)
+    within = job.runtime.within
+    system = INSTRUCTION.format(words=max(MIN_WORDS, int(tokens * WORDS_PER_TOKEN)))
     so_far = ""
     try:
         for portion in _portions(messages, job):
             material = SummaryMaterial(_shorten_text(so_far, tokens, job), portion)
-            so_far = await _ask_model(model, material, tokens, job.runtime.within)
+            prompt = [
+                ChatMessage(role="system", content=system),
+                ChatMessage(role="user", content=user_prompt(material)),
+            ]
+            text = ""
+            async with asyncio.timeout(within), aclosing(model.stream(prompt, ())) as chunks:
+                async for chunk in chunks:
+                    text += chunk.content
+                    if len(text) > tokens * MAX_TOKEN_CHARACTERS:
+                        break
+            so_far = text.strip()
+            if not so_far:
+                raise ModelError(f"{model.name} wrote nothing.")  # noqa: TRY301
+    except TimeoutError:
+        late = f"{model.name} did not finish within {within:g} s."
+        log.warning("summary_extracted", model=model.name, reason=late)
+        return ""
     except ModelError as error:
         log.warning("summary_extracted", model=model.name, reason=str(error))
         return ""
     return so_far
-
-
-async def _ask_model(
-    model: ChatModel, material: SummaryMaterial, tokens: int, within: float
-) -> str:
-    """Ask the model once.
-
-    Raises:
-        ModelError: The model fails, writes nothing, or is not done in time.
-    """
-    system = INSTRUCTION.format(words=max(MIN_WORDS, int(tokens * WORDS_PER_TOKEN)))
-    prompt = [
-        ChatMessage(role="system", content=system),
-        ChatMessage(role="user", content=user_prompt(material)),
-    ]
-    text = ""
-    try:
-        async with asyncio.timeout(within), aclosing(model.stream(prompt, ())) as chunks:
-            async for chunk in chunks:
-                text += chunk.content
-                if len(text) > tokens * MAX_TOKEN_CHARACTERS:
-                    break
-    except TimeoutError as error:
-        raise ModelError(f"{model.name} did not finish within {within:g} s.") from error
-    if not text.strip():
-        raise ModelError(f"{model.name} wrote nothing.")
-    return text.strip()
 
 
 def _portions(messages: Sequence[Message], job: StageInput) -> Iterator[list[SourceMessage]]:

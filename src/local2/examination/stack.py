@@ -23,7 +23,7 @@ from local2.protocol.maintenance import BackupRequest, CheckResult
 from local2.protocol.payloads import Empty
 from local2.protocol.services import BACKUP, FINDINGS
 from local2.settings import MemorySettings, Settings
-from local2.stack.ledgers import Ledgers, content_keys, open_ledgers, tenants_of
+from local2.stack.ledgers import Ledgers, content_keys, tenants_of
 from local2.tenants.credentials import has_accounts
 from local2.vectors.config import collection_name, count_vectors
 
@@ -66,7 +66,7 @@ async def _ledgers(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResu
     whole: set[str] = set()
     try:
         with folder_lock(memory.data_dir) if ledger_files(memory.data_dir) else nullcontext():
-            async with open_ledgers(memory, content_keys(settings)) as ledgers:
+            async with Ledgers(memory, content_keys(settings)) as ledgers:
                 for tenant in tenants_of(settings):
                     async for finding in _ledger(memory, ledgers, tenant, whole if deep else None):
                         if tenant != DEFAULT_TENANT:

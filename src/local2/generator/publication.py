@@ -85,23 +85,12 @@ class TurnPublisher:
             except TooLargeError as failure:
                 log.warning("turn_shortened", query_id=turn.query_id, reason=str(failure))
             else:
-                return await self._publish(shorter, message, caller)
-        raise BusError(
-            f"The turn {turn.query_id} is too large for the bus; nobody will remember it."
-        )
-
-    async def close(self) -> None:
-        """Store the waiting turns if the stream accepts them; log those that are lost."""
-        if self._storing is not None:
-            self._storing.cancel()
-            await asyncio.wait((self._storing,))
-        while self._waiting and await self._store(self._waiting[0]):
-            self._waiting.popleft()
-        if self._waiting:
-            lost = [message.query_id for message in self._waiting]
-            log.error("turns_lost", count=len(lost), query_ids=lost)
-
-    async def _publish(self, turn: Generation, message: _TurnMessage, caller: Sender) -> Generation:
+                break
+        else:
+            raise BusError(
+                f"The turn {turn.query_id} is too large for the bus; nobody will remember it."
+            )
+        turn = shorter
         if not self._waiting:
             for attempt in range(1, ATTEMPTS + 1):
                 if await self._store(message):
@@ -120,6 +109,17 @@ class TurnPublisher:
             response = msgspec.structs.replace(turn, error=turn.error or not_yet)
         await self._respond(_message(response, caller))
         return turn
+
+    async def close(self) -> None:
+        """Store the waiting turns if the stream accepts them; log those that are lost."""
+        if self._storing is not None:
+            self._storing.cancel()
+            await asyncio.wait((self._storing,))
+        while self._waiting and await self._store(self._waiting[0]):
+            self._waiting.popleft()
+        if self._waiting:
+            lost = [message.query_id for message in self._waiting]
+            log.error("turns_lost", count=len(lost), query_ids=lost)
 
     async def _respond(self, message: _TurnMessage) -> None:
         await self._bus.publish(subjects.RESPONSE_GENERATION, message.data, headers=message.headers)

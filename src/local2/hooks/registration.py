@@ -40,19 +40,24 @@ class Insertion(NamedTuple):
     text: str
 
 
-def root(text: str) -> int:
-    """The position where the outermost value begins."""
-    return _skip(text, 0)
-
-
-def children(text: str, start: int) -> list[Child]:
-    """Find the values in the object or list that begins at `start`; the text is valid JSON."""
-    return list(_children(text, start))
+def children(text: str, start: int) -> Iterator[Child]:
+    """Yield the values in the object or list that begins at `start`; the text is valid JSON."""
+    at = _skip(text, start + 1)
+    while text[at] not in "]}":
+        key = ""
+        if text[start] == "{":
+            key, at = _decode(text, at)
+            at = _skip(text, _skip(text, at) + 1)
+        _, end = _decode(text, at)
+        yield Child(key, at, end)
+        at = _skip(text, end)
+        if text[at] == ",":
+            at = _skip(text, at + 1)
 
 
 def member(text: str, start: int, key: str) -> Child | None:
     """Find the member of an object under a key; of several, the last one, as JSON readers do."""
-    found = [child for child in _children(text, start) if child.key == key]
+    found = [child for child in children(text, start) if child.key == key]
     return found[-1] if found else None
 
 
@@ -64,7 +69,7 @@ def insertion(text: str, start: int, literals: Sequence[str], depth: int) -> Ins
     indent = indent_of(text)
     inner, outer = f"\n{indent * (depth + 1)}", f"\n{indent * depth}"
     body = f",{inner}".join(literal.replace("\n", inner) for literal in literals)
-    existing = children(text, start)
+    existing = list(children(text, start))
     if existing:
         return Insertion(existing[-1].end, _line_ends(text, f",{inner}{body}"))
     return Insertion(start + 1, _line_ends(text, f"{inner}{body}{outer}"))
@@ -89,20 +94,6 @@ def indent_of(text: str) -> str:
 
 def _line_ends(text: str, addition: str) -> str:
     return addition.replace("\n", "\r\n") if "\r\n" in text else addition
-
-
-def _children(text: str, start: int) -> Iterator[Child]:
-    at = _skip(text, start + 1)
-    while text[at] not in "]}":
-        key = ""
-        if text[start] == "{":
-            key, at = _decode(text, at)
-            at = _skip(text, _skip(text, at) + 1)
-        _, end = _decode(text, at)
-        yield Child(key, at, end)
-        at = _skip(text, end)
-        if text[at] == ",":
-            at = _skip(text, at + 1)
 
 
 def _skip(text: str, at: int) -> int:
@@ -139,7 +130,7 @@ def with_hooks(client: Client, file: Path, text: str, entries: Mapping[str, Json
         return Registered(text=text + addition, additions=[addition])
     read_settings(file, text)
     insertions = []
-    start = root(text)
+    start = _skip(text, 0)  # where the outermost value begins
     existing = member(text, start, HOOKS)
     if existing is None:
         value = to_json({event: [entry] for event, entry in entries.items()}, text)

@@ -157,21 +157,20 @@ class LocalStore(AsyncBatchedBaseStore):
             return ItemPut(namespace=op.namespace, key=op.key)
         value = dict(op.value)
         fields = self._index if op.index is None else op.index
-        item = ItemPut(
-            namespace=op.namespace, key=op.key, value=_json(value), text=_text(value, fields or ())
-        )
+        try:
+            written = msgspec.Raw(json.dumps(value, allow_nan=False).encode())
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentsError(
+                f"value: {error}.",
+                remedy="Put values that JSON can represent: text, numbers, lists, objects.",
+            ) from error
+        lines: list[str] = []
+        for field in fields or ():
+            lines += _lines_of(value) if field == ALL_FIELDS else get_text_at_path(value, field)
+        indexed = "\n".join(lines)[:MAX_INDEXED_CHARACTERS] or None
+        item = ItemPut(namespace=op.namespace, key=op.key, value=written, text=indexed)
         check_size(item)
         return item
-
-
-def _json(value: dict[str, Any]) -> msgspec.Raw:
-    try:
-        return msgspec.Raw(json.dumps(value, allow_nan=False).encode())
-    except (TypeError, ValueError) as error:
-        raise InvalidArgumentsError(
-            f"value: {error}.",
-            remedy="Put values that JSON can represent: text, numbers, lists, objects.",
-        ) from error
 
 
 def _columns(item: StoredItem) -> dict[str, Any]:
@@ -184,15 +183,8 @@ def _columns(item: StoredItem) -> dict[str, Any]:
     }
 
 
-def _text(value: dict[str, Any], fields: Sequence[str]) -> str | None:
-    """The text of an item's fields, one per line; for `$`, all fields with their names."""
-    lines: list[str] = []
-    for field in fields:
-        lines += _lines_of(value) if field == ALL_FIELDS else get_text_at_path(value, field)
-    return "\n".join(lines)[:MAX_INDEXED_CHARACTERS] or None
-
-
 def _lines_of(value: Any, name: str = "") -> Iterator[str]:
+    """Yield all fields of a value with their names, one a line."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _lines_of(inner, str(key))

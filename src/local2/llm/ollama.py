@@ -261,7 +261,18 @@ def _as_model_errors(model: str, url: str) -> Iterator[None]:
     try:
         yield
     except ResponseError as error:
-        raise _from_response(error, model, url) from error
+        status = error.status_code
+        refused = f"{model} refused the request ({status}): {abridged(error.error)}"
+        if status == httpx.codes.NOT_FOUND:
+            raise ModelError(
+                f"Ollama at {url} does not have the model {model}.",
+                remedy=f"Run `ollama pull {model}`, or set LOCAL2_GENERATOR__CHAT=rules.",
+            ) from error
+        if status == httpx.codes.REQUEST_ENTITY_TOO_LARGE or _TOO_LARGE.search(error.error):
+            raise PromptTooLargeError(refused) from error
+        if httpx.codes.is_client_error(status):
+            raise ModelRefusedError(refused) from error
+        raise ModelError(f"Ollama at {url} failed: {abridged(error.error)}") from error
     except (OSError, httpx.TransportError) as error:
         raise ModelError(
             f"No answer from Ollama at {url} ({type(error).__name__}).",
@@ -271,19 +282,3 @@ def _as_model_errors(model: str, url: str) -> Iterator[None]:
         # Not JSON, or of another form. The reply itself may contain memories, so it is not logged.
         reason = type(error).__name__
         raise ModelError(f"Ollama at {url} sent a reply that cannot be read ({reason}).") from error
-
-
-def _from_response(error: ResponseError, model: str, url: str) -> ModelError:
-    status = error.status_code
-    if status == httpx.codes.NOT_FOUND:
-        return ModelError(
-            f"Ollama at {url} does not have the model {model}.",
-            remedy=f"Run `ollama pull {model}`, or set LOCAL2_GENERATOR__CHAT=rules.",
-        )
-    if status == httpx.codes.REQUEST_ENTITY_TOO_LARGE or _TOO_LARGE.search(error.error):
-        return PromptTooLargeError(
-            f"{model} refused the request ({status}): {abridged(error.error)}"
-        )
-    if httpx.codes.is_client_error(status):
-        return ModelRefusedError(f"{model} refused the request ({status}): {abridged(error.error)}")
-    return ModelError(f"Ollama at {url} failed: {abridged(error.error)}")

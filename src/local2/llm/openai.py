@@ -92,14 +92,14 @@ class OpenAIModel:
         client = await AsyncEndpointClient.open(endpoint)
         return cls(client, model, temperature=temperature)
 
-    async def list_models(self, *, within: float = PROBE_SECONDS) -> list[str] | None:
+    async def list_models(self) -> list[str] | None:
         """The models that the endpoint lists, None if it lists none.
 
         Raises:
             ModelError: The endpoint is unreachable, or refuses the key.
         """
         try:
-            answer = await self._client.get("models", within=within)
+            answer = await self._client.get("models", within=PROBE_SECONDS)
             return [model.id for model in msgspec.json.decode(answer, type=_List).data]
         except EndpointError as error:
             if error.kind not in {"model", "refused"}:

@@ -256,33 +256,28 @@ class _Entry(NamedTuple):
     later: Sequence[_Said]
 
 
-def _entries(result: str) -> Iterator[_Entry]:
-    for entry in re.finditer(ENTRY, result, re.MULTILINE):
-        text, later = entry["text"], list[_Said]()
-        while len(later) < MAX_LATER and (found := re.search(LATER, text)):
-            try:
-                day = date.fromisoformat(found["date"])
-            except ValueError:  # the author's own words look like such a line
-                break
-            text = text[: found.start()]
-            later.insert(0, _Said(day, found["text"]))
-        said = _Said(date.fromisoformat(entry["date"]), text)
-        yield _Entry(float(entry["relevance"]), entry["source"] or "", said, later)
-
-
 def _best(result: str) -> list[_Entry]:
     """The relevant entries of a search: an assistant's only if there are no others."""
-    entries = [
-        entry
-        for entry in _entries(result)
-        if entry.relevance >= MIN_RELEVANCE
-        and not any(word in entry.source for word in REPLACED)
-        and not re.match(QUESTION, entry.said.text, ANY_CASE)
-    ]
+    entries = []
+    for found in re.finditer(ENTRY, result, re.MULTILINE):
+        text, later = found["text"], list[_Said]()
+        while len(later) < MAX_LATER and (line := re.search(LATER, text)):
+            try:
+                day = date.fromisoformat(line["date"])
+            except ValueError:  # the author's own words look like such a line
+                break
+            text = text[: line.start()]
+            later.insert(0, _Said(day, line["text"]))
+        said = _Said(date.fromisoformat(found["date"]), text)
+        entry = _Entry(float(found["relevance"]), found["source"] or "", said, later)
+        is_replaced = any(word in entry.source for word in REPLACED)
+        is_question = re.match(QUESTION, text, ANY_CASE)
+        if entry.relevance >= MIN_RELEVANCE and not is_replaced and not is_question:
+            entries.append(entry)
     others = [entry for entry in entries if BY_AN_ASSISTANT not in entry.source]
-    found = others or entries
-    least = SHARE_OF_BEST * max((entry.relevance for entry in found), default=0)
-    return [entry for entry in found if entry.relevance >= least]
+    chosen = others or entries
+    least = SHARE_OF_BEST * max((entry.relevance for entry in chosen), default=0)
+    return [entry for entry in chosen if entry.relevance >= least]
 
 
 def _quotations(entries: Sequence[_Entry]) -> Iterator[str]:

@@ -28,10 +28,15 @@ def readable(data: bytes) -> bytes:
     Raises:
         UnreadableMessageError: It is not JSON, or not a message of JSON-RPC 2.0.
     """
+    text = data
     try:
-        message, text = _decoded(data)
-    except ValueError as error:
-        raise UnreadableMessageError(PARSE_ERROR, "it is not JSON") from error
+        message: Any = pydantic_core.from_json(text, allow_inf_nan=False)
+    except ValueError:
+        text = without_half_characters(data).decode("utf-8", "replace").encode()
+        try:
+            message = pydantic_core.from_json(text, allow_inf_nan=False)
+        except ValueError as error:
+            raise UnreadableMessageError(PARSE_ERROR, "it is not JSON") from error
     request = message.get("id") if isinstance(message, dict) else None
     try:
         read = jsonrpc_message_adapter.validate_python(message, by_name=False)
@@ -42,12 +47,3 @@ def readable(data: bytes) -> bytes:
     if isinstance(read, JSONRPCNotification) and "id" in message:
         raise UnreadableMessageError(INVALID_REQUEST, "its id is not a text or a whole number")
     return text
-
-
-def _decoded(data: bytes) -> tuple[Any, bytes]:
-    """Decode a message, and mend its text so that everything in it is a character."""
-    try:
-        return pydantic_core.from_json(data, allow_inf_nan=False), data
-    except ValueError:
-        text = without_half_characters(data).decode("utf-8", "replace").encode()
-        return pydantic_core.from_json(text, allow_inf_nan=False), text

@@ -156,7 +156,7 @@ class MemoryServer(Server[Any]):
         self, _: Context, __: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         with _protocol_errors():
-            return types.ListToolsResult(tools=[as_tool(t) for t in await self._bridge.tools()])
+            return types.ListToolsResult(tools=list(map(as_tool, await self._bridge.tools())))
 
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams

@@ -62,7 +62,7 @@ class ToolResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`tool.result.<tool>`: `content` is text for a model, `data` is for programs.
 
     With `tool_output_key`, `content` is a preview; `read_tool_output` reads the whole output of
-    `total_chars` characters. `tool_messages.read_result` reads results in other forms.
+    `total_chars` characters. `lenient.tools.read_result` reads results in other forms.
     """
 
     ok: bool
@@ -131,7 +131,7 @@ class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
     `title`: its name for people. `annotations`: its effects. `reads_memory`: its results come from
     the memory. `for_models`: it may be offered to models. `recorded`: its results become memories.
     `whole`: its results are never replaced by a preview. `output_schema`: the JSON schema of its
-    results' data. `tool_messages.read_schema` reads
+    results' data. `lenient.tools.read_schema` reads
     announcements in other forms.
     """
 

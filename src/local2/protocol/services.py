@@ -1,6 +1,7 @@
 """The services of the memory besides its tools: the subject, request and answer of each.
 
-The stack serves them from here (`agents/` has the functions), and HTTP offers them.
+The stack serves them from here (`agents/services.py` has the functions), tenants may send what is
+declared here, and HTTP offers it.
 """
 
 from typing import Any, Generic, TypeVar
@@ -21,6 +22,7 @@ from local2.protocol.browsing import (
     SessionsPage,
 )
 from local2.protocol.documents import ChunksPage, DocumentsPage, ListChunks, ListDocuments
+from local2.protocol.envelope import Role
 from local2.protocol.explaining import Explain, Explained
 from local2.protocol.graph import Graph, ShowGraph
 from local2.protocol.items import (
@@ -68,7 +70,7 @@ class ServiceDeclaration(msgspec.Struct, Generic[P, A], frozen=True, kw_only=Tru
 
     `request`: Raw if nothing of it is read; unknown fields are refused, since a misspelt condition
     would be none, and the request would cover everything. `action`: what the caller's role must
-    permit; if it is empty, everybody may ask. `for_operator`: it concerns the memories of all
+    permit (ACTIONS); if it is empty, everybody may ask. `for_operator`: it concerns the memories of all
     tenants. `reads_only`: it changes nothing, so that clients repeat a request that is lost.
     `patience`: seconds that they wait for the answer, if longer than for others.
     """
@@ -83,13 +85,31 @@ class ServiceDeclaration(msgspec.Struct, Generic[P, A], frozen=True, kw_only=Tru
     patience: float | None = None
 
 
+ACTIONS: dict[str, Role] = {
+    "browse": "reader",
+    "explain": "reader",
+    "read_items": "reader",
+    "status": "reader",
+    "write_items": "writer",
+    "turn": "writer",
+    "browse_all": "admin",
+    "export": "admin",
+    "import": "admin",
+    "reindex": "admin",
+    "dead_letters": "admin",
+    "tasks": "admin",
+    "tenant": "admin",
+    "retention": "admin",
+}
+"""The least role that may do each action, by default; `turn` is also to store a turn."""
+
 QUEUED = 60.0
 """Seconds to wait for an answer that may queue after other work."""
 REINDEXING = 60.0
 """Seconds to wait for the reply to a reindex, which is sent once the index has been emptied."""
 
 STATUS = ServiceDeclaration(
-    subject=subjects.MEMORY_STATUS,
+    subject="memory.status",
     title="Compare the ledger and the vector index",
     request=Raw,
     answer=MemoryStatus,
@@ -97,7 +117,7 @@ STATUS = ServiceDeclaration(
     reads_only=True,
 )
 REINDEX = ServiceDeclaration(
-    subject=subjects.MEMORY_REINDEX,
+    subject="memory.reindex",
     title="Fill the vector index again, or with another embedder",
     request=Reindex,
     answer=MemoryStatus,
@@ -105,21 +125,21 @@ REINDEX = ServiceDeclaration(
     patience=REINDEXING,
 )
 KEEP_OUTPUT = ServiceDeclaration(
-    subject=subjects.MEMORY_OUTPUT_KEEP,
+    subject="memory.output.keep",
     title="Store a part of a tool's long output",
     request=OutputPart,
     answer=ToolResult,
     action="turn",
 )
 DEAD_LETTERS = ServiceDeclaration(
-    subject=subjects.MEMORY_DEAD_LETTER_REQUEST,
+    subject="memory.dead_letters",
     title="Read, publish again or drop a message that could not be stored",
     request=LetterRequest,
     answer=LetterFound,
     action="dead_letters",
 )
 TASKS = ServiceDeclaration(
-    subject=subjects.MEMORY_TASKS,
+    subject="memory.tasks",
     title="List the work on records, try again what failed, or discard it",
     request=TaskRequest,
     answer=TaskReport,
@@ -127,7 +147,7 @@ TASKS = ServiceDeclaration(
     patience=QUEUED,
 )
 EXPORT = ServiceDeclaration(
-    subject=subjects.MEMORY_EXPORT,
+    subject="memory.export",
     title="Read a page of an export",
     request=ExportRequest,
     answer=ExportPage,
@@ -136,7 +156,7 @@ EXPORT = ServiceDeclaration(
     patience=QUEUED,
 )
 IMPORT = ServiceDeclaration(
-    subject=subjects.MEMORY_IMPORT,
+    subject="memory.import",
     title="Store lines of an export",
     request=ImportRequest,
     answer=ImportReport,
@@ -144,7 +164,7 @@ IMPORT = ServiceDeclaration(
     patience=QUEUED,
 )
 BROWSE = ServiceDeclaration(
-    subject=subjects.MEMORY_BROWSE,
+    subject="memory.browse",
     title="Read a page of the memories that the caller may see",
     request=Browse,
     answer=BrowsedPage,
@@ -153,7 +173,7 @@ BROWSE = ServiceDeclaration(
     patience=QUEUED,
 )
 BROWSE_ALL = ServiceDeclaration(
-    subject=subjects.MEMORY_BROWSE_ALL,
+    subject="memory.browse.all",
     title="Read a page of all memories of the tenant",
     request=BrowseAll,
     answer=BrowsedPage,
@@ -162,7 +182,7 @@ BROWSE_ALL = ServiceDeclaration(
     patience=QUEUED,
 )
 OVERVIEW = ServiceDeclaration(
-    subject=subjects.MEMORY_OVERVIEW,
+    subject="memory.overview",
     title="Count what the caller may see",
     request=Empty,
     answer=Overview,
@@ -171,7 +191,7 @@ OVERVIEW = ServiceDeclaration(
     patience=QUEUED,
 )
 OVERVIEW_ALL = ServiceDeclaration(
-    subject=subjects.MEMORY_OVERVIEW_ALL,
+    subject="memory.overview.all",
     title="Count all memories of the tenant",
     request=Empty,
     answer=Overview,
@@ -180,7 +200,7 @@ OVERVIEW_ALL = ServiceDeclaration(
     patience=QUEUED,
 )
 SESSIONS = ServiceDeclaration(
-    subject=subjects.MEMORY_SESSIONS,
+    subject="memory.sessions",
     title="Read a page of the caller's sessions",
     request=ListSessions,
     answer=SessionsPage,
@@ -188,7 +208,7 @@ SESSIONS = ServiceDeclaration(
     reads_only=True,
 )
 SESSIONS_ALL = ServiceDeclaration(
-    subject=subjects.MEMORY_SESSIONS_ALL,
+    subject="memory.sessions.all",
     title="Read a page of all sessions of the tenant",
     request=ListSessions,
     answer=SessionsPage,
@@ -196,7 +216,7 @@ SESSIONS_ALL = ServiceDeclaration(
     reads_only=True,
 )
 EXPLAIN = ServiceDeclaration(
-    subject=subjects.MEMORY_EXPLAIN,
+    subject="memory.explain",
     title="Explain why a question finds some memories, and not another one",
     request=Explain,
     answer=Explained,
@@ -205,7 +225,7 @@ EXPLAIN = ServiceDeclaration(
     patience=QUEUED,
 )
 SHOWN = ServiceDeclaration(
-    subject=subjects.MEMORY_SHOWN,
+    subject="memory.shown",
     title="Read which memories were shown, by recalls and before answers",
     request=FindShowings,
     answer=ShowingsPage,
@@ -213,7 +233,7 @@ SHOWN = ServiceDeclaration(
     reads_only=True,
 )
 GROWTH = ServiceDeclaration(
-    subject=subjects.MEMORY_GROWTH,
+    subject="memory.growth",
     title="Count what the caller may see by days and kinds",
     request=GrowthRequest,
     answer=Growth,
@@ -222,7 +242,7 @@ GROWTH = ServiceDeclaration(
     patience=QUEUED,
 )
 GROWTH_ALL = ServiceDeclaration(
-    subject=subjects.MEMORY_GROWTH_ALL,
+    subject="memory.growth.all",
     title="Count all memories of the tenant by days and kinds",
     request=GrowthRequest,
     answer=Growth,
@@ -231,7 +251,7 @@ GROWTH_ALL = ServiceDeclaration(
     patience=QUEUED,
 )
 RETENTION = ServiceDeclaration(
-    subject=subjects.MEMORY_RETENTION,
+    subject="memory.retention",
     title="List what retention anonymises next, or would if it were on",
     request=Empty,
     answer=RetentionReport,
@@ -239,7 +259,7 @@ RETENTION = ServiceDeclaration(
     reads_only=True,
 )
 FINDINGS = ServiceDeclaration(
-    subject=subjects.MEMORY_FINDINGS,
+    subject="memory.findings",
     title="Say what works, what does not, and what to do",
     request=Empty,
     answer=Findings,
@@ -247,7 +267,7 @@ FINDINGS = ServiceDeclaration(
     reads_only=True,
 )
 GRAPH = ServiceDeclaration(
-    subject=subjects.MEMORY_GRAPH,
+    subject="memory.graph",
     title="Read how things and memories are related, around one of them",
     request=ShowGraph,
     answer=Graph,
@@ -255,7 +275,7 @@ GRAPH = ServiceDeclaration(
     reads_only=True,
 )
 LIST_DOCUMENTS = ServiceDeclaration(
-    subject=subjects.MEMORY_DOCUMENTS,
+    subject="memory.documents",
     title="List the documents that everybody may see",
     request=ListDocuments,
     answer=DocumentsPage,
@@ -263,7 +283,7 @@ LIST_DOCUMENTS = ServiceDeclaration(
     reads_only=True,
 )
 LIST_CHUNKS = ServiceDeclaration(
-    subject=subjects.MEMORY_CHUNKS,
+    subject="memory.documents.chunks",
     title="Read the chunks of a document",
     request=ListChunks,
     answer=ChunksPage,
@@ -271,7 +291,7 @@ LIST_CHUNKS = ServiceDeclaration(
     reads_only=True,
 )
 RIGHTS = ServiceDeclaration(
-    subject=subjects.MEMORY_RIGHTS,
+    subject="memory.rights",
     title="Say who the caller is, and what the caller may do",
     request=Empty,
     answer=Rights,
@@ -279,7 +299,7 @@ RIGHTS = ServiceDeclaration(
     reads_only=True,
 )
 TENANT = ServiceDeclaration(
-    subject=subjects.MEMORY_TENANT,
+    subject="memory.tenant",
     title="Say who has access to the tenant's memory, and how much it stores",
     request=Empty,
     answer=TenantReport,
@@ -287,28 +307,28 @@ TENANT = ServiceDeclaration(
     reads_only=True,
 )
 ROTATE_TOKEN_KEY = ServiceDeclaration(
-    subject=subjects.MEMORY_TENANT_ROTATE,
+    subject="memory.tenant.rotate",
     title="Let another key sign the tenant's tokens",
     request=Empty,
     answer=TenantReport,
     action="tenant",
 )
 PUT_ITEMS = ServiceDeclaration(
-    subject=subjects.MEMORY_ITEMS_PUT,
+    subject="memory.items.put",
     title="Store items",
     request=PutItems,
     answer=ItemsChanged,
     action="write_items",
 )
 DELETE_ITEMS = ServiceDeclaration(
-    subject=subjects.MEMORY_ITEMS_DELETE,
+    subject="memory.items.delete",
     title="Delete items and namespaces",
     request=DeleteItems,
     answer=ItemsChanged,
     action="write_items",
 )
 GET_ITEMS = ServiceDeclaration(
-    subject=subjects.MEMORY_ITEMS_GET,
+    subject="memory.items.get",
     title="Read items by their keys",
     request=GetItems,
     answer=ItemsGot,
@@ -316,7 +336,7 @@ GET_ITEMS = ServiceDeclaration(
     reads_only=True,
 )
 SEARCH_ITEMS = ServiceDeclaration(
-    subject=subjects.MEMORY_ITEMS_SEARCH,
+    subject="memory.items.search",
     title="Search items",
     request=SearchItems,
     answer=ItemsFound,
@@ -324,7 +344,7 @@ SEARCH_ITEMS = ServiceDeclaration(
     reads_only=True,
 )
 LIST_NAMESPACES = ServiceDeclaration(
-    subject=subjects.MEMORY_ITEMS_LIST,
+    subject="memory.items.list",
     title="List the namespaces that hold items",
     request=ListNamespaces,
     answer=NamespacesFound,
@@ -332,21 +352,21 @@ LIST_NAMESPACES = ServiceDeclaration(
     reads_only=True,
 )
 BACKUP = ServiceDeclaration(
-    subject=subjects.MEMORY_BACKUP,
+    subject="memory.backup",
     title="Begin a backup, or read the progress of backups",
     request=BackupRequest,
     answer=BackupStatus,
     for_operator=True,
 )
 LIST_BACKUPS = ServiceDeclaration(
-    subject=subjects.MEMORY_BACKUP_LIST,
+    subject="memory.backup.list",
     title="List the backups in a folder",
     request=BackupList,
     answer=BackupsFound,
     for_operator=True,
 )
 VERIFY_BACKUP = ServiceDeclaration(
-    subject=subjects.MEMORY_BACKUP_VERIFY,
+    subject="memory.backup.verify",
     title="Begin to read a backup whole; `memory.backup` says what was found",
     request=VerificationRequest,
     answer=BackupStatus,
@@ -359,7 +379,7 @@ READY = ServiceDeclaration(
     answer=Readiness,
 )
 HEALTH = ServiceDeclaration(
-    subject=subjects.MEMORY_HEALTH,
+    subject="memory.health",
     title="Ask whether something is broken or delayed",
     request=Raw,
     answer=Health,
@@ -369,3 +389,8 @@ SERVICES: tuple[ServiceDeclaration[Any, Any], ...] = tuple(
     declared for declared in globals().values() if isinstance(declared, ServiceDeclaration)
 )
 """All that are declared above; a test compares them with what the stack serves."""
+REQUESTS = (
+    subjects.TOOL_REQUESTS,
+    *(service.subject for service in SERVICES if not service.for_operator),
+)
+"""The requests of a tenant to the memory with one answer each; the server adds the sender."""

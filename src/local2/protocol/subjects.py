@@ -1,4 +1,4 @@
-"""All subjects of the bus.
+"""The subjects of the bus, except those of the services, which are declared in `services.py`.
 
 No other module builds subjects from strings, so that a name from outside never becomes a wildcard.
 
@@ -14,6 +14,7 @@ from local2.errors import BadRequestError, quoted
 
 TOOL_SCHEMA = "tool.schema"
 TOOL_SCHEMA_REQUEST = "tool.schema.request"
+TOOL_REQUESTS = "tool.request.>"
 TOOL_RESULTS = "tool.result.*"
 TOOL_CANCELS = "tool.cancel.*"
 TOOL_RUNNING = "tool.running.*"
@@ -28,45 +29,12 @@ MEMORY_RETIRED = "memory.retired"
 MEMORY_RESTORED = "memory.restored"
 MEMORY_ANONYMIZED = "memory.anonymized"
 MEMORY_FORGOTTEN = "memory.forgotten"
+MEMORY_ANSWERED = "memory.answered"
 MEMORY_DEAD_LETTER = "memory.dead_letter"
-MEMORY_DEAD_LETTER_REQUEST = "memory.dead_letters"
 MEMORY_TURN = "memory.turn"
 MEMORY_PROBE = "memory.probe"
-MEMORY_STATUS = "memory.status"
-MEMORY_REINDEX = "memory.reindex"
 MEMORY_RUNNING = "memory.running"
-MEMORY_HEALTH = "memory.health"
 MEMORY_READY = "memory.ready"
-MEMORY_EXPORT = "memory.export"
-MEMORY_IMPORT = "memory.import"
-MEMORY_BROWSE = "memory.browse"
-MEMORY_BROWSE_ALL = "memory.browse.all"
-MEMORY_OVERVIEW = "memory.overview"
-MEMORY_OVERVIEW_ALL = "memory.overview.all"
-MEMORY_SESSIONS = "memory.sessions"
-MEMORY_SESSIONS_ALL = "memory.sessions.all"
-MEMORY_EXPLAIN = "memory.explain"
-MEMORY_SHOWN = "memory.shown"
-MEMORY_GROWTH = "memory.growth"
-MEMORY_GROWTH_ALL = "memory.growth.all"
-MEMORY_TENANT = "memory.tenant"
-MEMORY_TENANT_ROTATE = "memory.tenant.rotate"
-MEMORY_TASKS = "memory.tasks"
-MEMORY_RETENTION = "memory.retention"
-MEMORY_FINDINGS = "memory.findings"
-MEMORY_GRAPH = "memory.graph"
-MEMORY_DOCUMENTS = "memory.documents"
-MEMORY_CHUNKS = "memory.documents.chunks"
-MEMORY_RIGHTS = "memory.rights"
-MEMORY_BACKUP = "memory.backup"
-MEMORY_BACKUP_LIST = "memory.backup.list"
-MEMORY_BACKUP_VERIFY = "memory.backup.verify"
-MEMORY_OUTPUT_KEEP = "memory.output.keep"
-MEMORY_ITEMS_PUT = "memory.items.put"
-MEMORY_ITEMS_GET = "memory.items.get"
-MEMORY_ITEMS_SEARCH = "memory.items.search"
-MEMORY_ITEMS_LIST = "memory.items.list"
-MEMORY_ITEMS_DELETE = "memory.items.delete"
 SESSION_COMPACTION = "session.compaction"
 SESSION_CLEAR = "session.clear"
 SESSION_RESET = "session.reset"
@@ -82,43 +50,6 @@ VECTOR_RERANK = "vector.rerank"
 VECTOR_READY = "vector.ready"
 VECTOR_RUNNING = "vector.running"
 
-
-REQUESTS = (
-    "tool.request.>",
-    MEMORY_STATUS,
-    MEMORY_READY,
-    MEMORY_HEALTH,
-    MEMORY_REINDEX,
-    MEMORY_EXPORT,
-    MEMORY_IMPORT,
-    MEMORY_BROWSE,
-    MEMORY_BROWSE_ALL,
-    MEMORY_OVERVIEW,
-    MEMORY_OVERVIEW_ALL,
-    MEMORY_SESSIONS,
-    MEMORY_SESSIONS_ALL,
-    MEMORY_EXPLAIN,
-    MEMORY_SHOWN,
-    MEMORY_GROWTH,
-    MEMORY_GROWTH_ALL,
-    MEMORY_GRAPH,
-    MEMORY_DOCUMENTS,
-    MEMORY_CHUNKS,
-    MEMORY_RIGHTS,
-    MEMORY_DEAD_LETTER_REQUEST,
-    MEMORY_TENANT,
-    MEMORY_TENANT_ROTATE,
-    MEMORY_TASKS,
-    MEMORY_RETENTION,
-    MEMORY_FINDINGS,
-    MEMORY_OUTPUT_KEEP,
-    MEMORY_ITEMS_PUT,
-    MEMORY_ITEMS_GET,
-    MEMORY_ITEMS_SEARCH,
-    MEMORY_ITEMS_LIST,
-    MEMORY_ITEMS_DELETE,
-)
-"""Requests of a tenant to the memory with one answer each; the server adds the sender."""
 MULTI_ANSWER_REQUESTS = (
     TOOL_SCHEMA_REQUEST,
     TOOL_RUNNING,
@@ -153,13 +84,7 @@ SENT_TO_ALL = (TOOL_SCHEMA,)
 """Messages that the memory sends to all tenants."""
 RECEIVABLE = ("tool.>", "response.>", "session.>", "memory.>", "agents.>", "$SRV.>")
 """Subjects that every agent of a tenant may subscribe to, apart from explicit exceptions."""
-MEMORY_ONLY = (
-    *(subject for subject in REQUESTS if not subject.endswith(">")),
-    MEMORY_RUNNING,
-    MEMORY_TURN,
-    RESPONSE_FEEDBACK,
-)
-"""Messages with tokens or content, which only the memory may receive."""
+MEMORY_RUNNING = "memory.running"
 ANSWERING_ONLY = (QUERY_RECEIVED, SESSION_CLEAR)
 """Messages with tokens, which only agents that answer queries may receive."""
 
@@ -218,10 +143,7 @@ def refused(subject: str) -> str:
     return f"{REFUSED}.{subject}"
 
 
-def names_sender(subject: str) -> bool:
-    """Whether the server names the sender; on other subjects, a client could forge it."""
-    tool_subjects = ("tool.request.", "tool.result.", "tool.cancel.", "tool.running.")
-    return subject.startswith(tool_subjects) or subject in {*REQUESTS, *OBSERVED, MEMORY_RUNNING}
+MEMORY_RUNNING = "memory.running"
 
 
 class Address(NamedTuple):

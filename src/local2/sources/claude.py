@@ -143,18 +143,15 @@ class _Blocks:
                         id=id_, name=tool, args=args if isinstance(args, dict) else {"input": args}
                     )
                 case {"type": "tool_result"}:
-                    self._answer(block)
+                    # Without the id of its call, it goes to the first call without a result.
+                    id_ = block.get("tool_use_id")
+                    call = self.calls.get(id_) if isinstance(id_, str) else None
+                    if call is None:
+                        calls = self.calls.values()
+                        call = next((call for call in calls if not call.content), None)
+                    if call is not None:
+                        call.content = as_text(block.get("content"))
                 case {"type": str(kind)} if kind in THINKING:
                     left_out.add(name, "what the model thought before it answered")
                 case _:
                     left_out.add(f"{name}: {block.get('type')}", "parts of other types")
-
-    def _answer(self, block: Json) -> None:
-        """Add a result to its call; without the call's id, to the first call without a result."""
-        content = as_text(block.get("content"))
-        id_ = block.get("tool_use_id")
-        call = self.calls.get(id_) if isinstance(id_, str) else None
-        if call is None:
-            call = next((call for call in self.calls.values() if not call.content), None)
-        if call is not None:
-            call.content = content

@@ -34,8 +34,16 @@ from local2.protocol.memory_tools import (
 from local2.protocol.payloads import Json, split_into_parts
 from local2.protocol.portable import MAX_LINES_PER_MESSAGE, MESSAGE_LINE_BYTES, RecordLine
 from local2.protocol.services import IMPORT
-from local2.sources.batches import MAX_MESSAGE_BYTES, batches, size_of
-from local2.sources.items import Conversation, Document, Fact, Item, LeftOut
+from local2.sources.items import (
+    MAX_MESSAGE_BYTES,
+    Conversation,
+    Document,
+    Fact,
+    Item,
+    LeftOut,
+    batches,
+    size_of,
+)
 from local2.sources.opening import TITLES, Format, Source
 
 IN_FLIGHT = 16
@@ -156,7 +164,15 @@ class Importer:
                             await self._send(self._send_conversation(item))
                         case Document():
                             await self._send(self._send_document(item))
-                await self._begin_facts([item for item in part if isinstance(item, Fact)])
+                facts = [item for item in part if isinstance(item, Fact)]
+                lines = [(fact, line) for fact in facts if (line := self._line_of(fact))]
+                for request in split_into_parts(
+                    lines,
+                    lambda line: len(line[1]),
+                    max_bytes=MESSAGE_LINE_BYTES,
+                    max_items=MAX_LINES_PER_MESSAGE,
+                ):
+                    await self._send(self._send_facts(request))
             await self._finish(down_to=0)
         finally:
             self._source.stop()
@@ -173,17 +189,6 @@ class Importer:
                 self._report.facts += 1
             case Document():
                 self._report.documents += 1
-
-    async def _begin_facts(self, facts: Sequence[Fact]) -> None:
-        lines = [(fact, line) for fact in facts if (line := self._line_of(fact)) is not None]
-        requests = split_into_parts(
-            lines,
-            lambda line: len(line[1]),
-            max_bytes=MESSAGE_LINE_BYTES,
-            max_items=MAX_LINES_PER_MESSAGE,
-        )
-        for request in requests:
-            await self._send(self._send_facts(request))
 
     async def _send(self, sending: Coroutine[Any, Any, None]) -> None:
         """Begin a request as soon as few enough are under way."""

@@ -1,18 +1,30 @@
-"""What a source is read as: conversations, facts and documents, and what was left out and why."""
+"""What a source is read as: conversations, facts and documents, and what was left out and why.
+
+The messages of a conversation are sent in batches, which are requests of the tool `ingest`.
+"""
 
 import threading
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
 
 from local2.protocol.conversation import ConversationMessage
 from local2.protocol.memories import MemoryType
-from local2.protocol.payloads import Json
+from local2.protocol.payloads import Json, split_into_parts
 
 MAX_NAMES = 1_000
 """Maximum names that are kept for one reason, so that a report stays small; all are counted."""
 NAME_CHARACTERS = 500
 """Maximum characters of such a name."""
+BATCH_BYTES = 500_000
+"""Maximum bytes of the messages in one request; the bus carries 1 MB, including the envelope."""
+MAX_MESSAGE_BYTES = 900_000
+"""Maximum bytes of one message as JSON, so that a request with only this message fits into the
+bus's 1 MB."""
+BATCH_MESSAGES = 1_000
+"""Maximum messages in one request. They are written in one transaction, for which other saves
+wait."""
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +36,16 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     messages: list[ConversationMessage]
     continues: bool = False
+
+
+def size_of(message: ConversationMessage) -> int:
+    """The bytes of a message as JSON."""
+    return len(msgspec.json.encode(message))
+
+
+def batches(messages: Sequence[ConversationMessage]) -> Iterator[list[ConversationMessage]]:
+    """Split the messages, in order, into batches as large as the limits allow."""
+    return split_into_parts(messages, size_of, max_bytes=BATCH_BYTES, max_items=BATCH_MESSAGES)
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):

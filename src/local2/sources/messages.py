@@ -53,11 +53,13 @@ def items(objects: Iterable[FoundObject], left_out: LeftOuts) -> Iterator[Conver
             unnamed = session_of(by_session[None])
         for named, messages in by_session.items():
             id_ = named or unnamed or ""
-            yield Conversation(
-                id=id_,
-                messages=list(numbered(_counted(messages, id_, counts))),
-                continues=id_ in begun,
-            )
+            counted = []  # how many equal ones the session has had in the file so far
+            for message in messages:
+                key = content_id(id_, message.role, message.name, message.content)
+                counts[key] += 1
+                occurrence = message.occurrence or counts[key]
+                counted.append(msgspec.structs.replace(message, occurrence=occurrence))
+            yield Conversation(id=id_, messages=list(numbered(counted)), continues=id_ in begun)
             begun.add(id_)
 
 
@@ -74,16 +76,3 @@ def _lines(
         else:
             for message in messages:
                 yield session, message
-
-
-def _counted(
-    messages: Iterable[ConversationMessage], session: str, counts: Counter[str]
-) -> list[ConversationMessage]:
-    """Say of each message how many equal ones its session has had in the file so far."""
-    counted = []
-    for message in messages:
-        key = content_id(session, message.role, message.name, message.content)
-        counts[key] += 1
-        occurrence = message.occurrence or counts[key]
-        counted.append(msgspec.structs.replace(message, occurrence=occurrence))
-    return counted

@@ -39,7 +39,7 @@ from local2.memory.tenant import Memories
 from local2.protocol.envelope import utc_now
 from local2.settings import Settings
 from local2.stack.joining import join, lock_data_folder
-from local2.stack.ledgers import content_keys, open_ledgers
+from local2.stack.ledgers import Ledgers, content_keys
 from local2.stack.memory_models import open_models
 from local2.stack.serving import Serving
 from local2.stack.shared_tools import SharedTools
@@ -101,8 +101,8 @@ async def open_stack(
         # A database is opened first: its stacks trust each other by what it says. Files are not
         # touched before it is sure that no other stack serves the bus.
         quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
-        opened = open_ledgers(settings.memory, content_keys(settings), quota)
-        ledgers = await resources.enter_async_context(opened)
+        ledgers = Ledgers(settings.memory, content_keys(settings), quota)
+        await resources.enter_async_context(ledgers)
         database = await ledgers.open_database()
         joined = await join(resources, settings, lock, database.secret if database else None)
         bus, register = joined.bus, joined.register
@@ -207,7 +207,7 @@ async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
 
 
 async def _recorded_embedder(memories: Memories) -> str | None:
-    """Return the embedder that a ledger names which keeps its vectors itself."""
+    """The embedder that a ledger names which keeps its vectors itself."""
     for memory in memories:
         if memory.ledger.vectors is not None:
             embedders = await memory.ledger.vectors.embedders()

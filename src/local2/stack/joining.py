@@ -13,8 +13,9 @@ from signal import SIGTERM
 import msgspec
 import structlog
 
+from local2.bus.attested import Attested
 from local2.bus.connection import Connection, connect
-from local2.bus.identity import Attested, new_secret
+from local2.bus.identity import new_secret
 from local2.bus.lease import Holder, Lease
 from local2.bus.server import EmbeddedServer, embedded_server
 from local2.bus.streams import when_elected
@@ -77,7 +78,15 @@ async def join(
         LeaseHeldError: Another stack serves the bus.
         LedgerKeyError: The content is encrypted, and its key is missing or wrong.
     """
-    register = await asyncio.to_thread(_open_register, settings)
+    roles = Roles(settings.roles)
+    register = await asyncio.to_thread(Register.open, settings.bus.accounts, roles)
+    if register is None and settings.bus.url is None and not _is_loopback(settings.bus.host):
+        raise ConfigError(
+            f"Without accounts callers are not authenticated, and {settings.bus.host} is not "
+            "loopback.",
+            remedy="Create accounts with `local2 tenants init`, or set `host: 127.0.0.1` in "
+            "config/bus.yaml.",
+        )
     server: EmbeddedServer | None = None
     if settings.bus.url is None:
 
@@ -188,23 +197,6 @@ class _UserInfo(msgspec.Struct, frozen=True):
     """The server's answer on USER_INFO."""
 
     data: _User
-
-
-def _open_register(settings: Settings) -> Register | None:
-    """Read the tenants if there are accounts; otherwise, require a server on loopback.
-
-    Raises:
-        ConfigError: The server would listen beyond loopback without accounts.
-    """
-    register = Register.open(settings.bus.accounts, Roles(settings.roles))
-    if register is None and settings.bus.url is None and not _is_loopback(settings.bus.host):
-        raise ConfigError(
-            f"Without accounts callers are not authenticated, and {settings.bus.host} is not "
-            "loopback.",
-            remedy="Create accounts with `local2 tenants init`, or set `host: 127.0.0.1` in "
-            "config/bus.yaml.",
-        )
-    return register
 
 
 def _jetstream_key(settings: Settings, register: Register | None) -> ContentKey | None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from local2.backup.files import MAIN, ledger_files
 from local2.content_key import ContentKey, KeyOf
@@ -82,10 +82,11 @@ def tenants_of(settings: Settings) -> list[str]:
 class Ledgers:
     """The ledgers of all tenants: those with a key have a separate file, the others share one.
 
-    `shared` is the database that other stacks work on, too, once it is open; None for files.
+    They are closed when its context ends. `quota` limits what each tenant may store. `shared` is
+    the database that other stacks work on, too, once it is open; None for files.
     """
 
-    def __init__(self, settings: MemorySettings, key_of: KeyOf, quota: Quota) -> None:
+    def __init__(self, settings: MemorySettings, key_of: KeyOf, quota: Quota = UNLIMITED) -> None:
         self._settings = settings
         self._key_of = key_of
         self._quota = quota
@@ -93,7 +94,10 @@ class Ledgers:
         self._file: SqliteDatabase | None = None
         self.shared: PostgresDatabase | None = None
 
-    async def close(self) -> None:
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
         await self._shared.aclose()
 
     @asynccontextmanager
@@ -140,10 +144,26 @@ class Ledgers:
         return str(path) if has_content(path) else None
 
     async def _checked_key(self, tenant: str) -> ContentKey | None:
-        """Read the tenant's key, after checking that its ledger is not missing."""
+        """Read the tenant's key, after checking that its ledger is not missing.
+
+        Raises:
+            ConfigError: A database would not be encrypted, or there would be no backup of it.
+        """
         key = await asyncio.to_thread(self._key_of, tenant)
         if self._settings.ledger is not None:
-            _refuse_what_postgres_lacks(self._settings, key)
+            if key is not None:
+                raise ConfigError(
+                    "A content key encrypts SQLite's files, and `ledger` in config/memory.yaml "
+                    "names a PostgreSQL database.",
+                    remedy="Remove the key, and encrypt the disk of the database.",
+                )
+            if self._settings.backup_folder is not None:
+                raise ConfigError(
+                    "`backup_folder` in config/memory.yaml is for SQLite's files, and `ledger` "
+                    "names a PostgreSQL database.",
+                    remedy="Set `backup_folder: null`, and make backups with PostgreSQL's own "
+                    "tools.",
+                )
             return None
         await asyncio.to_thread(refuse_a_missing_ledger, self._settings, tenant, key)
         return key
@@ -202,38 +222,6 @@ def open_file(
     """
     schema = SCHEMA._replace(unfinished=unfinished)
     return SqliteDatabase.open(path, schema, counted=COUNTED)
-
-
-def _refuse_what_postgres_lacks(settings: MemorySettings, key: ContentKey | None) -> None:
-    """Refuse settings that are about SQLite's files.
-
-    Raises:
-        ConfigError: The memory would not be encrypted, or there would be no backup.
-    """
-    if key is not None:
-        raise ConfigError(
-            "A content key encrypts SQLite's files, and `ledger` in config/memory.yaml names a "
-            "PostgreSQL database.",
-            remedy="Remove the key, and encrypt the disk of the database.",
-        )
-    if settings.backup_folder is not None:
-        raise ConfigError(
-            "`backup_folder` in config/memory.yaml is for SQLite's files, and `ledger` names a "
-            "PostgreSQL database.",
-            remedy="Set `backup_folder: null`, and make backups with PostgreSQL's own tools.",
-        )
-
-
-@asynccontextmanager
-async def open_ledgers(
-    settings: MemorySettings, key_of: KeyOf, quota: Quota = UNLIMITED
-) -> AsyncIterator[Ledgers]:
-    """Open the ledgers of a data folder; `quota` limits what each tenant may store."""
-    ledgers = Ledgers(settings, key_of, quota)
-    try:
-        yield ledgers
-    finally:
-        await ledgers.close()
 
 
 def refuse_a_missing_ledger(

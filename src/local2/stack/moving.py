@@ -41,8 +41,9 @@ async def move_memory(settings: Settings, to: str, progress: Progress) -> MovedM
         InvalidArgumentsError: Both would be files, or both databases.
         LedgerKeyError: The memory of a tenant is encrypted.
         FolderLockedError: A stack runs on a folder.
-        StorageError: There is no memory, the target holds another one, a stack works on one of
-            them, or one has another schema or cannot be opened.
+        StorageError: There is no memory, the target holds another one, the index beside it is that
+            of a former one, a stack works on one of them, or one has another schema or cannot be
+            opened.
     """
     data_dir, url = settings.memory.data_dir, settings.memory.ledger
     is_database = _DATABASE.match(to) is not None
@@ -52,72 +53,41 @@ async def move_memory(settings: Settings, to: str, progress: Progress) -> MovedM
             "A memory is moved from files to PostgreSQL, or from PostgreSQL to files.",
             remedy=f"What this asks for is done by {with_tools}.",
         )
-    _refuse_encrypted(settings)
-    async with AsyncExitStack() as resources:
-        resources.enter_context(folder_lock(data_dir))
-        if url is None:
-            source: Database = await resources.enter_async_context(open_file(_existing(data_dir)))
-            target: Database = await resources.enter_async_context(
-                open_postgres(to, unfinished=True)
-            )
-            names = str(data_dir / MAIN), without_credentials(to)
-        else:
-            file = _lock_target(Path(to), settings, resources)
-            source = await resources.enter_async_context(open_postgres(url))
-            target = await resources.enter_async_context(open_file(file, unfinished=True))
-            names = without_credentials(url), str(file)
-        moved = await move(source, target, progress)
-    return MovedMemory(source=names[0], target=names[1], moved=moved)
-
-
-def _refuse_encrypted(settings: Settings) -> None:
-    """Refuse a memory in several files, whose keys and numbers of rows are each file's own.
-
-    Raises:
-        LedgerKeyError: A tenant has a content key, or an encrypted file.
-    """
+    # A memory in several files has keys, and numbers of rows, of each file's own.
     key_of = content_keys(settings)
-    files = ledger_files(settings.memory.data_dir)
-    with_file = {Path(name).parent.name for name in files if name != MAIN}
+    with_file = {Path(name).parent.name for name in ledger_files(data_dir) if name != MAIN}
     for tenant in tenants_of(settings):
         if tenant in with_file or key_of(tenant) is not None:
             raise LedgerKeyError(
                 f"The memory of the tenant {tenant} is encrypted, and would not be in PostgreSQL.",
                 remedy="Run `local2 export` with its key, and `local2 import` where it is to be.",
             )
-
-
-def _existing(data_dir: Path) -> Path:
-    """Return the file of a memory.
-
-    Raises:
-        StorageError: There is none.
-    """
-    file = data_dir / MAIN
-    if not has_content(file):
-        raise StorageError(
-            f"There is no memory in {data_dir.resolve()}.",
-            remedy="Name the folder of the memory with --home.",
-        )
-    return file
-
-
-def _lock_target(folder: Path, settings: Settings, resources: AsyncExitStack) -> Path:
-    """Return the file to move a memory to, in a folder that no stack uses.
-
-    Raises:
-        FolderLockedError: A stack runs on the folder.
-        StorageError: The index beside it is that of a former memory.
-    """
-    folder = folder.expanduser()
-    file = folder / MAIN
-    if folder.resolve() != settings.memory.data_dir.resolve():
-        resources.enter_context(folder_lock(folder))
-        return file
-    index = settings.memory.chroma_path
-    if not has_content(file) and count_vectors(index, settings.memory.collection):
-        raise StorageError(
-            f"{index.resolve()} has the vectors of a former memory.",
-            remedy="Delete it: it is filled again from the vectors that are moved.",
-        )
-    return file
+    async with AsyncExitStack() as resources:
+        resources.enter_context(folder_lock(data_dir))
+        if url is None:
+            file = data_dir / MAIN
+            if not has_content(file):
+                raise StorageError(
+                    f"There is no memory in {data_dir.resolve()}.",
+                    remedy="Name the folder of the memory with --home.",
+                )
+            source: Database = await resources.enter_async_context(open_file(file))
+            target: Database = await resources.enter_async_context(
+                open_postgres(to, unfinished=True)
+            )
+            names = str(file), without_credentials(to)
+        else:
+            folder = Path(to).expanduser()  # noqa: ASYNC240 - nothing else runs meanwhile
+            file, index = folder / MAIN, settings.memory.chroma_path
+            if folder.resolve() != data_dir.resolve():
+                resources.enter_context(folder_lock(folder))
+            elif not has_content(file) and count_vectors(index, settings.memory.collection):
+                raise StorageError(
+                    f"{index.resolve()} has the vectors of a former memory.",
+                    remedy="Delete it: it is filled again from the vectors that are moved.",
+                )
+            source = await resources.enter_async_context(open_postgres(url))
+            target = await resources.enter_async_context(open_file(file, unfinished=True))
+            names = without_credentials(url), str(file)
+        moved = await move(source, target, progress)
+    return MovedMemory(source=names[0], target=names[1], moved=moved)

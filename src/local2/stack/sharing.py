@@ -10,7 +10,6 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 
 import msgspec
 import structlog
@@ -33,7 +32,7 @@ log = structlog.get_logger()
 
 
 class AnswerShown(msgspec.Struct, frozen=True, kw_only=True):
-    """What one stack tells the others of an answer (`memory.shown`)."""
+    """What one stack tells the others of an answer (`memory.answered`)."""
 
     tenant: str
     answer: ShownAnswer
@@ -46,20 +45,21 @@ class AnswerSharing(Participant):
         """`bus` must not return to this stack what it sends."""
         super().__init__(bus, name="answer_sharing", description="Tells stacks what others answer.")
         self._memories = memories
-        self.serve(subjects.MEMORY_SHOWN, self._receive, inner=True)
+        self.serve(subjects.MEMORY_ANSWERED, self._receive, inner=True)
 
     def share(self, memory: Memory) -> None:
         """Tell the others of each answer of a memory from now on."""
-        memory.answer_log.tell_others = partial(self._tell, memory.tenant)
 
-    def _tell(self, tenant: str, answer: ShownAnswer) -> None:
-        go_on(self._publish(AnswerShown(tenant=tenant, answer=answer)))
+        def tell_others(answer: ShownAnswer) -> None:
+            go_on(self._publish(AnswerShown(tenant=memory.tenant, answer=answer)))
+
+        memory.answer_log.tell_others = tell_others
 
     async def _publish(self, shown: AnswerShown) -> None:
         data = encode(seal(shown, type="event", source=self.name))
-        headers = signed(self.bus.secret, subjects.MEMORY_SHOWN, data)
+        headers = signed(self.bus.secret, subjects.MEMORY_ANSWERED, data)
         try:
-            await self.bus.publish(subjects.MEMORY_SHOWN, data, headers=headers)
+            await self.bus.publish(subjects.MEMORY_ANSWERED, data, headers=headers)
         except BusError as error:
             log.warning("answer_not_shared", reason=error.logged)
 

@@ -16,8 +16,8 @@ from local2.admission import FairSlots
 from local2.agents.memory_agent import NAME as MEMORY_AGENT
 from local2.agents.memory_agent import catch_up, deliver_turns
 from local2.background import in_background
+from local2.bus.attested import Attested
 from local2.bus.connection import Connection, connect
-from local2.bus.identity import Attested
 from local2.bus.stream_erasure import StreamErasure
 from local2.bus.streams import count_undelivered
 from local2.bus.vector_client import VectorClient

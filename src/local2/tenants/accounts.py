@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from local2.protocol import subjects
+from local2.protocol.services import REQUESTS
 from local2.tenants.credentials import inbox_of
 from local2.tenants.directory import Agent, Entries
 
@@ -32,7 +33,7 @@ def accounts(entries: Entries, own_tools: Iterable[str]) -> str:
         subjects.to_tenant(subjects.ANY_TENANT, subject) for subject in subjects.SENT_TO_ONE
     ]
     exports = [
-        *(_service_export(subject, "threshold") for subject in subjects.REQUESTS),
+        *(_service_export(subject, "threshold") for subject in REQUESTS),
         *(_service_export(subject, "stream") for subject in subjects.MULTI_ANSWER_REQUESTS),
         *(_service_export(subject) for subject in (*subjects.STORED, *subjects.OBSERVED)),
         *(f'{{ stream: "{subject}", account_token_position: 2 }}' for subject in sent_to_one),
@@ -59,7 +60,7 @@ def _service_export(subject: str, answers: str = "") -> Line:
 def _tenant_account(name: str, entries: Entries, own_tools: Sequence[str]) -> str:
     entry = entries.tenants[name]
     asked = (
-        *subjects.REQUESTS,
+        *REQUESTS,
         *subjects.MULTI_ANSWER_REQUESTS,
         *subjects.STORED,
         *subjects.OBSERVED,
@@ -92,6 +93,12 @@ def _tenant_account(name: str, entries: Entries, own_tools: Sequence[str]) -> st
     return _account(name, users, exports, imports, more=[mappings])
 
 
+def names_sender(subject: str) -> bool:
+    """Whether the server names the sender; on other subjects, a client could forge it."""
+    tool_subjects = ("tool.request.", "tool.result.", "tool.cancel.", "tool.running.")
+    return subject.startswith(tool_subjects) or subject in {*REQUESTS, *subjects.OBSERVED}
+
+
 def _service_import(there: str, here: str) -> Line:
     """An import of requests; with `share`, the server names the sender."""
     return f'{{ service: {{ account: {MEMORY}, subject: "{there}" }}, to: "{here}", share: true }}'
@@ -108,6 +115,7 @@ def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
     """
     received = [f"{inbox_of(name)}.>", *subjects.RECEIVABLE, subjects.QUERY_RECEIVED]
     withheld = [
+        *(subject for subject in REQUESTS if subject != subjects.TOOL_REQUESTS),
         *subjects.MEMORY_ONLY,
         *map(subjects.tool_request, own_tools),
         *map(subjects.tool_cancel, own_tools),

@@ -19,6 +19,7 @@ from local2.config_files import read_yaml_file
 from local2.errors import ConfigError, ForbiddenError
 from local2.protocol.envelope import Role
 from local2.protocol.memory_tools import TOOLS
+from local2.protocol.services import ACTIONS
 from local2.protocol.subjects import checked_tenant_name
 from local2.settings import RoleSettings, RolesSettings
 from local2.tenants.tokens import Person, TokenKey, Verifier
@@ -29,31 +30,14 @@ FORGET, FORGET_OWN = "forget", "forget_own"
 within the scopes that the role may write."""
 TENANTS_FILE = "tenants.yaml"
 
-
-SERVICES: dict[str, Role] = {
-    "browse": "reader",
-    "explain": "reader",
-    "read_items": "reader",
-    "status": "reader",
-    FORGET_OWN: "writer",
-    "write_items": "writer",
-    "turn": "writer",
-    "browse_all": "admin",
-    "export": "admin",
-    "import": "admin",
-    "reindex": "admin",
-    "dead_letters": "admin",
-    "tasks": "admin",
-    "tenant": "admin",
-    "retention": "admin",
-}
-"""The least role that may use each service, and what else is not a tool's name, by default."""
+OTHER_ACTIONS: dict[str, Role] = {**ACTIONS, FORGET_OWN: "writer"}
+"""The least role that may do each action that is not a tool's name, by default."""
 
 
 def default_actions(role: Role) -> list[str]:
-    """The tools and services that are for this role by default, and not for lesser ones."""
+    """The actions that are for this role by default, and not for lesser ones."""
     tools = [tool.name for tool in TOOLS if tool.role == role]
-    return [*tools, *(service for service, least in SERVICES.items() if least == role)]
+    return [*tools, *(action for action, least in OTHER_ACTIONS.items() if least == role)]
 
 
 class Roles:

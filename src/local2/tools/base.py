@@ -27,7 +27,6 @@ from local2.quoting import INSET, LATER_CHARACTERS, inset, quoted_line
 
 A = TypeVar("A", bound=Arguments)
 Function = Callable[[MemoryService, A], Awaitable[ToolOutput]]
-Run = Callable[[Caller, A], Awaitable[ToolOutput]]
 
 _functions: dict[str, Function[Any]] = {}
 """The functions of the tools, by the tools' names."""
@@ -49,7 +48,13 @@ def bind(tool: MemoryTool[A, Any], memories: Memories) -> Tool:
 
     async def run(caller: Caller, arguments: A) -> ToolOutput:
         action = tool.action(arguments) if tool.action else tool.name
-        return await function(await memories.admit(caller, action), arguments)
+        if telemetry.tracer is None or tool.operation is None:
+            return await function(await memories.admit(caller, action), arguments)
+        with telemetry.memory_operation(tool.operation, caller.tenant) as count:
+            output = await function(await memories.admit(caller, action), arguments)
+            if tool.operation == "search_memory":
+                count(len(list(tool.shows(output.data))))
+            return output
 
     def log_answer(caller: Caller, result: ToolResult) -> None:
         ids = tool.shows(result.data) if result.ok else ()
@@ -57,24 +62,9 @@ def bind(tool: MemoryTool[A, Any], memories: Memories) -> Tool:
 
     return Tool(
         **{name: getattr(tool, name) for name in ToolDeclaration.__struct_fields__},
-        run=_traced(tool, run),
+        run=run,
         on_result=log_answer,
     )
-
-
-def _traced(tool: MemoryTool[A, Any], run: Run[A]) -> Run[A]:
-    """Put the function into a span, if traces are enabled."""
-    if telemetry.tracer is None or (operation := tool.operation) is None:
-        return run
-
-    async def trace(caller: Caller, arguments: A) -> ToolOutput:
-        with telemetry.memory_operation(operation, caller.tenant) as count:
-            output = await run(caller, arguments)
-            if operation == "search_memory":
-                count(len(list(tool.shows(output.data))))
-            return output
-
-    return trace
 
 
 def default_scope(caller: Caller, topic: str | None = None) -> OwnerScope:

@@ -5,7 +5,6 @@ from local2.protocol.memory_tools import TOOLS
 from local2.protocol.tool import Tool
 from local2.tools import (  # noqa: F401 - their functions answer the tools
     episodes,
-    erasure,
     facts,
     long_texts,
     recall,

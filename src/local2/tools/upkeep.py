@@ -1,4 +1,4 @@
-"""Tools for upkeep: consolidate facts, undo runs, list changes."""
+"""Tools for upkeep: consolidate facts, undo runs, list changes, erase what was said."""
 
 from collections import Counter
 
@@ -6,11 +6,13 @@ from local2.memory.service import MemoryService
 from local2.protocol.memory_tools import (
     AUDIT,
     CONSOLIDATE,
+    FORGET,
     UNDO,
     Audit,
     Consolidate,
     ConsolidationChange,
     ConsolidationReport,
+    Forget,
     Undo,
 )
 from local2.protocol.tool import ToolOutput
@@ -80,3 +82,23 @@ async def audit(memory: MemoryService, args: Audit) -> ToolOutput:
         for entry in trail.entries
     ]
     return ToolOutput(content="\n".join(lines) or NOTHING_CHANGED, data=trail)
+
+
+@answers(FORGET)
+async def forget(memory: MemoryService, args: Forget) -> ToolOutput:
+    selection = memory.erasure.selection(
+        everything=args.everything, session_id=args.session_id, topic=args.topic, id=args.id
+    )
+    receipt = await memory.erasure.erase(
+        selection, dry_run=args.dry_run, allow_again=args.allow_again
+    )
+    what = ", ".join(f"{count} {name}" for name, count in receipt.erased.items()) or "nothing"
+    left = [check for check in receipt.checks if check.found]
+    if receipt.dry_run:
+        text = f"Would erase {what}."
+    elif not left:
+        text = f"Erased {what}; the checks found nothing left."
+    else:
+        rest = [f"{check.name}: {check.found} left. {check.note or ''}".strip() for check in left]
+        text = "\n".join([f"Erased {what}.", *rest])
+    return ToolOutput(content=text, data=receipt)

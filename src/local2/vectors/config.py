@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 
 import msgspec
 
+from local2.child_process import ChildConfig
 from local2.endpoint.address import Endpoint, endpoint_of
 from local2.errors import IndexDamagedError, StorageError
 from local2.ledger.engines.sqlite.connections import read_row
@@ -68,8 +69,8 @@ def _next_name(collection: str) -> str:
     return f"{collection}-next"
 
 
-class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The configuration of a worker, passed as one line of JSON on its standard input."""
+class WorkerConfig(ChildConfig, frozen=True, kw_only=True):
+    """The configuration of a vector worker."""
 
     bus_url: str
     chroma_path: Path | None
@@ -90,7 +91,6 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     secret: str = ""
     credentials: Credentials | None = None
     traces: bool = False
-    log_file: Path | None = None
 
     @classmethod
     def from_settings(
@@ -139,13 +139,6 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
             query_prefix=_unless_auto(self.query_prefix, properties.query_prefix),
             floor=properties.floor if self.cosine_floor is None else self.cosine_floor,
         )
-
-    def to_line(self) -> bytes:
-        return msgspec.json.encode(self, enc_hook=str)
-
-    @classmethod
-    def from_line(cls, line: str) -> Self:
-        return msgspec.json.decode(line, type=cls, dec_hook=lambda kind, value: kind(value))
 
 
 def _unless_auto(configured: str, default: str) -> str:

@@ -164,9 +164,9 @@ def _probed_client(path: Path, collection: str) -> Any:
     try:
         with translated(f"open {path}"):
             client = chromadb.PersistentClient(path, Settings(anonymized_telemetry=False))
-            for each in own_collections(client, collection):
-                probe = np.ones((1, each.metadata["dimensions"]), np.float32)
-                each.query(query_embeddings=probe, n_results=1)
+            for own in own_collections(client, collection):
+                probe = np.ones((1, own.metadata["dimensions"]), np.float32)
+                own.query(query_embeddings=probe, n_results=1)
     except BaseException:
         close_client(client)
         raise

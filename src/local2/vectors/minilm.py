@@ -294,17 +294,6 @@ def _tokenizer(folder: Path) -> Tokenizer:
     return Tokenizer.from_file(str(folder / "tokenizer.json"))
 
 
-def _weights(file: Path) -> dict[str, FloatMatrix]:
-    with file.open("rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()
-    if digest != weights.PACKAGE_SHA256:
-        raise VectorError(
-            f"The weights of {MODEL} in {file} are not the official ones.",
-            remedy=f"Install {weights.PACKAGE} again.",
-        )
-    return _map_tensors(file)
-
-
 class _Tensor(msgspec.Struct, frozen=True):
     """A tensor in the header of a file of safetensors; offsets are counted from its end."""
 
@@ -313,16 +302,25 @@ class _Tensor(msgspec.Struct, frozen=True):
     data_offsets: tuple[int, int]
 
 
-def _map_tensors(file: Path) -> dict[str, FloatMatrix]:
-    """The tensors of floats in a file of safetensors, by name, each mapped by itself.
+def _weights(file: Path) -> dict[str, FloatMatrix]:
+    """The tensors of floats in the package's file of safetensors, by name.
 
-    A tensor that is no longer used takes no memory.
+    Raises:
+        VectorError: It is not the official file.
     """
+    with file.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    if digest != weights.PACKAGE_SHA256:
+        raise VectorError(
+            f"The weights of {MODEL} in {file} are not the official ones.",
+            remedy=f"Install {weights.PACKAGE} again.",
+        )
     with file.open("rb") as content:
         length = int.from_bytes(content.read(8), "little")
         header = msgspec.json.decode(content.read(length), type=dict[str, msgspec.Raw])
     header.pop("__metadata__", None)
     tensors = {name: msgspec.json.decode(entry, type=_Tensor) for name, entry in header.items()}
+    # Each is mapped by itself: one that is no longer used takes no memory.
     return {
         name: np.memmap(
             file, np.float32, "r", 8 + length + tensor.data_offsets[0], tuple(tensor.shape)

@@ -167,7 +167,20 @@ class OpenAIEmbedder(ServedEmbedder):
         answer = self._request(inputs, query=query)
         try:
             with np.errstate(over="ignore"):  # becomes infinite, and is refused below
-                vectors = _matrix(msgspec.json.decode(answer, type=_Answer).data)
+                embeddings = msgspec.json.decode(answer, type=_Answer).data
+                if all(embedding.index is not None for embedding in embeddings):
+                    embeddings.sort(key=lambda embedding: embedding.index or 0)
+                rows = [
+                    np.frombuffer(base64.b64decode(embedding.embedding, validate=True), "<f4")
+                    if isinstance(embedding.embedding, str)
+                    else np.array(embedding.embedding, np.float32)
+                    for embedding in embeddings
+                ]
+                vectors: FloatMatrix = (
+                    np.stack(rows).astype(np.float32, copy=False)
+                    if rows
+                    else np.empty((0, 0), np.float32)
+                )
         except (msgspec.MsgspecError, RecursionError, ValueError, binascii.Error) as error:
             raise unreadable_error(self._client.endpoint, error) from error
         if problem := self._problem(vectors, len(inputs)):
@@ -200,19 +213,6 @@ class OpenAIEmbedder(ServedEmbedder):
 
 def _counted(texts: int) -> str:
     return "1 text" if texts == 1 else f"{texts} texts"
-
-
-def _matrix(embeddings: list[_Embedding]) -> FloatMatrix:
-    """One vector per row, in the order of the texts."""
-    if all(embedding.index is not None for embedding in embeddings):
-        embeddings = sorted(embeddings, key=lambda each: each.index or 0)
-    rows = [
-        np.frombuffer(base64.b64decode(embedding.embedding, validate=True), "<f4")
-        if isinstance(embedding.embedding, str)
-        else np.array(embedding.embedding, np.float32)
-        for embedding in embeddings
-    ]
-    return np.stack(rows).astype(np.float32, copy=False) if rows else np.empty((0, 0), np.float32)
 
 
 class OllamaEmbedder(ServedEmbedder):

@@ -150,10 +150,12 @@ class VectorStore:
             )
         matrix: FloatMatrix = np.stack(complete)
         slot: Slot = "next" if ask.into_next else "serving"
-        store = partial(self._store, loaded.name, slot)
-        await self._storing.run(
-            self._exclusively, store, ask.tenant, [item.id for item in items], matrix
-        )
+
+        def store() -> None:
+            self._index.ensure(ask.tenant, loaded.name, matrix.shape[1], slot)
+            self._index.upsert(ask.tenant, [item.id for item in items], matrix, slot)
+
+        await self._storing.run(self._exclusively, store)
         return VectorsStored(
             vectors=[matrix[position].tobytes() for position in missing],
             embedder=loaded.name,
@@ -177,22 +179,21 @@ class VectorStore:
             embedder.close()
             await self._give_up(ask.tenant)
             return
+
+        def prepare(dimensions: int) -> None:
+            if self._index.recorded_embedder(ask.tenant, "next") not in {None, embedder.name}:
+                self._index.drop_next(ask.tenant)
+            self._index.ensure(ask.tenant, embedder.name, dimensions, "next")
+
         try:
             dimensions = await asyncio.to_thread(lambda: embedder.dimensions)
-            await self._storing.run(
-                self._exclusively, self._prepare, ask.tenant, embedder.name, dimensions
-            )
+            await self._storing.run(self._exclusively, prepare, dimensions)
         except BaseException:
             embedder.close()
             raise
         former, self._next = self._next, LoadedEmbedder(embedder)
         if former is not None:
             await asyncio.to_thread(former.close)
-
-    def _prepare(self, tenant: str, embedder: str, dimensions: int) -> None:
-        if self._index.recorded_embedder(tenant, "next") not in {None, embedder}:
-            self._index.drop_next(tenant)
-        self._index.ensure(tenant, embedder, dimensions, "next")
 
     async def _give_up(self, tenant: str) -> None:
         await self._storing.run(self._exclusively, self._index.drop_next, tenant)
@@ -239,9 +240,23 @@ class VectorStore:
     async def status(self, ask: TenantOnly) -> VectorStatus:
         loaded = self._serving
         dimensions, problem = await loaded.asking.run(loaded.condition, urgent=True)
-        return await self._storing.run(
-            self._exclusively, self._status, ask.tenant, dimensions, problem, urgent=True
-        )
+
+        def read_status() -> VectorStatus:
+            recorded = self._index.recorded_embedder(ask.tenant)
+            embedder = self._serving.name
+            is_other = recorded not in {None, embedder}
+            return VectorStatus(
+                worker=self.id,
+                count=self._index.count(ask.tenant),
+                embedder=embedder,
+                clean=self._index.opened_clean,
+                dimensions=dimensions,
+                problem=str(_mismatch(str(recorded), embedder)) if is_other else problem,
+                next=self._index.recorded_embedder(ask.tenant, "next"),
+                next_dimensions=self._index.recorded_dimensions(ask.tenant, "next"),
+            )
+
+        return await self._storing.run(self._exclusively, read_status, urgent=True)
 
     async def reset(self, ask: VectorReset) -> VectorStatus:
         embedder = self._serving.embedder
@@ -252,52 +267,30 @@ class VectorStore:
         return await self.status(TenantOnly(tenant=ask.tenant))
 
     def _nearest(self, embedder: Embedder, ask: VectorSearch, vector: FloatMatrix) -> VectorHits:
-        search = partial(self._search, embedder.name)
-        hits = self._exclusively(search, ask.tenant, vector[np.newaxis], ask.limit)
+        def search() -> list[VectorHit]:
+            recorded = self._index.recorded_embedder(ask.tenant)
+            if recorded is None:
+                return []
+            if recorded != embedder.name:
+                raise _mismatch(recorded, embedder.name)
+            return (
+                self._index.search(ask.tenant, vector[np.newaxis], ask.limit)[0]
+                if ask.limit
+                else []
+            )
+
         return VectorHits(
-            hits=hits,
+            hits=self._exclusively(search),
             min_score=embedder.min_score,
             floor=embedder.floor,
             embedder=embedder.name,
             question=vector.tobytes(),
         )
 
-    def _search(
-        self, embedder: str, tenant: str, vector: FloatMatrix, limit: int
-    ) -> list[VectorHit]:
-        recorded = self._index.recorded_embedder(tenant)
-        if recorded is None:
-            return []
-        if recorded != embedder:
-            raise _mismatch(recorded, embedder)
-        return self._index.search(tenant, vector, limit)[0] if limit else []
-
     def _exclusively(self, function: Callable[..., T], *args: Any) -> T:
         """Call a function that uses the index, under the lock and the guard."""
         with self._index_lock, self._guard():
             return function(*args)
-
-    def _status(self, tenant: str, dimensions: int, problem: str | None) -> VectorStatus:
-        recorded = self._index.recorded_embedder(tenant)
-        embedder = self._serving.name
-        if recorded not in {None, embedder}:
-            problem = str(_mismatch(str(recorded), embedder))
-        return VectorStatus(
-            worker=self.id,
-            count=self._index.count(tenant),
-            embedder=embedder,
-            clean=self._index.opened_clean,
-            dimensions=dimensions,
-            problem=problem,
-            next=self._index.recorded_embedder(tenant, "next"),
-            next_dimensions=self._index.recorded_dimensions(tenant, "next"),
-        )
-
-    def _store(
-        self, embedder: str, slot: Slot, tenant: str, ids: list[str], matrix: FloatMatrix
-    ) -> None:
-        self._index.ensure(tenant, embedder, matrix.shape[1], slot)
-        self._index.upsert(tenant, ids, matrix, slot)
 
 
 def _mismatch(recorded: str, embedder: str) -> EmbedderMismatchError:

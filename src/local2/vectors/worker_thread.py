@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 import structlog
@@ -51,19 +52,19 @@ class WorkerThread:
 
     async def run(self, function: Callable[..., T], *args: Any, urgent: bool = False) -> T:
         """Run `function` in the thread; urgent calls run before all others."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
+        future = Future[T]()
+        future.set_running_or_notify_cancel()  # it runs even if its caller is cancelled meanwhile
 
         def call() -> None:
             try:
                 result = function(*args)
             except Exception as error:  # noqa: BLE001 - raised where the future is awaited
-                loop.call_soon_threadsafe(_fail, future, error)
+                future.set_exception(error)
             else:
-                loop.call_soon_threadsafe(_succeed, future, result)
+                future.set_result(result)
 
         self._calls.put((_URGENT if urgent else _NORMAL, next(self._order), call))
-        return await future
+        return await asyncio.wrap_future(future)
 
     def close(self) -> None:
         """Finish the queued calls and stop."""
@@ -80,18 +81,8 @@ class WorkerThread:
             except BaseException:
                 # A panic in Chroma is not an Exception. Without this thread the worker is useless;
                 # the supervisor starts another one, which compares its index with the ledger.
-                log.exception("lane_died", lane=self._thread.name)
+                log.exception("thread_died", thread=self._thread.name)
                 os._exit(EXIT_SOFTWARE)
-
-
-def _succeed(future: asyncio.Future[T], result: T) -> None:
-    if not future.done():
-        future.set_result(result)
-
-
-def _fail(future: asyncio.Future[Any], error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)
 
 
 class _Request(Generic[Q, A]):
@@ -147,7 +138,7 @@ class Batcher(Generic[Q, A]):
                     asked.answer = answer
         if request.error is not None:
             raise request.error
-        assert request.answer is not None  # noqa: S101 - `_answer_waiting` has set it
+        assert request.answer is not None  # noqa: S101 - the loop above has set it
         return then(request.answer)
 
 
@@ -163,7 +154,9 @@ class LoadedEmbedder:
         self.thread = WorkerThread("embedding")
         self.asking = WorkerThread("asking") if embedder.is_served else self.thread
         self.queries: Batcher[str, FloatMatrix] = Batcher(
-            self.asking, self._embed_queries, limit=QUERY_BATCH_SIZE
+            self.asking,
+            lambda texts: list(embedder.embed_queries(texts)),
+            limit=QUERY_BATCH_SIZE,
         )
         self.recent = BoundedDict[str, FloatMatrix](QUERIES_CACHED)
         """The vectors of recent questions: the same question is not embedded again."""
@@ -184,6 +177,3 @@ class LoadedEmbedder:
             self.asking.close()
         self.thread.close()
         self.embedder.close()
-
-    def _embed_queries(self, texts: list[str]) -> list[FloatMatrix]:
-        return list(self.embedder.embed_queries(texts))

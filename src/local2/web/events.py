@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from http import HTTPStatus
 
@@ -57,9 +57,11 @@ class EventStream:
             except BusError as error:
                 await Answer.for_error(error).response()(scope, receive, send)
                 return
-            watching = (self._end_with_client(receive), self._end_with_bus())
-            for number, watch in enumerate(watching):
-                await resources.enter_async_context(running_task(watch, f"events_{number}"))
+            for name, ending in (
+                ("events_client", until_gone(receive)),
+                ("events_bus", self._bus.lost.wait()),
+            ):
+                await resources.enter_async_context(running_task(self._end_after(ending), name))
             await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": HEADERS})
             await send(_part(RETRY))
             while (seconds := self._until - time.time()) > 0:
@@ -84,12 +86,8 @@ class EventStream:
         if self._waiting.qsize() <= MAX_WAITING:
             self._waiting.put_nowait(b"event: %s\ndata: %s\n\n" % (message.subject.encode(), data))
 
-    async def _end_with_client(self, receive: Receive) -> None:
-        await until_gone(receive)
-        self._waiting.put_nowait(None)
-
-    async def _end_with_bus(self) -> None:
-        await self._bus.lost.wait()
+    async def _end_after(self, ending: Awaitable[object]) -> None:
+        await ending
         self._waiting.put_nowait(None)
 
 

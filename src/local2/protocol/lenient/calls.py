@@ -107,9 +107,15 @@ def _from_other_form(reported: Json, at: str, unread: list[str]) -> ToolCallReco
     succeeded = first_of(reported, ("ok", "success"))
     if not isinstance(succeeded, bool):
         succeeded = not (error or reported.get("is_error") is True)
+    given = first_of(reported, ARGS)
+    arguments = value_of(given or "{}") if isinstance(given, str) else given
+    if not isinstance(arguments, dict):  # any other value becomes the argument `arguments`
+        arguments = (
+            {} if given is None else {"arguments": given if arguments is None else arguments}
+        )
     call = ToolCallRecord(
         name=name or UNNAMED,
-        args=_args(first_of(reported, ARGS)),
+        args=arguments,
         ok=succeeded,
         content=as_text(first_of(reported, RESULTS)) or (as_text(error) if error else ""),
         id=name_of(first_of(reported, IDS)) or None,
@@ -121,11 +127,3 @@ def _from_other_form(reported: Json, at: str, unread: list[str]) -> ToolCallReco
     if call.id is None or not call.content:  # otherwise it may be the result of another call
         unread.append(f"{at}: the call has no name")
     return call if call.content else None
-
-
-def _args(value: Any) -> Json:
-    """Read the arguments as an object; any other value becomes the argument `arguments`."""
-    arguments = value_of(value or "{}") if isinstance(value, str) else value
-    if isinstance(arguments, dict):
-        return arguments
-    return {} if value is None else {"arguments": value if arguments is None else arguments}

@@ -50,7 +50,7 @@ async def show(viewer: Viewer) -> None:
                     )
                     text("p", has_none)
                     hint = "`local2 tenants init` creates them; docs/security.md says more."
-                    prose("p", hint).classes("quiet")
+                    prose(hint).classes("quiet")
                 return
             with section("Agents"):
                 rows = [
@@ -63,7 +63,6 @@ async def show(viewer: Viewer) -> None:
                 ]
                 show_table(COLUMNS, ROWS, rows, row_key="name")
                 prose(
-                    "p",
                     "`local2 tenants` on the machine of the memory adds and removes agents, and "
                     "replaces their keys.",
                 ).classes("quiet")

@@ -168,9 +168,9 @@ def text(tag: str, content: str) -> TextElement:
     return TextElement(tag=tag, text=content)
 
 
-def prose(tag: str, content: str) -> Element:
-    """An element with a text, of which the parts between backticks are shown as code."""
-    with ui.element(tag) as element:
+def prose(content: str) -> Element:
+    """A paragraph, of which the parts between backticks are shown as code."""
+    with ui.element("p") as element:
         for number, part in enumerate(content.split("`")):
             text("code" if number % 2 else "span", part)
     return element

@@ -11,7 +11,6 @@ from nicegui.events import UploadEventArguments
 
 from local2.errors import InvalidArgumentsError, Local2Error
 from local2.sources.importer import Importer
-from local2.sources.items import LeftOut
 from local2.sources.opening import TITLES, opened
 from local2.web.pages.frame import notify_of_error, section, text
 from local2.web.pages.signing_in import MAX_UPLOAD
@@ -112,16 +111,13 @@ class ImportPage:
             bar.delete()
             told.text = importer.report.summary()
             with place:
-                _show_end(importer.report.left_out, problem)
-
-
-def _show_end(left_out: list[LeftOut], problem: Local2Error | None) -> None:
-    if problem is not None:
-        text("p", str(problem)).props("role=alert")
-        text("p", "Import the file again to continue: nothing is stored twice.")
-    for group in left_out:
-        with ui.expansion(f"Left out: {group.count:,} ({group.reason})").props("dense"):
-            for name in group.names[:SHOWN_NAMES]:
-                text("p", name)
-            if len(group.names) > SHOWN_NAMES:
-                text("p", f"… and {len(group.names) - SHOWN_NAMES:,} more.").classes("quiet")
+                if problem is not None:
+                    text("p", str(problem)).props("role=alert")
+                    text("p", "Import the file again to continue: nothing is stored twice.")
+                for group in importer.report.left_out:
+                    title = f"Left out: {group.count:,} ({group.reason})"
+                    with ui.expansion(title).props("dense"):
+                        for left_out in group.names[:SHOWN_NAMES]:
+                            text("p", left_out)
+                        if (more := len(group.names) - SHOWN_NAMES) > 0:
+                            text("p", f"… and {more:,} more.").classes("quiet")

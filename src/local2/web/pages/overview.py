@@ -158,7 +158,7 @@ def _show_finding(finding: CheckResult) -> None:
                 text("strong", f"{finding.name.capitalize()}: ")
                 text("span", finding.detail)
             if finding.remedy:
-                prose("p", finding.remedy).classes("quiet")
+                prose(finding.remedy).classes("quiet")
 
 
 def _show_index(status: MemoryStatus) -> None:
