@@ -70,8 +70,8 @@ class ServiceDeclaration(msgspec.Struct, Generic[P, A], frozen=True, kw_only=Tru
 
     `request`: Raw if nothing of it is read; unknown fields are refused, since a misspelt condition
     would be none, and the request would cover everything. `action`: what the caller's role must
-    permit (ACTIONS); if it is empty, everybody may ask. `for_operator`: it concerns the memories of all
-    tenants. `reads_only`: it changes nothing, so that clients repeat a request that is lost.
+    permit (ACTIONS); if it is empty, everybody may ask. `for_operator`: it concerns the memories of
+    all tenants. `reads_only`: it changes nothing, so that clients repeat a request that is lost.
     `patience`: seconds that they wait for the answer, if longer than for others.
     """
 

@@ -84,7 +84,8 @@ SENT_TO_ALL = (TOOL_SCHEMA,)
 """Messages that the memory sends to all tenants."""
 RECEIVABLE = ("tool.>", "response.>", "session.>", "memory.>", "agents.>", "$SRV.>")
 """Subjects that every agent of a tenant may subscribe to, apart from explicit exceptions."""
-MEMORY_RUNNING = "memory.running"
+MEMORY_ONLY = (MEMORY_RUNNING, MEMORY_TURN, RESPONSE_FEEDBACK)
+"""Messages with tokens or content, which only the memory may receive, as requests to services."""
 ANSWERING_ONLY = (QUERY_RECEIVED, SESSION_CLEAR)
 """Messages with tokens, which only agents that answer queries may receive."""
 

@@ -96,7 +96,8 @@ def _tenant_account(name: str, entries: Entries, own_tools: Sequence[str]) -> st
 def names_sender(subject: str) -> bool:
     """Whether the server names the sender; on other subjects, a client could forge it."""
     tool_subjects = ("tool.request.", "tool.result.", "tool.cancel.", "tool.running.")
-    return subject.startswith(tool_subjects) or subject in {*REQUESTS, *subjects.OBSERVED}
+    named = {*REQUESTS, *subjects.OBSERVED, subjects.MEMORY_RUNNING}
+    return subject.startswith(tool_subjects) or subject in named
 
 
 def _service_import(there: str, here: str) -> Line:
