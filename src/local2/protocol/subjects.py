@@ -144,9 +144,6 @@ def refused(subject: str) -> str:
     return f"{REFUSED}.{subject}"
 
 
-MEMORY_RUNNING = "memory.running"
-
-
 class Address(NamedTuple):
     """The tenant of a message, and its subject without the tenant."""
 
