@@ -33,9 +33,10 @@ from local2.protocol.tool import may_wait
 COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"features", "tasks"})
 AFTER_ALL = 2**62
 """A row number higher than any other."""
-LEAST_PATIENCE = 1.0
-"""Seconds for which a write waits for others at least: some calls write many times, and go on when
-their caller no longer waits."""
+LEAST_PATIENCE = 5.0
+"""Seconds for which a write waits for others at least. Whoever waits less and tries again would
+lose its place to turns of the same owner, which wait without limit. And some calls write many
+times, and go on when nobody waits for them."""
 P = ParamSpec("P")
 S = TypeVar("S", bound="Part")
 T = TypeVar("T")
