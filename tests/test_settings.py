@@ -172,11 +172,13 @@ def test_on_and_off_are_read_as_words_and_not_as_yaml_booleans(
     assert overridden.memory.anonymise == expected
 
 
-def test_known_keys_are_listed_only_for_an_unknown_key(folder: Path) -> None:
+def test_a_remedy_lists_the_known_keys_or_the_choices_where_they_help(folder: Path) -> None:
     def remedy(variable: str, value: str) -> str | None:
         with pytest.raises(ConfigError) as caught:
             load_settings(folder, environment={variable: value})
         return caught.value.remedy
 
-    assert "top_k" in str(remedy("LOCAL2_MEMORY__TOPK", "7"))
+    assert str(remedy("LOCAL2_MEMORY__TOPK", "7")).startswith("Did you mean top_k? Known keys: ")
+    assert str(remedy("LOCAL2_MEMORY__XYZ", "7")).startswith("Known keys: data_dir, ")
+    assert remedy("LOCAL2_GENERATOR__CHAT", "gpt") == "One of: auto, ollama, openai, rules."
     assert remedy("LOCAL2_MEMORY__TOP_K", "many") is None

@@ -8,7 +8,8 @@ imported lazily, because hooks, which mostly find no file, cannot afford the imp
 # ruff: noqa: PLC0415
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -30,6 +31,8 @@ from local2.settings import (
 )
 
 ENVIRONMENT_PREFIX = "LOCAL2_"
+
+_INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `\$\.(\w+)`$")
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -158,14 +161,27 @@ def _convert_section(
     try:
         converted = msgspec.convert(section, into, dec_hook=_convert_path)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        unknown = not sections[name].keys() <= set(into.__struct_fields__)
         raise ConfigError(
             f"config/{name}.yaml or {ENVIRONMENT_PREFIX}{name.upper()}__*: {error}.",
-            remedy=f"Known keys: {', '.join(into.__struct_fields__)}." if unknown else None,
+            remedy=_remedy(str(error), sections[name], into),
         ) from error
     values = {name: getattr(converted, name) for name in into.__struct_fields__}
     paths = {name: home / value for name, value in values.items() if isinstance(value, Path)}
     return msgspec.structs.replace(converted, **paths)
+
+
+def _remedy(problem: str, given: Collection[str], into: type[msgspec.Struct]) -> str | None:
+    """Say which keys are known, if one is not, or which values a key may have."""
+    from difflib import get_close_matches
+
+    kinds = {field.name: field.type for field in msgspec.structs.fields(into)}
+    if unknown := [str(key) for key in given if key not in kinds]:
+        near = get_close_matches(unknown[0], kinds, n=1)
+        meant = f"Did you mean {near[0]}? " if near else ""
+        return f"{meant}Known keys: {', '.join(kinds)}."
+    if choice := _INVALID_CHOICE.search(problem):
+        return f"One of: {', '.join(get_args(kinds[choice[1]]))}."
+    return None
 
 
 def _failure_detail(error: Exception) -> str:

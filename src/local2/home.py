@@ -232,7 +232,7 @@ def running_url(settings: Settings) -> str:
     if runtime is None or not is_alive(runtime.pid):
         raise StackNotRunningError(
             f"No stack is running on {settings.memory.data_dir.resolve()}.",
-            remedy="Start one with `local2 up`, in this folder.",
+            remedy="Start one with `local2 up`, in this folder or with the same `--home`.",
         )
     return runtime.url
 
