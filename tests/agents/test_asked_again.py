@@ -164,33 +164,19 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("asked_again", [False, True], ids=["first time", "asked again"])
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair[0])
 async def test_a_turn_like_one_that_was_shown_is_found_by_what_distinguishes_it(
-    bus: Connection,
-    memory: Memory,
-    pair: tuple[str, str, str, str],
-    *,
-    asked_again: bool,
+    bus: Connection, memory: Memory, *, asked_again: bool
 ) -> None:
-    question, answer, like_it, answer_like_it = pair
-    await say(bus, memory, question, answer, "first")
-    await recall_contents(bus, like_it if asked_again else question, session="second")
-    await say(bus, memory, like_it, answer_like_it, "second")
+    for number, (question, answer, like_it, answer_like_it) in enumerate(PAIRS):
+        second = f"second {number}"
+        await say(bus, memory, question, answer, f"first {number}")
+        await recall_contents(bus, like_it if asked_again else question, session=second)
+        await say(bus, memory, like_it, answer_like_it, second)
 
-    assert (await recall_contents(bus, like_it))[0] == answer_like_it
-    assert (await recall_contents(bus, question))[0] == answer
-    assert f"Q: {like_it}\nA: {answer_like_it}" == (await search_contents(bus, like_it))[0]
-
-
-async def test_a_fact_asked_for_forty_times_stays_first(bus: Connection, memory: Memory) -> None:
-    question = "What is my dentist's name?"
-    await say(bus, memory, "My dentist is Dr. Moreau.", "Noted.", "first")
-    for number in range(40):
-        await recall_contents(bus, question, session=f"s{number}")
-        answer = f"Your dentist's name is Dr. Moreau, as you told me {number} times."
-        await say(bus, memory, question, answer, f"s{number}")
-
-    assert (await recall_contents(bus, question))[0] == "My dentist is Dr. Moreau."
+    for question, answer, like_it, answer_like_it in PAIRS:
+        assert (await recall_contents(bus, like_it))[0] == answer_like_it
+        assert (await recall_contents(bus, question))[0] == answer
+        assert f"Q: {like_it}\nA: {answer_like_it}" == (await search_contents(bus, like_it))[0]
 
 
 async def test_looking_changes_neither_the_order_nor_the_marks_of_what_follows(

@@ -1,4 +1,4 @@
-"""Fixtures: a running stack for the commands of a test module, and a user."""
+"""Fixtures: a running stack for the commands of all modules, and a user."""
 
 from collections.abc import Iterator
 
@@ -8,8 +8,15 @@ from commands import Served, served
 from stacks import settings_in
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(settings_in(tmp_path_factory.mktemp("stack"))) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def running_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A stack for one module, whose tests look at all that it holds."""
     with served(settings_in(tmp_path_factory.mktemp("stack"))) as stack:
         yield stack
 

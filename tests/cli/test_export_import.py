@@ -29,7 +29,7 @@ def other_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def exported(running: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(running_alone: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Export a stack with facts and a talk; one message is too large for one request."""
     folder = tmp_path_factory.mktemp("exported")
     long = {"role": "user", "content": "Ő\n" * (MESSAGE_LINE_BYTES // 3)}
@@ -38,13 +38,18 @@ def exported(running: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(MAX_LINES_PER_MESSAGE + 20)
     ]
     talk = lines(folder / "talk.jsonl", [*TALK, long, *many])
-    assert local2(running.folder, "ingest", talk, "--session", "s1", *USER).returncode == 0
+    assert local2(running_alone.folder, "ingest", talk, "--session", "s1", *USER).returncode == 0
     for value in ("Elixir", "Gleam"):
         local2(
-            running.folder, "call", "save_topic", "topic=user.language", f"content={value}", *USER
+            running_alone.folder,
+            "call",
+            "save_topic",
+            "topic=user.language",
+            f"content={value}",
+            *USER,
         )
     file = folder / "all.jsonl"
-    done = local2(running.folder, "export", str(file))
+    done = local2(running_alone.folder, "export", str(file))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"{file}: ")
     return file
@@ -75,9 +80,9 @@ def test_a_file_has_a_header_and_ends_with_its_counts(exported: Path) -> None:
 
 
 def test_an_export_file_that_cannot_be_written_is_named_with_a_remedy(
-    running: Served, tmp_path: Path
+    running_alone: Served, tmp_path: Path
 ) -> None:
-    failed = local2(running.folder, "export", str(tmp_path / "missing" / "all.jsonl"))
+    failed = local2(running_alone.folder, "export", str(tmp_path / "missing" / "all.jsonl"))
 
     assert failed.returncode == 1
     assert "cannot be written to: No such file or directory." in failed.stderr
@@ -104,10 +109,10 @@ def test_an_import_restores_everything_and_a_second_one_changes_nothing(
 
 
 def test_an_export_can_be_piped_into_an_import(
-    running: Served, other_stack: Served, exported: Path
+    running_alone: Served, other_stack: Served, exported: Path
 ) -> None:
     words = ["export", "-", "--scope", "user", *USER]
-    done = _run(running.folder, *words)
+    done = _run(running_alone.folder, *words)
     piped = _run(other_stack.folder, "import", "-", "--json", input_=done.stdout)
 
     assert done.stderr.endswith(b"exported.\n")
@@ -227,12 +232,12 @@ def test_an_interrupted_import_reports_its_progress_and_can_be_completed(
     ],
 )
 def test_a_scope_needs_its_user_or_session(
-    running: Served, tmp_path: Path, words: tuple[str, ...], message: str
+    running_alone: Served, tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     file = tmp_path / "none.jsonl"
     file.write_text("A backup.")
 
-    failed = local2(running.folder, "export", str(file), *words)
+    failed = local2(running_alone.folder, "export", str(file), *words)
 
     assert failed.returncode == 1
     assert message in failed.stderr

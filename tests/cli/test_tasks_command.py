@@ -4,22 +4,24 @@ from commands import Served, answer, local2
 from failing import fail_to_judge
 
 
-def test_failed_tasks_are_listed_tried_again_and_discarded(running: Served, user: str) -> None:
+def test_failed_tasks_are_listed_tried_again_and_discarded(
+    running_alone: Served, user: str
+) -> None:
     ids = set()
     for number in range(3):
         words = (f"content=Ada likes tea {number}.", "scope=user", "--user", user)
-        remembered = answer(running.folder, "call", "remember_fact", *words)
+        remembered = answer(running_alone.folder, "call", "remember_fact", *words)
         ids.add(str(remembered["data"]["id"]))
-        fail_to_judge(running, remembered["data"]["id"])
+        fail_to_judge(running_alone, remembered["data"]["id"])
     listing = ("tasks", "list", "--kind", "judge")
 
-    listed = answer(running.folder, *listing)
-    shown = local2(running.folder, *listing).stdout
+    listed = answer(running_alone.folder, *listing)
+    shown = local2(running_alone.folder, *listing).stdout
     first, *others = sorted(ids)
-    tried = local2(running.folder, "tasks", "retry", first)
-    left = answer(running.folder, *listing)
-    discarded = answer(running.folder, "tasks", "discard", *others)
-    refused = local2(running.folder, "tasks", "discard")
+    tried = local2(running_alone.folder, "tasks", "retry", first)
+    left = answer(running_alone.folder, *listing)
+    discarded = answer(running_alone.folder, "tasks", "discard", *others)
+    refused = local2(running_alone.folder, "tasks", "discard")
 
     assert {task["id"] for task in listed["failed"]} == ids
     assert "It was refused." in shown
@@ -30,16 +32,16 @@ def test_failed_tasks_are_listed_tried_again_and_discarded(running: Served, user
     assert (refused.returncode, "--all" in refused.stderr) == (1, True)
 
 
-def test_growth_and_the_dry_run_of_retention_are_shown(running: Served, user: str) -> None:
+def test_growth_and_the_dry_run_of_retention_are_shown(running_alone: Served, user: str) -> None:
     for city in ("Rome", "Paris"):
         local2(
-            running.folder, "call", "save_topic", "topic=user.city", f"content={city}",
+            running_alone.folder, "call", "save_topic", "topic=user.city", f"content={city}",
             "--user", user,
         )  # fmt: skip
 
-    (today,) = answer(running.folder, "growth", "--days", "1", "--user", user)["days"]
-    report = answer(running.folder, "retention")
+    (today,) = answer(running_alone.folder, "growth", "--days", "1", "--user", user)["days"]
+    report = answer(running_alone.folder, "retention")
 
     assert (today["kind"], today["added"]) == ("fact", 2)
     assert (report["anonymise"], report["due"], report["records"]) == ("dry_run", 0, [])
-    assert "0 memories" in local2(running.folder, "retention").stdout
+    assert "0 memories" in local2(running_alone.folder, "retention").stdout

@@ -21,27 +21,22 @@ def _stack(home: Path) -> int:
     return msgspec.json.decode((home / ".local2" / RUNTIME_FILE).read_bytes(), type=Runtime).pid
 
 
-async def test_a_client_needs_nothing_but_the_command(tmp_path: Path) -> None:
-    async with Client(command(tmp_path, "--user", "ada"), cache=None) as client:
+async def test_clients_of_either_era_need_nothing_but_the_command_and_share_one_stack(
+    tmp_path: Path,
+) -> None:
+    async with (
+        Client(command(tmp_path, "--user", "ada"), mode="auto", cache=None) as client,
+        Client(command(tmp_path, "--user", "ada"), mode="legacy", cache=None) as legacy,
+    ):
         assert client.server_info is not None
         assert client.server_info.name == "local2"
         assert "long-term memory" in (client.instructions or "")
         topic = {"topic": "user.city", "content": "Oslo"}
-        assert not (await client.call_tool("save_topic", topic)).is_error
-        found = await client.call_tool("recall_topic", {"topic": "user.city"})
-        assert "Oslo" in text_of(found)
+        assert not (await legacy.call_tool("save_topic", topic)).is_error
+        assert "Oslo" in text_of(await client.call_tool("recall_topic", {"topic": "user.city"}))
         stack = _stack(tmp_path)
 
     await eventually(lambda: not is_alive(stack), within=30)
-
-
-async def test_two_clients_of_either_era_share_one_stack(tmp_path: Path) -> None:
-    async with (
-        Client(command(tmp_path, "--user", "ada"), mode="legacy", cache=None) as one,
-        Client(command(tmp_path, "--user", "ada"), mode="auto", cache=None) as two,
-    ):
-        await one.call_tool("save_topic", {"topic": "user.city", "content": "Oslo"})
-        assert "Oslo" in text_of(await two.call_tool("recall_topic", {"topic": "user.city"}))
 
 
 async def test_calls_fail_with_the_reason_while_the_stack_is_down(tmp_path: Path) -> None:
