@@ -1,4 +1,4 @@
-"""Store and read the facts of one caller, and the relations that the caller states.
+"""Store and read the facts of one caller.
 
 Facts have a topic key, are made of a triplet, or are plain text. Everything is limited to what the
 caller may see and write.
@@ -15,7 +15,6 @@ from local2.keys import checked_topic, is_topic, is_user_topic
 from local2.language.names import states_alias
 from local2.language.statements import differ_in_value
 from local2.ledger.ledger import Ledger
-from local2.ledger.operations.relations import RelatedRecord, Relation
 from local2.ledger.records import (
     EXTRACTED_FROM,
     TENANT_OWNED,
@@ -27,7 +26,6 @@ from local2.ledger.records import (
     Written,
     checked_text,
     place_of_topic,
-    principal_of,
     sources_of,
 )
 from local2.memory.changes import Changes
@@ -35,12 +33,11 @@ from local2.memory.scopes import (
     check_may_write,
     may_retire,
     may_see,
-    may_write,
     own_places,
     owner_in,
 )
 from local2.protocol.envelope import Caller, Clock, new_id
-from local2.protocol.memories import Kind, OwnerScope, RelationType, RetirementReason, Triplet
+from local2.protocol.memories import Kind, OwnerScope, RetirementReason, Triplet
 from local2.protocol.memory_tools import (
     MAX_RELATED,
     EditedMemory,
@@ -407,80 +404,3 @@ def _no_longer_stands() -> InvalidArgumentsError:
         "id: this memory no longer stands.",
         remedy="memory_history shows its newest version; edit that one.",
     )
-
-
-class Relations:
-    """Relations between memories that one caller may see."""
-
-    def __init__(self, ledger: Ledger, caller: Caller, clock: Clock) -> None:
-        self._ledger = ledger
-        self._caller = caller
-        self._clock = clock
-
-    async def add(self, source: str, type_: RelationType, target: str) -> bool:
-        """Store a relation between two memories; return False if it exists already.
-
-        Raises:
-            InvalidArgumentsError: Both are the same, the caller may not see both, one has too many
-                relations, or the caller may not state that one supersedes the other.
-            ForbiddenError: The caller's role may write to neither scope.
-        """
-        relation = self._relation(source, type_, target)
-        return await self._ledger.relations.add(relation, self._permission(type_))
-
-    async def remove(self, source: str, type_: RelationType, target: str) -> bool:
-        """Remove a relation; return False if it does not exist.
-
-        Raises:
-            InvalidArgumentsError: The caller may not state this relation.
-        """
-        relation = self._relation(source, type_, target)
-        return await self._ledger.relations.remove(relation, self._permission(type_))
-
-    async def of(self, record_id: str) -> list[RelatedRecord]:
-        """The relations of a memory in both directions, to memories that the caller may see.
-
-        Raises:
-            InvalidArgumentsError: The caller may not see the memory.
-        """
-        record, related = await self._ledger.relations.of(record_id)
-        self._visible(record, "id")
-        return [relation for relation in related if may_see(relation.record, self._caller)]
-
-    def _permission(self, type_: RelationType) -> Callable[[Record | None, Record | None], None]:
-        def permit(source: Record | None, target: Record | None) -> None:
-            newer, older = self._visible(source, "source"), self._visible(target, "target")
-            if newer.id == older.id:
-                raise InvalidArgumentsError("target: it is the same memory as source.")
-            # Needed in one of both scopes: a relation changes what others find there.
-            if not may_write(newer.scope, self._caller):
-                check_may_write(older.scope, self._caller)
-            user = self._caller.user or TENANT_OWNED
-            is_own = principal_of(newer) == user
-            if type_ == "supersedes" and not (is_own and may_retire(newer, older)):
-                raise InvalidArgumentsError(
-                    "type: only the user who stated both may relate them by supersedes, and the "
-                    "source must be as strong: a user's words are stronger than an assistant's, "
-                    "and these than a tool's output or a document.",
-                    remedy="Use contradicts.",
-                )
-
-        return permit
-
-    def _visible(self, record: Record | None, argument: str) -> Record:
-        if record is None or not may_see(record, self._caller):
-            raise InvalidArgumentsError(
-                f"{argument}: there is no memory with this id that you may see.",
-                remedy="Take the id from the result of a search.",
-            )
-        return record
-
-    def _relation(self, source: str, type_: RelationType, target: str) -> Relation:
-        return Relation(
-            source=source,
-            type=type_,
-            target=target,
-            agent=self._caller.agent,
-            user=self._caller.user or TENANT_OWNED,
-            at=self._clock(),
-        )

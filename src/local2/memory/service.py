@@ -20,7 +20,7 @@ from local2.memory.browsing import Browsing
 from local2.memory.changes import Changes
 from local2.memory.erasure import Erasure, Outside
 from local2.memory.explaining import explain
-from local2.memory.facts import Facts, Relations
+from local2.memory.facts import Facts
 from local2.memory.graph import graph_around
 from local2.memory.intake.documents import Documents
 from local2.memory.intake.echoes import EchoFinder
@@ -31,6 +31,7 @@ from local2.memory.long_outputs import LongOutputs
 from local2.memory.portability import Portability
 from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
 from local2.memory.recall.synthesis import Synthesis, SynthesisItem
+from local2.memory.relations import Relations
 from local2.memory.scopes import EQUAL_WEIGHTS, visible_places
 from local2.memory.search_results import ScopedResults, SearchResult, search_result
 from local2.memory.sessions import PreseededMemories, Sessions

@@ -369,6 +369,6 @@ def _links(around: Sequence[tuple[int, int, int, int]]) -> list[Link]:
         *(
             Link(near, row, n)
             for row, rows in before.items()
-            for n, near in enumerate(rows[::-1], 1)
+            for n, near in enumerate(rows[::-1], 1)  # the last of those before is the nearest
         ),
     ]

@@ -117,7 +117,7 @@ class LedgerDocuments(Part):
 
     def _active(self, tx: Transaction, source: str, statement: str) -> list[Row]:
         """The active chunks, in their order."""
-        first, last = f"{source}#1", f"{source}#:"
+        first, last = f"{source}#1", f"{source}#:"  # digits stand before the colon
         numbered = {
             int(number): row
             for row in tx.execute(statement, first=first, last=last)

@@ -267,7 +267,7 @@ def _erase(
     leaving = ({"row": record.row, "id": record.id} for record in unindexed)
     tx.execute_each("unindex_as", leaving)
     texts = [row["content"] for row in found if row["content"].strip()]
-    step = max(1, len(texts) // SAMPLES)
+    step = max(1, len(texts) // SAMPLES)  # samples are spread over all of them
     return Erased(
         rows=tuple(rows),
         ids=tuple(id_ for row in found for id_ in (row["id"], row["alias"]) if id_),

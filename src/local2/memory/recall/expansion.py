@@ -1,6 +1,6 @@
 """Have a chat model suggest further words and topic keys that the answer to a question may have."""
 
-from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Annotated
 
 import structlog
@@ -65,16 +65,11 @@ class Expander:
             return Expansion()
         keywords = dict.fromkeys(" ".join(word.split()) for word in suggestions.keywords)
         fitting = tuple(word for word in keywords if 0 < len(word) <= KEYWORD_CHARACTERS)
+        topics = []
+        for topic in dict.fromkeys(suggestions.topics):
+            with suppress(InvalidArgumentsError):
+                topics.append(checked_topic(topic))
         return Expansion(
             keywords=fitting[:MAX_KEYWORDS],
-            topics=tuple(_topics(suggestions.topics))[:MAX_TOPICS],
+            topics=tuple(topics)[:MAX_TOPICS],
         )
-
-
-def _topics(suggested: Iterable[str]) -> Iterator[str]:
-    """Yield the suggestions that are valid topic keys."""
-    for topic in dict.fromkeys(suggested):
-        try:
-            yield checked_topic(topic)
-        except InvalidArgumentsError:
-            continue

@@ -302,16 +302,14 @@ def find_nods(view: View, total: Total, relevant: Flags) -> Choice[Array]:
     unknown = {reply: said for reply, said in statements.items() if keys[reply] not in known}
     texts = yield from texts_at(view, {*unknown, *unknown.values()})
     for reply, statement in unknown.items():
-        known[keys[reply]] = _is_nod(texts[reply], texts[statement])
+        said, replied = texts[statement], texts[reply]
+        # A nod says nothing of its own where nothing was asked.
+        is_question = any(map(asks, sentences(f"{said}\n{replied}")))
+        known[keys[reply]] = not is_question and (
+            len(informative_stems(replied) - informative_stems(said)) <= NOD_WORDS
+        )
     share[[reply for reply in replies if known[keys[reply]]]] = NOD
     return share
-
-
-def _is_nod(reply: str, statement: str) -> bool:
-    """Whether a reply to a statement says nothing of its own; nothing was asked."""
-    if any(map(asks, sentences(f"{statement}\n{reply}"))):
-        return False
-    return len(informative_stems(reply) - informative_stems(statement)) <= NOD_WORDS
 
 
 def _short_replies(view: View) -> Positions:

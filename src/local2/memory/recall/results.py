@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
+from typing import Self
 
 import msgspec
 
@@ -44,6 +45,21 @@ class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
     later: tuple[Record, ...] = ()
     """At most three later statements of its speaker about the same thing, best first."""
 
+    @classmethod
+    def of(cls, ranked: RankedRecord, records: Mapping[int, Record]) -> Self:
+        """The item of a ranked record; `records` has it and what replaces it, by their rows."""
+        newer, stronger = (row and records.get(row) for row in ranked.mark)
+        return cls(
+            record=records[ranked.row],
+            score=ranked.score,
+            shares=ranked.shares,
+            weight=ranked.weight,
+            cosine=ranked.cosine,
+            covered=ranked.covered,
+            outdated_by=newer.id if newer else None,
+            contradicts=stronger.id if stronger else None,
+        )
+
 
 def first_items(
     ranked: Iterator[RankedRecord],
@@ -69,7 +85,7 @@ def first_items(
         records |= (yield DetailRequest(records=sorted(rows - records.keys()))).records
         if trace is not None:
             trace.leave_out((found.row for found in page if found.row not in records), "retired")
-        for item in (_item(found, records) for found in page if found.row in records):
+        for item in (RecallItem.of(found, records) for found in page if found.row in records):
             if len(first) == wanted:
                 break
             key, topic = _content_key(item.record), item.record.topic
@@ -119,20 +135,6 @@ def with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:
         msgspec.structs.replace(item, relations=related(row)) if row in known else item
         for item, row in zip(items, rows, strict=True)
     ]
-
-
-def _item(ranked: RankedRecord, records: Mapping[int, Record]) -> RecallItem:
-    newer, stronger = (row and records.get(row) for row in ranked.mark)
-    return RecallItem(
-        record=records[ranked.row],
-        score=ranked.score,
-        shares=ranked.shares,
-        weight=ranked.weight,
-        cosine=ranked.cosine,
-        covered=ranked.covered,
-        outdated_by=newer.id if newer else None,
-        contradicts=stronger.id if stronger else None,
-    )
 
 
 def _content_key(record: Record) -> _ContentKey:
