@@ -43,9 +43,6 @@ OWN_RECORDS = 3_000
 ATTEMPTS = 3
 """How often a search is run while records that it has found are retired. The last answer lacks
 them, and perhaps what replaced them."""
-TURNS_TO_SEND = 5
-"""Number of event loop iterations until a question has been sent to the worker. A thread that read
-the ledger meanwhile would hold the interpreter for most of a millisecond."""
 
 D = TypeVar("D")
 T = TypeVar("T")
@@ -305,7 +302,9 @@ class Searches:
             if drafted is not None:
                 return await self._rows.read(run.choose_from_whole, meaning, drafted)
         limit = 0 if self._searches_vectors else NEAREST
-        meaning, pooled = await asyncio.gather(ask_vectors(limit), self._pooled(run))
+        meaning, pooled = await asyncio.gather(
+            ask_vectors(limit), self._rows.read(run.pool_by_words)
+        )
         _require_same_embedder(meaning, filter_)
         if self._searches_vectors:
             with suppress(HiddenByOthersError):
@@ -323,21 +322,11 @@ class Searches:
 
     async def _drafted(self, run: SearchRun[D, T]) -> Drafted[D] | None:
         """The draft for a whole memory; None if the memory has become too large."""
-        await _let_question_leave()
         filter_ = run.filter
         return await self._working_sets.read(filter_.words, filter_.embedder, run.draft_whole)
-
-    async def _pooled(self, run: SearchRun[D, T]) -> PoolMatches:
-        await _let_question_leave()
-        return await self._rows.read(run.pool_by_words)
 
 
 def _require_same_embedder(meaning: VectorResult, filter_: Filter) -> None:
     """Raise if the question's vector cannot be compared with those of the records."""
     if meaning.hits is not None and meaning.hits.embedder != filter_.embedder:
         raise OtherEmbedderError(meaning.hits.embedder)
-
-
-async def _let_question_leave() -> None:
-    for _ in range(TURNS_TO_SEND):
-        await asyncio.sleep(0)
