@@ -221,6 +221,11 @@ def restore(tx: Transaction, retired: Row) -> bool:
     return True
 
 
+DENIED, ERASED = "denied", "erased"
+"""Actions in the audit that concern no record: a denied request, whose row has its name in place of
+an id, and an erasure, whose row has an id of its own."""
+
+
 def add_to_audit(tx: Transaction, action: str, record_id: str, cause: Cause, detail: Json) -> None:
     """Add a change of state to the audit; `detail` holds what is needed to undo it."""
     tx.execute(
