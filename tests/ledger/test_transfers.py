@@ -34,7 +34,7 @@ from local2.ledger.operations.relations import MAX_RELATIONS
 from local2.ledger.operations.sessions import SessionKey
 from local2.ledger.records import NewRecord
 from local2.ledger.search import Place
-from local2.protocol.envelope import utc_now
+from local2.protocol.envelope import Caller, utc_now
 from local2.protocol.maintenance import Conflict
 from local2.protocol.portable import (
     AuditLine,
@@ -394,6 +394,23 @@ async def test_an_import_does_not_restore_an_erased_fact_even_if_it_was_stated(
 
     assert report.erased == 1
     assert await other.facts.topic("user", OWNER, "user.language") is None
+
+
+async def test_the_audit_of_erasures_and_denied_requests_is_imported(
+    ledger: Ledger, other: Ledger
+) -> None:
+    await ledger.facts.store(fact("Elixir", topic="user.language"))
+    selection = Selection(owner=OWNER, topic="user.language")
+    rows = (await ledger.erasures.select(selection)).rows
+    async for _ in ledger.erasures.erase(selection, rows, ErasureOptions(at=NEWER)):
+        pass
+    await ledger.audit.deny("export", Caller(tenant="default"), "A reader may not.", NEWER)
+
+    report = await copy(ledger, other)
+
+    assert report.unplaced == 0
+    actions = {line.action for line in await exported(other) if isinstance(line, AuditLine)}
+    assert actions >= {"erased", "denied"}
 
 
 def notes_ratings_and_outputs(found: list[Stored]) -> list[Stored]:

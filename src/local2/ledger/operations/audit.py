@@ -8,7 +8,7 @@ import msgspec
 
 from local2.ledger.operations.extraction import has_sources, remove_sources
 from local2.ledger.operations.facts import RecentTopics
-from local2.ledger.operations.records import Cause, add_to_audit, restore, supersede
+from local2.ledger.operations.records import DENIED, Cause, add_to_audit, restore, supersede
 from local2.ledger.operations.transactions import (
     AFTER_ALL,
     Part,
@@ -29,8 +29,6 @@ MAX_READS = 20
 """Maximum number of reads per page; a caller who may see few rows gets a page that is not full."""
 CHANGED = "it has changed since"
 PINS = frozenset({"pinned", "unpinned"})
-DENIED = "denied"
-"""Audit action of a denied request; its row has the name of the request instead of a record id."""
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from local2.ledger.erasing import (
 )
 from local2.ledger.operations.extraction import remove_sources
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.records import Cause, add_to_audit, restore
+from local2.ledger.operations.records import ERASED, Cause, add_to_audit, restore
 from local2.ledger.operations.showings import drop_showings
 from local2.ledger.operations.tombstones import (
     add_tombstone_of,
@@ -301,4 +301,4 @@ def _finish_erasure(
     if selection.whole_owner:
         tx.execute("drop_outputs_of", owner=owner)
     cause = Cause(agent=None, superseded_by="", at=how.at, why="erased")
-    add_to_audit(tx, "erased", new_id(), cause, {"records": records})
+    add_to_audit(tx, ERASED, new_id(), cause, {"records": records})

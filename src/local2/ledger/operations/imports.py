@@ -15,6 +15,8 @@ from local2.errors import quoted
 from local2.keys import TOPIC_RULE, is_topic, is_user_topic
 from local2.ledger.engines import NewVector
 from local2.ledger.operations.records import (
+    DENIED,
+    ERASED,
     Cause,
     active_fact_of_topic,
     add_records,
@@ -306,7 +308,7 @@ class _Page:
         return was_new
 
     def _store_audit(self, line: AuditLine) -> bool | None:
-        if not self._exists(line.record_id):
+        if line.action not in {DENIED, ERASED} and not self._exists(line.record_id):
             return None
         detail = as_json(line.detail)
         return self._write_line("import_audit", line, detail=detail)
