@@ -67,6 +67,8 @@ LONGEST = {
     "test_http_clients.py",
     "test_memories_page.py",
     "test_conformance.py",
+    "test_crash.py",
+    "test_faults.py",
 }
 """Files that take longest. They come first: else one process would run them after all others."""
 TOGETHER = ("tests/web/pages/", "tests/web/")
@@ -241,11 +243,13 @@ def richard(memory: Memory) -> MemoryService:
 @pytest.fixture
 async def tools(bus: Connection, memory: Memory) -> AsyncIterator[Memory]:
     """The memory, with its tools on the bus."""
-    async with AsyncExitStack() as hosts:
-        for tool in memory_tools(Memories(memory)):
-            host = await hosts.enter_async_context(ToolHost(bus, tool))
-            hosts.push_async_callback(host.leave)  # draining would double the end of most tests
+    hosts = [ToolHost(bus, tool) for tool in memory_tools(Memories(memory))]
+    async with AsyncExitStack() as opened:
+        # Together, their subscriptions are sent in a few writes.
+        await asyncio.gather(*(opened.enter_async_context(host) for host in hosts))
         yield memory
+        # Draining would double the end of most tests.
+        await asyncio.gather(*(host.leave() for host in hosts))
 
 
 @pytest.fixture(scope="session")
