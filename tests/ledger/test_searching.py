@@ -30,6 +30,7 @@ from local2.ledger.search import (
     DetailRequest,
     Matches,
     Place,
+    Replaced,
     Source,
     VectorResult,
     WordMatches,
@@ -266,17 +267,23 @@ async def test_a_message_is_replaced_by_those_that_state_the_present_value_of_it
 ) -> None:
     talk = [message(text) for text in ("Osmium.", "Iridium.", "Platinum.", "No osmium.")]
     await ledger.conversations.store(talk)
-    for one in talk[:3]:
-        stored = await ledger.facts.store(fact(f"{one.content} is best.", topic="user.metal"))
-        await ledger.facts.relate(stored.id, DERIVED_FROM, one.id)
-    rows = [(await ledger.records.chain(one.id))[0].row for one in talk]
+    facts = []
+    for said, topic in zip((*talk[:3], talk[0]), (*["user.metal"] * 3, "user.gas"), strict=True):
+        stored = await ledger.facts.store(fact(f"{said.content} is best.", topic=topic))
+        await ledger.facts.relate(stored.id, DERIVED_FROM, said.id)
+        facts.append((await ledger.records.chain(stored.id))[0].row)
+    rows = [(await ledger.records.chain(said.id))[0].row for said in talk]
+    _, _, present, other = facts
 
-    def replaced(_: Matches, __: WordMatches) -> Choice[Mapping[int, Sequence[int]]]:
+    def replaced(_: Matches, __: WordMatches) -> Choice[Mapping[int, Replaced]]:
         return (yield DetailRequest(replaced=rows)).replaced
 
     found = await ledger.searches.find(OSMIUM, no_vectors, lambda worded: worded, replaced)
 
-    assert dict(found) == {rows[0]: [rows[2]], rows[1]: [rows[2]]}
+    assert dict(found) == {
+        rows[0]: Replaced({"Osmium. is best."}, [present], [rows[2]], [other]),
+        rows[1]: Replaced({"Iridium. is best."}, [present], [rows[2]], []),
+    }
 
 
 async def test_the_chooser_receives_the_draft(ledger: Ledger) -> None:

@@ -235,6 +235,28 @@ async def test_a_message_is_outdated_by_the_one_whose_fact_replaced_its_own(
     assert (found[0].record.content == present) == is_outdated
 
 
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [("Where do I live?", "I moved to Bergen."), ("Where does my sister live?", "My sister")],
+)
+async def test_a_message_with_a_fact_that_stands_answers_questions_about_it(
+    memory: Memory, richard: MemoryService, extractor: Scripted, query: str, first: str
+) -> None:
+    of_sister, former, present = "My sister lives in Oslo", "I live in Bath", "I moved to Bergen."
+    extractor.facts_by_text = {
+        former: HOME,
+        present: HOME,
+        of_sister: {"topic": "user.sister.home"},
+    }
+    await send_and_extract(memory, richard, f"{of_sister}. {former}.", timestamp=DAY)
+    await send_and_extract(memory, richard, present, timestamp=DAY + timedelta(9), session="s2")
+
+    found = (await richard.recall(RecallRequest(query=query, top_k=5))).items
+
+    assert found[0].record.content.startswith(first)
+    assert found[0].outdated_by is None
+
+
 async def test_an_earlier_statement_that_arrives_later_replaces_nothing(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:

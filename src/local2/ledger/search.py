@@ -155,6 +155,19 @@ class Related(NamedTuple):
     stated: bool
 
 
+class Replaced(NamedTuple):
+    """What holds in place of facts that were extracted from a message.
+
+    The texts of these, the rows of the `facts` and of the `messages` that state them, and the rows
+    of the former message's facts that `stand`.
+    """
+
+    texts: set[str]
+    facts: list[int]
+    messages: list[int]
+    stand: list[int]
+
+
 D = TypeVar("D")
 T = TypeVar("T")
 
@@ -173,13 +186,13 @@ class DetailRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Details(msgspec.Struct, frozen=True, kw_only=True):
     """The requested details by row; `texts` are the beginnings of texts.
 
-    `replaced` has the messages whose extracted facts no longer hold, each with the messages that
-    state what holds instead. Records that have since been superseded are left out.
+    `replaced` has the messages of which an extracted fact no longer holds. Records that have since
+    been superseded are left out.
     """
 
     related: Mapping[int, Sequence[Related]] = {}
     sources: Mapping[int, Sequence[Source]] = {}
-    replaced: Mapping[int, Sequence[int]] = {}
+    replaced: Mapping[int, Replaced] = {}
     texts: Mapping[int, str] = {}
     records: Mapping[int, Record] = {}
     relations: Mapping[int, Sequence[ItemRelation]] = {}

@@ -32,6 +32,7 @@ from local2.ledger.search import (
     DetailRequest,
     Details,
     Related,
+    Replaced,
     Search,
     Source,
     StemCounts,
@@ -258,11 +259,17 @@ class Pool:
             for of, found in sources.items()
         }
 
-    def replaced(self, rows: Sequence[int]) -> dict[int, list[int]]:
-        """What states the present values instead of those that these messages stated."""
-        replaced: dict[int, list[int]] = {}
-        for of, row in self._all("replaced", rows=as_json(rows)):
-            replaced.setdefault(of, []).append(row)
+    def replaced(self, rows: Sequence[int]) -> dict[int, Replaced]:
+        """What holds in place of facts that were extracted from these messages."""
+        replaced: dict[int, Replaced] = {}
+        for former, message, fact, text in self._all("replaced", rows=as_json(rows)):
+            instead = replaced.setdefault(former, Replaced(set(), [], [], []))
+            instead.texts.add(text)
+            instead.messages.append(message)
+            instead.facts.append(fact)
+        if replaced:
+            for former, fact in self._all("facts_that_stand", rows=as_json(list(replaced))):
+                replaced[former].stand.append(fact)
         return replaced
 
     def texts(self, rows: Sequence[int]) -> dict[int, str]:

@@ -199,8 +199,8 @@ SELECT id, row, kind, superseded_by FROM version;
 
 -- The messages of the facts that hold instead of those that were extracted from these messages.
 -- name: replaced
-WITH RECURSIVE former (of, newer) AS (
-    SELECT message.row, fact.superseded_by FROM json_each(:rows) AS wanted
+WITH RECURSIVE former (of, said, newer) AS (
+    SELECT message.row, fact.content, fact.superseded_by FROM json_each(:rows) AS wanted
     CROSS JOIN record AS message ON message.row = wanted.value AND +message.tenant = :tenant
     CROSS JOIN relation INDEXED BY relation_target
          ON relation.tenant = :tenant AND relation.target = message.id
@@ -208,16 +208,24 @@ WITH RECURSIVE former (of, newer) AS (
     CROSS JOIN record AS fact ON fact.tenant = :tenant AND fact.id = relation.source
     WHERE fact.kind = 'fact' AND fact.retired_why = 'superseded'
     UNION
-    SELECT former.of, fact.superseded_by FROM former
+    SELECT former.of, former.said, fact.superseded_by FROM former
     CROSS JOIN record AS fact ON fact.tenant = :tenant AND fact.id = former.newer
     WHERE fact.superseded_by IS NOT NULL
 )
-SELECT DISTINCT former.of, record.row FROM former
+SELECT DISTINCT former.of, record.row, fact.row, former.said FROM former
 CROSS JOIN record AS fact ON fact.tenant = :tenant AND fact.id = former.newer
 CROSS JOIN relation ON relation.tenant = :tenant AND relation.source = fact.id
      AND relation.type = 'derived_from'
 CROSS JOIN record ON record.tenant = :tenant AND record.id = relation.target
 WHERE fact.superseded_by IS NULL AND record.superseded_by IS NULL;
+
+-- name: facts_that_stand
+SELECT message.row, fact.row FROM json_each(:rows) AS wanted
+CROSS JOIN record AS message ON message.row = wanted.value AND +message.tenant = :tenant
+CROSS JOIN relation INDEXED BY relation_target
+     ON relation.tenant = :tenant AND relation.target = message.id AND +relation.type = 'derived_from'
+CROSS JOIN record AS fact ON fact.tenant = :tenant AND fact.id = relation.source
+WHERE fact.kind = 'fact' AND fact.superseded_by IS NULL;
 
 -- name: texts
 SELECT record.row, substr(record.content, 1, :most) FROM json_each(:rows) AS wanted

@@ -286,7 +286,7 @@ def _put_newest_first(ranking: Ranking) -> Choice[None]:
     """Put the newest of several statements about one thing in the best place of them all."""
     variants, scores = ranking.variants, ranking.total.scores
     if not ranking.query.about_past:
-        yield from variants.follow_facts(scores, ranking.relevant)
+        yield from variants.follow_facts(scores, ranking.wording, ranking.relevant)
     variants.mark_outdated(ranking.outdated)
     ranking.total.add_change("update", scores, variants.put_newest_first(scores))
 

@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from local2.language.statements import Sentence, is_about_same, is_same, is_variant, sentences_of
+from local2.language.words import informative_stems
 from local2.ledger.columns import EXTRACTED, Array, Flags, View
 from local2.ledger.records import SOURCE_STRENGTH, TENANT_OWNED
-from local2.ledger.search import Choice, DetailRequest
+from local2.ledger.search import Choice, DetailRequest, Replaced
+from local2.memory.recall.likeness import Wording
 from local2.memory.recall.precedence import (
     best_positions,
     texts_at,
@@ -58,6 +60,16 @@ def source_strengths(view: View) -> Array:
 
 def _has_extracted(view: View) -> bool:
     return bool((view.column["echo"] == EXTRACTED).any())
+
+
+def _is_about_another(wording: Wording, instead: Replaced, view: View) -> bool:
+    """Whether only a fact that stands has some word of the question, and not what was replaced."""
+    said = informative_stems("\n".join(instead.texts))
+    has = wording.has_terms
+    about_it = has[:, view.positions(instead.facts)].any(axis=1)
+    about_it |= np.array([term.stem in said for term in wording.terms], bool)
+    about_another = has[:, view.positions(instead.stand)].any(axis=1)
+    return bool((about_another & ~about_it).any())
 
 
 class Variants:
@@ -131,10 +143,12 @@ class Variants:
             ordered[others] = np.minimum(ordered[others], ordered[replacement] - RANK_GAP)
         return ordered
 
-    def follow_facts(self, scores: Array, relevant: Flags) -> Choice[None]:
+    def follow_facts(self, scores: Array, wording: Wording, relevant: Flags) -> Choice[None]:
         """Let messages with present values replace those from which former facts were extracted.
 
-        What replaces them becomes relevant. The words of both may be different.
+        What replaces them becomes relevant. The words of both may be different. A message may state
+        several facts: it keeps its place if one that stands has a word of the question that neither
+        the one that was replaced nor the present one has.
         """
         column = self.view.column
         if not self.view.derive(_has_extracted):
@@ -148,9 +162,12 @@ class Variants:
             if position not in self.replaced_by
         }
         replaced = (yield DetailRequest(replaced=list(positions))).replaced
-        for former, present in replaced.items():
+        for former, instead in replaced.items():
             position = positions[former]
-            latest = max([position, *self.view.positions(present).tolist()], key=self.age_key)
+            if _is_about_another(wording, instead, self.view):
+                continue
+            present = self.view.positions(instead.messages).tolist()
+            latest = max([position, *present], key=self.age_key)
             if latest != position:
                 self.replaced_by[position] = latest
                 self.marks[position] = Mark(outdated_by=int(column["row"][latest]))

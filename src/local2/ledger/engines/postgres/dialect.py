@@ -83,7 +83,8 @@ _ORDERS = {
     "relations_of": "incoming, row, relation_type",
     "related": "1, 2",
     "item_relations": "1, 2, 3",
-    "replaced": "1, 2",
+    "replaced": "1, 2, 3",
+    "facts_that_stand": "1, 2",
     "own_rows": "row",
     "rows_of_place": "row",
 }
