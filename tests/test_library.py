@@ -10,6 +10,7 @@ import structlog
 import local2
 from calling import caller_named
 from commands import served
+from doc_pages import printed_by
 from local2.bus.connection import connect
 from local2.config_files import load_settings
 from local2.errors import FolderLockedError, NoRespondersError
@@ -18,7 +19,6 @@ from local2.memory.service import MemoryService
 from local2.protocol import subjects
 from local2.settings import HOME_VARIABLE
 from local2.stack.app import open_memory
-from pages import printed_by
 from stacks import settings_in
 from waiting import eventually
 

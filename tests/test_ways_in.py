@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from commands import START_SECONDS, served
+from doc_pages import printed_by, python_in
 from local2.settings import HOME_VARIABLE
-from pages import printed_by, python_in
 from stacks import settings_in
 
 

@@ -21,6 +21,7 @@ from commands import (
     in_a_process,
     local2,
 )
+from doc_pages import python_in
 from local2._version import __version__
 from local2.bus.connection import connect
 from local2.bus.server import embedded_server
@@ -29,7 +30,6 @@ from local2.client.access import ask_service
 from local2.protocol.memory_tools import TOOLS
 from local2.protocol.payloads import Empty
 from local2.protocol.services import STATUS
-from pages import python_in
 from waiting import eventually
 
 TURNS = 2

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from commands import served
-from pages import printed_by, python_in
+from doc_pages import printed_by, python_in
 from stacks import settings_in
 
 FOLDER = Path(__file__).parents[2] / "docs" / "integrations"

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from commands import answer
+from doc_pages import python_in
 from local2.errors import StorageError
 from local2.ledger.ledger import Ledger
 from local2.stack.app import Stack
-from pages import python_in
 from tenant_agents import Agent, agent
 from waiting import eventually
 

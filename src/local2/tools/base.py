@@ -142,8 +142,8 @@ def related_line(related: Sequence[Record] | None) -> str:
         for record in related
     )
     return (
-        f"\nAlso standing: {standing}\nIf one no longer holds, call remember_fact with the new "
-        "fact again and replaces=['its id'], or retire_fact(ids=['its id'], reason='…')."
+        f"\nAlso standing: {standing} — if one no longer holds, call remember_fact with the "
+        "new fact again and replaces=['its id'], or retire_fact(ids=['its id'], reason='…')."
     )
 
 
