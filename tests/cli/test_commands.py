@@ -49,7 +49,8 @@ def test_a_topic_saved_by_one_process_is_recalled_by_another(running: Running) -
     saved = in_a_process(running.folder, *save)
     recalled = in_a_process(running.folder, "call", "recall_topic", "topic=user.name")
 
-    assert (saved.returncode, saved.stdout) == (0, "Memory saved: user.name\n")
+    # On a busy machine, it adds that there was no time to look for facts about the same thing.
+    assert (saved.returncode, saved.stdout.splitlines()[:1]) == (0, ["Memory saved: user.name"])
     assert (recalled.returncode, recalled.stdout) == (0, "[Memory: user.name] Richard\n")
 
 
