@@ -29,6 +29,7 @@ from harness.client import Asker, asking, data_of, request_as, seconds
 from harness.dataset import Conversation, DataError, Dataset, Piece, load, pieces
 from harness.processes import built_in_embedder, data_dir, running_stack
 from harness.scores import SESSIONS, TURNS, Cut, Run, Summary, Task, cuts, summary, tasks
+from local2.ledger.stored_vectors import unpacked
 from local2.protocol.memory_tools import RecalledItem, RecalledItems
 from local2.vectors.embedder import Embedder, FloatMatrix
 
@@ -165,7 +166,7 @@ def vectors_of(folder: Path) -> Vectors:
         for user, message, data in connection.execute(
             "SELECT owner, source_ref, data FROM vector JOIN record ON record.row = vector.record"
         ):
-            vectors[user][message] = np.frombuffer(data, np.float32)
+            vectors[user][message] = unpacked(data)
     return vectors
 
 
