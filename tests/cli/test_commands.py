@@ -49,8 +49,11 @@ def test_a_topic_saved_by_one_process_is_recalled_by_another(running: Running) -
     saved = in_a_process(running.folder, *save)
     recalled = in_a_process(running.folder, "call", "recall_topic", "topic=user.name")
 
-    # On a busy machine, it adds that there was no time to look for facts about the same thing.
-    assert (saved.returncode, saved.stdout.splitlines()[:1]) == (0, ["Memory saved: user.name"])
+    no_time = "(There was no time to look for facts about the same thing.)\n"  # a busy machine
+    assert (saved.returncode, saved.stdout.removesuffix(no_time)) == (
+        0,
+        "Memory saved: user.name\n",
+    )
     assert (recalled.returncode, recalled.stdout) == (0, "[Memory: user.name] Richard\n")
 
 

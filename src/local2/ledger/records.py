@@ -31,6 +31,9 @@ TaskKind = Literal["index", "unindex", "embed", "extract", "judge"]
 another embedder to the index that is being filled to replace the current one. `extract` reads a
 message for facts. `judge` compares a fact with older facts that it may contradict.
 """
+DENIED, ERASED = "denied", "erased"
+"""Actions in the audit that concern no record: a denied request, whose row has its name in place of
+an id, and an erasure, whose row has an id of its own."""
 ACTIVE_RECORD_TASKS: Final = tuple(kind for kind in get_args(TaskKind) if kind != "unindex")
 """Kinds of tasks that are dropped when their record is superseded."""
 

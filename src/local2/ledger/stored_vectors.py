@@ -40,9 +40,9 @@ def matrix_of(stored: Sequence[bytes]) -> Floats:
     return unpacked(b"".join(stored)).reshape(len(stored), -1)
 
 
-def as_halves(numbers: Sequence[float] | Floats) -> str:
+def as_halves(numbers: Floats) -> str:
     """Numbers as PostgreSQL reads a vector of 16 bits."""
-    return str(np.asarray(numbers, np.float64).round(DECIMALS).tolist())
+    return str(numbers.astype(np.float64).round(DECIMALS).tolist())
 
 
 def _as_doubles(vector: bytes) -> npt.NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from local2.errors import InvalidArgumentsError, quoted
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.audit import AuditRow
-from local2.ledger.records import TENANT_OWNED, Actor
+from local2.ledger.records import DENIED, TENANT_OWNED, Actor
 from local2.memory.changes import Changes
 from local2.memory.scopes import may_write, owns
 from local2.protocol.envelope import Caller
@@ -30,8 +30,6 @@ UNDOABLE = frozenset(
     }
 )
 UNDONE = "undone"
-DENIED = "denied"
-"""The action of entries about requests that a role was denied."""
 FORMER_STATE = {"importance": "before", UNDONE: "action"}
 """The field of a change's detail that has the former state, by action."""
 IN_PLACE = frozenset({"importance", "enriched", "pinned", "unpinned"})

@@ -8,7 +8,7 @@ import msgspec
 
 from local2.ledger.operations.extraction import has_sources, remove_sources
 from local2.ledger.operations.facts import RecentTopics
-from local2.ledger.operations.records import DENIED, Cause, add_to_audit, restore, supersede
+from local2.ledger.operations.records import Cause, add_to_audit, restore, supersede
 from local2.ledger.operations.transactions import (
     AFTER_ALL,
     Part,
@@ -18,7 +18,7 @@ from local2.ledger.operations.transactions import (
     reads,
     writes,
 )
-from local2.ledger.records import Actor, stamp
+from local2.ledger.records import DENIED, Actor, stamp
 from local2.protocol.envelope import Caller, utc_now
 from local2.protocol.memories import OwnerScope
 from local2.protocol.payloads import Json

@@ -24,7 +24,7 @@ from local2.ledger.erasing import (
 )
 from local2.ledger.operations.extraction import remove_sources
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.records import ERASED, Cause, add_to_audit, restore
+from local2.ledger.operations.records import Cause, add_to_audit, restore
 from local2.ledger.operations.showings import drop_showings
 from local2.ledger.operations.tombstones import (
     add_tombstone_of,
@@ -42,7 +42,7 @@ from local2.ledger.operations.transactions import (
     record_of,
     writes,
 )
-from local2.ledger.records import ACTIVE_RECORD_TASKS, NewRecord, Record, stamp
+from local2.ledger.records import ACTIVE_RECORD_TASKS, ERASED, NewRecord, Record, stamp
 from local2.ledger.search import Place
 from local2.protocol.envelope import new_id
 from local2.protocol.memories import Kind

@@ -15,8 +15,6 @@ from local2.errors import quoted
 from local2.keys import TOPIC_RULE, is_topic, is_user_topic
 from local2.ledger.engines import NewVector
 from local2.ledger.operations.records import (
-    DENIED,
-    ERASED,
     Cause,
     active_fact_of_topic,
     add_records,
@@ -29,7 +27,9 @@ from local2.ledger.operations.tombstones import was_erased, was_line_erased
 from local2.ledger.operations.transactions import Part, TenantRows, Transaction, as_json, record_of
 from local2.ledger.records import (
     ALSO_NAMES,
+    DENIED,
     DERIVED_FROM,
+    ERASED,
     NAMES,
     RELATION_TYPES,
     SHARES_ENTITY,

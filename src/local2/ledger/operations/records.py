@@ -41,9 +41,6 @@ from local2.protocol.envelope import utc_now
 from local2.protocol.memories import RetirementReason
 from local2.protocol.payloads import Json
 
-DENIED, ERASED = "denied", "erased"
-"""Actions in the audit that concern no record: a denied request, whose row has its name in place of
-an id, and an erasure, whose row has an id of its own."""
 RECORDS_PER_TRANSACTION = 1_000
 """Maximum number of records in one transaction; so many take about a fifth of a second."""
 NO_STATE = dict.fromkeys(Record.__struct_fields__)
