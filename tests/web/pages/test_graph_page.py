@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from typing import get_args
 
 import httpx
 import pytest
 from playwright.sync_api import expect
 
-from browsers import Reader
+from browsers import WIDE, Reader, Theme
 from http_servers import HttpServer, call
 from local2.web.pages.graph import MAX_NODES
 
@@ -36,7 +37,8 @@ def test_a_graph_is_opened_from_one_thing_to_the_next(reader: Reader) -> None:
     reader.open("/graph?thing=calypso")
     edges = reader.page.locator(".edges li")
     expect(edges).to_have_count(1)
-    expect(reader.page.locator(".graph canvas")).to_be_visible()
+    picture = reader.page.locator(".graph svg")
+    expect(picture.get_by_text("Cousteau")).to_be_visible()
 
     edges.get_by_role("button", name="Cousteau").click()
 
@@ -47,6 +49,18 @@ def test_a_graph_is_opened_from_one_thing_to_the_next(reader: Reader) -> None:
     reader.check_accessibility()
     edges.last.get_by_role("button", name="Open").click()
     expect(reader.page.get_by_role("dialog")).to_contain_text("Calypso belongs to Cousteau.")
+
+
+def test_names_in_the_picture_are_as_readable_as_the_page(reader: Reader) -> None:
+    colours = set()
+    for theme in get_args(Theme):
+        reader.show(theme, WIDE)
+        reader.open("/graph?thing=calypso")
+        name = reader.page.locator(".graph svg").get_by_text("Cousteau")
+        ink = reader.page.locator("body").evaluate("body => getComputedStyle(body).color")
+        expect(name).to_have_css("fill", ink)
+        colours.add(ink)
+    assert len(colours) == 2, "light and dark look the same"
 
 
 def test_the_memories_related_to_one_are_around_it(

@@ -16,10 +16,12 @@ from local2.bus.streams import publish_durably
 from local2.client.access import ask_service
 from local2.ledger.records import NewRecord
 from local2.protocol.envelope import Sender, encode, seal, utc_now
+from local2.protocol.memory_tools import MAX_LIMIT
 from local2.protocol.payloads import Generation, ToolCallRecord
 from local2.protocol.services import SHOWN
 from local2.protocol.showings import FindShowings
 from local2.protocol.subjects import RESPONSE_GENERATION
+from local2.web.pages.sessions import SHOWN_MESSAGES
 from waiting import eventually
 
 SESSION = "harbour-talk"
@@ -106,6 +108,37 @@ def test_sessions_are_listed_page_by_page(
 
     reader.open(f"/sessions?id={SESSION}")  # it is on the second page
     expect(reader.page.locator(".section")).to_contain_text(turn.answer)
+
+
+def test_a_long_conversation_is_read_page_by_page(reader: Reader, page_stack: Served) -> None:
+    spoken = [
+        NewRecord(
+            id=f"tide-{number}",
+            kind="transcript",  # it is not indexed
+            owner="ada",
+            session_id="tides",
+            role="user",
+            content=f"Tide {number} is in.",
+            event_time=utc_now() - timedelta(days=1) + timedelta(seconds=number),
+        )
+        for number in range(MAX_LIMIT + 1)
+    ]
+    with start_blocking_portal() as portal:
+        portal.call(write_records, page_stack.folder / ".local2", spoken)
+    reader.open("/sessions?id=tides&user=ada")
+    messages = reader.page.locator(".message")
+    pages = [range(end, end - SHOWN_MESSAGES, -1) for end in range(MAX_LIMIT, 0, -SHOWN_MESSAGES)]
+    for page in pages:
+        if page is not pages[0]:
+            reader.page.get_by_role("button", name="Earlier messages").click()
+        expect(messages.first).to_contain_text(f"Tide {page[-1]} is in.")
+        expect(messages.last).to_contain_text(f"Tide {page[0]} is in.")
+    reader.page.get_by_role("button", name="Later messages").click()
+    expect(messages.last).to_contain_text(f"Tide {pages[-2][0]} is in.")
+    reader.page.get_by_role("button", name="Earlier messages").click()
+
+    reader.page.get_by_role("link", name="Read all").click()
+    expect(reader.page.get_by_label("Session")).to_have_value("tides")
 
 
 def test_an_answer_is_rated_and_the_rating_stays(reader: Reader, turn: Generation) -> None:

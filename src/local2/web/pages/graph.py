@@ -18,8 +18,8 @@ MAX_NODES = 300
 NAME_CHARACTERS = 28
 """Maximum characters of a name in the picture."""
 COLOURS = {"thing": "#1a9384", "memory": "#98918a"}
-LETTERS, LINES = "#7c756d", "#98918a"
-"""The colours of names and of relations, which are readable in light and dark."""
+LINES = "#98918a"
+"""What is no text has colours that are seen in light and dark; `page.css` colours the text."""
 
 
 async def show(viewer: Viewer) -> None:
@@ -80,7 +80,8 @@ class GraphPage:
                     "config/generator.yaml extracts it from conversations.",
                 )
                 return
-            picture = ui.echart(self._options(), on_point_click=self._click).classes("graph")
+            picture = ui.echart(self._options(), on_point_click=self._click, renderer="svg")
+            picture.classes("graph")
             picture.props('role=img aria-label="The graph; the list below can be read and used."')
             hint = (
                 f"{len(self._nodes)} nodes and {len(self._edges)} relations are shown. Click a "
@@ -106,7 +107,7 @@ class GraphPage:
             {
                 "source": edge.source,
                 "target": edge.target,
-                "label": {"show": True, "formatter": _cut(edge.label), "color": LETTERS},
+                "label": {"show": True, "formatter": _cut(edge.label)},
             }
             for edge in self._edges
         ]
@@ -119,7 +120,7 @@ class GraphPage:
                     "layout": "force",
                     "roam": True,
                     "draggable": True,
-                    "label": {"show": True, "position": "bottom", "color": LETTERS},
+                    "label": {"show": True, "position": "bottom"},
                     "lineStyle": {"color": LINES, "opacity": 1},  # its label is as opaque
                     "edgeSymbol": ["none", "arrow"],
                     "edgeSymbolSize": 7,

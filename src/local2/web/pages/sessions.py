@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from nicegui import ui
 
 from local2.protocol.browsing import Browse, ListSessions, SessionsPage
-from local2.protocol.memory_tools import SessionContent, SessionMessage
+from local2.protocol.memory_tools import MAX_LIMIT, SessionContent, SessionMessage
 from local2.protocol.showings import FindShowings, ShowingFound
 from local2.web.pages.frame import (
     ChoiceList,
@@ -26,7 +26,7 @@ from local2.web.pages.memory_drawer import open_memory
 from local2.web.pages.viewer import Viewer
 
 SHOWN_MESSAGES = 200
-"""Maximum number of messages of a session that are shown, the newest ones."""
+"""Maximum number of messages of a session that are shown together, first the newest ones."""
 RATED_MESSAGES = 100
 """Number of the newest messages whose ratings are shown."""
 RATINGS = {1.0: "o_thumb_up", -1.0: "o_thumb_down"}
@@ -92,20 +92,35 @@ class SessionsView:
             self._pager.show(page.next)
 
     async def _open(self, id_: str, user: str | None) -> None:
+        set_address(id=id_, user=user)
+        self._list.choose((id_, user))
+        show = partial(self._show_conversation, id_, user)
+        self._messages = Pager[int](show, before="Later messages", after="Earlier messages")
+        await show()
+
+    async def _show_conversation(self, id_: str, user: str | None) -> None:
         viewer = self._viewer
         if user is not None and not viewer.has_accounts:
             viewer = viewer.looking_as(user)
-        content = await viewer.memory.load_session(id_, limit=SHOWN_MESSAGES)
+        later = self._messages.cursor or 0
+        content = await viewer.memory.load_session(id_, limit=later + SHOWN_MESSAGES)
+        messages = content.messages[: len(content.messages) - later][-SHOWN_MESSAGES:]
         shown = await viewer.memory.shown(FindShowings(session_id=id_, limit=100))
         browsed = await viewer.memory.browse(
             Browse(session_id=id_, kinds=("chat_message",), limit=RATED_MESSAGES)
         )
         ratings = {memory.id: memory.score for memory in browsed.memories if memory.score}
-        set_address(id=id_, user=user)
-        self._list.choose((id_, user))
+        can_go_on = content.earlier and later + SHOWN_MESSAGES < MAX_LIMIT
         self._place.clear()
         with self._place:
-            Conversation(viewer, content, shown.showings, ratings).show()
+            if content.earlier and not can_go_on:
+                chosen = {"session_id": id_, "kinds": "chat_message"}
+                if self._everybody and user is not None:
+                    chosen["of"] = user
+                link = text("a", f"Only the last {MAX_LIMIT:,} messages are here. Read all")
+                link.props["href"] = f"/memories?{urlencode(chosen)}"
+            self._messages.show(later + SHOWN_MESSAGES if can_go_on else None)
+            Conversation(viewer, content, messages, shown.showings, ratings).show()
 
 
 class Conversation:
@@ -115,11 +130,13 @@ class Conversation:
         self,
         viewer: Viewer,
         content: SessionContent,
+        messages: Sequence[SessionMessage],
         showings: Sequence[ShowingFound],
         ratings: Mapping[str, float],
     ) -> None:
         self._viewer = viewer
         self._content = content
+        self._messages = messages
         self._showings = showings
         self._ratings = ratings
 
@@ -128,15 +145,13 @@ class Conversation:
         with section(content.session_id):
             if content.degraded:
                 text("p", f"Turns may be missing: {content.reason}").classes("banner")
-            if content.earlier:
-                text("p", "There are earlier messages.").classes("quiet")
-            if not content.messages:
+            if not self._messages:
                 text("p", "Its messages were forgotten, or belong to somebody else.")
             question = ""
-            for number, message in enumerate(content.messages):
+            for number, message in enumerate(self._messages):
                 if message.role == "user":
                     question = message.content
-                following = content.messages[number + 1 :][:1]
+                following = self._messages[number + 1 :][:1]
                 ends_turn = not following or following[0].role == "user"
                 self._show_message(message)
                 if message.role == "assistant" and message.content and ends_turn:
