@@ -18,6 +18,8 @@ from postgres_server import PostgresServer
 DISCONNECT = b"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                  WHERE datname = current_database() AND pid <> pg_backend_pid()"""
 LOST = psycopg.OperationalError("server closed the connection unexpectedly")
+LOST_BEHIND_POOL = psycopg.errors.ProtocolViolation("server login has been failing")
+"""What pgbouncer says of a server that is gone."""
 
 
 @pytest.fixture
@@ -57,9 +59,10 @@ async def test_connections_that_died_together_cost_one_pause(
     assert len(pauses) == 1
 
 
+@pytest.mark.parametrize("loss", [LOST, LOST_BEHIND_POOL], ids=["directly", "behind pgbouncer"])
 @pytest.mark.parametrize("is_committed", [True, False])
 async def test_a_commit_without_an_answer_is_looked_up(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, is_committed: bool
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, is_committed: bool, loss: psycopg.Error
 ) -> None:
     execute, lost = psycopg.Connection.execute, list[str]()
 
@@ -69,7 +72,7 @@ async def test_a_commit_without_an_answer_is_looked_up(
             if is_committed:
                 execute(connection, statement)
             connection.close()
-            raise LOST
+            raise loss
         return execute(connection, statement, *values)
 
     monkeypatch.setattr(psycopg.Connection, "execute", execute_or_lose)

@@ -227,8 +227,9 @@ def is_away(error: psycopg.Error) -> bool:
         psycopg.errors.CannotConnectNow,
         psycopg.errors.ReadOnlySqlTransaction,
     )
-    lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
-    return lost or isinstance(error, gone)
+    # Class 08 is pgbouncer's: it answers for a server that it cannot reach.
+    lost = error.sqlstate is None or error.sqlstate.startswith("08")
+    return (isinstance(error, psycopg.OperationalError) and lost) or isinstance(error, gone)
 
 
 def as_storage_error(error: psycopg.Error) -> StorageError:
