@@ -24,8 +24,16 @@ from local2.client import BusMessage
 from local2.errors import BusError, RequestError
 from local2.protocol import subjects
 from local2.protocol.envelope import Envelope, decode, utc_now
-from local2.web.pages.frame import drawer, empty, exact, facts, set_address, show_table, text
-from local2.web.pages.viewer import Viewer
+from local2.web.pages.frame import (
+    Viewer,
+    drawer,
+    empty,
+    exact,
+    facts,
+    set_address,
+    show_table,
+    text,
+)
 
 PUBLIC = (
     subjects.TOOL_RESULTS,
@@ -180,7 +188,16 @@ class LivePage:
     def _build(self) -> None:
         words = self._words.casefold().split()
         matching = (seen for seen in reversed(self._seen) if seen.has(words))
-        rows = [_row(seen) for seen in islice(matching, MAX_SHOWN)]
+        rows = [
+            {
+                "key": seen.number,
+                "at": f"{seen.at.astimezone():%H:%M:%S}.{seen.at.microsecond // 1_000:03}",
+                "subject": seen.subject,
+                "who": ", ".join(filter(None, (seen.envelope.user, seen.envelope.source))),
+                "payload": seen.payload[:ROW_CHARACTERS],
+            }
+            for seen in islice(matching, MAX_SHOWN)
+        ]
         self._shown_number = self._seen[-1].number if self._seen else 0
         self._waiting.set_text("")
         self._place.clear()
@@ -194,7 +211,7 @@ class LivePage:
     def _open(self, event: GenericEventArguments) -> None:
         opened = next((seen for seen in self._seen if seen.number == event.args), None)
         if opened is None:
-            raise BusError("This message is too long ago: the page keeps the last 500.")
+            raise BusError(f"This message is too long ago: the page keeps the last {MAX_KEPT}.")
         envelope = opened.envelope
         with drawer("Message", opened.subject):
             named = {
@@ -264,14 +281,3 @@ def _show_waterfall(spans: Sequence[Span]) -> None:
                     ui.element("div").classes("lapse").style(
                         f"margin-left: {offset * share:.2f}%; width: {duration * share:.2f}%"
                     )
-
-
-def _row(seen: Seen) -> dict[str, Any]:
-    envelope = seen.envelope
-    return {
-        "key": seen.number,
-        "at": f"{seen.at.astimezone():%H:%M:%S}.{seen.at.microsecond // 1_000:03}",
-        "subject": seen.subject,
-        "who": ", ".join(filter(None, (envelope.user, envelope.source))),
-        "payload": seen.payload[:ROW_CHARACTERS],
-    }

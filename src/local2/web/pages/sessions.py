@@ -12,6 +12,7 @@ from local2.protocol.showings import FindShowings, ShowingFound
 from local2.web.pages.frame import (
     ChoiceList,
     Pager,
+    Viewer,
     counted,
     empty,
     notify,
@@ -23,7 +24,6 @@ from local2.web.pages.frame import (
     when,
 )
 from local2.web.pages.memory_drawer import open_memory
-from local2.web.pages.viewer import Viewer
 
 SHOWN_MESSAGES = 200
 """Maximum number of messages of a session that are shown, the newest ones."""
