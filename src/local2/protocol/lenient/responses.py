@@ -21,8 +21,20 @@ FINISHED: Final = ("response.completed", "response.incomplete", "response.failed
 def blocks_of_answer(value: Any) -> Blocks | None:
     """Find the blocks of the answer in a response, in a message or in chunks."""
     if isinstance(value, dict):
-        message = _message(value)
-        return None if message is None else _blocks(message)
+        message = _response(value)
+        is_message = "role" in value or value.get("type") in ("ai", CHUNK) or "tool_calls" in value
+        if message is None and is_message:
+            message = value
+        if message is None:
+            return None
+        match content_of(message):  # content in no form of an API is JSON of an agent
+            case None:
+                known = any(message.get(key) for key in ("tool_calls", "function_call", "refusal"))
+            case list(content):
+                known = all(isinstance(part, str | dict) for part in content)
+            case content:
+                known = isinstance(content, str)
+        return _blocks(message) if known else None
     if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
         return None
     finished = [  # an event with the whole response that was streamed before it
@@ -30,11 +42,8 @@ def blocks_of_answer(value: Any) -> Blocks | None:
     ]
     if finished:
         return blocks_of_answer(finished[-1])
-    return _blocks({"content": value}) if _are_output(value) else _blocks_of_list(value)
-
-
-def _blocks_of_list(value: list[Json]) -> Blocks | None:
-    """Find the blocks of a message in chunks, or of several whole responses."""
+    if _are_output(value):
+        return _blocks({"content": value})
     chunks = [chunk for part in value if (chunk := _chunk(part)) is not None]
     if len(chunks) == len(value) and any(chunks):
         return _joined(map(_blocks, chunks))
@@ -48,25 +57,6 @@ def answers_in(value: Any) -> int:
     """Count the alternative answers in a response."""
     alternatives = first_of(value, ("choices", "candidates")) if isinstance(value, dict) else None
     return len(alternatives) if isinstance(alternatives, list) else 1
-
-
-def _message(value: Json) -> Json | None:
-    """Find the message of a response, or the value itself if it is one."""
-    message = _response(value)
-    if message is None and (
-        "role" in value or value.get("type") in ("ai", CHUNK) or "tool_calls" in value
-    ):
-        message = value
-    if message is None:
-        return None
-    match content_of(message):  # content in no form of an API is JSON of an agent
-        case None:
-            known = any(message.get(key) for key in ("tool_calls", "function_call", "refusal"))
-        case list(content):
-            known = all(isinstance(part, str | dict) for part in content)
-        case content:
-            known = isinstance(content, str)
-    return message if known else None
 
 
 def _response(value: Any) -> Json | None:
