@@ -8,7 +8,7 @@ import msgspec
 from local2.cli.commands import CommandFunction, command
 from local2.cli.output import Output
 from local2.settings import Settings
-from local2.web.server import ServerAddress, with_extra
+from local2.web.server import HttpAddress, with_extra
 from local2.web.server import serve as serve_http
 
 
@@ -48,7 +48,7 @@ async def _serve(
     given = {name: value for name, value in named.items() if value is not None}
     chosen = msgspec.structs.replace(settings.http, **given)
 
-    def print_address(address: ServerAddress) -> None:
+    def print_address(address: HttpAddress) -> None:
         if address.page is not None:
             output.text(f"Page: {address.page}", as_it_is=True)
         text = f"HTTP: {address.url}/v1/openapi.json\nAuthorization: Bearer, with {address.token}"

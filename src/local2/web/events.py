@@ -15,7 +15,7 @@ from local2.errors import BusError
 from local2.protocol import subjects
 from local2.protocol.envelope import decode
 from local2.protocol.payloads import Json
-from local2.web.answers import Answer
+from local2.web.answers import HttpAnswer
 
 KEEP_ALIVE = 15.0
 """Seconds without an event after which a comment shows the client that the server is there."""
@@ -55,7 +55,7 @@ class EventStream:
                     resources.push_async_callback(subscription.leave, 0)
                 await self._bus.flush()
             except BusError as error:
-                await Answer.for_error(error).response()(scope, receive, send)
+                await HttpAnswer.for_error(error).response()(scope, receive, send)
                 return
             for name, ending in (
                 ("events_client", until_gone(receive)),

@@ -12,7 +12,7 @@ from commands import Served
 from failing import publish_turns
 from http_servers import call
 from local2.protocol.envelope import Envelope, new_id
-from local2.web.pages.live import Seen, spans_of, time_of_id
+from local2.web.pages.live import Seen, time_of_id, waterfall_of
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 TURN = {
@@ -79,7 +79,7 @@ def id_at(milliseconds: int) -> str:
 
 
 def test_a_waterfall_has_a_line_for_each_call_and_one_for_the_streamed_answer() -> None:
-    spans = spans_of(
+    spans = waterfall_of(
         [
             seen("query.received", 0),
             seen("tool.result.recall", 90, id_at(20)),

@@ -31,7 +31,7 @@ TYPING_MILLISECONDS = 300
 """Without a keystroke for this long, what was typed is looked for."""
 
 
-class Choice(NamedTuple):
+class FilterChoice(NamedTuple):
     """A filter with known values; `name` is a field of `Browse`, and the one in the address."""
 
     name: str
@@ -40,13 +40,13 @@ class Choice(NamedTuple):
 
 
 CHOICES = (
-    Choice("kinds", "Kind", get_args(Kind)),
-    Choice("states", "State", get_args(RecordState)),
+    FilterChoice("kinds", "Kind", get_args(Kind)),
+    FilterChoice("states", "State", get_args(RecordState)),
 )
 MORE_CHOICES = (
-    Choice("types", "Type of fact", get_args(MemoryType)),
-    Choice("scopes", "Belongs to", get_args(OwnerScope)),
-    Choice("sources", "Source", get_args(SourceClass)),
+    FilterChoice("types", "Type of fact", get_args(MemoryType)),
+    FilterChoice("scopes", "Belongs to", get_args(OwnerScope)),
+    FilterChoice("sources", "Source", get_args(SourceClass)),
 )
 ENTRIES = {
     "topic": "Key begins with",
@@ -127,7 +127,7 @@ class MemoriesPage:
         if wanted := self._viewer.query.get("id"):
             await self._open(wanted)
 
-    def _add_choice(self, choice: Choice) -> None:
+    def _add_choice(self, choice: FilterChoice) -> None:
         options = {value: readable(value) for value in choice.values}
         named = self._filters.get(choice.name, "").split(",")
         chosen = [value for value in named if value in options]

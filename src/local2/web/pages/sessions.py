@@ -105,10 +105,10 @@ class SessionsView:
         self._list.choose((id_, user))
         self._place.clear()
         with self._place:
-            Conversation(viewer, content, shown.showings, ratings).show()
+            ShownConversation(viewer, content, shown.showings, ratings).show()
 
 
-class Conversation:
+class ShownConversation:
     """One session as a chat."""
 
     def __init__(
