@@ -25,23 +25,6 @@ SCRATCH = "restore.part"
 """Name of the folder in the data folder that a backup is extracted to."""
 
 
-class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to restore, and where.
-
-    `generation` is the name of the backup; None means the newest. `key_of` returns the keys of
-    encrypted ledgers. `chroma_path` is the index of the data folder; None if it is elsewhere.
-    `replace` moves the existing files aside.
-    """
-
-    folder: Path
-    data_dir: Path
-    chroma_path: Path | None
-    opener: Decrypter
-    key_of: KeyOf
-    generation: str | None = None
-    replace: bool = False
-
-
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a restoration.
 
@@ -58,8 +41,26 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     aside: str | None = None
 
 
-async def restore(request: RestoreRequest) -> Restored:
+async def restore(
+    folder: Path,
+    name: str | None = None,
+    *,
+    data_dir: Path,
+    chroma_path: Path | None,
+    opener: Decrypter,
+    key_of: KeyOf,
+    replace: bool = False,
+) -> Restored:
     """Restore a backup, all or nothing.
+
+    Args:
+        folder: The folder of the backups.
+        name: The generation to restore; None means the newest.
+        data_dir: Where to restore it.
+        chroma_path: The index of that data folder; None if it is elsewhere.
+        opener: Decrypts the backup.
+        key_of: Returns the keys of encrypted ledgers.
+        replace: Whether to move existing files aside.
 
     Raises:
         BackupError: The backup is missing, is damaged, or needs another key; or a ledger exists
@@ -68,20 +69,20 @@ async def restore(request: RestoreRequest) -> Restored:
         FolderLockedError: A stack runs on the data folder.
         StorageError: There is not enough space, or the backup has another schema.
     """
-    generation = await asyncio.to_thread(BackupFolder(request.folder).find, request.generation)
-    manifest = await asyncio.to_thread(generation.manifest, request.opener)
-    keys, missing_keys = keys_of(manifest, request.key_of)
-    with folder_lock(request.data_dir):
-        former = ledger_files(request.data_dir)
-        if former and not request.replace:
+    generation = await asyncio.to_thread(BackupFolder(folder).find, name)
+    manifest = await asyncio.to_thread(generation.manifest, opener)
+    keys, missing_keys = keys_of(manifest, key_of)
+    with folder_lock(data_dir):
+        former = ledger_files(data_dir)
+        if former and not replace:
             raise BackupError(
-                f"{request.data_dir} holds a memory.",
+                f"{data_dir} holds a memory.",
                 remedy="--replace moves it aside; --data-dir names another folder.",
             )
-        with scratch_folder(request.data_dir, SCRATCH) as scratch:
+        with scratch_folder(data_dir, SCRATCH) as scratch:
             new = {
                 ledger.path: await asyncio.to_thread(
-                    extract_verified, generation, ledger, scratch, request.opener, keys
+                    extract_verified, generation, ledger, scratch, opener, keys
                 )
                 for ledger in manifest.ledgers
             }
@@ -96,8 +97,8 @@ async def restore(request: RestoreRequest) -> Restored:
                 for path, reason in missing_keys.items()
             ]
             forgotten, missed = await _forget_again(new, former, keys, manifest.at)
-            aside = replace_ledgers(request.data_dir, new, former, datetime.now(UTC))
-            distrust_index(request.chroma_path)
+            aside = replace_ledgers(data_dir, new, former, datetime.now(UTC))
+            distrust_index(chroma_path)
     return Restored(
         generation=generation.path.name,
         at=manifest.at,
