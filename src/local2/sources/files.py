@@ -86,7 +86,22 @@ def files_of(
             archive = zipfile.ZipFile(path)
         with archive:
             check_archive(archive, path.stat().st_size, _text(path))
-            yield list(_files_in_archive(archive, path, left_out))
+            files = []
+            for info in sorted(archive.infolist(), key=lambda info: info.filename):
+                if info.is_dir():
+                    continue
+                if (reason := _reason_to_leave_out(info)) is not None:
+                    left_out.add(repr(info.filename)[1:-1], reason)
+                    continue
+                files.append(
+                    SourceFile(
+                        name=info.filename,
+                        place=f"{_text(path.name)}/{info.filename}",
+                        size=info.file_size,
+                        open=partial(archive.open, info),
+                    )
+                )
+            yield files
     else:
         yield [file_at(path, _text(path.name), place)]
 
@@ -160,24 +175,6 @@ def _check_count(count: int, name: str) -> None:
     if count > MAX_FILES:
         raise TooLargeError(
             f"{name} has more than {MAX_FILES:,} files.", remedy="Import its parts one by one."
-        )
-
-
-def _files_in_archive(
-    archive: zipfile.ZipFile, path: Path, left_out: LeftOuts
-) -> Iterator[SourceFile]:
-    for info in sorted(archive.infolist(), key=lambda info: info.filename):
-        name = info.filename
-        if info.is_dir():
-            continue
-        if (reason := _reason_to_leave_out(info)) is not None:
-            left_out.add(repr(name)[1:-1], reason)
-            continue
-        yield SourceFile(
-            name=name,
-            place=f"{_text(path.name)}/{name}",
-            size=info.file_size,
-            open=partial(archive.open, info),
         )
 
 

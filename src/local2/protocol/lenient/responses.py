@@ -121,17 +121,10 @@ def _chunk(part: Json) -> Json | None:
             return message
         case {"type": "AIMessageChunk", "content": _}:
             return part
-        case {"type": str(kind)}:
-            return _event(kind, part)
-    return None
-
-
-def _event(kind: str, event: Json) -> Json | None:
-    """What an event of OpenAI's Responses API or of Anthropic's API adds to its message."""
-    match event:
+        # Events of OpenAI's Responses API, and of Anthropic's API.
         case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(text)}:
             return {"content": text}
-        case {"delta": str(text)} if kind.startswith("response.reasoning"):
+        case {"type": str(kind), "delta": str(text)} if kind.startswith("response.reasoning"):
             return {"thinking": text}
         case {"type": "response.output_item.done", "item": dict(item)}:
             return {"content": [item]} if str(item.get("type")).endswith("_call") else {}
@@ -141,8 +134,11 @@ def _event(kind: str, event: Json) -> Json | None:
             if delta.get("type") == "input_json_delta":
                 return {"tool_calls": [{"index": index, "input": delta.get("partial_json")}]}
             return {"content": delta.get("text") or "", "thinking": delta.get("thinking")}
-    own = ("response.", "message_", "content_block_")
-    return {} if kind.startswith(own) or kind == "ping" else None
+        case {"type": "ping"}:
+            return {}
+        case {"type": str(kind)} if kind.startswith(("response.", "message_", "content_block_")):
+            return {}
+    return None
 
 
 def _blocks(message: Json) -> Blocks:
