@@ -37,7 +37,7 @@ async def web(settings: Settings, output: Output, *, link: bool, **named: Any) -
         with with_extra():
             from local2.web.pages.links import links_of_served_page  # noqa: PLC0415
         links = links_of_served_page(settings.memory.data_dir)
-        output.text(f"Page: {links.make()}", as_it_is=True)
+        output.text(f"Page: {links.make_link()}", as_it_is=True)
         return
     await _serve(settings, output, named, with_pages=True)
 

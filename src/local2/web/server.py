@@ -154,10 +154,10 @@ async def serve(
                     from local2.web.pages.signing_in import SignIn  # noqa: PLC0415
                     from local2.web.pages.site import pages_app  # noqa: PLC0415
                 secret = token or secrets.token_urlsafe(32)
-                links = page_links or PageLinks.of(url, has_accounts=has_accounts)
+                links = page_links or PageLinks.for_server(url, has_accounts=has_accounts)
                 store_links(settings.memory.data_dir, links)
                 sign_in = SignIn(links, secret=secret, user=user, verify=server.verify)
-                page = links.make()
+                page = links.make_link()
                 app = _WithPages(app, pages_app(link, settings, sign_in))
             async with running_task(server.follow_erasures(), "erasures"):
                 on_ready(HttpAddress(url, token_is_in, page))
