@@ -217,5 +217,4 @@ def message_in(message: BaseMessage) -> Json | None:
 
 
 def document_of(item: RecalledItem) -> Document:
-    """A memory as a document."""
     return Document(id=item.id, page_content=item.content, metadata=metadata_of(item))

@@ -176,6 +176,5 @@ def message_in(message: ChatMessage) -> Json | None:
 
 
 def node_of(item: RecalledItem) -> NodeWithScore:
-    """A memory as a node."""
     node = TextNode(id_=item.id, text=item.content, metadata=metadata_of(item))
     return NodeWithScore(node=node, score=item.score)

@@ -9,7 +9,7 @@ from http import HTTPStatus
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from local2.background import running_task
+from local2.background import in_background
 from local2.client import BusMessage, Connection
 from local2.errors import BusError
 from local2.protocol import subjects
@@ -57,11 +57,16 @@ class EventStream:
             except BusError as error:
                 await HttpAnswer.for_error(error).response()(scope, receive, send)
                 return
-            for name, ending in (
-                ("events_client", until_gone(receive)),
-                ("events_bus", self._bus.lost.wait()),
-            ):
-                await resources.enter_async_context(running_task(self._end_after(ending), name))
+
+            async def end_after(ending: Awaitable[object]) -> None:
+                await ending
+                self._waiting.put_nowait(None)
+
+            await in_background(
+                resources,
+                events_client=end_after(until_gone(receive)),
+                events_bus=end_after(self._bus.lost.wait()),
+            )
             await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": HEADERS})
             await send(_part(RETRY))
             while (seconds := self._until - time.time()) > 0:
@@ -85,10 +90,6 @@ class EventStream:
         data = msgspec.json.encode(envelope)
         if self._waiting.qsize() <= MAX_WAITING:
             self._waiting.put_nowait(b"event: %s\ndata: %s\n\n" % (message.subject.encode(), data))
-
-    async def _end_after(self, ending: Awaitable[object]) -> None:
-        await ending
-        self._waiting.put_nowait(None)
 
 
 async def until_gone(receive: Receive) -> None:
