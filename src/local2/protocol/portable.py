@@ -247,7 +247,7 @@ Stored = (
     | ItemLine
     | ShowingLine
 )
-"""A line with content of the memory."""
+"""A line with content of the memory; a file has them in this order."""
 AnyLine = HeaderLine | Stored | EndLine
 SECTIONS: Final = tuple(str(line.__struct_config__.tag) for line in get_args(Stored))
 """The types of lines in file order: lines follow those that they refer to, where possible."""

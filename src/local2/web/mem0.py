@@ -57,7 +57,7 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The base class of all bodies. What is not served is refused, not ignored."""
 
 
-class _Who(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Who(_Body, frozen=True, kw_only=True):
     """Whose memories: a user's, of one agent, of one session."""
 
     user_id: Name | None = None
@@ -70,14 +70,14 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True):
     content: str
 
 
-class _Add(_Who, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Add(_Who, frozen=True, kw_only=True):
     messages: list[_Message]
     filters: Json = {}
     metadata: Json = {}
     infer: bool = True
 
 
-class _Search(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Search(_Body, frozen=True, kw_only=True):
     query: QueryText
     filters: Json = {}
     top_k: Annotated[int, msgspec.Meta(ge=1, le=MAX_FOUND)] = 10
@@ -85,11 +85,11 @@ class _Search(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rerank: bool = True
 
 
-class _List(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _List(_Body, frozen=True, kw_only=True):
     filters: Json = {}
 
 
-class _Update(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Update(_Body, frozen=True, kw_only=True):
     text: str
 
 
