@@ -5,24 +5,28 @@ was made is erased from it. Only then does it replace them.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+import structlog
 
-from local2.backup.files import ledger_files, replace_ledgers, scratch_folder
+from local2.backup.files import MAIN, ledger_files, scratch_folder, sync
 from local2.backup.generations import BackupFolder
 from local2.backup.sealing import Decrypter
 from local2.backup.verifying import Keys, extract_verified, keys_of
 from local2.content_key import KeyOf
-from local2.errors import BackupError, StorageError
+from local2.errors import BackupError, StorageError, UnwritableError
 from local2.home import folder_lock
 from local2.ledger.engines.sqlite.erasing_again import forget_again
 from local2.vectors.config import distrust_index
 
 SCRATCH = "restore.part"
 """Name of the folder in the data folder that a backup is extracted to."""
+
+
+log = structlog.get_logger()
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,3 +136,40 @@ async def _forget_again(
             f"again. {why}"
         )
     return forgotten, unknown
+
+
+def replace_ledgers(
+    data_dir: Path, new: Mapping[str, Path], former: Collection[str], at: datetime
+) -> Path | None:
+    """Move the former ledgers aside and the new ones into place; return the folder of the former.
+
+    The former files are moved first and their commit counts last. Until then, no stack starts on
+    the folder (decision 0023), so a kill in between never leaves one that looks complete.
+
+    Raises:
+        UnwritableError: A file cannot be moved; calling this again continues.
+    """
+    every = sorted({*former, *new}, key=lambda name: name == MAIN)  # the shared one last
+    aside = data_dir / f"aside-{at:%Y%m%dT%H%M%S%fZ}"
+    try:
+        for name in every:
+            for ending in ("", "-wal", "-shm"):
+                _move(data_dir / f"{name}{ending}", aside / f"{name}{ending}")
+        for name in (name for name in every if name in new):
+            (data_dir / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new[name].rename(data_dir / name)
+            sync((data_dir / name).parent)
+        for name in every:
+            tally = Path(name).with_suffix(".tally")
+            _move(data_dir / tally, aside / tally)
+    except OSError as error:
+        raise UnwritableError(data_dir, error) from error
+    log.info("ledgers_replaced", data=str(data_dir), new=len(new), former=len(former))
+    return aside if aside.exists() else None
+
+
+def _move(file: Path, aside: Path) -> None:
+    if file.exists():
+        aside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.rename(aside)
+        sync(file.parent)

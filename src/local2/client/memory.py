@@ -14,7 +14,7 @@ import msgspec
 
 from local2.client.access import StackConnection
 from local2.client.blocking import Blocking, Opening, blocking, iterating, returning
-from local2.client.calls import Calls, Topic, Topics, check_named
+from local2.client.calls import Calls, Topic, Topics
 from local2.client.items import Items
 from local2.config_files import load_settings
 from local2.errors import InvalidArgumentsError
@@ -150,6 +150,15 @@ def connect(
             yield Memory(Calls(stack, caller, timeout))
 
     return Opening(open_memory(), lambda memory: SyncMemory(memory, memory.loop))
+
+
+def check_named(**who: str | None) -> None:
+    """Raise InvalidArgumentsError for a user, agent or session that is given but blank."""
+    for field, name in who.items():
+        if name is not None and (not isinstance(name, str) or not name.strip()):
+            raise InvalidArgumentsError(
+                f"{field}: expected a name, got {name!r}.", remedy="Leave it out if there is none."
+            )
 
 
 class Memory:

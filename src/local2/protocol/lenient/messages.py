@@ -102,12 +102,6 @@ MessageJson = Annotated[Json, msgspec.Meta(extra_json_schema=parameters_of(Recei
 """A message as JSON with a schema; decoding it into the Struct would lose unknown fields."""
 
 
-class SessionField(msgspec.Struct, frozen=True):
-    """The field of a line of messages that is not part of its message."""
-
-    session_id: Id | None = None
-
-
 def messages_of(received: Json, place: str = "") -> list[ConversationMessage]:
     """Make the messages to store: one for each tool result among its parts, then the message.
 
