@@ -12,17 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import structlog
-
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import LedgerKeyError, UnwritableError
-from local2.home import make_private
+from local2.home import LEDGER_FILE, make_private
 
-MAIN = "ledger.sqlite3"
-_PATTERNS = (MAIN, f"tenants/*/{MAIN}")
-_NAME = re.compile(rf"(?:tenants/(?!\.)[^/]+/)?{re.escape(MAIN)}")
-
-log = structlog.get_logger()
+_PATTERNS = (LEDGER_FILE, f"tenants/*/{LEDGER_FILE}")
+_NAME = re.compile(rf"(?:tenants/(?!\.)[^/]+/)?{re.escape(LEDGER_FILE)}")
 
 
 class LedgerFile(NamedTuple):
@@ -59,7 +54,7 @@ def key_of_ledger(name: str, key_of: KeyOf) -> ContentKey | None:
     Raises:
         LedgerKeyError: The ledger is one tenant's, and its key is missing or unusable.
     """
-    if name == MAIN:
+    if name == LEDGER_FILE:
         return None
     tenant = Path(name).parent.name
     if (key := key_of(tenant)) is None:

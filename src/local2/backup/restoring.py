@@ -12,19 +12,18 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from local2.backup.files import MAIN, ledger_files, scratch_folder, sync
+from local2.backup.files import ledger_files, scratch_folder, sync
 from local2.backup.generations import BackupFolder
 from local2.backup.sealing import Decrypter
 from local2.backup.verifying import Keys, extract_verified, keys_of
 from local2.content_key import KeyOf
 from local2.errors import BackupError, StorageError, UnwritableError
-from local2.home import folder_lock
+from local2.home import LEDGER_FILE, folder_lock
 from local2.ledger.engines.sqlite.erasing_again import forget_again
 from local2.vectors.config import distrust_index
 
 SCRATCH = "restore.part"
 """Name of the folder in the data folder that a backup is extracted to."""
-
 
 log = structlog.get_logger()
 
@@ -149,7 +148,7 @@ def replace_ledgers(
     Raises:
         UnwritableError: A file cannot be moved; calling this again continues.
     """
-    every = sorted({*former, *new}, key=lambda name: name == MAIN)  # the shared one last
+    every = sorted({*former, *new}, key=lambda name: name == LEDGER_FILE)  # the shared one last
     aside = data_dir / f"aside-{at:%Y%m%dT%H%M%S%fZ}"
     try:
         for name in every:

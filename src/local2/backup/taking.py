@@ -27,6 +27,7 @@ from local2.backup.generations import (
 )
 from local2.backup.sealing import Seal
 from local2.errors import BackupError
+from local2.home import LEDGER_FILE
 from local2.ledger.engines.sqlite.copies import (
     copy,
     counts_of,
@@ -189,7 +190,7 @@ def _store_ledger(
     before = counts_of(*ledger)
     key = pieces.key_of(ledger_key(*ledger))
     with scratch_folder(data_dir, SCRATCH) as scratch:
-        copied = scratch / "ledger.sqlite3"
+        copied = scratch / LEDGER_FILE
         size = copy(ledger.path, copied, ledger.key, progress.advance)
         contents = verified_contents(copied, ledger.key)
         if contents.rows < before.rows:
