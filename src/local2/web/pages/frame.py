@@ -36,6 +36,8 @@ NOTICE_SECONDS = 8
 """Seconds for which a notice stays, and with it the button that undoes what was done."""
 READING_SECONDS = 2.0
 """Seconds after which a page is shown although nothing that was read so far belongs on it."""
+TEXT_CHARACTERS = 400
+"""Maximum characters of a text in a table, which shows two lines of it."""
 DEFAULT_REASON = "Decided on the page."
 UNEXPECTED = "Something went wrong here; the log of the page says what."
 HEAD = f"""

@@ -11,6 +11,7 @@ from local2.errors import InvalidArgumentsError
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedMemory, BrowsedPage, RecordState
 from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
 from local2.web.pages.frame import (
+    TEXT_CHARACTERS,
     Pager,
     Viewer,
     empty,
@@ -25,8 +26,6 @@ from local2.web.pages.memory_changes import MemoryChanges
 from local2.web.pages.memory_drawer import open_memory, readable
 
 PAGE_SIZE = 50
-TEXT_CHARACTERS = 400
-"""Maximum characters of a text in the table, which shows two lines of it."""
 TYPING_MILLISECONDS = 300
 """Without a keystroke for this long, what was typed is looked for."""
 

@@ -46,6 +46,7 @@ from local2.protocol.services import (
     VERIFY_BACKUP,
 )
 from local2.web.pages.frame import (
+    TEXT_CHARACTERS,
     Pager,
     Viewer,
     confirmed,
@@ -69,8 +70,6 @@ CONSOLIDATION_SECONDS = 600.0
 AUDIT_ENTRIES = 50
 LETTERS = 50
 """Number of dead letters on a page; each is read by itself."""
-TEXT_CHARACTERS = 400
-"""Maximum characters of a text in a table."""
 POLL_SECONDS = 1.0
 """Seconds between two looks at the progress of a backup."""
 MEGABYTE = 1_000_000
