@@ -157,13 +157,15 @@ async def exporting(service: str) -> AsyncIterator[Tracer]:
     logger.addHandler(handler)
     logger.propagate = False
     try:
-        yield Tracer(provider)
+        try:
+            yield Tracer(provider)
+        finally:
+            stopping = asyncio.create_task(asyncio.to_thread(provider.shutdown))
+            await asyncio.wait((stopping,), timeout=STOP_PATIENCE)
+            if not stopping.done():
+                exporter.shutdown()
+            await stopping
     finally:
-        stopping = asyncio.create_task(asyncio.to_thread(provider.shutdown))
-        await asyncio.wait((stopping,), timeout=STOP_PATIENCE)
-        if not stopping.done():
-            exporter.shutdown()
-        await stopping
         logger.removeHandler(handler)
         logger.propagate = True
 
