@@ -10,9 +10,9 @@ import pyrage
 from ledgers import open_ledger
 from local2.backup.files import with_keys
 from local2.backup.generations import BackupFolder, BackupGeneration
-from local2.backup.restoring import Restored, RestoreRequest, restore
+from local2.backup.restoring import Restored, restore
 from local2.backup.sealing import Decrypter, Seal
-from local2.backup.taking import BackupPlan, FinishedBackup, Progress, make_backup
+from local2.backup.taking import FinishedBackup, Progress, make_backup
 from local2.content_key import ContentKey, KeyOf
 from local2.ledger.records import NewRecord
 from local2.protocol.envelope import utc_now
@@ -62,17 +62,18 @@ def back_up(
     recipient: str | None = None,
     keep: int = 7,
     key_of: KeyOf = plain,
+    progress: Progress | None = None,
 ) -> FinishedBackup:
     data = data_dir(folder)
-    plan = BackupPlan(
+    return make_backup(
+        with_keys(data, key_of),
+        to,
         data_dir=data,
-        ledgers=with_keys(data, key_of),
-        folder=to,
         seal=Seal.for_recipient(recipient),
         keep=keep,
         at=utc_now(),
+        progress=progress or Progress(),
     )
-    return make_backup(plan, Progress())
 
 
 def generations(of: Path) -> list[BackupGeneration]:
@@ -88,16 +89,15 @@ async def restore_backup(
     replace: bool = False,
     key_of: KeyOf = plain,
 ) -> Restored:
-    request = RestoreRequest(
-        folder=backups,
+    return await restore(
+        backups,
+        generation,
         data_dir=data_dir(folder),
         chroma_path=settings_in(folder).memory.chroma_path,
         opener=Decrypter(identity),
         key_of=key_of,
-        generation=generation,
         replace=replace,
     )
-    return await restore(request)
 
 
 def rows(ledger: Path, table: str = "record") -> list[tuple[object, ...]]:

@@ -17,18 +17,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from local2.errors import ConfigError
-from local2.settings import (
-    HOME_VARIABLE,
-    BusSettings,
-    GeneratorSettings,
-    HttpSettings,
-    LimitSettings,
-    McpSettings,
-    MemorySettings,
-    RolesSettings,
-    Settings,
-    TelemetrySettings,
-)
+from local2.settings import HOME_VARIABLE, Settings
 
 ENVIRONMENT_PREFIX = "LOCAL2_"
 
@@ -79,16 +68,11 @@ def load_settings(
                     remedy="Put a text with special characters in double quotes inside the "
                     "value: '\"…\"'.",
                 ) from None
-    return Settings(
-        bus=_convert_section(sections, "bus", BusSettings, home),
-        memory=_convert_section(sections, "memory", MemorySettings, home),
-        roles=_convert_section(sections, "roles", RolesSettings, home),
-        generator=_convert_section(sections, "generator", GeneratorSettings, home),
-        telemetry=_convert_section(sections, "telemetry", TelemetrySettings, home),
-        limits=_convert_section(sections, "limits", LimitSettings, home),
-        mcp=_convert_section(sections, "mcp", McpSettings, home),
-        http=_convert_section(sections, "http", HttpSettings, home),
-    )
+    converted = {
+        field.name: _convert_section(sections, field.name, field.type, home)
+        for field in msgspec.structs.fields(Settings)
+    }
+    return Settings(**converted)
 
 
 def read_yaml(text: str) -> Any:

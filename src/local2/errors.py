@@ -123,7 +123,7 @@ class Local2Error(Exception):
 
 
 class RequestError(Local2Error):
-    code: ClassVar[ErrorCode] = "bad_request"
+    pass
 
 
 class BadRequestError(RequestError):
@@ -289,24 +289,10 @@ class PromptTooLargeError(ModelRefusedError):
 
 _BY_CODE: Final[Mapping[str, type[Local2Error]]] = {
     kind.code: kind
-    for kind in (
-        BadRequestError,
-        InvalidArgumentsError,
-        UnknownToolError,
-        TooLargeError,
-        DeadlineError,
-        CancelledCallError,
-        ForbiddenError,
-        ConfigError,
-        UnavailableError,
-        OverloadedError,
-        QuotaError,
-        EmbedderMismatchError,
-        IndexDamagedError,
-        ToolFailedError,
-        Local2Error,
-    )
+    for kind in reversed(tuple(globals().values()))
+    if isinstance(kind, type) and issubclass(kind, Local2Error) and "code" in vars(kind)
 }
+"""The class of each code: the first one above that declares it."""
 
 
 def error_from_code(code: str, message: str, retry_after: float | None = None) -> Local2Error:

@@ -22,13 +22,11 @@ from backups import (
     every_row,
     generations,
     key_pair,
-    plain,
     remember,
     restore_backup,
     rows,
 )
 from local2.backup import taking
-from local2.backup.files import with_keys
 from local2.backup.sealing import Decrypter, Seal
 from local2.backup.taking import Progress, Stopped
 from local2.errors import (
@@ -40,7 +38,6 @@ from local2.errors import (
     UnwritableError,
 )
 from local2.ledger.engines.sqlite import copies
-from local2.protocol.envelope import utc_now
 
 NOTES = 300
 
@@ -263,21 +260,9 @@ async def test_a_stopped_backup_leaves_nothing(folder: Path, backups: Path) -> N
     progress = Progress()
     progress.stop()
     with pytest.raises(Stopped):
-        taking.make_backup(plan_of(folder, backups), progress)
+        back_up(folder, backups, progress=progress)
 
     assert generations(backups) == []
-
-
-def plan_of(folder: Path, backups: Path) -> taking.BackupPlan:
-    data = data_dir(folder)
-    return taking.BackupPlan(
-        data_dir=data,
-        ledgers=with_keys(data, plain),
-        folder=backups,
-        seal=Seal(),
-        keep=3,
-        at=utc_now(),
-    )
 
 
 BACKUP_LOOP = """

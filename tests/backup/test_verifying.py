@@ -10,7 +10,7 @@ import pytest
 
 from backups import back_up, data_dir, generations, key_pair, plain, remember
 from local2.backup.sealing import Decrypter
-from local2.backup.verifying import VerifyRequest, verify_backup
+from local2.backup.verifying import verify_backup
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import BackupError, LedgerKeyError, StorageError
 from local2.home import folder_lock
@@ -44,13 +44,11 @@ def verify(
     key_of: KeyOf = plain,
 ) -> VerifiedBackup:
     return verify_backup(
-        VerifyRequest(
-            folder=backups,
-            data_dir=data_dir(folder),
-            opener=Decrypter(identity),
-            key_of=key_of,
-            generation=generation,
-        )
+        backups,
+        generation,
+        data_dir=data_dir(folder),
+        opener=Decrypter(identity),
+        key_of=key_of,
     )
 
 

@@ -13,9 +13,8 @@ from local2.client.tools import call_tool
 from local2.errors import BadRequestError, OverloadedError, TooLargeError
 from local2.protocol import subjects
 from local2.protocol.envelope import decode, encode, seal
-from local2.protocol.error_headers import RETRY_AFTER
 from local2.protocol.lenient.tools import read_result
-from local2.protocol.payloads import ToolRequest, ToolResult
+from local2.protocol.payloads import RETRY_AFTER, ToolRequest, ToolResult
 from local2.settings import LimitSettings
 from note_tool import Notes
 

@@ -5,7 +5,7 @@ import pytest
 from fuzz.wire import NO_RESPONDERS, wired
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.tool_host import ToolHost
-from local2.protocol.error_headers import MAX_HEADER
+from local2.protocol.payloads import MAX_HEADER
 from note_tool import Notes
 
 REQUEST = b'{"payload": {"args": {"text": "x"}}}'

@@ -1,6 +1,6 @@
 """The headers of answers that report errors."""
 
-from local2.protocol.error_headers import header_value
+from local2.protocol.payloads import header_value
 
 
 def test_an_ellipsis_in_a_header_is_three_dots() -> None:

@@ -9,7 +9,7 @@ from commands import Served
 from http_servers import HttpServer, call, post, problem, team_tool
 from local2.errors import UnavailableError
 from local2.web import repeats
-from local2.web.answers import Answer
+from local2.web.answers import HttpAnswer
 from local2.web.repeats import REPLAYED, Repeats
 from waiting import eventually
 
@@ -125,9 +125,9 @@ async def test_the_oldest_answers_give_way(monkeypatch: pytest.MonkeyPatch) -> N
     kept, done = Repeats(), []
 
     async def ask(key: str) -> None:
-        async def work() -> Answer:
+        async def work() -> HttpAnswer:
             done.append(key)
-            return Answer(200, bytes(900))
+            return HttpAnswer(200, bytes(900))
 
         await kept.answer((None, "ada"), key, b"", work)
 

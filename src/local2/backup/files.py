@@ -1,31 +1,23 @@
-"""Finds and replaces the ledgers of a data folder, and writes the files of a backup.
+"""Finds the ledgers of a data folder, and writes the files of a backup.
 
-When ledgers are replaced, the former files are moved first and their commit counts last. Until
-then, no stack starts on the folder (decision 0023), so a kill in between never leaves a folder that
-looks complete. Files of a backup are readable by their owner only, and named by hashes.
+Files of a backup are readable by their owner only, and named by hashes.
 """
 
 import hashlib
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import structlog
-
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import LedgerKeyError, UnwritableError
-from local2.home import make_private
+from local2.home import LEDGER_FILE, make_private
 
-MAIN = "ledger.sqlite3"
-_PATTERNS = (MAIN, f"tenants/*/{MAIN}")
-_NAME = re.compile(rf"(?:tenants/(?!\.)[^/]+/)?{re.escape(MAIN)}")
-
-log = structlog.get_logger()
+_PATTERNS = (LEDGER_FILE, f"tenants/*/{LEDGER_FILE}")
+_NAME = re.compile(rf"(?:tenants/(?!\.)[^/]+/)?{re.escape(LEDGER_FILE)}")
 
 
 class LedgerFile(NamedTuple):
@@ -62,7 +54,7 @@ def key_of_ledger(name: str, key_of: KeyOf) -> ContentKey | None:
     Raises:
         LedgerKeyError: The ledger is one tenant's, and its key is missing or unusable.
     """
-    if name == MAIN:
+    if name == LEDGER_FILE:
         return None
     tenant = Path(name).parent.name
     if (key := key_of(tenant)) is None:
@@ -72,40 +64,6 @@ def key_of_ledger(name: str, key_of: KeyOf) -> ContentKey | None:
             f"{Path(name).parent} in the data folder, too.",
         )
     return key
-
-
-def replace_ledgers(
-    data_dir: Path, new: Mapping[str, Path], former: Collection[str], at: datetime
-) -> Path | None:
-    """Move the former ledgers aside and the new ones into place; return the folder of the former.
-
-    Raises:
-        UnwritableError: A file cannot be moved; calling this again continues.
-    """
-    every = sorted({*former, *new}, key=lambda name: name == MAIN)  # the shared one last
-    aside = data_dir / f"aside-{at:%Y%m%dT%H%M%S%fZ}"
-    try:
-        for name in every:
-            for ending in ("", "-wal", "-shm"):
-                _move(data_dir / f"{name}{ending}", aside / f"{name}{ending}")
-        for name in (name for name in every if name in new):
-            (data_dir / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new[name].rename(data_dir / name)
-            sync((data_dir / name).parent)
-        for name in every:
-            tally = Path(name).with_suffix(".tally")
-            _move(data_dir / tally, aside / tally)
-    except OSError as error:
-        raise UnwritableError(data_dir, error) from error
-    log.info("ledgers_replaced", data=str(data_dir), new=len(new), former=len(former))
-    return aside if aside.exists() else None
-
-
-def _move(file: Path, aside: Path) -> None:
-    if file.exists():
-        aside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file.rename(aside)
-        sync(file.parent)
 
 
 @contextmanager

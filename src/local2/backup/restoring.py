@@ -5,41 +5,27 @@ was made is erased from it. Only then does it replace them.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+import structlog
 
-from local2.backup.files import ledger_files, replace_ledgers, scratch_folder
+from local2.backup.files import ledger_files, scratch_folder, sync
 from local2.backup.generations import BackupFolder
 from local2.backup.sealing import Decrypter
 from local2.backup.verifying import Keys, extract_verified, keys_of
 from local2.content_key import KeyOf
-from local2.errors import BackupError, StorageError
-from local2.home import folder_lock
+from local2.errors import BackupError, StorageError, UnwritableError
+from local2.home import LEDGER_FILE, folder_lock
 from local2.ledger.engines.sqlite.erasing_again import forget_again
 from local2.vectors.config import distrust_index
 
 SCRATCH = "restore.part"
 """Name of the folder in the data folder that a backup is extracted to."""
 
-
-class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to restore, and where.
-
-    `generation` is the name of the backup; None means the newest. `key_of` returns the keys of
-    encrypted ledgers. `chroma_path` is the index of the data folder; None if it is elsewhere.
-    `replace` moves the existing files aside.
-    """
-
-    folder: Path
-    data_dir: Path
-    chroma_path: Path | None
-    opener: Decrypter
-    key_of: KeyOf
-    generation: str | None = None
-    replace: bool = False
+log = structlog.get_logger()
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +44,26 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     aside: str | None = None
 
 
-async def restore(request: RestoreRequest) -> Restored:
+async def restore(
+    folder: Path,
+    name: str | None = None,
+    *,
+    data_dir: Path,
+    chroma_path: Path | None,
+    opener: Decrypter,
+    key_of: KeyOf,
+    replace: bool = False,
+) -> Restored:
     """Restore a backup, all or nothing.
+
+    Args:
+        folder: The folder of the backups.
+        name: The generation to restore; None means the newest.
+        data_dir: Where to restore it.
+        chroma_path: The index of that data folder; None if it is elsewhere.
+        opener: Decrypts the backup.
+        key_of: Returns the keys of encrypted ledgers.
+        replace: Whether to move existing files aside.
 
     Raises:
         BackupError: The backup is missing, is damaged, or needs another key; or a ledger exists
@@ -68,20 +72,20 @@ async def restore(request: RestoreRequest) -> Restored:
         FolderLockedError: A stack runs on the data folder.
         StorageError: There is not enough space, or the backup has another schema.
     """
-    generation = await asyncio.to_thread(BackupFolder(request.folder).find, request.generation)
-    manifest = await asyncio.to_thread(generation.manifest, request.opener)
-    keys, missing_keys = keys_of(manifest, request.key_of)
-    with folder_lock(request.data_dir):
-        former = ledger_files(request.data_dir)
-        if former and not request.replace:
+    generation = await asyncio.to_thread(BackupFolder(folder).find, name)
+    manifest = await asyncio.to_thread(generation.manifest, opener)
+    keys, missing_keys = keys_of(manifest, key_of)
+    with folder_lock(data_dir):
+        former = ledger_files(data_dir)
+        if former and not replace:
             raise BackupError(
-                f"{request.data_dir} holds a memory.",
+                f"{data_dir} holds a memory.",
                 remedy="--replace moves it aside; --data-dir names another folder.",
             )
-        with scratch_folder(request.data_dir, SCRATCH) as scratch:
+        with scratch_folder(data_dir, SCRATCH) as scratch:
             new = {
                 ledger.path: await asyncio.to_thread(
-                    extract_verified, generation, ledger, scratch, request.opener, keys
+                    extract_verified, generation, ledger, scratch, opener, keys
                 )
                 for ledger in manifest.ledgers
             }
@@ -96,8 +100,8 @@ async def restore(request: RestoreRequest) -> Restored:
                 for path, reason in missing_keys.items()
             ]
             forgotten, missed = await _forget_again(new, former, keys, manifest.at)
-            aside = replace_ledgers(request.data_dir, new, former, datetime.now(UTC))
-            distrust_index(request.chroma_path)
+            aside = replace_ledgers(data_dir, new, former, datetime.now(UTC))
+            distrust_index(chroma_path)
     return Restored(
         generation=generation.path.name,
         at=manifest.at,
@@ -131,3 +135,40 @@ async def _forget_again(
             f"again. {why}"
         )
     return forgotten, unknown
+
+
+def replace_ledgers(
+    data_dir: Path, new: Mapping[str, Path], former: Collection[str], at: datetime
+) -> Path | None:
+    """Move the former ledgers aside and the new ones into place; return the folder of the former.
+
+    The former files are moved first and their commit counts last. Until then, no stack starts on
+    the folder (decision 0023), so a kill in between never leaves one that looks complete.
+
+    Raises:
+        UnwritableError: A file cannot be moved; calling this again continues.
+    """
+    every = sorted({*former, *new}, key=lambda name: name == LEDGER_FILE)  # the shared one last
+    aside = data_dir / f"aside-{at:%Y%m%dT%H%M%S%fZ}"
+    try:
+        for name in every:
+            for ending in ("", "-wal", "-shm"):
+                _move(data_dir / f"{name}{ending}", aside / f"{name}{ending}")
+        for name in (name for name in every if name in new):
+            (data_dir / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new[name].rename(data_dir / name)
+            sync((data_dir / name).parent)
+        for name in every:
+            tally = Path(name).with_suffix(".tally")
+            _move(data_dir / tally, aside / tally)
+    except OSError as error:
+        raise UnwritableError(data_dir, error) from error
+    log.info("ledgers_replaced", data=str(data_dir), new=len(new), former=len(former))
+    return aside if aside.exists() else None
+
+
+def _move(file: Path, aside: Path) -> None:
+    if file.exists():
+        aside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.rename(aside)
+        sync(file.parent)

@@ -19,8 +19,8 @@ from local2.background import stop
 from local2.backup.files import LedgerFile
 from local2.backup.generations import BackupFolder
 from local2.backup.sealing import Decrypter, Seal
-from local2.backup.taking import BackupPlan, Progress, make_backup
-from local2.backup.verifying import VerifyRequest, verify_backup
+from local2.backup.taking import Progress, make_backup
+from local2.backup.verifying import verify_backup
 from local2.content_key import KeyOf
 from local2.errors import (
     BackupError,
@@ -195,19 +195,22 @@ class Backups:
 
     async def _make_backup(self, request: BackupRequest, folder: Path, progress: Progress) -> None:
         recipient = request.recipient or self._settings.backup_recipient
-        plan = BackupPlan(
+        seal = await asyncio.to_thread(Seal.for_recipient, recipient)
+        making = partial(
+            make_backup,
+            await asyncio.to_thread(self._ledgers),
+            folder,
             data_dir=self._settings.data_dir,
-            ledgers=await asyncio.to_thread(self._ledgers),
-            folder=folder,
-            seal=await asyncio.to_thread(Seal.for_recipient, recipient),
+            seal=seal,
             keep=request.keep or self._settings.backup_keep,
             turns_waiting=await self._wait_until_stored(),
             at=self._clock(),
+            progress=progress,
         )
-        taken = await _run_in_thread(partial(make_backup, plan, progress), progress)
+        taken = await _run_in_thread(making, progress)
         manifest = taken.manifest
         self._last = BackupReport(
-            folder=str(plan.folder),
+            folder=str(folder),
             generation=taken.generation,
             at=manifest.at,
             ledgers=len(manifest.ledgers),
@@ -215,21 +218,23 @@ class Backups:
             size=manifest.size,
             written=taken.written,
             removed=taken.removed,
-            encrypted=plan.seal.encrypts,
+            encrypted=seal.encrypts,
             turns_waiting=manifest.turns_waiting,
         )
         log.info("backup_made", generation=taken.generation, written=taken.written)
 
     async def _verify(self, request: VerificationRequest, folder: Path, progress: Progress) -> None:
         identity = Path(request.identity) if request.identity else None
-        wanted = VerifyRequest(
-            folder=folder,
+        verifying = partial(
+            verify_backup,
+            folder,
+            request.generation,
             data_dir=self._settings.data_dir,
             opener=await asyncio.to_thread(Decrypter, identity),
             key_of=self._key_of,
-            generation=request.generation,
+            progress=progress,
         )
-        self._verified = await _run_in_thread(partial(verify_backup, wanted, progress), progress)
+        self._verified = await _run_in_thread(verifying, progress)
         damaged = self._verified.damaged
         log.info("backup_verified", generation=self._verified.generation, damaged=damaged)
 

@@ -27,6 +27,7 @@ from local2.backup.generations import (
 )
 from local2.backup.sealing import Seal
 from local2.errors import BackupError
+from local2.home import LEDGER_FILE
 from local2.ledger.engines.sqlite.copies import (
     copy,
     counts_of,
@@ -116,18 +117,6 @@ class Progress:
             raise Stopped
 
 
-class BackupPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The ledgers to back up, by path in the data folder, and where and how to store them."""
-
-    data_dir: Path
-    ledgers: Mapping[str, LedgerFile]
-    folder: Path
-    seal: Seal
-    keep: int
-    at: datetime
-    turns_waiting: int = 0
-
-
 class FinishedBackup(msgspec.Struct, frozen=True, kw_only=True):
     """The backup that was made.
 
@@ -140,8 +129,28 @@ class FinishedBackup(msgspec.Struct, frozen=True, kw_only=True):
     removed: int
 
 
-def make_backup(plan: BackupPlan, progress: Progress) -> FinishedBackup:
+def make_backup(
+    ledgers: Mapping[str, LedgerFile],
+    to: Path,
+    *,
+    data_dir: Path,
+    seal: Seal,
+    keep: int,
+    at: datetime,
+    progress: Progress,
+    turns_waiting: int = 0,
+) -> FinishedBackup:
     """Make a backup.
+
+    Args:
+        ledgers: What to back up, by path in the data folder.
+        to: The folder of the backups.
+        data_dir: The data folder, in which the ledgers are copied first.
+        seal: Encrypts the backup.
+        keep: The number of generations that stay.
+        at: The time of the backup.
+        progress: Counts the bytes, and can be stopped.
+        turns_waiting: Published turns that are not stored yet, and so not in it.
 
     Raises:
         BackupError: The folder holds something else, a copy lacks records, or there is no ledger.
@@ -149,27 +158,27 @@ def make_backup(plan: BackupPlan, progress: Progress) -> FinishedBackup:
         StorageError: A ledger cannot be read, or the backup cannot be written.
         Stopped: `progress` was stopped.
     """
-    if not plan.ledgers:
-        raise BackupError(f"{plan.data_dir} holds no ledger: nothing is remembered yet.")
-    folder = BackupFolder(plan.folder)
-    folder.claim([ledger_key(*ledger) for ledger in plan.ledgers.values()])
+    if not ledgers:
+        raise BackupError(f"{data_dir} holds no ledger: nothing is remembered yet.")
+    folder = BackupFolder(to)
+    folder.claim([ledger_key(*ledger) for ledger in ledgers.values()])
     earlier = folder.generations()
-    progress.total = 2 * sum(ledger.path.stat().st_size for ledger in plan.ledgers.values())
-    with folder.new(plan.at) as generation:
-        pieces = Pieces(generation, earlier[-1] if earlier else None, plan.seal)
+    progress.total = 2 * sum(ledger.path.stat().st_size for ledger in ledgers.values())
+    with folder.new(at) as generation:
+        pieces = Pieces(generation, earlier[-1] if earlier else None, seal)
         manifest = Manifest(
             format=FORMAT,
             local2=__version__,
-            at=plan.at,
+            at=at,
             ledgers=[
-                _store_ledger(name, ledger, plan.data_dir, pieces, progress)
-                for name, ledger in plan.ledgers.items()
+                _store_ledger(name, ledger, data_dir, pieces, progress)
+                for name, ledger in ledgers.items()
             ],
-            turns_waiting=plan.turns_waiting,
+            turns_waiting=turns_waiting,
         )
         pieces.finish(manifest)
     name = folder.generations()[-1].path.name
-    removed = folder.prune(plan.keep)
+    removed = folder.prune(keep)
     return FinishedBackup(
         generation=name, manifest=manifest, written=pieces.written, removed=removed
     )
@@ -181,7 +190,7 @@ def _store_ledger(
     before = counts_of(*ledger)
     key = pieces.key_of(ledger_key(*ledger))
     with scratch_folder(data_dir, SCRATCH) as scratch:
-        copied = scratch / "ledger.sqlite3"
+        copied = scratch / LEDGER_FILE
         size = copy(ledger.path, copied, ledger.key, progress.advance)
         contents = verified_contents(copied, ledger.key)
         if contents.rows < before.rows:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
 from local2.backup.files import key_of_ledger, scratch_folder
 from local2.backup.generations import BackupFolder, BackupGeneration, CopiedFile, Manifest
 from local2.backup.sealing import Decrypter
@@ -29,21 +27,24 @@ Keys = Mapping[str, ContentKey | None]
 """Keys by path of the ledger; encrypted ledgers whose keys are missing are left out."""
 
 
-class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which backup to read; `generation` is its name, None the newest.
-
-    Its ledgers are extracted to the data folder for a while. `key_of` returns their keys.
-    """
-
-    folder: Path
-    data_dir: Path
-    opener: Decrypter
-    key_of: KeyOf
-    generation: str | None = None
-
-
-def verify_backup(request: VerifyRequest, progress: Progress | None = None) -> VerifiedBackup:
+def verify_backup(
+    folder: Path,
+    name: str | None = None,
+    *,
+    data_dir: Path,
+    opener: Decrypter,
+    key_of: KeyOf,
+    progress: Progress | None = None,
+) -> VerifiedBackup:
     """Read a backup whole; what is damaged in its ledgers is told, and not raised.
+
+    Args:
+        folder: The folder of the backups.
+        name: The generation to read; None means the newest.
+        data_dir: Its ledgers are extracted to this folder for a while.
+        opener: Decrypts it.
+        key_of: Returns the keys of encrypted ledgers.
+        progress: Counts the bytes that were read.
 
     Raises:
         Stopped: `progress` was stopped.
@@ -52,25 +53,25 @@ def verify_backup(request: VerifyRequest, progress: Progress | None = None) -> V
         StorageError: There is not enough space, or the backup has another schema.
     """
     progress = progress or Progress()
-    generation = BackupFolder(request.folder).find(request.generation)
-    manifest = generation.manifest(request.opener)
+    generation = BackupFolder(folder).find(name)
+    manifest = generation.manifest(opener)
     progress.total = manifest.size
-    keys, unread = keys_of(manifest, request.key_of)
+    keys, unread = keys_of(manifest, key_of)
     # What processes that were killed had extracted is removed first.
-    for folder in request.data_dir.glob(SCRATCH.format(process="*")):
-        process = folder.name.removeprefix("verify-").removesuffix(".part")
+    for left_over in data_dir.glob(SCRATCH.format(process="*")):
+        process = left_over.name.removeprefix("verify-").removesuffix(".part")
         if process.isdigit() and not is_alive(int(process)):
-            shutil.rmtree(folder, ignore_errors=True)
-    was_there = request.data_dir.exists()
+            shutil.rmtree(left_over, ignore_errors=True)
+    was_there = data_dir.exists()
     ledgers = []
     try:
-        name = SCRATCH.format(process=os.getpid())
-        with scratch_folder(request.data_dir, name) as scratch:
+        own = SCRATCH.format(process=os.getpid())
+        with scratch_folder(data_dir, own) as scratch:
             for ledger in manifest.ledgers:
                 damage = None
                 try:
                     extract_verified(
-                        generation, ledger, scratch, request.opener, keys, advance=progress.advance
+                        generation, ledger, scratch, opener, keys, advance=progress.advance
                     ).unlink()
                 except (BackupError, DamagedError) as error:
                     damage = error.message
@@ -87,7 +88,7 @@ def verify_backup(request: VerifyRequest, progress: Progress | None = None) -> V
     finally:
         if not was_there:  # an empty data folder would look like a memory
             with suppress(OSError):
-                request.data_dir.rmdir()
+                data_dir.rmdir()
     return VerifiedBackup(
         generation=generation.path.name,
         at=manifest.at,
@@ -109,7 +110,7 @@ def keys_of(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, dict[str, str]]:
     return keys, missing
 
 
-def extract_verified(  # noqa: PLR0913 - what is read, and how
+def extract_verified(
     generation: BackupGeneration,
     ledger: CopiedFile,
     scratch: Path,

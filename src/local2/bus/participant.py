@@ -27,7 +27,6 @@ from local2.errors import ForbiddenError, Local2Error
 from local2.logs import get_logger
 from local2.protocol import subjects
 from local2.protocol.envelope import encode, new_id, seal, utc_now
-from local2.protocol.error_headers import error_headers
 from local2.protocol.payloads import ErrorReply, ToolResult
 
 STOP_GRACE = 5.0
@@ -72,7 +71,7 @@ class Participant:
         self._endpoints: list[ServiceEndpoint] = []
         self._subscriptions: list[Subscription] = []
 
-    def serve(  # noqa: PLR0913 - the parts of an endpoint
+    def serve(
         self,
         subject: str,
         handler: Handler,
@@ -102,7 +101,7 @@ class Participant:
         self._endpoints.append(endpoint)
         return endpoint
 
-    def answer(  # noqa: PLR0913 - the parts of an endpoint
+    def answer(
         self,
         subject: str,
         answer: Answer,
@@ -135,7 +134,7 @@ class Participant:
         """Send the result to the sender, if it waits for a reply."""
         if message.reply:
             data = encode(seal(result, type="result", source=self.name))
-            headers = error_headers(result.error) if result.error else None
+            headers = result.error.headers() if result.error else None
             await self.bus.answer(message, data, headers)
 
     async def started(self) -> None:
@@ -205,7 +204,7 @@ class Participant:
         endpoint.errors += 1
         endpoint.last_error = error.code
         reply = ErrorReply.of(error)
-        return encode(seal(reply, type="error", source=self.name)), error_headers(reply)
+        return encode(seal(reply, type="error", source=self.name)), reply.headers()
 
     def _discovery_handler(self, answer: "Callable[[], ServiceAnswer]") -> Handler:
         async def handle(message: BusMessage) -> None:

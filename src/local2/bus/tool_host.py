@@ -37,8 +37,14 @@ from local2.protocol.envelope import (
     seal,
     seconds_until,
 )
-from local2.protocol.error_headers import error_headers, header_value
-from local2.protocol.payloads import Json, Running, ToolProgress, ToolRequest, ToolResult
+from local2.protocol.payloads import (
+    Json,
+    Running,
+    ToolProgress,
+    ToolRequest,
+    ToolResult,
+    header_value,
+)
 from local2.protocol.tool import Tool, ToolOutput, begin_call, with_suggestion
 from local2.settings import TOOL_OUTPUT_LIMIT
 
@@ -262,7 +268,7 @@ class ToolHost(Participant):
             if message.headers and "traceparent" in message.headers:
                 marks["traceparent"] = header_value(message.headers["traceparent"])
             if result.error is not None:
-                marks |= error_headers(result.error)
+                marks |= result.error.headers()
             data, headers = encode(envelope), marks or None
             self.bus.check_answer(message, data, headers)
         except TooLargeError as error:

@@ -23,8 +23,7 @@ from local2.errors import (
 )
 from local2.protocol import subjects
 from local2.protocol.envelope import decode, encode, seal
-from local2.protocol.error_headers import ERROR_CODE
-from local2.protocol.payloads import Empty, ErrorReply
+from local2.protocol.payloads import ERROR_CODE, Empty, ErrorReply
 from local2.protocol.tool import may_wait
 from local2.protocol.vectors import (
     TenantOnly,

@@ -12,11 +12,10 @@ import click
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 
-from local2.backup.restoring import RestoreRequest
 from local2.backup.restoring import restore as restore_backup
 from local2.backup.sealing import Decrypter
 from local2.backup.service import backups_in
-from local2.backup.verifying import VerifyRequest, verify_backup
+from local2.backup.verifying import verify_backup
 from local2.cli.answers import shown_time
 from local2.cli.commands import PATH, command
 from local2.cli.output import FAILED, Output, run_async, shown, uncut
@@ -63,7 +62,7 @@ identity_option = click.option(
 @click.option("--list", "lists", is_flag=True, help="Make no backup, but list those in DIR.")
 @generation_option
 @identity_option
-def backup(  # noqa: PLR0913 - one parameter an option
+def backup(
     settings: Settings,
     output: Output,
     *,
@@ -151,14 +150,13 @@ def _megabytes(size: int) -> str:
 def _verify(
     settings: Settings, output: Output, folder: Path, generation: str | None, identity: Path | None
 ) -> None:
-    request = VerifyRequest(
-        folder=folder,
+    verified = verify_backup(
+        folder,
+        generation,
         data_dir=settings.memory.data_dir,
         opener=Decrypter(identity),
         key_of=content_keys(settings),
-        generation=generation,
     )
-    verified = verify_backup(request)
     output.data(verified)
     table = Table("Ledger", "Records", "Size", "Pieces", uncut("Finding"))
     for ledger in verified.ledgers:
@@ -193,7 +191,7 @@ def _verify(
 )
 @identity_option
 @click.option("--replace", is_flag=True, help="Move an existing memory aside.")
-def restore(  # noqa: PLR0913 - one parameter an option
+def restore(
     settings: Settings,
     output: Output,
     *,
@@ -205,21 +203,23 @@ def restore(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     memory = settings.memory
     own = data_dir is None or data_dir.resolve() == memory.data_dir.resolve()
-    request = RestoreRequest(
-        folder=folder,
-        data_dir=data_dir or memory.data_dir,
-        chroma_path=memory.chroma_path if own else None,
-        opener=Decrypter(identity),
-        key_of=content_keys(settings),
-        generation=generation,
-        replace=replace,
-    )
-    with logging_to(request.data_dir / "logs" / "restore.log"):
-        restored = run_async(restore_backup(request))
+    target = data_dir or memory.data_dir
+    with logging_to(target / "logs" / "restore.log"):
+        restored = run_async(
+            restore_backup(
+                folder,
+                generation,
+                data_dir=target,
+                chroma_path=memory.chroma_path if own else None,
+                opener=Decrypter(identity),
+                key_of=content_keys(settings),
+                replace=replace,
+            )
+        )
     output.data(restored)
     output.text(
         f"Backup {restored.generation} of {restored.at:%Y-%m-%d %H:%M} UTC was restored to "
-        f"{request.data_dir}: {restored.records} records."
+        f"{target}: {restored.records} records."
     )
     if restored.forgotten:
         output.text(

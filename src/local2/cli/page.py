@@ -37,7 +37,7 @@ async def page_beside(
         from local2.web.pages.links import PageLinks  # noqa: PLC0415
     with loopback.listen(settings.http.port) as listener:  # whether it is free, and which one 0 is
         url, port = loopback.url_of(listener), listener.getsockname()[1]
-    links = PageLinks.of(url, has_accounts=settings.bus.credentials is not None)
+    links = PageLinks.for_server(url, has_accounts=settings.bus.credentials is not None)
     http = msgspec.structs.replace(settings.http, port=port)
     config = PageConfig(
         settings=msgspec.structs.replace(settings, http=http),
@@ -45,4 +45,4 @@ async def page_beside(
         log_file=log_folder / "page.log" if log_folder else None,
     )
     async with supervised(PageConfig.__module__, config.to_line()):
-        yield links.make()
+        yield links.make_link()

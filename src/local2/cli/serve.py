@@ -8,7 +8,7 @@ import msgspec
 from local2.cli.commands import CommandFunction, command
 from local2.cli.output import Output
 from local2.settings import Settings
-from local2.web.server import ServerAddress, with_extra
+from local2.web.server import HttpAddress, with_extra
 from local2.web.server import serve as serve_http
 
 
@@ -37,7 +37,7 @@ async def web(settings: Settings, output: Output, *, link: bool, **named: Any) -
         with with_extra():
             from local2.web.pages.links import links_of_served_page  # noqa: PLC0415
         links = links_of_served_page(settings.memory.data_dir)
-        output.text(f"Page: {links.make()}", as_it_is=True)
+        output.text(f"Page: {links.make_link()}", as_it_is=True)
         return
     await _serve(settings, output, named, with_pages=True)
 
@@ -48,7 +48,7 @@ async def _serve(
     given = {name: value for name, value in named.items() if value is not None}
     chosen = msgspec.structs.replace(settings.http, **given)
 
-    def print_address(address: ServerAddress) -> None:
+    def print_address(address: HttpAddress) -> None:
         if address.page is not None:
             output.text(f"Page: {address.page}", as_it_is=True)
         text = f"HTTP: {address.url}/v1/openapi.json\nAuthorization: Bearer, with {address.token}"

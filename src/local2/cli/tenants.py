@@ -35,14 +35,12 @@ from local2.tenants.credentials import (
     MEMORY_SEED_FILE,
     OPERATOR,
     SIGNING_KEY,
-    AgentSummary,
     inbox_of,
     new_key_pair,
     new_token_key,
     read_credentials,
     rotate_token_key,
     seed_file,
-    summaries_of,
     write_seed,
 )
 from local2.tenants.directory import ROLES, Agent, Entries, TenantEntry, write_secret
@@ -55,6 +53,16 @@ An agent connects with them, in Python for example, to the `url` in .local2/runt
     await nats.connect(url, nkeys_seed="{file}", inbox_prefix="{inbox}")"""
 SERVED_WITHIN = 10.0
 """Seconds to wait until a running stack serves a new tenant."""
+
+
+class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent as `local2 tenants list` shows it; `credentials` is the path of its seed."""
+
+    tenant: str
+    agent: str
+    role: Role
+    inbox: str
+    credentials: str
 
 
 group = click.Group("tenants", no_args_is_help=True)
@@ -87,7 +95,7 @@ def init(settings: Settings, output: Output, *, encrypt: bool) -> None:
 @click.option("--agent", default="agent", help="The agent's name.")
 @click.option("--role", type=click.Choice(ROLES), default="writer", help="What the agent may do.")
 @click.option("--encrypt", is_flag=True, help="Encrypt the memory of a new tenant.")
-def add(  # noqa: PLR0913 - one parameter an option
+def add(
     settings: Settings, output: Output, *, tenant: str, agent: str, role: Role, encrypt: bool
 ) -> None:
     """Add a tenant, or another agent to it; print where the credentials are."""
@@ -188,7 +196,7 @@ def share(
     "--days", type=click.FloatRange(min=0), default=1.0, help="How many days it is valid."
 )
 @click.option("--role", type=click.Choice(ROLES), help="Limit the token to what this role may do.")
-def token(  # noqa: PLR0913 - one parameter an option
+def token(
     settings: Settings, output: Output, *, tenant: str, user: str, days: float, role: Role | None
 ) -> None:
     """Print a token that proves for which user an agent asks."""
@@ -205,7 +213,7 @@ def token(  # noqa: PLR0913 - one parameter an option
 def list_tenants(settings: Settings, output: Output) -> None:
     """List tenants and their agents."""
     folder, entries = settings.bus.accounts, _entries(settings)
-    agents = [agent for name in entries.tenants for agent in summaries_of(folder, entries, name)]
+    agents = [agent for name in entries.tenants for agent in _agents_of(folder, entries, name)]
     if not agents:
         output.text("There are no tenants yet: `local2 tenants add NAME`.")
     _show(output, agents)
@@ -219,6 +227,19 @@ def server_config(settings: Settings, output: Output) -> None:
     text = accounts(_entries(settings), sorted(TOOL_NAMES))
     output.data({"accounts": text})
     output.text(text, as_it_is=True)
+
+
+def _agents_of(folder: Path, entries: Entries, tenant: str) -> list[AgentSummary]:
+    return [
+        AgentSummary(
+            tenant=tenant,
+            agent=name,
+            role=agent.role,
+            inbox=inbox_of(name),
+            credentials=str(seed_file(folder, tenant, name)),
+        )
+        for name, agent in entries.tenants[tenant].agents.items()
+    ]
 
 
 def _entries(settings: Settings) -> Entries:
@@ -260,7 +281,7 @@ def _write_entry(settings: Settings, entries: Entries, tenant: str, entry: Tenan
 
 
 def _show_agent(settings: Settings, output: Output, tenant: str, agent: str) -> None:
-    agents = summaries_of(settings.bus.accounts, _entries(settings), tenant)
+    agents = _agents_of(settings.bus.accounts, _entries(settings), tenant)
     _show(output, [summary for summary in agents if summary.agent == agent])
 
 

@@ -29,8 +29,7 @@ from local2.errors import (
 from local2.home import running_url
 from local2.protocol import subjects
 from local2.protocol.envelope import Sender, decode, encode, seal_from
-from local2.protocol.error_headers import ERROR_CODE
-from local2.protocol.payloads import Empty, ErrorReply
+from local2.protocol.payloads import ERROR_CODE, Empty, ErrorReply
 from local2.settings import Settings
 from local2.tenants.credentials import OwnTokens, credentials_of, has_accounts, memory_credentials
 

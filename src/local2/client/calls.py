@@ -51,15 +51,6 @@ _json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", "
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def check_named(**who: str | None) -> None:
-    """Raise InvalidArgumentsError for a user, agent or session that is given but blank."""
-    for field, name in who.items():
-        if name is not None and (not isinstance(name, str) or not name.strip()):
-            raise InvalidArgumentsError(
-                f"{field}: expected a name, got {name!r}.", remedy="Leave it out if there is none."
-            )
-
-
 def encoded(args: Json) -> Json:
     """Encode each argument as strict JSON; msgspec would turn bytes into base64 and NaN into null.
 

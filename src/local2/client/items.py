@@ -16,7 +16,7 @@ from local2.protocol.items import (
     PutItems,
     SearchItems,
     StoredItem,
-    check_size,
+    check_item_size,
     size_of,
 )
 from local2.protocol.payloads import split_into_parts
@@ -54,7 +54,7 @@ class Items:
             Local2Error: The items were refused, or there is no reply.
         """
         for item in items:
-            check_size(item)
+            check_item_size(item)
         for part in split_into_parts(
             items,
             lambda item: size_of(item) + len(item.text or "") + 1_000,

@@ -14,7 +14,7 @@ import msgspec
 
 from local2.client.access import StackConnection
 from local2.client.blocking import Blocking, Opening, blocking, iterating, returning
-from local2.client.calls import Calls, Topic, Topics, check_named
+from local2.client.calls import Calls, Topic, Topics
 from local2.client.items import Items
 from local2.config_files import load_settings
 from local2.errors import InvalidArgumentsError
@@ -91,7 +91,7 @@ from local2.protocol.showings import FindShowings, ShowingsPage
 from local2.settings import Settings
 
 
-def connect(  # noqa: PLR0913 - the caller and the stack
+def connect(
     *,
     user: str | None = None,
     agent: str | None = None,
@@ -152,6 +152,15 @@ def connect(  # noqa: PLR0913 - the caller and the stack
     return Opening(open_memory(), lambda memory: SyncMemory(memory, memory.loop))
 
 
+def check_named(**who: str | None) -> None:
+    """Raise InvalidArgumentsError for a user, agent or session that is given but blank."""
+    for field, name in who.items():
+        if name is not None and (not isinstance(name, str) or not name.strip()):
+            raise InvalidArgumentsError(
+                f"{field}: expected a name, got {name!r}.", remedy="Leave it out if there is none."
+            )
+
+
 class Memory:
     """One caller's memory. What a method stores is on disk when the method returns.
 
@@ -188,7 +197,7 @@ class Memory:
         """Facts under fixed keys: `await memory.topics["user.name"]`."""
         return Topics(self._calls)
 
-    async def remember(  # noqa: PLR0913 - the parts of a fact
+    async def remember(
         self,
         content: str,
         *,
@@ -255,7 +264,7 @@ class Memory:
         """Undo the changes of a run of `edit`, `hide`, a retirement or a consolidation."""
         return await self._calls.ask(UNDO, Undo(run=run))
 
-    async def recall(  # noqa: PLR0913 - the parts of a search
+    async def recall(
         self,
         query: str,
         *,
@@ -376,7 +385,7 @@ class Memory:
         """List the memories that matter most whatever the question, to begin a session with."""
         return (await self._calls.ask(TOP_MEMORIES, NoArguments())).memories
 
-    async def forget(  # noqa: PLR0913 - the choices
+    async def forget(
         self,
         *,
         everything: bool = False,

@@ -10,7 +10,6 @@ from local2.bus.connection import BusMessage, Connection, Subscription
 from local2.errors import (
     BadRequestError,
     BusTimeoutError,
-    Local2Error,
     NoRespondersError,
     OverloadedError,
     RequestError,
@@ -19,7 +18,7 @@ from local2.logs import get_logger
 from local2.protocol import subjects
 from local2.protocol.envelope import Sender, decode, encode, new_id, seal_from
 from local2.protocol.lenient.turns import read_generation
-from local2.protocol.payloads import Delta, ErrorReply, Generation, Query, ToolResult
+from local2.protocol.payloads import Delta, Generation, Query, ToolResult
 
 ACCEPT_TIMEOUT = 5.0
 """Seconds to wait for the acknowledgement of a query, which the GeneratorAgent sends before
@@ -87,16 +86,21 @@ class QueryClient:
                 timeout=ACCEPT_TIMEOUT,
             )
             accepted = decode(acknowledgement.data, ToolResult).payload
-            if accepted.error is not None:
-                raise _refusal(accepted.error)
-            async with asyncio.timeout(timeout):
-                return await answer
+            if (refused := accepted.error) is None:
+                async with asyncio.timeout(timeout):
+                    return await answer
         except NoRespondersError as error:
             raise NoRespondersError("No GeneratorAgent is on the bus.") from error
         except TimeoutError as error:
             raise BusTimeoutError(f"No answer arrived within {timeout:g} s.") from error
         finally:
             del self._answers[query_id], self._listeners[query_id]
+        # Without a GeneratorAgent, it is the memory that refuses: it receives queries, too.
+        if refused.code == NoRespondersError.code:
+            raise NoRespondersError("No GeneratorAgent is on the bus.")
+        if refused.code == OverloadedError.code:
+            raise OverloadedError(retry_after=refused.retry_after or 1.0)
+        raise BadRequestError(f"The query was refused: {refused.message}")
 
     async def _receive(self, message: BusMessage) -> None:
         try:
@@ -111,15 +115,3 @@ class QueryClient:
                     answer.set_result(turn)
         except RequestError as error:
             log.debug("response_not_understood", subject=message.subject, reason=str(error))
-
-
-def _refusal(error: ErrorReply) -> Local2Error:
-    """Make the exception for a refused query.
-
-    Without a GeneratorAgent it is the memory that replies, since it receives queries, too.
-    """
-    if error.code == NoRespondersError.code:
-        return NoRespondersError(error.message)
-    if error.code == OverloadedError.code:
-        return OverloadedError(retry_after=error.retry_after or 1.0)
-    return BadRequestError(f"The query was refused: {error.message}")

@@ -60,7 +60,7 @@ class FileLock:
     def __exit__(self, *_: object) -> None:
         os.close(self._lock)
 
-    def take(self, *, shared: bool = False) -> bool:
+    def try_to_lock(self, *, shared: bool = False) -> bool:
         """Try to take the lock without waiting; return whether it is now held.
 
         A lock that is already held is converted.
@@ -72,7 +72,7 @@ class FileLock:
             return False
         return True
 
-    def leave(self) -> None:
+    def unlock(self) -> None:
         fcntl.flock(self._lock, fcntl.LOCK_UN)
 
 
@@ -90,7 +90,7 @@ class StackUsage(FileLock):
             StackNotRunningError: The stopping stack has not ended within `within` seconds.
         """
         deadline = asyncio.get_running_loop().time() + within
-        while not self.take(shared=True):
+        while not self.try_to_lock(shared=True):
             if asyncio.get_running_loop().time() > deadline:
                 raise StackNotRunningError(
                     f"The stack on {self._path.parent} is stopping, and has not ended yet.",
@@ -109,14 +109,14 @@ class StackUsage(FileLock):
         If so, the stack keeps the lock, so that no client can begin and count on a stack that is
         stopping. If another stack holds the lock for this reason, return True as well.
         """
-        if not self.take():
+        if not self.try_to_lock():
             self._last = time.time()
-            other_stack_stops = not self.take(shared=True)
-            self.leave()
+            other_stack_stops = not self.try_to_lock(shared=True)
+            self.unlock()
             return other_stack_stops
         if time.time() - max(self._last, os.fstat(self._lock).st_mtime) >= linger:
             return True
-        self.leave()
+        self.unlock()
         return False
 
 
@@ -161,7 +161,7 @@ async def ensure_stack(settings: Settings, *, linger: float = 0) -> None:
             if code:
                 raise _start_error(settings, f"did not start (exit code {code})")
             # Code 0: none was started yet, or it ended because another stack had the folder.
-            if code == 0 and starting.take():
+            if code == 0 and starting.try_to_lock():
                 started = await asyncio.to_thread(start_stack, settings, linger=linger)
             await asyncio.sleep(POLL)
 

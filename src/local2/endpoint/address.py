@@ -244,16 +244,7 @@ def status_error(endpoint: Endpoint, status: int, content: bytes, model: str) ->
     if refused:
         message = f"{model} at {endpoint.shown} refused the request ({status})."
         return EndpointError("refused", message, reply=reply)
-    return _temporary_error(endpoint, status, reply)
-
-
-def is_too_large(error: EndpointError) -> bool:
-    """Whether the endpoint refused a text because of its length."""
-    return error.kind == "refused" and bool(_TOO_LARGE.search(f"{error.message} {error.reply}"))
-
-
-def _temporary_error(endpoint: Endpoint, status: int, reply: str) -> EndpointError:
-    """Tell why a request failed that may succeed at another time."""
+    # What may succeed at another time.
     limited = status == httpx.codes.TOO_MANY_REQUESTS
     if status == httpx.codes.PAYMENT_REQUIRED or (limited and _QUOTA_USED_UP.search(reply)):
         return EndpointError(
@@ -272,6 +263,11 @@ def _temporary_error(endpoint: Endpoint, status: int, reply: str) -> EndpointErr
         )
     message = f"{endpoint.shown} failed ({status})."
     return EndpointError("failed", message, reply=reply, retryable=True, remedy="Try again later.")
+
+
+def is_too_large(error: EndpointError) -> bool:
+    """Whether the endpoint refused a text because of its length."""
+    return error.kind == "refused" and bool(_TOO_LARGE.search(f"{error.message} {error.reply}"))
 
 
 def _reply_text(content: bytes) -> str:

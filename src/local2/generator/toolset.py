@@ -97,12 +97,12 @@ class RecentTools:
     def __init__(self) -> None:
         self._by_user = BoundedDict[str | None, list[str]](MAX_USERS)
 
-    def of(self, user: str | None) -> list[str]:
+    def used_by(self, user: str | None) -> list[str]:
         return self._by_user.get(user, [])
 
-    def note(self, user: str | None, names: Iterable[str]) -> None:
+    def note_use(self, user: str | None, names: Iterable[str]) -> None:
         """Put these tools first, and drop the least recent tools and users beyond the limits."""
-        newest = dict.fromkeys([*reversed(list(names)), *self.of(user)])
+        newest = dict.fromkeys([*reversed(list(names)), *self.used_by(user)])
         self._by_user[user] = list(newest)[:MAX_TOOLS]
 
 

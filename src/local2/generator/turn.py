@@ -44,7 +44,7 @@ log = structlog.get_logger()
 class GeneratorTurn:
     """Alternates between the model and its tool calls until it answers or has no rounds left."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a turn
+    def __init__(
         self,
         bus: Connection,
         model: ChatModel,
@@ -85,7 +85,7 @@ class GeneratorTurn:
     def _tools(self) -> Toolset:
         """The tools of this turn, chosen when it runs: hundreds may wait."""
         room = tool_budget(self._settings.context_size)
-        recent = self._recent_tools.of(self._caller.user)
+        recent = self._recent_tools.used_by(self._caller.user)
         offered = self._menu.choose(recent, room, self._session.count)
         caller = msgspec.structs.replace(self._caller, query_id=self._query_id)
         return Toolset(self._bus, self._settings, offered, caller)
@@ -162,7 +162,7 @@ class GeneratorTurn:
             for message, record in await asyncio.gather(*map(self._tools.call, calls)):
                 conversation.add(message)
                 self._calls.append(record)
-            self._recent_tools.note(self._caller.user, [call.name for call in calls])
+            self._recent_tools.note_use(self._caller.user, [call.name for call in calls])
 
     async def _ask_until_it_fits(
         self, background: Background, tools: Sequence[ToolDefinition]

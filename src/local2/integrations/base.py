@@ -27,7 +27,7 @@ from local2.client.memory import Memory, connect
 from local2.errors import ForbiddenError
 from local2.protocol.conversation import IngestReport
 from local2.protocol.envelope import new_id
-from local2.protocol.items import ItemKey, ItemPut, StoredItem, check_size
+from local2.protocol.items import ItemKey, ItemPut, StoredItem, check_item_size
 from local2.protocol.memory_tools import RecalledItem, RecalledItems, Receipt
 from local2.protocol.payloads import Json, split_into_parts
 from local2.quoting import FOREWORD, MEMORY_SECTION, recalled_lines, section
@@ -198,7 +198,7 @@ class SessionLog:
         keys = [f"{batch}.{number:06}" for number in range(len(entries))]
         logged = [Logged(item=json.dumps(entry.item)) for entry in entries]
         for key, item in zip(keys, logged, strict=True):
-            check_size(self._put(key, item))
+            check_item_size(self._put(key, item))
         messages = []
         for key, entry in zip(keys, entries, strict=True):
             if entry.message is not None:

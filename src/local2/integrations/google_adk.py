@@ -170,7 +170,6 @@ def message_of(event: Event) -> Json | None:
 
 
 def entry_of(item: RecalledItem) -> MemoryEntry:
-    """A memory as an entry of ADK."""
     role = "user" if item.role == "user" else "model"
     return MemoryEntry(
         id=item.id,

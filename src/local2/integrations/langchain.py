@@ -41,7 +41,6 @@ FRAMEWORK = "langchain"
 STORE = "langchain.store"
 
 T = TypeVar("T")
-Work = Callable[[Memory], Awaitable[T]]
 
 
 class LocalRetriever(BaseRetriever):
@@ -73,20 +72,17 @@ class LocalRetriever(BaseRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
         del run_manager
-        return self._memory.wait_for(self._asking(query, k))
+        return self._memory.wait_for(lambda memory: self._ask(memory, query, k))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
         del run_manager
-        return await self._memory.do(self._asking(query, k))
+        return await self._memory.do(lambda memory: self._ask(memory, query, k))
 
-    def _asking(self, query: str, k: int | None) -> Work[list[Document]]:
-        async def ask(memory: Memory) -> list[Document]:
-            found = await memory.recall(query, top_k=k or self.k, scope=self.scope)
-            return [document_of(item) for item in found.items]
-
-        return ask
+    async def _ask(self, memory: Memory, query: str, k: int | None) -> list[Document]:
+        found = await memory.recall(query, top_k=k or self.k, scope=self.scope)
+        return [document_of(item) for item in found.items]
 
 
 class LocalByteStore(ByteStore):
@@ -97,28 +93,28 @@ class LocalByteStore(ByteStore):
         self._memory = background_memory(memory, options, FRAMEWORK)
 
     def mget(self, keys: Sequence[str]) -> list[bytes | None]:
-        return self._memory.wait_for(self._getting(keys))
+        return self._memory.wait_for(lambda memory: self._get(memory, keys))
 
     async def amget(self, keys: Sequence[str]) -> list[bytes | None]:
-        return await self._memory.do(self._getting(keys))
+        return await self._memory.do(lambda memory: self._get(memory, keys))
 
     def mset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
-        self._memory.wait_for(self._putting(key_value_pairs))
+        self._memory.wait_for(lambda memory: self._put(memory, key_value_pairs))
 
     async def amset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
-        await self._memory.do(self._putting(key_value_pairs))
+        await self._memory.do(lambda memory: self._put(memory, key_value_pairs))
 
     def mdelete(self, keys: Sequence[str]) -> None:
-        self._memory.wait_for(self._deleting(keys))
+        self._memory.wait_for(lambda memory: self._delete(memory, keys))
 
     async def amdelete(self, keys: Sequence[str]) -> None:
-        await self._memory.do(self._deleting(keys))
+        await self._memory.do(lambda memory: self._delete(memory, keys))
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
-        yield from self._memory.wait_for(self._listing(prefix))
+        yield from self._memory.wait_for(lambda memory: self._list(memory, prefix))
 
     async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
-        for key in await self._memory.do(self._listing(prefix)):
+        for key in await self._memory.do(lambda memory: self._list(memory, prefix)):
             yield key
 
     def close(self) -> None:
@@ -131,33 +127,20 @@ class LocalByteStore(ByteStore):
     def _key(self, key: str) -> ItemKey:
         return ItemKey(namespace=self._namespace, key=key)
 
-    def _getting(self, keys: Sequence[str]) -> Work[list[bytes | None]]:
-        async def get(memory: Memory) -> list[bytes | None]:
-            items = memory.items(STORE)
-            found = await items.get([self._key(key) for key in keys])
-            return [None if item is None else item.data for item in found]
+    async def _get(self, memory: Memory, keys: Sequence[str]) -> list[bytes | None]:
+        found = await memory.items(STORE).get([self._key(key) for key in keys])
+        return [None if item is None else item.data for item in found]
 
-        return get
+    async def _put(self, memory: Memory, pairs: Sequence[tuple[str, bytes]]) -> None:
+        new = [ItemPut(namespace=self._namespace, key=key, data=data) for key, data in pairs]
+        await memory.items(STORE).put(new)
 
-    def _putting(self, pairs: Sequence[tuple[str, bytes]]) -> Work[None]:
-        async def put(memory: Memory) -> None:
-            new = [ItemPut(namespace=self._namespace, key=key, data=data) for key, data in pairs]
-            await memory.items(STORE).put(new)
+    async def _delete(self, memory: Memory, keys: Sequence[str]) -> None:
+        await memory.items(STORE).delete(keys=[self._key(key) for key in keys])
 
-        return put
-
-    def _deleting(self, keys: Sequence[str]) -> Work[None]:
-        async def delete(memory: Memory) -> None:
-            await memory.items(STORE).delete(keys=[self._key(key) for key in keys])
-
-        return delete
-
-    def _listing(self, prefix: str | None) -> Work[list[str]]:
-        async def list_(memory: Memory) -> list[str]:
-            every = memory.items(STORE).each_in(self._namespace)
-            return [item.key async for item in every if item.key.startswith(prefix or "")]
-
-        return list_
+    async def _list(self, memory: Memory, prefix: str | None) -> list[str]:
+        every = memory.items(STORE).each_in(self._namespace)
+        return [item.key async for item in every if item.key.startswith(prefix or "")]
 
 
 class LocalChatMessageHistory(BaseChatMessageHistory):
@@ -199,7 +182,7 @@ class LocalChatMessageHistory(BaseChatMessageHistory):
     async def aclear(self) -> None:
         await self._memory.do(self._with(SessionLog.clear))
 
-    def _with(self, work: Callable[[SessionLog], Awaitable[T]]) -> Work[T]:
+    def _with(self, work: Callable[[SessionLog], Awaitable[T]]) -> Callable[[Memory], Awaitable[T]]:
         return lambda memory: work(SessionLog.of(memory, FRAMEWORK, self.session_id))
 
     def close(self) -> None:
@@ -234,5 +217,4 @@ def message_in(message: BaseMessage) -> Json | None:
 
 
 def document_of(item: RecalledItem) -> Document:
-    """A memory as a document."""
     return Document(id=item.id, page_content=item.content, metadata=metadata_of(item))

@@ -4,9 +4,10 @@ It behaves like AsyncPostgresSaver: the methods whose names begin with `a` must 
 event loop in which it was opened, and the others in any other thread.
 """
 
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Self, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -16,7 +17,6 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
-    DeltaChannelHistory,
     get_checkpoint_id,
     get_checkpoint_metadata,
 )
@@ -41,7 +41,20 @@ DELTA_CHANNELS_KEY = "counters_since_delta_snapshot"
 """The key in a checkpoint's metadata that lists the channels whose values are built from earlier
 writes."""
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def _from_thread(
+    method: Callable[Concatenate["LocalSaver", P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["LocalSaver", P], T]:
+    """The same method to be called from another thread, which waits for its answer."""
+
+    @wraps(method)
+    def wait(self: "LocalSaver", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return wait_in(self.loop, method(self, *args, **kwargs))
+
+    return wait
 
 
 class LocalSaver(BaseCheckpointSaver[int]):
@@ -54,7 +67,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
         """
         super().__init__(serde=serde)
         self._items = memory.items(COLLECTION)
-        self._loop = memory.loop
+        self.loop = memory.loop
 
     @classmethod
     def connect(
@@ -210,9 +223,14 @@ class LocalSaver(BaseCheckpointSaver[int]):
         where = config["configurable"]
         return Thread(self._items, str(where["thread_id"]), where.get("checkpoint_ns", ""))
 
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Call `aget_tuple` from another thread."""
-        return self._from_thread(self.aget_tuple(config))
+    get_tuple = _from_thread(aget_tuple)
+    put = _from_thread(aput)
+    put_writes = _from_thread(aput_writes)
+    delete_thread = _from_thread(adelete_thread)
+    delete_for_runs = _from_thread(adelete_for_runs)
+    copy_thread = _from_thread(acopy_thread)
+    prune = _from_thread(aprune)
+    get_delta_channel_history = _from_thread(BaseCheckpointSaver.aget_delta_channel_history)
 
     def list(
         self,
@@ -224,50 +242,4 @@ class LocalSaver(BaseCheckpointSaver[int]):
     ) -> Iterator[CheckpointTuple]:
         """Call `alist` from another thread."""
         found = self.alist(config, filter=filter, before=before, limit=limit)
-        return iterate_in(self._loop, found)
-
-    def put(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Call `aput` from another thread."""
-        return self._from_thread(self.aput(config, checkpoint, metadata, new_versions))
-
-    def put_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """Call `aput_writes` from another thread."""
-        self._from_thread(self.aput_writes(config, writes, task_id, task_path))
-
-    def delete_thread(self, thread_id: str) -> None:
-        """Call `adelete_thread` from another thread."""
-        self._from_thread(self.adelete_thread(thread_id))
-
-    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Call `adelete_for_runs` from another thread."""
-        self._from_thread(self.adelete_for_runs(run_ids))
-
-    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Call `acopy_thread` from another thread."""
-        self._from_thread(self.acopy_thread(source_thread_id, target_thread_id))
-
-    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Call `aprune` from another thread."""
-        self._from_thread(self.aprune(thread_ids, strategy=strategy))
-
-    def get_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """Call `aget_delta_channel_history` from another thread."""
-        history = self.aget_delta_channel_history(config=config, channels=channels)
-        return self._from_thread(history)
-
-    def _from_thread(self, work: Coroutine[Any, Any, T]) -> T:
-        return wait_in(self._loop, work)
+        return iterate_in(self.loop, found)

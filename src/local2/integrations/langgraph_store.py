@@ -34,7 +34,7 @@ from local2.protocol.items import (
     NamespaceMatch,
     SearchItems,
     StoredItem,
-    check_size,
+    check_item_size,
 )
 
 COLLECTION = "langgraph.store"
@@ -169,7 +169,7 @@ class LocalStore(AsyncBatchedBaseStore):
             lines += _lines_of(value) if field == ALL_FIELDS else get_text_at_path(value, field)
         indexed = "\n".join(lines)[:MAX_INDEXED_CHARACTERS] or None
         item = ItemPut(namespace=op.namespace, key=op.key, value=written, text=indexed)
-        check_size(item)
+        check_item_size(item)
         return item
 
 

@@ -149,17 +149,14 @@ class LocalRetriever(BaseRetriever):
         await self._memory.aclose()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._memory.wait_for(self._asking(query_bundle))
+        return self._memory.wait_for(lambda memory: self._ask(memory, query_bundle))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return await self._memory.do(self._asking(query_bundle))
+        return await self._memory.do(lambda memory: self._ask(memory, query_bundle))
 
-    def _asking(self, query: QueryBundle) -> Callable[[Memory], Awaitable[list[NodeWithScore]]]:
-        async def ask(memory: Memory) -> list[NodeWithScore]:
-            found = await memory.recall(query.query_str, top_k=self._top_k, scope=self._scope)
-            return [node_of(item) for item in found.items]
-
-        return ask
+    async def _ask(self, memory: Memory, query: QueryBundle) -> list[NodeWithScore]:
+        found = await memory.recall(query.query_str, top_k=self._top_k, scope=self._scope)
+        return [node_of(item) for item in found.items]
 
 
 def message_in(message: ChatMessage) -> Json | None:
@@ -179,6 +176,5 @@ def message_in(message: ChatMessage) -> Json | None:
 
 
 def node_of(item: RecalledItem) -> NodeWithScore:
-    """A memory as a node."""
     node = TextNode(id_=item.id, text=item.content, metadata=metadata_of(item))
     return NodeWithScore(node=node, score=item.score)

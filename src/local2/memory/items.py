@@ -37,7 +37,7 @@ from local2.protocol.items import (
     NamespacesFound,
     PutItems,
     SearchItems,
-    check_size,
+    check_item_size,
     path_text,
 )
 from local2.protocol.payloads import Json
@@ -74,7 +74,7 @@ class CallerItems:
         """
         check_may_write("user", self._caller)
         for item in request.items:
-            check_size(item)
+            check_item_size(item)
         of = self._items_of(request.collection)
         new = []
         for item in request.items:

@@ -197,7 +197,7 @@ def fit_into_answer(items: Iterable[F]) -> Iterator[tuple[F, bool]]:
             return
 
 
-def check_size(item: ItemPut) -> None:
+def check_item_size(item: ItemPut) -> None:
     """Raise TooLargeError if the item is larger than ITEM_BYTES: no message could return it."""
     if (size := size_of(item)) > ITEM_BYTES:
         raise TooLargeError(

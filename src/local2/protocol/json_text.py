@@ -41,8 +41,8 @@ def read_json(data: bytes, decode: Callable[[bytes], T] = msgspec.json.decode) -
 
 def without_half_characters(data: bytes) -> bytes:
     """Put U+FFFD in place of each half of a surrogate pair in a JSON text."""
-    return re.sub(_SURROGATE, _replaced, data, flags=re.DOTALL)  # compiled when first needed
 
+    def replaced(escape: re.Match[bytes]) -> bytes:
+        return REPLACEMENT if escape["half"] or escape["raw"] else escape[0]
 
-def _replaced(escape: re.Match[bytes]) -> bytes:
-    return REPLACEMENT if escape["half"] or escape["raw"] else escape[0]
+    return re.sub(_SURROGATE, replaced, data, flags=re.DOTALL)  # compiled when first needed

@@ -83,7 +83,7 @@ _INCOMPLETE = "Not everything could be searched, so it may be known all the same
 _WORD_BOUNDARY = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])")
 
 
-def check_size(content: str) -> None:
+def check_document_size(content: str) -> None:
     """Raise TooLargeError if the text is longer than MAX_DOCUMENT."""
     if len(content) > MAX_DOCUMENT or len(msgspec.json.encode(content)) > MAX_DOCUMENT:
         raise TooLargeError(

@@ -1490,32 +1490,8 @@ FORGET = MemoryTool(
 )
 
 
-TOOLS: tuple[MemoryTool[Any, Any], ...] = (
-    SAVE_TOPIC,
-    RECALL_TOPIC,
-    REMEMBER_FACT,
-    RETIRE_FACT,
-    EDIT_MEMORY,
-    PIN_MEMORIES,
-    HIDE_MEMORIES,
-    ADD_KNOWLEDGE,
-    RECALL,
-    SAVE_MEMORY,
-    SEARCH_MEMORY,
-    MEMORY_HISTORY,
-    READ_TOOL_OUTPUT,
-    NOTE,
-    LOAD_SESSION,
-    TOP_MEMORIES,
-    INGEST,
-    ADD_DOCUMENT,
-    READ_DOCUMENT,
-    RELATE,
-    RELATIONS,
-    CONSOLIDATE,
-    UNDO,
-    AUDIT,
-    FORGET,
+TOOLS: tuple[MemoryTool[Any, Any], ...] = tuple(
+    declared for declared in globals().values() if isinstance(declared, MemoryTool)
 )
-"""All of them, in the order in which models see them."""
+"""All that are declared above, in the order in which models see them."""
 TOOL_NAMES = frozenset(tool.name for tool in TOOLS)

@@ -3,6 +3,7 @@
 New fields need defaults, so that older messages still decode.
 """
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -11,6 +12,14 @@ import msgspec
 
 from local2.errors import ErrorCode, Local2Error, error_from_code
 from local2.protocol.envelope import Name
+
+SERVICE_ERROR = "Nats-Service-Error"
+"""The header that NATS services use to report a failure."""
+ERROR_CODE = "Nats-Service-Error-Code"
+RETRY_AFTER = "Retry-After"
+"""The header with whole seconds, as in HTTP; the error in the answer has the exact value."""
+MAX_HEADER = 256
+"""Maximum characters of a header's value; the answer contains the whole error message."""
 
 A = TypeVar("A")
 Item = TypeVar("Item")
@@ -56,6 +65,19 @@ class ErrorReply(msgspec.Struct, kw_only=True, omit_defaults=True):
     def to_error(self) -> Local2Error:
         """The error that was sent; the code decides its class."""
         return error_from_code(self.code, self.message, self.retry_after)
+
+    def headers(self) -> dict[str, str]:
+        """The headers of an answer that reports this error, as NATS services write them."""
+        headers = {SERVICE_ERROR: header_value(self.message), ERROR_CODE: str(self.code)}
+        if self.retry_after is not None:
+            headers[RETRY_AFTER] = str(math.ceil(self.retry_after))
+        return headers
+
+
+def header_value(text: str) -> str:
+    """Write a text as one line of ASCII, because some servers otherwise drop all headers."""
+    line = " ".join(text.split()).replace("\u2026", "...")
+    return line.encode("ascii", "replace").decode()[:MAX_HEADER]
 
 
 class ToolResult(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -6,7 +6,7 @@ local2 stored would be a silent loss.
 """
 
 from datetime import datetime
-from typing import Annotated, ClassVar, Final, TypeVar
+from typing import Annotated, ClassVar, Final, TypeVar, get_args
 
 import msgspec
 
@@ -247,20 +247,9 @@ Stored = (
     | ItemLine
     | ShowingLine
 )
-"""A line with content of the memory."""
+"""A line with content of the memory; a file has them in this order."""
 AnyLine = HeaderLine | Stored | EndLine
-SECTIONS: Final = (
-    "record",
-    "place",
-    "relation",
-    "feedback",
-    "note",
-    "output",
-    "audit",
-    "access",
-    "item",
-    "showing",
-)
+SECTIONS: Final = tuple(str(line.__struct_config__.tag) for line in get_args(Stored))
 """The types of lines in file order: lines follow those that they refer to, where possible."""
 
 L = TypeVar("L")

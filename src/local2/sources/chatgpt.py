@@ -96,9 +96,14 @@ def items(objects: Iterable[FoundObject], left_out: LeftOuts) -> Iterator[Conver
 
 def _current_branch(chat: Chat) -> list[str]:
     """The ids of the nodes from the root to the current one, or else to the newest one."""
+
+    def time_of(id_: str) -> float:
+        time = (chat.mapping[id_].message or {}).get("create_time")
+        return float(time) if isinstance(time, int | float) else 0.0
+
     at = chat.current_node
     if at not in chat.mapping:
-        at = max(chat.mapping, key=lambda id_: _time_of(chat.mapping[id_]), default=None)
+        at = max(chat.mapping, key=time_of, default=None)
     branch: list[str] = []
     seen: set[str] = set()
     while at is not None and at in chat.mapping and at not in seen:
@@ -107,11 +112,6 @@ def _current_branch(chat: Chat) -> list[str]:
         at = chat.mapping[at].parent
     branch.reverse()
     return branch
-
-
-def _time_of(node: Node) -> float:
-    time = (node.message or {}).get("create_time")
-    return float(time) if isinstance(time, int | float) else 0.0
 
 
 def _messages(

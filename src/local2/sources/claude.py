@@ -108,9 +108,34 @@ def _messages(
         )
     for file in message.files or ():
         left_out.add(f"{name}: {file.get('file_name')}", "images, sound and files")
-    blocks = _Blocks(message.content or (), name, left_out)
-    text = "\n\n".join(blocks.texts) if message.content else message.text or ""
-    calls = list(blocks.calls.values())
+    texts: list[str] = []
+    calls: dict[str, ToolCallRecord] = {}
+    for number, block in enumerate(message.content or ()):
+        match block:
+            case {"type": "text", "text": str(words)}:
+                texts += [] if is_blank(words) else [words]
+            case {"type": "text"}:
+                pass
+            case {"type": "tool_use", "name": str(tool)}:
+                id_ = block.get("id")
+                id_ = id_ if isinstance(id_, str) and id_ else f"call {number}"
+                args = block.get("input")
+                calls[id_] = ToolCallRecord(
+                    id=id_, name=tool, args=args if isinstance(args, dict) else {"input": args}
+                )
+            case {"type": "tool_result"}:
+                # Without the id of its call, it goes to the first call without a result.
+                id_ = block.get("tool_use_id")
+                call = calls.get(id_) if isinstance(id_, str) else None
+                if call is None:
+                    call = next((call for call in calls.values() if not call.content), None)
+                if call is not None:
+                    call.content = as_text(block.get("content"))
+            case {"type": str(kind)} if kind in THINKING:
+                left_out.add(name, "what the model thought before it answered")
+            case _:
+                left_out.add(f"{name}: {block.get('type')}", "parts of other types")
+    text = "\n\n".join(texts) if message.content else message.text or ""
     if is_blank(text) and not calls:
         left_out.add(name, "messages without text")
         return
@@ -119,39 +144,5 @@ def _messages(
         id=message.uuid,
         timestamp=at,
         content=text,
-        tool_calls=calls,
+        tool_calls=list(calls.values()),
     )
-
-
-class _Blocks:
-    """The blocks of a message: texts, and calls of tools with what these answered."""
-
-    def __init__(self, blocks: Iterable[Json], name: str, left_out: LeftOuts) -> None:
-        self.texts: list[str] = []
-        self.calls: dict[str, ToolCallRecord] = {}
-        for number, block in enumerate(blocks):
-            match block:
-                case {"type": "text", "text": str(text)} if not is_blank(text):
-                    self.texts.append(text)
-                case {"type": "text"}:
-                    pass
-                case {"type": "tool_use", "name": str(tool)}:
-                    id_ = block.get("id")
-                    id_ = id_ if isinstance(id_, str) and id_ else f"call {number}"
-                    args = block.get("input")
-                    self.calls[id_] = ToolCallRecord(
-                        id=id_, name=tool, args=args if isinstance(args, dict) else {"input": args}
-                    )
-                case {"type": "tool_result"}:
-                    # Without the id of its call, it goes to the first call without a result.
-                    id_ = block.get("tool_use_id")
-                    call = self.calls.get(id_) if isinstance(id_, str) else None
-                    if call is None:
-                        calls = self.calls.values()
-                        call = next((call for call in calls if not call.content), None)
-                    if call is not None:
-                        call.content = as_text(block.get("content"))
-                case {"type": str(kind)} if kind in THINKING:
-                    left_out.add(name, "what the model thought before it answered")
-                case _:
-                    left_out.add(f"{name}: {block.get('type')}", "parts of other types")

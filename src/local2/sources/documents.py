@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import Final, Self
 
 from local2.errors import BadRequestError, Local2Error, TooLargeError, extra_to_install
-from local2.protocol.memories import MAX_DOCUMENT, MAX_TITLE, check_size
+from local2.protocol.memories import MAX_DOCUMENT, MAX_TITLE, check_document_size
 from local2.sources.files import DOCX_PART, SourceFile, check_archive, reading
 from local2.sources.items import Document, LeftOuts
 
@@ -84,7 +84,7 @@ def checked(text: str) -> str:
         raise BadRequestError("It is not UTF-8 text.")
     if not text.strip():
         raise BadRequestError("It is empty.")
-    check_size(text)
+    check_document_size(text)
     return text
 
 

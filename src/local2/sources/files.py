@@ -86,7 +86,22 @@ def files_of(
             archive = zipfile.ZipFile(path)
         with archive:
             check_archive(archive, path.stat().st_size, _text(path))
-            yield list(_files_in_archive(archive, path, left_out))
+            files = []
+            for info in sorted(archive.infolist(), key=lambda info: info.filename):
+                if info.is_dir():
+                    continue
+                if (reason := _reason_to_leave_out(info)) is not None:
+                    left_out.add(repr(info.filename)[1:-1], reason)
+                    continue
+                files.append(
+                    SourceFile(
+                        name=info.filename,
+                        place=f"{_text(path.name)}/{info.filename}",
+                        size=info.file_size,
+                        open=partial(archive.open, info),
+                    )
+                )
+            yield files
     else:
         yield [file_at(path, _text(path.name), place)]
 
@@ -163,25 +178,7 @@ def _check_count(count: int, name: str) -> None:
         )
 
 
-def _files_in_archive(
-    archive: zipfile.ZipFile, path: Path, left_out: LeftOuts
-) -> Iterator[SourceFile]:
-    for info in sorted(archive.infolist(), key=lambda info: info.filename):
-        name = info.filename
-        if info.is_dir():
-            continue
-        if (reason := _reason_to_leave_out(info)) is not None:
-            left_out.add(repr(name)[1:-1], reason)
-            continue
-        yield SourceFile(
-            name=name,
-            place=f"{_text(path.name)}/{name}",
-            size=info.file_size,
-            open=partial(archive.open, info),
-        )
-
-
-def _reason_to_leave_out(info: zipfile.ZipInfo) -> str | None:  # noqa: PLR0911 - one a reason
+def _reason_to_leave_out(info: zipfile.ZipInfo) -> str | None:
     parts = PurePosixPath(info.filename.replace("\\", "/")).parts
     if not parts or ".." in parts or parts[0] == "/" or ":" in parts[0] or "\0" in info.filename:
         return "paths that lead out of the archive"

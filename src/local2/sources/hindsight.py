@@ -44,7 +44,7 @@ class Unit(msgspec.Struct, frozen=True):
 TIMES = ("mentioned_at", "event_date", "date", "occurred_start", "created_at")
 
 
-class Document(msgspec.Struct, frozen=True):
+class SourceDocument(msgspec.Struct, frozen=True):
     """A document of the archive, with the facts that were extracted from it."""
 
     id: str
@@ -60,7 +60,7 @@ def items(objects: Iterable[FoundObject], left_out: LeftOuts) -> Iterator[Fact]:
         if "facts" not in found.value:
             yield from _facts(found, None, left_out)
             continue
-        document = converted(found, Document, left_out)
+        document = converted(found, SourceDocument, left_out)
         if document is None:
             continue
         if document.original_text:

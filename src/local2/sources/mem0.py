@@ -16,7 +16,7 @@ from local2.sources.items import Fact, LeftOuts
 from local2.sources.objects import FoundObject, converted
 
 
-class Memory(msgspec.Struct, frozen=True):
+class ExportedMemory(msgspec.Struct, frozen=True):
     """A memory. OpenMemory has its text in `content`, and a `state`.
 
     OpenMemory's `user_id` is an id of its database, and its backup is of one user.
@@ -47,7 +47,7 @@ def items(objects: Iterable[FoundObject], left_out: LeftOuts) -> Iterator[Fact]:
     """Read the memories of an export."""
     now = datetime.now(UTC)
     for found in objects:
-        memory = converted(found, Memory, left_out)
+        memory = converted(found, ExportedMemory, left_out)
         if memory is None:
             continue
         name = f"{found.name}: memory {memory.id}"

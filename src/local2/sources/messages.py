@@ -12,7 +12,7 @@ import msgspec
 from local2.errors import InvalidArgumentsError, abridged
 from local2.protocol.conversation import ConversationMessage, numbered, session_of
 from local2.protocol.envelope import content_id
-from local2.protocol.lenient.messages import SessionField, messages_of
+from local2.protocol.lenient.messages import Id, messages_of
 from local2.protocol.payloads import Json, split_into_parts
 from local2.sources.items import Conversation, LeftOuts
 from local2.sources.objects import FoundObject
@@ -20,6 +20,12 @@ from local2.sources.objects import FoundObject
 PART_MESSAGES = 5_000
 PART_CHARACTERS = 4_000_000
 """How many lines are read before they are sent, by session; a file may have any number."""
+
+
+class SessionField(msgspec.Struct, frozen=True):
+    """The field of a line of messages that is not part of its message."""
+
+    session_id: Id | None = None
 
 
 def read_line(line: Json) -> tuple[str | None, list[ConversationMessage]]:

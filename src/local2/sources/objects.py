@@ -215,11 +215,7 @@ class _Pieces:
             piece, self._held = whole[:end], whole[end:]
             if not data:
                 break
-        self._check_depth(piece)
-        return without_half_characters(piece)
-
-    def _check_depth(self, piece: bytes) -> None:
-        """Follow the brackets outside strings."""
+        # The depth is that of the brackets outside strings.
         without_escapes = ESCAPES.sub(b"", piece)
         outside_strings = without_escapes.split(b'"')[self._in_string :: 2]
         self._in_string ^= without_escapes.count(b'"') % 2 == 1
@@ -227,6 +223,7 @@ class _Pieces:
             self._depth += 1 if bracket in OPENING else -1
             if self._depth > MAX_DEPTH:
                 raise TooLargeError(f"is nested more than {MAX_DEPTH} levels deep.")
+        return without_half_characters(piece)
 
 
 def _end_of_whole_characters(data: bytes) -> int:

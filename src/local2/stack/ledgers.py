@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from local2.backup.files import MAIN, ledger_files
+from local2.backup.files import ledger_files
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import (
     ConfigError,
@@ -15,7 +15,7 @@ from local2.errors import (
     UnwritableError,
     extra_to_install,
 )
-from local2.home import make_private
+from local2.home import LEDGER_FILE, make_private
 from local2.ledger.engines import Database
 from local2.ledger.engines.sqlite.connections import connect_encrypted, finds_any
 from local2.ledger.engines.sqlite.database import COUNTED
@@ -40,7 +40,7 @@ HAS_RECORDS = "SELECT 1 FROM record WHERE tenant = :tenant LIMIT 1"
 def ledger_path(settings: MemorySettings, tenant: str, key: ContentKey | None = None) -> Path:
     """Where a tenant's ledger is: in its own file if it has a key, else in the shared one."""
     folder = settings.data_dir if key is None else _own_folder(settings, tenant)
-    return folder / "ledger.sqlite3"
+    return folder / LEDGER_FILE
 
 
 def configured_key(settings: MemorySettings) -> ContentKey | None:
@@ -75,7 +75,7 @@ def tenants_of(settings: Settings) -> list[str]:
     entries = Entries.read(settings.bus.accounts)
     named = entries.tenants if entries else ()
     files = ledger_files(settings.memory.data_dir)
-    own = [path.parent.name for name, path in files.items() if name != MAIN]
+    own = [path.parent.name for name, path in files.items() if name != LEDGER_FILE]
     return list(dict.fromkeys((DEFAULT_TENANT, *named, *own)))
 
 
@@ -281,7 +281,7 @@ def _own_folder(settings: MemorySettings, tenant: str) -> Path:
 
 def _refuse_without_key(settings: MemorySettings, tenant: str) -> None:
     folder = _own_folder(settings, tenant)
-    if has_content(folder / "ledger.sqlite3"):
+    if has_content(folder / LEDGER_FILE):
         raise LedgerKeyError(
             f"The memory of tenant {tenant} in {folder} is encrypted, and no key is configured.",
             remedy="Set `content_key_file` in config/memory.yaml to the file of its key. If the "

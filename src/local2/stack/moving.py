@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from local2.backup.files import MAIN, ledger_files
+from local2.backup.files import ledger_files
 from local2.errors import InvalidArgumentsError, LedgerKeyError, StorageError, without_credentials
-from local2.home import folder_lock
+from local2.home import LEDGER_FILE, folder_lock
 from local2.ledger.engines import Database
 from local2.ledger.engines.sqlite.soundness import has_content
 from local2.ledger.moving import Moved, Progress, move
@@ -55,7 +55,7 @@ async def move_memory(settings: Settings, to: str, progress: Progress) -> MovedM
         )
     # A memory in several files has keys, and numbers of rows, of each file's own.
     key_of = content_keys(settings)
-    with_file = {Path(name).parent.name for name in ledger_files(data_dir) if name != MAIN}
+    with_file = {Path(name).parent.name for name in ledger_files(data_dir) if name != LEDGER_FILE}
     for tenant in tenants_of(settings):
         if tenant in with_file or key_of(tenant) is not None:
             raise LedgerKeyError(
@@ -65,7 +65,7 @@ async def move_memory(settings: Settings, to: str, progress: Progress) -> MovedM
     async with AsyncExitStack() as resources:
         resources.enter_context(folder_lock(data_dir))
         if url is None:
-            file = data_dir / MAIN
+            file = data_dir / LEDGER_FILE
             if not has_content(file):
                 raise StorageError(
                     f"There is no memory in {data_dir.resolve()}.",
@@ -78,7 +78,7 @@ async def move_memory(settings: Settings, to: str, progress: Progress) -> MovedM
             names = str(file), without_credentials(to)
         else:
             folder = Path(to).expanduser()  # noqa: ASYNC240 - nothing else runs meanwhile
-            file, index = folder / MAIN, settings.memory.chroma_path
+            file, index = folder / LEDGER_FILE, settings.memory.chroma_path
             if folder.resolve() != data_dir.resolve():
                 resources.enter_context(folder_lock(folder))
             elif not has_content(file) and count_vectors(index, settings.memory.collection):

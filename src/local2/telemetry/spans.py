@@ -153,7 +153,10 @@ async def exporting(service: str) -> AsyncIterator[Tracer]:
     provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
     exporter = span_exporter()
     provider.add_span_processor(BatchSpanProcessor(exporter))
-    with _log_exports():
+    logger, handler = logging.getLogger("opentelemetry"), _Log(logging.WARNING)
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
         try:
             yield Tracer(provider)
         finally:
@@ -162,24 +165,16 @@ async def exporting(service: str) -> AsyncIterator[Tracer]:
             if not stopping.done():
                 exporter.shutdown()
             await stopping
-
-
-class _Log(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        log.warning("traces_not_exported", reason=record.getMessage())
-
-
-@contextmanager
-def _log_exports() -> Iterator[None]:
-    """Redirect OpenTelemetry's warnings about exports to our log."""
-    logger, handler = logging.getLogger("opentelemetry"), _Log(logging.WARNING)
-    logger.addHandler(handler)
-    logger.propagate = False
-    try:
-        yield
     finally:
         logger.removeHandler(handler)
         logger.propagate = True
+
+
+class _Log(logging.Handler):
+    """Puts OpenTelemetry's warnings about exports into our log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log.warning("traces_not_exported", reason=record.getMessage())
 
 
 def span_exporter() -> SpanExporter:

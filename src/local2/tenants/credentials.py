@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from local2.errors import ConfigError
-from local2.protocol.envelope import Role, new_id
+from local2.protocol.envelope import new_id
 from local2.settings import BusSettings
 
 if TYPE_CHECKING:
-    from local2.tenants.directory import Entries
     from local2.tenants.tokens import TokenKey
 
 MEMORY_SEED_FILE = "memory.nk"
@@ -127,30 +126,6 @@ def read_credentials(folder: Path, tenant: str, agent: str) -> Credentials | Non
 def memory_credentials(folder: Path) -> Credentials:
     """The memory's own credentials; raises ConfigError if they are missing."""
     return credentials_in(folder / MEMORY_SEED_FILE)
-
-
-class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent as `local2 tenants list` shows it; `credentials` is the path of its seed."""
-
-    tenant: str
-    agent: str
-    role: Role
-    inbox: str
-    credentials: str
-
-
-def summaries_of(folder: Path, entries: "Entries", tenant: str) -> list[AgentSummary]:
-    """All agents of a tenant."""
-    return [
-        AgentSummary(
-            tenant=tenant,
-            agent=name,
-            role=agent.role,
-            inbox=inbox_of(name),
-            credentials=str(seed_file(folder, tenant, name)),
-        )
-        for name, agent in entries.tenants[tenant].agents.items()
-    ]
 
 
 def credentials_in(file: Path) -> Credentials:

@@ -76,12 +76,6 @@ class Roles:
         return None if role is None else self._scopes[role]
 
 
-def lesser_role(one: Role | None, other: Role | None) -> Role | None:
-    """The lesser of two roles; None counts as no limit."""
-    given = [role for role in (one, other) if role is not None]
-    return min(given, key=ROLES.index, default=None)
-
-
 class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An agent: its public nkey and its role.
 
@@ -173,8 +167,9 @@ class Tenant:
 
     def role_of(self, agent: str | None, person: Person | None) -> Role:
         """The lesser role of the agent and the person; by default, `writer`."""
-        own = self._agents[agent].role if agent else None
-        return lesser_role(own, person.role if person else None) or "writer"
+        roles = [self._agents[agent].role] if agent else []
+        roles += [person.role] if person and person.role else []
+        return min(roles, key=ROLES.index, default="writer")
 
 
 class Directory:

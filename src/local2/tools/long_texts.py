@@ -2,7 +2,7 @@
 
 from local2.memory.intake.documents import Document
 from local2.memory.service import MemoryService
-from local2.protocol.memories import check_size
+from local2.protocol.memories import check_document_size
 from local2.protocol.memory_tools import (
     ADD_DOCUMENT,
     READ_DOCUMENT,
@@ -20,7 +20,7 @@ from local2.tools.base import answers
 
 @answers(ADD_DOCUMENT)
 async def add_document(memory: MemoryService, args: AddDocument) -> ToolOutput:
-    check_size(args.content)
+    check_document_size(args.content)
     source = args.source or args.title
     stored = await memory.documents.store(
         Document(title=args.title, source=source, content=args.content)

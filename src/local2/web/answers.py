@@ -61,7 +61,7 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     retry_after: float | None = None
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """The answer to a request, as it can also be sent again."""
 
     status: int
@@ -70,11 +70,11 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = {}
 
     @classmethod
-    def with_value(cls, value: Any) -> "Answer":
+    def with_value(cls, value: Any) -> "HttpAnswer":
         return cls(HTTPStatus.OK, msgspec.json.encode(value))
 
     @classmethod
-    def for_error(cls, error: Local2Error) -> "Answer":
+    def for_error(cls, error: Local2Error) -> "HttpAnswer":
         status = None
         headers = {}
         if isinstance(error, UnauthorizedError):
@@ -92,7 +92,7 @@ class Answer(NamedTuple):
         error: ErrorReply,
         status: HTTPStatus | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> "Answer":
+    ) -> "HttpAnswer":
         """The answer with an error; its code decides the status if none is given."""
         status = status or STATUS_BY_CODE[error.code]
         problem = Problem(

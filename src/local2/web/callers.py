@@ -10,6 +10,7 @@ import msgspec
 from starlette.datastructures import Headers
 
 from local2.protocol.envelope import Sender
+from local2.tenants.tokens import LEEWAY
 from local2.web.answers import UnauthorizedError
 
 AGENT = "http"
@@ -17,8 +18,6 @@ AGENT = "http"
 USER_HEADER, AGENT_HEADER, SESSION_HEADER = "Local2-User", "Local2-Agent", "Local2-Session"
 SCHEMES = {"bearer", "token"}
 """How a token may be announced; mem0's client says `Token`."""
-LEEWAY = 5.0
-"""Seconds by which clocks may differ."""
 
 
 class Claims(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,13 +9,13 @@ from http import HTTPStatus
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from local2.background import running_task
+from local2.background import in_background
 from local2.client import BusMessage, Connection
 from local2.errors import BusError
 from local2.protocol import subjects
 from local2.protocol.envelope import decode
 from local2.protocol.payloads import Json
-from local2.web.answers import Answer
+from local2.web.answers import HttpAnswer
 
 KEEP_ALIVE = 15.0
 """Seconds without an event after which a comment shows the client that the server is there."""
@@ -55,13 +55,18 @@ class EventStream:
                     resources.push_async_callback(subscription.leave, 0)
                 await self._bus.flush()
             except BusError as error:
-                await Answer.for_error(error).response()(scope, receive, send)
+                await HttpAnswer.for_error(error).response()(scope, receive, send)
                 return
-            for name, ending in (
-                ("events_client", until_gone(receive)),
-                ("events_bus", self._bus.lost.wait()),
-            ):
-                await resources.enter_async_context(running_task(self._end_after(ending), name))
+
+            async def end_after(ending: Awaitable[object]) -> None:
+                await ending
+                self._waiting.put_nowait(None)
+
+            await in_background(
+                resources,
+                events_client=end_after(until_gone(receive)),
+                events_bus=end_after(self._bus.lost.wait()),
+            )
             await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": HEADERS})
             await send(_part(RETRY))
             while (seconds := self._until - time.time()) > 0:
@@ -85,10 +90,6 @@ class EventStream:
         data = msgspec.json.encode(envelope)
         if self._waiting.qsize() <= MAX_WAITING:
             self._waiting.put_nowait(b"event: %s\ndata: %s\n\n" % (message.subject.encode(), data))
-
-    async def _end_after(self, ending: Awaitable[object]) -> None:
-        await ending
-        self._waiting.put_nowait(None)
 
 
 async def until_gone(receive: Receive) -> None:

@@ -36,7 +36,7 @@ from local2.protocol.memory_tools import (
 )
 from local2.protocol.payloads import Empty, Json
 from local2.protocol.services import BROWSE, P, ServiceDeclaration
-from local2.web.answers import Answer, NotFoundError
+from local2.web.answers import HttpAnswer, NotFoundError
 
 PATH = "/mem0"
 NAME = "local2"
@@ -50,14 +50,14 @@ REASON = "Changed with mem0's client."
 
 B = TypeVar("B", bound=msgspec.Struct)
 S = TypeVar("S", bound=msgspec.Struct)
-Handler = Callable[[Request, Sender], Awaitable[Answer]]
+Handler = Callable[[Request, Sender], Awaitable[HttpAnswer]]
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The base class of all bodies. What is not served is refused, not ignored."""
 
 
-class _Who(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Who(_Body, frozen=True, kw_only=True):
     """Whose memories: a user's, of one agent, of one session."""
 
     user_id: Name | None = None
@@ -70,14 +70,14 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True):
     content: str
 
 
-class _Add(_Who, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Add(_Who, frozen=True, kw_only=True):
     messages: list[_Message]
     filters: Json = {}
     metadata: Json = {}
     infer: bool = True
 
 
-class _Search(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Search(_Body, frozen=True, kw_only=True):
     query: QueryText
     filters: Json = {}
     top_k: Annotated[int, msgspec.Meta(ge=1, le=MAX_FOUND)] = 10
@@ -85,11 +85,11 @@ class _Search(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rerank: bool = True
 
 
-class _List(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _List(_Body, frozen=True, kw_only=True):
     filters: Json = {}
 
 
-class _Update(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Update(_Body, frozen=True, kw_only=True):
     text: str
 
 
@@ -142,12 +142,12 @@ class Mem0:
         yield Mem0Route(HTTPMethod.DELETE, by_id, self._delete)
         yield Mem0Route(HTTPMethod.GET, f"{by_id}history/", self._history)
 
-    async def _ping(self, request: Request, caller: Sender) -> Answer:
+    async def _ping(self, request: Request, caller: Sender) -> HttpAnswer:
         del request
         await self._memory.ask_service(BROWSE, Browse(limit=1), caller)
-        return Answer.with_value({"status": "ok", "org_id": NAME, "project_id": NAME})
+        return HttpAnswer.with_value({"status": "ok", "org_id": NAME, "project_id": NAME})
 
-    async def _add(self, request: Request, caller: Sender) -> Answer:
+    async def _add(self, request: Request, caller: Sender) -> HttpAnswer:
         wanted = await self._read(request, _Add)
         caller = _as(caller, _who(wanted.filters), wanted)
         results = []
@@ -157,9 +157,9 @@ class Mem0:
             saved = await self._memory.ask_tool(SAVE_MEMORY, note, caller)
             event = "ADD" if saved.was_new else "NONE"
             results.append({"id": _id(saved.id, caller), "memory": message.content, "event": event})
-        return Answer.with_value({"results": results})
+        return HttpAnswer.with_value({"results": results})
 
-    async def _search(self, request: Request, caller: Sender) -> Answer:
+    async def _search(self, request: Request, caller: Sender) -> HttpAnswer:
         wanted = await self._read(request, _Search)
         who = _who(wanted.filters)
         caller = _as(caller, who)
@@ -172,9 +172,9 @@ class Mem0:
             and who.agent_id in {None, item.agent}
             and who.run_id in {None, item.session_id}
         ]
-        return Answer.with_value({"results": results[: wanted.top_k]})
+        return HttpAnswer.with_value({"results": results[: wanted.top_k]})
 
-    async def _list(self, request: Request, caller: Sender) -> Answer:
+    async def _list(self, request: Request, caller: Sender) -> HttpAnswer:
         who = _who((await self._read(request, _List)).filters)
         caller = _as(caller, who)
         page, size = _number(request, "page", 1), _number(request, "page_size", MAX_PAGE)
@@ -211,27 +211,27 @@ class Mem0:
             "previous": f"{request.url.path}?page={page - 1}" if page > 1 else None,
         }
         memories = [_memory_of(memory, caller) for memory in results]
-        return Answer.with_value({"count": len(browsed), **pages, "results": memories})
+        return HttpAnswer.with_value({"count": len(browsed), **pages, "results": memories})
 
-    async def _get(self, request: Request, caller: Sender) -> Answer:
+    async def _get(self, request: Request, caller: Sender) -> HttpAnswer:
         id_, caller = _named(request, caller)
-        return Answer.with_value(_latest(await self._versions(id_, caller), caller))
+        return HttpAnswer.with_value(_latest(await self._versions(id_, caller), caller))
 
-    async def _update(self, request: Request, caller: Sender) -> Answer:
+    async def _update(self, request: Request, caller: Sender) -> HttpAnswer:
         id_, caller = _named(request, caller)
         text = (await self._read(request, _Update)).text
         newest = (await self._versions(id_, caller))[0]
         edit = EditMemory(id=newest.id, content=text, reason=REASON)
         edited = await self._memory.ask_tool(EDIT_MEMORY, edit, caller)
-        return Answer.with_value(_latest(await self._versions(edited.id, caller), caller))
+        return HttpAnswer.with_value(_latest(await self._versions(edited.id, caller), caller))
 
-    async def _delete(self, request: Request, caller: Sender) -> Answer:
+    async def _delete(self, request: Request, caller: Sender) -> HttpAnswer:
         id_, caller = _named(request, caller)
         newest = (await self._versions(id_, caller))[0]
         await self._memory.ask_tool(FORGET, Forget(id=newest.id), caller)
-        return Answer.with_value({"message": "Memory deleted successfully!"})
+        return HttpAnswer.with_value({"message": "Memory deleted successfully!"})
 
-    async def _history(self, request: Request, caller: Sender) -> Answer:
+    async def _history(self, request: Request, caller: Sender) -> HttpAnswer:
         id_, caller = _named(request, caller)
         oldest_first = (await self._versions(id_, caller))[::-1]
         former = [None, *(version.content for version in oldest_first)]
@@ -248,7 +248,7 @@ class Mem0:
             }
             for version, before in zip(oldest_first, former, strict=False)
         ]
-        return Answer.with_value(events)
+        return HttpAnswer.with_value(events)
 
     async def _versions(self, id_: str, caller: Sender) -> list[Version]:
         """All versions of a memory by the id of any of them, newest first.

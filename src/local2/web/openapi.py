@@ -36,7 +36,19 @@ def document(tools: Iterable[ToolSchema], url: str) -> Json:
     for tool in tools:
         arguments = _self_contained(tool.tool_schema.function.parameters)
         schemas[f"{tool.name}.arguments"] = arguments
-        schemas[f"{tool.name}.answer"] = _tool_answer(_self_contained(tool.output_schema or {}))
+        schemas[f"{tool.name}.answer"] = {
+            "type": "object",
+            "description": "`content` is text for a model, `data` is for programs. With "
+            "`tool_output_key`, `content` is a preview of `total_chars` characters, which "
+            "`read_tool_output` reads.",
+            "properties": {
+                "content": {"type": "string"},
+                "data": _self_contained(tool.output_schema or {}),
+                "tool_output_key": {"type": "string"},
+                "total_chars": {"type": "integer"},
+            },
+            "required": ["content"],
+        }
         paths[f"{TOOLS_PATH}/{tool.name}"] = {
             "post": _operation(
                 tool.name,
@@ -126,7 +138,7 @@ def document(tools: Iterable[ToolSchema], url: str) -> Json:
     }
 
 
-def _operation(  # noqa: PLR0913 - the parts of an operation
+def _operation(
     operation_id: str,
     summary: str,
     *,
@@ -159,22 +171,6 @@ def _operation(  # noqa: PLR0913 - the parts of an operation
             "content": {JSON: {"schema": body}},
         }
     return operation
-
-
-def _tool_answer(data: Json) -> Json:
-    return {
-        "type": "object",
-        "description": "`content` is text for a model, `data` is for programs. With "
-        "`tool_output_key`, `content` is a preview of `total_chars` characters, which "
-        "`read_tool_output` reads.",
-        "properties": {
-            "content": {"type": "string"},
-            "data": data,
-            "tool_output_key": {"type": "string"},
-            "total_chars": {"type": "integer"},
-        },
-        "required": ["content"],
-    }
 
 
 def _self_contained(schema: Json) -> Json:

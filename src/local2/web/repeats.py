@@ -15,7 +15,7 @@ import msgspec
 
 from local2.background import go_on
 from local2.errors import BadRequestError, InvalidArgumentsError
-from local2.web.answers import Answer
+from local2.web.answers import HttpAnswer
 
 KEEP_SECONDS = 24 * 3600.0
 MAX_KEPT_BYTES = 32 * 1024 * 1024
@@ -31,7 +31,7 @@ class _Kept(msgspec.Struct, eq=False):
     """A request that was begun, and its answer."""
 
     fingerprint: bytes
-    answering: asyncio.Task[Answer]
+    answering: asyncio.Task[HttpAnswer]
     until: float
     is_receipt: bool
     size: int = 0
@@ -49,10 +49,10 @@ class Repeats:
         owner: Owner,
         key: str,
         fingerprint: bytes,
-        work: Callable[[], Coroutine[Any, Any, Answer]],
+        work: Callable[[], Coroutine[Any, Any, HttpAnswer]],
         *,
         is_receipt: bool = False,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Do the work for the first request with this key; repetitions get its answer.
 
         An answer that a retry may change, such as `unavailable`, is not kept. `is_receipt`: it is
@@ -83,7 +83,9 @@ class Repeats:
         kept.answering.add_done_callback(lambda done: self._keep(place, kept, done))
         return await asyncio.shield(kept.answering)
 
-    def _keep(self, place: tuple[Owner, str], kept: _Kept, done: "asyncio.Task[Answer]") -> None:
+    def _keep(
+        self, place: tuple[Owner, str], kept: _Kept, done: "asyncio.Task[HttpAnswer]"
+    ) -> None:
         """Keep the answer, unless a retry may get another one."""
         if self._kept.get(place) is not kept:
             return

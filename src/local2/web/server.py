@@ -65,7 +65,7 @@ from local2.protocol.payloads import Empty, ErrorReply, ToolResult
 from local2.protocol.services import SERVICES, STATUS, P, ServiceDeclaration
 from local2.protocol.subjects import checked_tool_name
 from local2.settings import Settings
-from local2.web.answers import JSON, Answer, NotFoundError, UnauthorizedError
+from local2.web.answers import JSON, HttpAnswer, NotFoundError, UnauthorizedError
 from local2.web.callers import Gate, claims_of
 from local2.web.events import EventStream, until_gone
 from local2.web.mem0 import Mem0
@@ -102,7 +102,7 @@ log = get_logger()
 _objects = msgspec.json.Decoder(dict[str, Raw])
 
 
-class ServerAddress(NamedTuple):
+class HttpAddress(NamedTuple):
     """The address of the server, which token clients send, and the link that opens the page."""
 
     url: str
@@ -112,7 +112,7 @@ class ServerAddress(NamedTuple):
 
 async def serve(
     settings: Settings,
-    on_ready: Callable[[ServerAddress], None],
+    on_ready: Callable[[HttpAddress], None],
     *,
     with_pages: bool = False,
     page_links: "PageLinks | None" = None,
@@ -154,13 +154,13 @@ async def serve(
                     from local2.web.pages.signing_in import SignIn  # noqa: PLC0415
                     from local2.web.pages.site import pages_app  # noqa: PLC0415
                 secret = token or secrets.token_urlsafe(32)
-                links = page_links or PageLinks.of(url, has_accounts=has_accounts)
+                links = page_links or PageLinks.for_server(url, has_accounts=has_accounts)
                 store_links(settings.memory.data_dir, links)
                 sign_in = SignIn(links, secret=secret, user=user, verify=server.verify)
-                page = links.make()
+                page = links.make_link()
                 app = _WithPages(app, pages_app(link, settings, sign_in))
             async with running_task(server.follow_erasures(), "erasures"):
-                on_ready(ServerAddress(url, token_is_in, page))
+                on_ready(HttpAddress(url, token_is_in, page))
                 await loopback.serve(listener, app, _refuse, with_sockets=with_pages)
 
 
@@ -219,7 +219,7 @@ class HttpServer:
             await asyncio.sleep(RETRY_DELAY)
 
     def _answered(
-        self, handle: Callable[[Request, Sender], Awaitable[Answer | EventStream]]
+        self, handle: Callable[[Request, Sender], Awaitable[HttpAnswer | EventStream]]
     ) -> Callable[[Request], Awaitable[ASGIApp]]:
         """Turn answers and errors into responses; a client that is gone ends its request."""
 
@@ -227,34 +227,36 @@ class HttpServer:
             try:
                 answer = await handle(request, request.scope["caller"])
             except Local2Error as error:
-                answer = Answer.for_error(error)
+                answer = HttpAnswer.for_error(error)
             except HTTPException:  # `_refuse_path` answers it
                 raise
             except ClientDisconnect:
-                answer = Answer(HTTPStatus.BAD_REQUEST, b"")  # nobody reads it
+                answer = HttpAnswer(HTTPStatus.BAD_REQUEST, b"")  # nobody reads it
             except Exception:
                 log.exception("request_failed")
-                answer = Answer.for_error(Local2Error("The server failed; its log says where."))
-            return answer.response() if isinstance(answer, Answer) else answer
+                answer = HttpAnswer.for_error(Local2Error("The server failed; its log says where."))
+            return answer.response() if isinstance(answer, HttpAnswer) else answer
 
         return respond
 
-    async def _call_tool(self, request: Request, caller: Sender) -> Answer:
+    async def _call_tool(self, request: Request, caller: Sender) -> HttpAnswer:
         tool = checked_tool_name(request.path_params["tool"])
         body = await self.read_body(request)
         arguments = _read_object(body)
 
-        async def call() -> Answer:
+        async def call() -> HttpAnswer:
             result = await self._result(tool, arguments, caller)
             if result.error is not None:
-                return Answer.for_problem(result.error)
+                return HttpAnswer.for_problem(result.error)
             if not result.ok:
-                return Answer.for_problem(ErrorReply(code="tool_failed", message=result.content))
-            return Answer.with_value(msgspec.convert(result, ToolAnswer, from_attributes=True))
+                return HttpAnswer.for_problem(
+                    ErrorReply(code="tool_failed", message=result.content)
+                )
+            return HttpAnswer.with_value(msgspec.convert(result, ToolAnswer, from_attributes=True))
 
         return await self._once(request, caller, body, call)
 
-    async def _ask_service(self, request: Request, caller: Sender) -> Answer:
+    async def _ask_service(self, request: Request, caller: Sender) -> HttpAnswer:
         subject = request.path_params["service"]
         if subject not in DECLARED_SERVICES:
             raise HTTPException(HTTPStatus.NOT_FOUND)
@@ -262,7 +264,7 @@ class HttpServer:
         body = await self.read_body(request)
         payload = Raw(msgspec.json.encode(_read_object(body)))
 
-        async def ask() -> Answer:
+        async def ask() -> HttpAnswer:
             if declared.for_operator and self._gate.has_accounts:
                 raise ForbiddenError(
                     f"{subject} concerns every tenant.",
@@ -271,7 +273,7 @@ class HttpServer:
             if not declared.action:
                 await self.verify(caller)  # the stack answers it without a token
             try:
-                return Answer(
+                return HttpAnswer(
                     HTTPStatus.OK, bytes(await self.ask_service(declared, payload, caller))
                 )
             except NoRespondersError as error:
@@ -281,24 +283,24 @@ class HttpServer:
 
         return await self._once(request, caller, body, ask)
 
-    async def _read_memory(self, request: Request, caller: Sender) -> Answer:
+    async def _read_memory(self, request: Request, caller: Sender) -> HttpAnswer:
         wanted = request.path_params["id"]
         result = await self._result(MEMORY_HISTORY.name, {"topic_or_id": wanted}, caller)
         if result.error is not None:
-            return Answer.for_problem(result.error)
+            return HttpAnswer.for_problem(result.error)
         for version in msgspec.convert(result.data, Versions).versions:
             if version.id == wanted:
-                return Answer.with_value(version)
+                return HttpAnswer.with_value(version)
         raise NotFoundError
 
-    async def _erase_memory(self, request: Request, caller: Sender) -> Answer:
-        async def erase() -> Answer:
+    async def _erase_memory(self, request: Request, caller: Sender) -> HttpAnswer:
+        async def erase() -> HttpAnswer:
             result = await self._result(FORGET.name, {"id": request.path_params["id"]}, caller)
             if result.error is None:
-                return Answer.with_value(result.data)
+                return HttpAnswer.with_value(result.data)
             if result.error.code == InvalidArgumentsError.code:  # the id is all that was given
-                return Answer.for_error(NotFoundError())
-            return Answer.for_problem(result.error)
+                return HttpAnswer.for_error(NotFoundError())
+            return HttpAnswer.for_problem(result.error)
 
         return await self._once(request, caller, b"", erase)
 
@@ -319,9 +321,9 @@ class HttpServer:
             on_end=end,
         )
 
-    async def _describe(self, _: Request, caller: Sender) -> Answer:
+    async def _describe(self, _: Request, caller: Sender) -> HttpAnswer:
         await self.verify(caller)
-        return Answer.with_value(document(await self._link.schemas(), self._url))
+        return HttpAnswer.with_value(document(await self._link.schemas(), self._url))
 
     async def _result(self, tool: str, arguments: dict[str, Any], caller: Sender) -> ToolResult:
         """Call a tool; its own errors are in the result.
@@ -391,15 +393,15 @@ class HttpServer:
         request: Request,
         caller: Sender,
         body: bytes,
-        work: Callable[[], Coroutine[Any, Any, Answer]],
-    ) -> Answer:
+        work: Callable[[], Coroutine[Any, Any, HttpAnswer]],
+    ) -> HttpAnswer:
         """Do the work once for each `Idempotency-Key`; without one, end it with its client."""
 
-        async def answer() -> Answer:
+        async def answer() -> HttpAnswer:
             try:
                 return await work()
             except Local2Error as error:
-                return Answer.for_error(error)
+                return HttpAnswer.for_error(error)
 
         keys = request.headers.getlist("idempotency-key")
         if not keys:
@@ -470,7 +472,7 @@ class _WithCaller:
         try:
             scope["caller"] = self._gate.caller_of(Headers(scope=scope))
         except UnauthorizedError as error:
-            await Answer.for_error(error).response()(scope, receive, send)
+            await HttpAnswer.for_error(error).response()(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
@@ -492,7 +494,7 @@ def _read_object(body: bytes) -> dict[str, Raw]:
 
 def _refuse(problem: str, status: HTTPStatus) -> ASGIApp:
     code = ForbiddenError.code if status == HTTPStatus.FORBIDDEN else BadRequestError.code
-    return Answer.for_problem(ErrorReply(code=code, message=problem), status).response()
+    return HttpAnswer.for_problem(ErrorReply(code=code, message=problem), status).response()
 
 
 async def _refuse_path(request: Request, error: Exception) -> Response:
@@ -506,7 +508,7 @@ async def _refuse_path(request: Request, error: Exception) -> Response:
         else f"`GET {DOCUMENT_PATH}` lists what is served."
     )
     message = ErrorReply(code=BadRequestError.code, message=f"{problem} {remedy}")
-    return Answer.for_problem(message, status, error.headers).response()
+    return HttpAnswer.for_problem(message, status, error.headers).response()
 
 
 def _route(method: str, path: str, endpoint: Callable[[Request], Awaitable[ASGIApp]]) -> Route:

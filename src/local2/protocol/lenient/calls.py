@@ -96,12 +96,8 @@ def _call(reported: Any, at: str, unread: list[str]) -> ToolCallRecord | None:
             return msgspec.convert(reported, ToolCallRecord)
     for key in NAMES:  # OpenAI's API has name and arguments in an inner object `function`
         if isinstance(inner := reported.get(key), dict):
-            outer = {name: value for name, value in reported.items() if name != key}
-            return _from_other_form(inner | outer, at, unread)
-    return _from_other_form(reported, at, unread)
-
-
-def _from_other_form(reported: Json, at: str, unread: list[str]) -> ToolCallRecord | None:
+            reported = inner | {name: value for name, value in reported.items() if name != key}
+            break
     name = name_of(first_of(reported, NAMES))
     error = reported.get("error")
     succeeded = first_of(reported, ("ok", "success"))

@@ -102,12 +102,6 @@ MessageJson = Annotated[Json, msgspec.Meta(extra_json_schema=parameters_of(Recei
 """A message as JSON with a schema; decoding it into the Struct would lose unknown fields."""
 
 
-class SessionField(msgspec.Struct, frozen=True):
-    """The field of a line of messages that is not part of its message."""
-
-    session_id: Id | None = None
-
-
 def messages_of(received: Json, place: str = "") -> list[ConversationMessage]:
     """Make the messages to store: one for each tool result among its parts, then the message.
 
@@ -141,7 +135,11 @@ def _read_messages(received: Json, place: str) -> list[ConversationMessage]:
     stated = known.text if known.content is None else known.content
     blocks = Blocks.of((known.parts or None) if stated is None else stated)  # `parts`: Gemini's
     parts = blocks.parts or ([] if stated is None else known.parts)
-    text = _text(blocks.text)
+    text = blocks.text
+    if isinstance(text, list) and all(isinstance(part, str | dict) for part in text):
+        text = text_of(text) or ""
+    elif text is not None:
+        text = as_text(text)
     unread: list[str] = []
     calls = [
         *read_calls(known.tool_calls, f"{prefix}tool_calls", unread),
@@ -218,14 +216,6 @@ def _timestamp(written: str | float | None, field: str) -> datetime | None:
 
 def _id(id_: Id | None) -> str | None:
     return None if id_ is None or id_ == "" else str(id_)
-
-
-def _text(content: Any) -> str | None:
-    if content is None or isinstance(content, str):
-        return content
-    if isinstance(content, list) and all(isinstance(part, str | dict) for part in content):
-        return text_of(content) or ""
-    return as_text(content)
 
 
 class Blocks(NamedTuple):

@@ -21,8 +21,20 @@ FINISHED: Final = ("response.completed", "response.incomplete", "response.failed
 def blocks_of_answer(value: Any) -> Blocks | None:
     """Find the blocks of the answer in a response, in a message or in chunks."""
     if isinstance(value, dict):
-        message = _message(value)
-        return None if message is None else _blocks(message)
+        message = _response(value)
+        is_message = "role" in value or value.get("type") in ("ai", CHUNK) or "tool_calls" in value
+        if message is None and is_message:
+            message = value
+        if message is None:
+            return None
+        match content_of(message):  # content in no form of an API is JSON of an agent
+            case None:
+                known = any(message.get(key) for key in ("tool_calls", "function_call", "refusal"))
+            case list(content):
+                known = all(isinstance(part, str | dict) for part in content)
+            case content:
+                known = isinstance(content, str)
+        return _blocks(message) if known else None
     if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
         return None
     finished = [  # an event with the whole response that was streamed before it
@@ -30,11 +42,8 @@ def blocks_of_answer(value: Any) -> Blocks | None:
     ]
     if finished:
         return blocks_of_answer(finished[-1])
-    return _blocks({"content": value}) if _are_output(value) else _blocks_of_list(value)
-
-
-def _blocks_of_list(value: list[Json]) -> Blocks | None:
-    """Find the blocks of a message in chunks, or of several whole responses."""
+    if _are_output(value):
+        return _blocks({"content": value})
     chunks = [chunk for part in value if (chunk := _chunk(part)) is not None]
     if len(chunks) == len(value) and any(chunks):
         return _joined(map(_blocks, chunks))
@@ -50,26 +59,7 @@ def answers_in(value: Any) -> int:
     return len(alternatives) if isinstance(alternatives, list) else 1
 
 
-def _message(value: Json) -> Json | None:
-    """Find the message of a response, or the value itself if it is one."""
-    message = _response(value)
-    if message is None and (
-        "role" in value or value.get("type") in ("ai", CHUNK) or "tool_calls" in value
-    ):
-        message = value
-    if message is None:
-        return None
-    match content_of(message):  # content in no form of an API is JSON of an agent
-        case None:
-            known = any(message.get(key) for key in ("tool_calls", "function_call", "refusal"))
-        case list(content):
-            known = all(isinstance(part, str | dict) for part in content)
-        case content:
-            known = isinstance(content, str)
-    return message if known else None
-
-
-def _response(value: Any) -> Json | None:  # noqa: C901, PLR0911 - a case for each form
+def _response(value: Any) -> Json | None:
     """Find the message of a response in the form of any API."""
     message: Json
     match value:
@@ -109,7 +99,7 @@ def _are_output(items: list[Any]) -> bool:
     )
 
 
-def _chunk(part: Json) -> Json | None:  # noqa: C901, PLR0911 - a case for each form
+def _chunk(part: Json) -> Json | None:
     """What a chunk adds to its message, `{}` for nothing; None if it is not a chunk."""
     message: Json
     match part:
@@ -131,17 +121,10 @@ def _chunk(part: Json) -> Json | None:  # noqa: C901, PLR0911 - a case for each 
             return message
         case {"type": "AIMessageChunk", "content": _}:
             return part
-        case {"type": str(kind)}:
-            return _event(kind, part)
-    return None
-
-
-def _event(kind: str, event: Json) -> Json | None:  # noqa: PLR0911 - a case for each form
-    """What an event of OpenAI's Responses API or of Anthropic's API adds to its message."""
-    match event:
+        # Events of OpenAI's Responses API, and of Anthropic's API.
         case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(text)}:
             return {"content": text}
-        case {"delta": str(text)} if kind.startswith("response.reasoning"):
+        case {"type": str(kind), "delta": str(text)} if kind.startswith("response.reasoning"):
             return {"thinking": text}
         case {"type": "response.output_item.done", "item": dict(item)}:
             return {"content": [item]} if str(item.get("type")).endswith("_call") else {}
@@ -151,8 +134,11 @@ def _event(kind: str, event: Json) -> Json | None:  # noqa: PLR0911 - a case for
             if delta.get("type") == "input_json_delta":
                 return {"tool_calls": [{"index": index, "input": delta.get("partial_json")}]}
             return {"content": delta.get("text") or "", "thinking": delta.get("thinking")}
-    own = ("response.", "message_", "content_block_")
-    return {} if kind.startswith(own) or kind == "ping" else None
+        case {"type": "ping"}:
+            return {}
+        case {"type": str(kind)} if kind.startswith(("response.", "message_", "content_block_")):
+            return {}
+    return None
 
 
 def _blocks(message: Json) -> Blocks:

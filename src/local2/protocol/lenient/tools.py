@@ -13,10 +13,10 @@ import msgspec
 from local2.errors import CODES, BadRequestError, RequestError, ToolFailedError, abridged
 from local2.protocol import subjects
 from local2.protocol.envelope import Envelope, decode
-from local2.protocol.error_headers import SERVICE_ERROR
 from local2.protocol.json_text import read_json
 from local2.protocol.lenient.values import as_text, texts_of_parts
 from local2.protocol.payloads import (
+    SERVICE_ERROR,
     ErrorReply,
     Function,
     FunctionSchema,

@@ -5,8 +5,16 @@ from nicegui import ui
 from local2.protocol.maintenance import TenantReport
 from local2.protocol.payloads import Empty
 from local2.protocol.services import ROTATE_TOKEN_KEY, TENANT
-from local2.web.pages.frame import confirmed, facts, notify, prose, section, show_table, text
-from local2.web.pages.viewer import Viewer
+from local2.web.pages.frame import (
+    Viewer,
+    confirmed,
+    facts,
+    notify,
+    prose,
+    section,
+    show_table,
+    text,
+)
 
 MEGABYTE = 1_000_000
 COLUMNS = {"name": "Agent", "role": "Role", "answers": "Answers queries"}

@@ -20,9 +20,8 @@ from local2.protocol.memory_tools import RECALL, Explanation, Recall
 from local2.protocol.payloads import Json
 from local2.protocol.subjects import tool_request
 from local2.web.callers import SESSION_HEADER, USER_HEADER
-from local2.web.pages.frame import dialog, empty, section, set_address, tag, text, when
+from local2.web.pages.frame import Viewer, dialog, empty, section, set_address, tag, text, when
 from local2.web.pages.memory_drawer import open_memory, readable
-from local2.web.pages.viewer import Viewer
 
 CONSIDERED = 20
 """Number of matching memories that are shown, in the answer or not."""
@@ -207,32 +206,35 @@ class AskPage:
             least.on_value_change(partial(choose, "min_relevance"))
             reranked = ui.switch("Reranker", value=setting.rerank)
             reranked.on_value_change(partial(choose, "rerank"))
-            self._add_moment(setting)
+            # The moment at which the memory is looked at.
+            today = utc_now().date()
+            back = 0
+            if setting.as_of:
+                back = min(max((today - date.fromisoformat(setting.as_of)).days, 0), self._days)
+            with ui.element("div").classes("moment"):
+                said = text("span", _moment_said(setting.as_of)).classes("quiet")
+                slider = ui.slider(min=-self._days, max=0, step=1, value=-back)
+                slider.props('aria-label="As of this day"')
 
-    def _add_moment(self, setting: Setting) -> None:
-        """Add the slider for the moment at which the memory is looked at."""
-        today = utc_now().date()
-        back = 0
-        if setting.as_of:
-            back = min(max((today - date.fromisoformat(setting.as_of)).days, 0), self._days)
-        with ui.element("div").classes("moment"):
-            said = text("span", _moment_said(setting.as_of)).classes("quiet")
-            slider = ui.slider(min=-self._days, max=0, step=1, value=-back)
-            slider.props('aria-label="As of this day"')
+                def look(event: ValueChangeEventArguments[Any]) -> None:
+                    days = -int(event.value)
+                    setting.as_of = (today - timedelta(days=days)).isoformat() if days else None
+                    said.text = _moment_said(setting.as_of)
 
-            def look(event: ValueChangeEventArguments[Any]) -> None:
-                days = -int(event.value)
-                setting.as_of = (today - timedelta(days=days)).isoformat() if days else None
-                said.text = _moment_said(setting.as_of)
-
-            slider.on_value_change(look)
-            slider.on("change", self._ask)
+                slider.on_value_change(look)
+                slider.on("change", self._ask)
 
     def _show_answer(self, setting: Setting, answer: Explained, other: Explained | None) -> None:
         found = [memory for memory in answer.memories if memory.place is not None]
         found.sort(key=lambda memory: memory.place or 0)
         missed = [memory for memory in answer.memories if memory.place is None]
-        scale = max((_positive(memory.explanation) for memory in answer.memories), default=0.0)
+        explained = (memory.explanation for memory in answer.memories)
+        raising = (
+            sum(share for share in explanation.shares.values() if share > 0)
+            for explanation in explained
+            if explanation is not None
+        )
+        scale = max(raising, default=0.0)  # what raises the scores makes the bars
         places = None
         if other is not None:
             places = {memory.id: memory.place for memory in other.memories}
@@ -342,12 +344,6 @@ class AskPage:
 
 def _moment_said(as_of: str | None) -> str:
     return f"As of the end of {as_of}" if as_of else "As of now"
-
-
-def _positive(explanation: Explanation | None) -> float:
-    """The length of a bar: what raises a score."""
-    shares = explanation.shares.values() if explanation is not None else ()
-    return sum(share for share in shares if share > 0)
 
 
 def _show_parts(explanation: Explanation, scale: float) -> None:

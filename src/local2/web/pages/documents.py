@@ -9,6 +9,7 @@ from local2.protocol.services import LIST_CHUNKS, LIST_DOCUMENTS
 from local2.web.pages.frame import (
     ChoiceList,
     Pager,
+    Viewer,
     counted,
     empty,
     section,
@@ -17,7 +18,6 @@ from local2.web.pages.frame import (
     when,
 )
 from local2.web.pages.memory_drawer import open_memory
-from local2.web.pages.viewer import Viewer
 
 PAGE_SIZE = 50
 

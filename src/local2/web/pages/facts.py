@@ -11,9 +11,18 @@ from nicegui.events import ValueChangeEventArguments
 
 from local2.protocol.browsing import Browse, BrowsedMemory
 from local2.protocol.memory_tools import RELATIONS, ListRelations, RelatedMemory
-from local2.web.pages.frame import Pager, empty, notify, section, set_address, tag, text, when
+from local2.web.pages.frame import (
+    Pager,
+    Viewer,
+    empty,
+    notify,
+    section,
+    set_address,
+    tag,
+    text,
+    when,
+)
 from local2.web.pages.memory_drawer import open_memory, readable
-from local2.web.pages.viewer import Viewer
 
 PAGE_SIZE = 50
 EVERYBODY = "everybody"

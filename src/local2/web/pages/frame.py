@@ -1,4 +1,4 @@
-"""What all pages share: navigation, headings, empty states, times, notices and questions.
+"""What all pages share: who looks, navigation, headings, empty states, times, notices, questions.
 
 A page only shows what it has, and raises errors: whatever `Local2Error` a handler of an event
 raises becomes a notice with its remedy. `assets/page.css` has the looks, `assets/page.js` the keys.
@@ -12,18 +12,21 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
+import msgspec
 from nicegui import ui
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 from nicegui.events import GenericEventArguments
 
 from local2._version import __version__
+from local2.client.memory import Memory
+from local2.client.stack_tools import StackTools
 from local2.errors import Local2Error, UnavailableError
-from local2.protocol.browsing import BrowsedPage, SessionsPage
-from local2.protocol.envelope import utc_now
+from local2.protocol.browsing import BrowsedPage, Rights, SessionsPage
+from local2.protocol.envelope import Sender, utc_now
 from local2.protocol.memory_tools import MAX_REASON
+from local2.settings import Settings
 from local2.web.pages.signing_in import ASSETS_PATH, SIGN_OUT_PATH
-from local2.web.pages.viewer import Viewer
 
 NOTICES = "notices"
 """Where each client's storage keeps the place of its notices."""
@@ -33,6 +36,8 @@ NOTICE_SECONDS = 8
 """Seconds for which a notice stays, and with it the button that undoes what was done."""
 READING_SECONDS = 2.0
 """Seconds after which a page is shown although nothing that was read so far belongs on it."""
+TEXT_CHARACTERS = 400
+"""Maximum characters of a text in a table, which shows two lines of it."""
 DEFAULT_REASON = "Decided on the page."
 UNEXPECTED = "Something went wrong here; the log of the page says what."
 HEAD = f"""
@@ -52,6 +57,48 @@ C = TypeVar("C", bound=int | str)
 K = TypeVar("K")
 P = TypeVar("P", BrowsedPage, SessionsPage)
 Handler = Callable[[GenericEventArguments], Awaitable[None] | None]
+
+
+class Viewer:
+    """The one for whom a page is built.
+
+    `query`: the parameters of the page's address, by which a page can be bookmarked and sent.
+    `memory` has a method for most tools; `calls` makes any other request.
+    """
+
+    def __init__(
+        self,
+        link: StackTools,
+        settings: Settings,
+        caller: Sender,
+        rights: Rights,
+        query: Mapping[str, str],
+    ) -> None:
+        self.link = link
+        self.settings = settings
+        self.caller = caller
+        self.rights = rights
+        self.query = query
+        self.calls = link.calls(caller, settings.http.timeout)
+        self.memory = Memory(self.calls)
+
+    @property
+    def has_accounts(self) -> bool:
+        return self.caller.token is not None
+
+    def may(self, action: str) -> bool:
+        """Whether the viewer may use a tool or a service; the stack decides in any case."""
+        return self.rights.actions is None or action in self.rights.actions
+
+    def looking_as(self, user: str | None) -> "Viewer":
+        """The viewer as a user's memories are seen and changed; None: as they are.
+
+        With accounts, nobody sees more than the own token allows.
+        """
+        if user is None or user == self.caller.user:
+            return self
+        caller = msgspec.structs.replace(self.caller, user=user)
+        return Viewer(self.link, self.settings, caller, self.rights, self.query)
 
 
 class Page(NamedTuple):
@@ -145,16 +192,12 @@ def _show_navigation(shown: Page, pages: Sequence[Page], viewer: Viewer) -> None
             theme.props('title="Light, dark, or as the system (t)"')
             keys = text("button", "Keys").classes("plain").props("type=button data-keys")
             keys.props('title="All keys (?)"')
-    _show_keys(pages)
-
-
-def _show_keys(pages: Sequence[Page]) -> None:
     with dialog("Keys") as keys_dialog, ui.card().classes("dialog"):
         text("h2", "Keys")
         with ui.element("dl").classes("keys"):
-            for keys, does in (*SHORTCUTS, *((f"g {page.key}", page.title) for page in pages)):
+            for pressed, does in (*SHORTCUTS, *((f"g {page.key}", page.title) for page in pages)):
                 with ui.element("dt"):
-                    for key in keys.split():
+                    for key in pressed.split():
                         text("kbd", key)
                 text("dd", does)
     ui.on("keys", keys_dialog.open)

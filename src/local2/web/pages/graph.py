@@ -9,9 +9,8 @@ from nicegui.events import EChartPointClickEventArguments
 
 from local2.protocol.graph import GraphEdge, GraphNode, ShowGraph
 from local2.protocol.services import GRAPH
-from local2.web.pages.frame import empty, notify, section, set_address, text
+from local2.web.pages.frame import Viewer, empty, notify, section, set_address, text
 from local2.web.pages.memory_drawer import open_memory
-from local2.web.pages.viewer import Viewer
 
 MAX_NODES = 300
 """Maximum number of nodes: more of them are a thicket."""

@@ -6,15 +6,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nicegui import ui
-from nicegui.elements.upload_files import FileUpload
 from nicegui.events import UploadEventArguments
 
 from local2.errors import InvalidArgumentsError, Local2Error
 from local2.sources.importer import Importer
 from local2.sources.opening import TITLES, opened
-from local2.web.pages.frame import notify_of_error, section, text
+from local2.web.pages.frame import Viewer, notify_of_error, section, text
 from local2.web.pages.signing_in import MAX_UPLOAD
-from local2.web.pages.viewer import Viewer
 
 SHOWN_SECONDS = 0.5
 """Seconds between two looks at the progress."""
@@ -61,18 +59,14 @@ class ImportPage:
         )
 
     async def _receive(self, event: UploadEventArguments) -> None:
+        """Import an uploaded file. It goes on if the page is closed meanwhile."""
+        file = event.file
         self._upload.reset()
         self._outcome.clear()
         self._choose.disable()
-        try:
-            await self._import(event.file)
-        finally:
-            self._choose.enable()
-
-    async def _import(self, file: FileUpload) -> None:
-        """Import an uploaded file. It goes on if the page is closed meanwhile."""
         name = Path(file.name).name or "upload"
         async with AsyncExitStack() as resources:
+            resources.callback(self._choose.enable)
             folder = resources.enter_context(TemporaryDirectory(prefix="local2-"))
             path = Path(folder) / name
             await file.save(path)

@@ -35,11 +35,11 @@ class PageLinks(msgspec.Struct, frozen=True, kw_only=True):
     secret: str | None
 
     @classmethod
-    def of(cls, url: str, *, has_accounts: bool) -> Self:
+    def for_server(cls, url: str, *, has_accounts: bool) -> Self:
         """Links of a server that starts."""
         return cls(url=url, secret=None if has_accounts else secrets.token_urlsafe(32))
 
-    def make(self) -> str:
+    def make_link(self) -> str:
         """Make a link that signs in; with accounts, the address where a token is asked for."""
         if self.secret is None:
             return f"{self.url}/"

@@ -24,8 +24,16 @@ from local2.client import BusMessage
 from local2.errors import BusError, RequestError
 from local2.protocol import subjects
 from local2.protocol.envelope import Envelope, decode, utc_now
-from local2.web.pages.frame import drawer, empty, exact, facts, set_address, show_table, text
-from local2.web.pages.viewer import Viewer
+from local2.web.pages.frame import (
+    Viewer,
+    drawer,
+    empty,
+    exact,
+    facts,
+    set_address,
+    show_table,
+    text,
+)
 
 PUBLIC = (
     subjects.TOOL_RESULTS,
@@ -79,7 +87,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         return all(word in everything for word in words)
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True):
+class WaterfallLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line of a waterfall."""
 
     name: str
@@ -180,7 +188,16 @@ class LivePage:
     def _build(self) -> None:
         words = self._words.casefold().split()
         matching = (seen for seen in reversed(self._seen) if seen.has(words))
-        rows = [_row(seen) for seen in islice(matching, MAX_SHOWN)]
+        rows = [
+            {
+                "key": seen.number,
+                "at": f"{seen.at.astimezone():%H:%M:%S}.{seen.at.microsecond // 1_000:03}",
+                "subject": seen.subject,
+                "who": ", ".join(filter(None, (seen.envelope.user, seen.envelope.source))),
+                "payload": seen.payload[:ROW_CHARACTERS],
+            }
+            for seen in islice(matching, MAX_SHOWN)
+        ]
         self._shown_number = self._seen[-1].number if self._seen else 0
         self._waiting.set_text("")
         self._place.clear()
@@ -194,7 +211,7 @@ class LivePage:
     def _open(self, event: GenericEventArguments) -> None:
         opened = next((seen for seen in self._seen if seen.number == event.args), None)
         if opened is None:
-            raise BusError("This message is too long ago: the page keeps the last 500.")
+            raise BusError(f"This message is too long ago: the page keeps the last {MAX_KEPT}.")
         envelope = opened.envelope
         with drawer("Message", opened.subject):
             named = {
@@ -211,30 +228,30 @@ class LivePage:
                     seen for seen in self._seen if seen.envelope.query_id == envelope.query_id
                 ]
                 text("h3", "The request")
-                _show_waterfall(spans_of(of_request))
+                _show_waterfall(waterfall_of(of_request))
             text("h3", "Content")
             text("pre", opened.payload).classes("whole-text mono")
 
 
-def spans_of(messages: Sequence[Seen]) -> list[Span]:
+def waterfall_of(messages: Sequence[Seen]) -> list[WaterfallLine]:
     """The waterfall of a request, from its messages in the order in which they came.
 
     The parts of a streamed answer are one line. A result's line begins with its request.
     """
-    spans: list[Span] = []
+    lines: list[WaterfallLine] = []
     streamed: int | None = None
     for seen in messages:
         if seen.subject == subjects.RESPONSE_DELTA:
             if streamed is None:
-                streamed = len(spans)
-                spans.append(Span(name="answer, streamed", begin=seen.at, end=seen.at))
+                streamed = len(lines)
+                lines.append(WaterfallLine(name="answer, streamed", begin=seen.at, end=seen.at))
             else:
-                spans[streamed] = msgspec.structs.replace(spans[streamed], end=seen.at)
+                lines[streamed] = msgspec.structs.replace(lines[streamed], end=seen.at)
             continue
         asked = time_of_id(seen.envelope.correlation_id or "")
         begin = seen.at if asked is None else min(asked, seen.at)
-        spans.append(Span(name=seen.subject, begin=begin, end=seen.at))
-    return sorted(spans, key=lambda span: span.begin)
+        lines.append(WaterfallLine(name=seen.subject, begin=begin, end=seen.at))
+    return sorted(lines, key=lambda line: line.begin)
 
 
 def time_of_id(id_: str) -> datetime | None:
@@ -248,15 +265,15 @@ def time_of_id(id_: str) -> datetime | None:
     return datetime.fromtimestamp((made.int >> 80) / 1_000, UTC)
 
 
-def _show_waterfall(spans: Sequence[Span]) -> None:
-    first = min(span.begin for span in spans)
-    whole = (max(span.end for span in spans) - first).total_seconds()
+def _show_waterfall(lines: Sequence[WaterfallLine]) -> None:
+    first = min(line.begin for line in lines)
+    whole = (max(line.end for line in lines) - first).total_seconds()
     with ui.element("ol").classes("waterfall"):
-        for span in spans:
-            offset = (span.begin - first).total_seconds()
-            duration = (span.end - span.begin).total_seconds()
+        for line in lines:
+            offset = (line.begin - first).total_seconds()
+            duration = (line.end - line.begin).total_seconds()
             with ui.element("li"):
-                text("span", span.name).classes("mono")
+                text("span", line.name).classes("mono")
                 took = f"{duration * 1_000:,.0f} ms" if duration else f"at {offset * 1_000:,.0f} ms"
                 text("span", took).classes("quiet")
                 with ui.element("div").classes("track").props("aria-hidden=true"):
@@ -264,14 +281,3 @@ def _show_waterfall(spans: Sequence[Span]) -> None:
                     ui.element("div").classes("lapse").style(
                         f"margin-left: {offset * share:.2f}%; width: {duration * share:.2f}%"
                     )
-
-
-def _row(seen: Seen) -> dict[str, Any]:
-    envelope = seen.envelope
-    return {
-        "key": seen.number,
-        "at": f"{seen.at.astimezone():%H:%M:%S}.{seen.at.microsecond // 1_000:03}",
-        "subject": seen.subject,
-        "who": ", ".join(filter(None, (envelope.user, envelope.source))),
-        "payload": seen.payload[:ROW_CHARACTERS],
-    }

@@ -10,19 +10,27 @@ from nicegui.events import GenericEventArguments, ValueChangeEventArguments
 from local2.errors import InvalidArgumentsError
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedMemory, BrowsedPage, RecordState
 from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
-from local2.web.pages.frame import Pager, empty, exact, read_on, said, set_address, show_table, text
+from local2.web.pages.frame import (
+    TEXT_CHARACTERS,
+    Pager,
+    Viewer,
+    empty,
+    exact,
+    read_on,
+    said,
+    set_address,
+    show_table,
+    text,
+)
 from local2.web.pages.memory_changes import MemoryChanges
 from local2.web.pages.memory_drawer import open_memory, readable
-from local2.web.pages.viewer import Viewer
 
 PAGE_SIZE = 50
-TEXT_CHARACTERS = 400
-"""Maximum characters of a text in the table, which shows two lines of it."""
 TYPING_MILLISECONDS = 300
 """Without a keystroke for this long, what was typed is looked for."""
 
 
-class Choice(NamedTuple):
+class FilterChoice(NamedTuple):
     """A filter with known values; `name` is a field of `Browse`, and the one in the address."""
 
     name: str
@@ -31,13 +39,13 @@ class Choice(NamedTuple):
 
 
 CHOICES = (
-    Choice("kinds", "Kind", get_args(Kind)),
-    Choice("states", "State", get_args(RecordState)),
+    FilterChoice("kinds", "Kind", get_args(Kind)),
+    FilterChoice("states", "State", get_args(RecordState)),
 )
 MORE_CHOICES = (
-    Choice("types", "Type of fact", get_args(MemoryType)),
-    Choice("scopes", "Belongs to", get_args(OwnerScope)),
-    Choice("sources", "Source", get_args(SourceClass)),
+    FilterChoice("types", "Type of fact", get_args(MemoryType)),
+    FilterChoice("scopes", "Belongs to", get_args(OwnerScope)),
+    FilterChoice("sources", "Source", get_args(SourceClass)),
 )
 ENTRIES = {
     "topic": "Key begins with",
@@ -100,13 +108,6 @@ class MemoriesPage:
         self._chosen: dict[str, BrowsedMemory] = {}
 
     async def show(self) -> None:
-        self._add_filters()
-        self._place = ui.element("div").classes("page-content").props("data-rows")
-        await self._load()
-        if wanted := self._viewer.query.get("id"):
-            await self._open(wanted)
-
-    def _add_filters(self) -> None:
         in_more = {OF, *ENTRIES, *(choice.name for choice in MORE_CHOICES)}
         with ui.element("div").classes("filters"):
             self._add_entry(WORDS, "Search").props("data-search")
@@ -120,8 +121,12 @@ class MemoriesPage:
                     self._add_entry(name, label)
                 if self._sees_all:
                     self._add_entry(OF, "Of user")
+        self._place = ui.element("div").classes("page-content").props("data-rows")
+        await self._load()
+        if wanted := self._viewer.query.get("id"):
+            await self._open(wanted)
 
-    def _add_choice(self, choice: Choice) -> None:
+    def _add_choice(self, choice: FilterChoice) -> None:
         options = {value: readable(value) for value in choice.values}
         named = self._filters.get(choice.name, "").split(",")
         chosen = [value for value in named if value in options]
@@ -143,8 +148,8 @@ class MemoriesPage:
         set_address(**self._filters)
         await self._load()
 
-    def _request(self) -> Browse:
-        """The request for a page of the table.
+    async def _load(self) -> None:
+        """Show a page of the table.
 
         Raises:
             InvalidArgumentsError: The address has a value that a filter does not know.
@@ -153,15 +158,12 @@ class MemoriesPage:
         for name, value in self._filters.items():
             wanted[name] = value.split(",") if name in LISTS else value
         try:
-            return msgspec.convert(wanted, BrowseAll if self._sees_all else Browse)
+            request: Browse = msgspec.convert(wanted, BrowseAll if self._sees_all else Browse)
         except msgspec.ValidationError as error:
             raise InvalidArgumentsError(
                 f"A filter in the address has no such value: {error}.",
                 remedy="Open this page from the navigation.",
             ) from error
-
-    async def _load(self) -> None:
-        request = self._request()
 
         async def read(after: str | None) -> BrowsedPage:
             request.after = after
@@ -174,9 +176,7 @@ class MemoriesPage:
         with self._place:
             self._changes = ui.element("div").classes("row-of chosen")
             self._changes.visible = False
-            if not page.memories:
-                self._show_nothing(has_more=page.next is not None)
-            else:
+            if page.memories:
                 rows = [_row(memory) for memory in page.memories]
                 show_table(
                     COLUMNS,
@@ -186,22 +186,19 @@ class MemoriesPage:
                     open=lambda event: self._open(event.args),
                     choose=self._choose_row,
                 )
+            elif page.next is not None:
+                empty("o_hourglass_empty", "Nothing so far.", "Older memories may match: read on.")
+            elif self._filters or not self._pager.is_first:
+                hint = "Look for other words, or clear a filter."
+                empty("o_filter_alt_off", "Nothing matches.", hint)
+            else:
+                empty(
+                    "o_notes",
+                    "Nothing is remembered yet.",
+                    "Connect an agent, talk in the terminal (local2 chat), or bring conversations "
+                    "with you (local2 import).",
+                )
             self._pager.show(page.next)
-
-    def _show_nothing(self, *, has_more: bool) -> None:
-        if has_more:
-            empty("o_hourglass_empty", "Nothing so far.", "Older memories may match: read on.")
-        elif self._filters or not self._pager.is_first:
-            empty(
-                "o_filter_alt_off", "Nothing matches.", "Look for other words, or clear a filter."
-            )
-        else:
-            empty(
-                "o_notes",
-                "Nothing is remembered yet.",
-                "Connect an agent, talk in the terminal (local2 chat), or bring conversations with "
-                "you (local2 import).",
-            )
 
     def _choose_row(self, event: GenericEventArguments) -> None:
         id_, is_chosen = event.args

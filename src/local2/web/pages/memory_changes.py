@@ -14,16 +14,20 @@ from local2.protocol.memory_tools import (
     PIN_MEMORIES,
     RETIRE_FACT,
     UNDO,
+    EditedMemory,
+    HiddenMemories,
+    PinnedMemories,
+    RetiredFacts,
 )
-from local2.web.pages.frame import ask_reason, confirmed, dialog, notify, text
-from local2.web.pages.viewer import Viewer
+from local2.web.pages.frame import Viewer, ask_reason, confirmed, dialog, notify, text
 
 STATEMENTS = {"fact", "note"}
 """The kinds that can be edited and retired."""
 
 OnChange = Callable[[], Awaitable[None]]
-Change = Callable[[Memory, list[str]], Awaitable[str | None]]
-"""Changes memories of one owner by their ids; returns the run that `undo` takes, if any."""
+Changed = EditedMemory | PinnedMemories | RetiredFacts | HiddenMemories
+Change = Callable[[Memory, list[str]], Awaitable[Changed]]
+"""Changes memories of one owner by their ids."""
 
 
 class MemoryChanges:
@@ -83,40 +87,29 @@ class MemoryChanges:
         written = await form
         form.delete()
         if written is not None:
-
-            async def edit(memory: Memory, ids: list[str]) -> str | None:
-                return (await memory.edit(ids[0], *written)).run
-
-            await self._change(edit, "Edited.")
+            await self._change(lambda memory, ids: memory.edit(ids[0], *written), "Edited.")
 
     async def _pin(self) -> None:
         unpin = self._are_pinned
         reason = "It matters no more than others." if unpin else "It matters in every session."
-
-        async def pin(memory: Memory, ids: list[str]) -> str | None:
-            return (await memory.pin(ids, reason, unpin=unpin)).run
-
-        await self._change(pin, "Unpinned." if unpin else "Pinned.")
+        await self._change(
+            lambda memory, ids: memory.pin(ids, reason, unpin=unpin),
+            "Unpinned." if unpin else "Pinned.",
+        )
 
     async def _retire(self) -> None:
         explanation = "It is not found any more, and stays in the history with your reason."
         reason = await ask_reason(f"Retire {self._these}?", explanation, "Retire")
         if reason is not None:
-
-            async def retire(memory: Memory, ids: list[str]) -> str | None:
-                return (await memory.retire(ids, reason)).run
-
-            await self._change(retire, "Retired.")
+            await self._change(lambda memory, ids: memory.retire(ids, reason), "Retired.")
 
     async def _hide(self) -> None:
         explanation = "It is not found, and models are not shown it. It stays in the history."
         reason = await ask_reason(f"Never recall {self._these} again?", explanation, "Never recall")
         if reason is not None:
-
-            async def hide(memory: Memory, ids: list[str]) -> str | None:
-                return (await memory.hide(ids, reason)).run
-
-            await self._change(hide, "Never recalled again.")
+            await self._change(
+                lambda memory, ids: memory.hide(ids, reason), "Never recalled again."
+            )
 
     async def _change(self, change: Change, done: str) -> None:
         ids_by_owner: dict[str | None, list[str]] = defaultdict(list)
@@ -125,7 +118,7 @@ class MemoryChanges:
         runs: list[tuple[Memory, str]] = []
         for user, ids in ids_by_owner.items():
             owner = self._viewer.looking_as(user).memory
-            if (run := await change(owner, ids)) is not None:
+            if (run := (await change(owner, ids)).run) is not None:
                 runs.append((owner, run))
 
         async def undo() -> None:

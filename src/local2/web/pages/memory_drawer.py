@@ -21,9 +21,8 @@ from local2.protocol.memory_tools import (
     Version,
     Versions,
 )
-from local2.web.pages.frame import drawer, tag, text, when
+from local2.web.pages.frame import Viewer, drawer, tag, text, when
 from local2.web.pages.memory_changes import MemoryChanges, OnChange
-from local2.web.pages.viewer import Viewer
 
 MAX_COMPARED = 20_000
 """Maximum characters of two versions that are compared word by word, which takes their product."""

@@ -15,6 +15,7 @@ from local2.protocol.memories import Kind
 from local2.protocol.payloads import Empty
 from local2.protocol.services import FINDINGS, GROWTH, GROWTH_ALL
 from local2.web.pages.frame import (
+    Viewer,
     empty,
     exact,
     facts,
@@ -26,7 +27,6 @@ from local2.web.pages.frame import (
     text,
 )
 from local2.web.pages.memory_drawer import readable
-from local2.web.pages.viewer import Viewer
 
 LOOK_SECONDS = 5.0
 """Seconds between two looks at whether everything works."""

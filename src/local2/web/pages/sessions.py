@@ -12,6 +12,7 @@ from local2.protocol.showings import FindShowings, ShowingFound
 from local2.web.pages.frame import (
     ChoiceList,
     Pager,
+    Viewer,
     counted,
     empty,
     notify,
@@ -23,7 +24,6 @@ from local2.web.pages.frame import (
     when,
 )
 from local2.web.pages.memory_drawer import open_memory
-from local2.web.pages.viewer import Viewer
 
 SHOWN_MESSAGES = 200
 """Maximum number of messages of a session that are shown together, first the newest ones."""
@@ -120,10 +120,10 @@ class SessionsView:
                 link = text("a", f"Only the last {MAX_LIMIT:,} messages are here. Read all")
                 link.props["href"] = f"/memories?{urlencode(chosen)}"
             self._messages.show(later + SHOWN_MESSAGES if can_go_on else None)
-            Conversation(viewer, content, messages, shown.showings, ratings).show()
+            ShownConversation(viewer, content, messages, shown.showings, ratings).show()
 
 
-class Conversation:
+class ShownConversation:
     """One session as a chat."""
 
     def __init__(

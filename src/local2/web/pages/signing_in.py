@@ -171,7 +171,8 @@ class Door:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        protected = _Protected(Headers(scope=scope).get("host", ""), send)
+        headers = Headers(scope=scope)
+        protected = _Protected(headers.get("host", ""), send)
         if not self._sign_in.is_own_request(scope):
             await _refuse(scope, receive, protected.send, HTTPStatus.FORBIDDEN)
             return
@@ -179,29 +180,24 @@ class Door:
         # Without a cookie, one can only sign in, and see how that looks.
         is_open = scope["path"] == SIGN_IN_PATH or scope["path"].startswith(f"{ASSETS_PATH}/")
         if caller is None and not is_open:
-            opens_page = "text/html" in Headers(scope=scope).get("accept", "")
+            opens_page = "text/html" in headers.get("accept", "")
             if scope["type"] == "http" and scope["method"] == "GET" and opens_page:
                 redirect = RedirectResponse(SIGN_IN_PATH, HTTPStatus.SEE_OTHER)
                 await redirect(scope, receive, protected.send)
             else:
                 await _refuse(scope, receive, protected.send, HTTPStatus.UNAUTHORIZED)
             return
-        if (status := _reason_to_refuse_body(Headers(scope=scope))) is not None:
-            await _refuse(scope, receive, protected.send, status)
+        # Browsers say how long their body is, and the server counts.
+        if "transfer-encoding" in headers:
+            await _refuse(scope, receive, protected.send, HTTPStatus.LENGTH_REQUIRED)
+            return
+        if int(headers.get("content-length", "0")) > MAX_UPLOAD:
+            await _refuse(scope, receive, protected.send, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return
         # NiceGUI would build addresses from headers of a proxy, and there is none.
         kept = [named for named in scope["headers"] if not named[0].startswith(FORWARDED)]
         inner = {**scope, "headers": kept, "caller": caller}
         await self._app(inner, receive, protected.send)
-
-
-def _reason_to_refuse_body(headers: Headers) -> HTTPStatus | None:
-    """Why what a request sends is not read; browsers say how long it is, and the server counts."""
-    if "transfer-encoding" in headers:
-        return HTTPStatus.LENGTH_REQUIRED
-    if int(headers.get("content-length", "0")) > MAX_UPLOAD:
-        return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-    return None
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, status: HTTPStatus) -> None:

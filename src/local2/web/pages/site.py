@@ -35,7 +35,7 @@ from local2.web.pages import (
     sessions,
     upkeep,
 )
-from local2.web.pages.frame import Page, show_page
+from local2.web.pages.frame import Page, Viewer, show_page
 from local2.web.pages.links import SIGN_IN_PATH
 from local2.web.pages.signing_in import (
     ASSETS_PATH,
@@ -44,7 +44,6 @@ from local2.web.pages.signing_in import (
     SignIn,
     plain_page,
 )
-from local2.web.pages.viewer import Viewer
 
 PAGES: tuple[Page, ...] = (
     Page("/overview", "Overview", icon="o_speed", key="o", needs="status", show=overview.show),

@@ -25,14 +25,12 @@ from local2.protocol.maintenance import (
     TaskReport,
     TaskRequest,
     VerificationRequest,
-    VerifiedBackup,
 )
 from local2.protocol.memory_tools import (
     AUDIT,
     CONSOLIDATE,
     UNDO,
     Audit,
-    AuditEntry,
     Consolidate,
     ConsolidationReport,
     Undo,
@@ -48,7 +46,9 @@ from local2.protocol.services import (
     VERIFY_BACKUP,
 )
 from local2.web.pages.frame import (
+    TEXT_CHARACTERS,
     Pager,
+    Viewer,
     confirmed,
     counted,
     drawer,
@@ -64,15 +64,12 @@ from local2.web.pages.frame import (
     when,
 )
 from local2.web.pages.memory_drawer import open_memory, readable
-from local2.web.pages.viewer import Viewer
 
 CONSOLIDATION_SECONDS = 600.0
 """Seconds that a consolidation may take, since it may ask a model."""
 AUDIT_ENTRIES = 50
 LETTERS = 50
 """Number of dead letters on a page; each is read by itself."""
-TEXT_CHARACTERS = 400
-"""Maximum characters of a text in a table."""
 POLL_SECONDS = 1.0
 """Seconds between two looks at the progress of a backup."""
 MEGABYTE = 1_000_000
@@ -247,7 +244,20 @@ class ChangesPart(RefreshedPart):
                     "Edits, corrections and consolidations are listed here, with who and why.",
                 )
                 return
-            rows = [_entry_row(entry) for entry in trail.entries]
+            rows = [
+                {
+                    "key": entry.number,
+                    "id": entry.id,
+                    "said": said(entry.at),
+                    "exact": exact(entry.at),
+                    "what": readable(entry.action),
+                    "memory": entry.topic or readable(entry.memory_type or entry.kind or ""),
+                    "who": ", ".join(filter(None, (BY.get(entry.by or ""), entry.agent))),
+                    "why": entry.reason or "",
+                    "run": None if entry.action == "undone" else entry.run,
+                }
+                for entry in trail.entries
+            ]
             show_table(ENTRY_COLUMNS, ENTRY_ROWS, rows, open=self.open_row, undo=self._undo)
             self._pager.show(trail.next)
 
@@ -260,6 +270,7 @@ class ChangesPart(RefreshedPart):
             await undo_run(self.viewer, run, self.refresh)
 
 
+BY = {"self": "you", "other": "somebody else"}
 ENTRY_COLUMNS = {"said": "When", "what": "What", "memory": "Memory", "who": "Who", "why": "Why"}
 ENTRY_ROWS = """
 <tr tabindex="0" data-row :key="props.row.key" @click="$parent.$emit('open', props.row.id)">
@@ -276,22 +287,6 @@ ENTRY_ROWS = """
   </td>
 </tr>
 """
-
-
-def _entry_row(entry: AuditEntry) -> dict[str, Any]:
-    by = {"self": "you", "other": "somebody else"}.get(entry.by or "", "")
-    is_undo = entry.action == "undone"
-    return {
-        "key": entry.number,
-        "id": entry.id,
-        "said": said(entry.at),
-        "exact": exact(entry.at),
-        "what": readable(entry.action),
-        "memory": entry.topic or readable(entry.memory_type or entry.kind or ""),
-        "who": ", ".join(filter(None, (by, entry.agent))),
-        "why": entry.reason or "",
-        "run": None if is_undo else entry.run,
-    }
 
 
 # Retention
@@ -585,8 +580,20 @@ class BackupsPart(RefreshedPart):
             with ui.element("p"):
                 tag("failed", "danger")
                 text("span", f" {status.problem}")
-        if status.verified is not None:
-            _show_verified(status.verified)
+        if (verified := status.verified) is not None:
+            with ui.element("p").classes("row-of"):
+                if verified.damaged:
+                    tag("damaged", "danger")
+                else:
+                    tag("intact", "accent")
+                text("span", f"{verified.generation} was read whole, made")
+                when(verified.at)
+            for ledger in verified.ledgers:
+                if ledger.damage is not None:
+                    text("p", f"{ledger.path}: {ledger.damage}")
+                elif ledger.unread is not None:
+                    whole = f"{ledger.path}: every piece is intact; {ledger.unread}"
+                    text("p", whole).classes("quiet")
 
     async def _follow(self) -> None:
         """Look at the progress, while there is any."""
@@ -626,18 +633,6 @@ BACKUP_ROWS = """
   </td>
 </tr>
 """
-
-
-def _show_verified(verified: VerifiedBackup) -> None:
-    with ui.element("p").classes("row-of"):
-        tag("damaged" if verified.damaged else "intact", "danger" if verified.damaged else "accent")
-        text("span", f"{verified.generation} was read whole, made")
-        when(verified.at)
-    for ledger in verified.ledgers:
-        if ledger.damage is not None:
-            text("p", f"{ledger.path}: {ledger.damage}")
-        elif ledger.unread is not None:
-            text("p", f"{ledger.path}: every piece is intact; {ledger.unread}").classes("quiet")
 
 
 def _megabytes(size: int) -> str:
