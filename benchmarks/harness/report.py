@@ -43,7 +43,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(int(share * len(values)), len(values) - 1)]
 
 
-def ratio(  # noqa: PLR0913 - two series and what there is to say of them
+def ratio(
     key: str,
     about: str,
     ours: Sequence[float],

@@ -234,7 +234,7 @@ def _vectors(texts: Sequence[str]) -> dict[str, Any]:
     return dict(zip(texts, embedder.embed_queries(texts), strict=True))
 
 
-def _share(  # noqa: PLR0913 - a part of a whole and what there is to say of it
+def _share(
     key: str,
     about: str,
     part: int,

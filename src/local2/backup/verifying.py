@@ -109,7 +109,7 @@ def keys_of(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, dict[str, str]]:
     return keys, missing
 
 
-def extract_verified(  # noqa: PLR0913 - what is read, and how
+def extract_verified(
     generation: BackupGeneration,
     ledger: CopiedFile,
     scratch: Path,

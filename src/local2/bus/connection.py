@@ -81,7 +81,7 @@ class Connection:
     connection to a server with accounts.
     """
 
-    def __init__(  # noqa: PLR0913 - the parts of a connection
+    def __init__(
         self,
         client: Client,
         request_timeout: float,
@@ -362,7 +362,7 @@ def _marked(message: BusMessage, headers: Headers | None) -> Headers | None:
 
 
 @asynccontextmanager
-async def connect(  # noqa: PLR0913 - the options of a connection
+async def connect(
     url: str,
     *,
     name: str,

@@ -72,7 +72,7 @@ class Participant:
         self._endpoints: list[ServiceEndpoint] = []
         self._subscriptions: list[Subscription] = []
 
-    def serve(  # noqa: PLR0913 - the parts of an endpoint
+    def serve(
         self,
         subject: str,
         handler: Handler,
@@ -102,7 +102,7 @@ class Participant:
         self._endpoints.append(endpoint)
         return endpoint
 
-    def answer(  # noqa: PLR0913 - the parts of an endpoint
+    def answer(
         self,
         subject: str,
         answer: Answer,

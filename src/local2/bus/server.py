@@ -83,7 +83,7 @@ def find_server() -> Path:
 class EmbeddedServer:
     """A nats-server that `watch` restarts on the same port whenever it exits."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the options of a server
+    def __init__(  # noqa: PLR0917 - the options of a server
         self,
         folder: Path,
         host: str,
@@ -252,7 +252,7 @@ class EmbeddedServer:
 
 
 @asynccontextmanager
-async def embedded_server(  # noqa: PLR0913 - the options of a server
+async def embedded_server(
     folder: Path,
     *,
     host: str,

@@ -198,7 +198,7 @@ def is_clustered(bus: Connection) -> bool:
     return bool(bus.client._server_info.get("cluster"))  # noqa: SLF001 - nats-py shows it nowhere else
 
 
-async def publish_durably(  # noqa: PLR0913 - the parts of a message
+async def publish_durably(
     bus: Connection,
     subject: str,
     data: bytes,

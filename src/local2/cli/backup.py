@@ -63,7 +63,7 @@ identity_option = click.option(
 @click.option("--list", "lists", is_flag=True, help="Make no backup, but list those in DIR.")
 @generation_option
 @identity_option
-def backup(  # noqa: PLR0913 - one parameter an option
+def backup(
     settings: Settings,
     output: Output,
     *,
@@ -193,7 +193,7 @@ def _verify(
 )
 @identity_option
 @click.option("--replace", is_flag=True, help="Move an existing memory aside.")
-def restore(  # noqa: PLR0913 - one parameter an option
+def restore(
     settings: Settings,
     output: Output,
     *,

@@ -143,7 +143,7 @@ async def drop(settings: Settings, output: Output, *, numbers: Sequence[int], ev
     await _apply(settings, output, numbers, every=every, action="drop", done="dropped")
 
 
-async def _apply(  # noqa: PLR0913 - everything that both commands share
+async def _apply(
     settings: Settings,
     output: Output,
     numbers: Sequence[int],

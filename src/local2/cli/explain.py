@@ -20,7 +20,7 @@ from local2.settings import Settings
     "--considered", type=click.IntRange(0, 100), default=20, help="How many memories to explain."
 )
 @asked_by_caller(session="The current session.")
-async def explain(  # noqa: PLR0913 - one parameter an option
+async def explain(
     settings: Settings,
     output: Output,
     *,

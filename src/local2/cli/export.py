@@ -55,7 +55,7 @@ def describe_counts(counts: dict[str, int]) -> str:
 )
 @click.option("--vectors", is_flag=True, help="Include vectors, so that none is computed again.")
 @asked_by_caller(session="The session, with --scope session.")
-async def export(  # noqa: PLR0913 - one parameter an option
+async def export(
     settings: Settings,
     output: Output,
     *,

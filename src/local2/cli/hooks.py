@@ -56,7 +56,7 @@ scope_option = click.option(
 )
 @click.option("--user", help="Whose memory. Default: the user who is logged in.")
 @yes_option
-def install(  # noqa: PLR0913 - one parameter an option
+def install(
     _: Settings,
     output: Output,
     *,

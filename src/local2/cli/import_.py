@@ -152,7 +152,7 @@ class LineChecker:
 @click.option("--mine", is_flag=True, help="Facts belong to --user, whomever a mem0 export names.")
 @click.option("--dry-run", is_flag=True, help="Store nothing; only say what would be stored.")
 @asked_by_caller()
-def import_(  # noqa: PLR0913 - one parameter an option
+def import_(
     settings: Settings,
     output: Output,
     *,
@@ -284,7 +284,7 @@ def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportReques
     checker.finish()
 
 
-def _import_source(  # noqa: PLR0913 - one parameter an option
+def _import_source(
     settings: Settings,
     output: Output,
     file: Path,

@@ -98,7 +98,7 @@ class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--session", help="The session of lines that name none.")
 @asked_by_caller()
 @click.option("--allow-again", is_flag=True, help="Also store messages that were forgotten.")
-def ingest(  # noqa: PLR0913 - one parameter an option
+def ingest(
     settings: Settings,
     output: Output,
     *,

@@ -80,7 +80,7 @@ CONTENT_CHARACTERS = 160
 @click.option("--limit", type=click.IntRange(min=1), default=50, help="Maximum number.")
 @click.option("--after", help="Continue after a page: its `next`.")
 @asked_by_caller()
-async def list_(  # noqa: PLR0913 - one parameter an option
+async def list_(
     settings: Settings,
     output: Output,
     *,

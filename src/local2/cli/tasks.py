@@ -69,7 +69,7 @@ async def discard(
     await _change(settings, output, "discard", ids, every=every, kind=kind)
 
 
-async def _change(  # noqa: PLR0913 - everything that both commands share
+async def _change(
     settings: Settings,
     output: Output,
     action: TaskAction,

@@ -87,7 +87,7 @@ def init(settings: Settings, output: Output, *, encrypt: bool) -> None:
 @click.option("--agent", default="agent", help="The agent's name.")
 @click.option("--role", type=click.Choice(ROLES), default="writer", help="What the agent may do.")
 @click.option("--encrypt", is_flag=True, help="Encrypt the memory of a new tenant.")
-def add(  # noqa: PLR0913 - one parameter an option
+def add(
     settings: Settings, output: Output, *, tenant: str, agent: str, role: Role, encrypt: bool
 ) -> None:
     """Add a tenant, or another agent to it; print where the credentials are."""
@@ -188,7 +188,7 @@ def share(
     "--days", type=click.FloatRange(min=0), default=1.0, help="How many days it is valid."
 )
 @click.option("--role", type=click.Choice(ROLES), help="Limit the token to what this role may do.")
-def token(  # noqa: PLR0913 - one parameter an option
+def token(
     settings: Settings, output: Output, *, tenant: str, user: str, days: float, role: Role | None
 ) -> None:
     """Print a token that proves for which user an agent asks."""

@@ -91,7 +91,7 @@ from local2.protocol.showings import FindShowings, ShowingsPage
 from local2.settings import Settings
 
 
-def connect(  # noqa: PLR0913 - the caller and the stack
+def connect(
     *,
     user: str | None = None,
     agent: str | None = None,
@@ -188,7 +188,7 @@ class Memory:
         """Facts under fixed keys: `await memory.topics["user.name"]`."""
         return Topics(self._calls)
 
-    async def remember(  # noqa: PLR0913 - the parts of a fact
+    async def remember(
         self,
         content: str,
         *,
@@ -255,7 +255,7 @@ class Memory:
         """Undo the changes of a run of `edit`, `hide`, a retirement or a consolidation."""
         return await self._calls.ask(UNDO, Undo(run=run))
 
-    async def recall(  # noqa: PLR0913 - the parts of a search
+    async def recall(
         self,
         query: str,
         *,
@@ -376,7 +376,7 @@ class Memory:
         """List the memories that matter most whatever the question, to begin a session with."""
         return (await self._calls.ask(TOP_MEMORIES, NoArguments())).memories
 
-    async def forget(  # noqa: PLR0913 - the choices
+    async def forget(
         self,
         *,
         everything: bool = False,

@@ -61,7 +61,7 @@ SETTLED_AFTER = 2.0
 log = get_logger()
 
 
-async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
+async def call_tool(
     bus: Connection,
     tool: str,
     args: Json,
@@ -82,7 +82,7 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
         return ToolResult.failed(error)
 
 
-async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
+async def ask_tool(
     bus: Connection,
     tool: str,
     args: Json,

@@ -44,7 +44,7 @@ log = structlog.get_logger()
 class GeneratorTurn:
     """Alternates between the model and its tool calls until it answers or has no rounds left."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a turn
+    def __init__(
         self,
         bus: Connection,
         model: ChatModel,

@@ -50,7 +50,7 @@ class Models(msgspec.Struct, frozen=True, kw_only=True):
 class Memory:
     """The memory of one tenant; `of` gives a caller access to it."""
 
-    def __init__(  # noqa: PLR0913 - what a memory consists of
+    def __init__(
         self,
         ledger: Ledger,
         vectors: Vectors,

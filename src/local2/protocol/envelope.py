@@ -91,7 +91,7 @@ class Caller(Sender, frozen=True, kw_only=True):
         return self.tenant, self.user
 
 
-def seal(  # noqa: PLR0913 - one keyword per field of the envelope
+def seal(
     payload: P,
     *,
     type: str,  # noqa: A002 - the name of the field on the wire

@@ -181,7 +181,7 @@ def _files_in_archive(
         )
 
 
-def _reason_to_leave_out(info: zipfile.ZipInfo) -> str | None:  # noqa: PLR0911 - one a reason
+def _reason_to_leave_out(info: zipfile.ZipInfo) -> str | None:
     parts = PurePosixPath(info.filename.replace("\\", "/")).parts
     if not parts or ".." in parts or parts[0] == "/" or ":" in parts[0] or "\0" in info.filename:
         return "paths that lead out of the archive"

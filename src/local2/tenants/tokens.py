@@ -141,7 +141,7 @@ def new_signing_key(id_: str) -> tuple[str, TokenKey]:
     return pem, TokenKey(id=id_, algorithm="EdDSA", key=public.decode())
 
 
-def sign(  # noqa: PLR0913 - one keyword per claim
+def sign(
     private: str,
     key_id: str,
     *,

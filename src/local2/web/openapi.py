@@ -126,7 +126,7 @@ def document(tools: Iterable[ToolSchema], url: str) -> Json:
     }
 
 
-def _operation(  # noqa: PLR0913 - the parts of an operation
+def _operation(
     operation_id: str,
     summary: str,
     *,

@@ -68,7 +68,7 @@ class HiddenByOthersError(Exception):
 class SearchRun(Generic[D, T]):
     """One search, in a few reads; its methods take a transaction."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the search, and how its results are chosen
+    def __init__(  # noqa: PLR0917 - the search, and how its results are chosen
         self,
         rows: TenantRows,
         full_text: FullText,

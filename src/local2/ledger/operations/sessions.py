@@ -163,7 +163,7 @@ class Notes(Part):
     """One tenant's notes."""
 
     @writes_of(lambda session, *_, **__: [session.owner])
-    def store(  # noqa: PLR0913 - the columns of a note
+    def store(
         self,
         tx: Transaction,
         session: SessionKey,

@@ -200,7 +200,7 @@ class RecallModels(msgspec.Struct, frozen=True, kw_only=True):
 class Recaller:
     """Recall within one tenant."""
 
-    def __init__(  # noqa: PLR0913 - what recall consists of
+    def __init__(
         self,
         retrieval: Retrieval,
         *,

@@ -368,7 +368,7 @@ class Consolidated:
 class Consolidation:
     """Consolidates one tenant's facts."""
 
-    def __init__(  # noqa: PLR0913 - what it works with
+    def __init__(
         self,
         ledger: Ledger,
         changes: Changes,

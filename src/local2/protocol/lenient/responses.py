@@ -69,7 +69,7 @@ def _message(value: Json) -> Json | None:
     return message if known else None
 
 
-def _response(value: Any) -> Json | None:  # noqa: C901, PLR0911 - a case for each form
+def _response(value: Any) -> Json | None:
     """Find the message of a response in the form of any API."""
     message: Json
     match value:
@@ -109,7 +109,7 @@ def _are_output(items: list[Any]) -> bool:
     )
 
 
-def _chunk(part: Json) -> Json | None:  # noqa: C901, PLR0911 - a case for each form
+def _chunk(part: Json) -> Json | None:
     """What a chunk adds to its message, `{}` for nothing; None if it is not a chunk."""
     message: Json
     match part:
@@ -136,7 +136,7 @@ def _chunk(part: Json) -> Json | None:  # noqa: C901, PLR0911 - a case for each 
     return None
 
 
-def _event(kind: str, event: Json) -> Json | None:  # noqa: PLR0911 - a case for each form
+def _event(kind: str, event: Json) -> Json | None:
     """What an event of OpenAI's Responses API or of Anthropic's API adds to its message."""
     match event:
         case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(text)}:
