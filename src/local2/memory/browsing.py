@@ -7,7 +7,7 @@ from typing import get_args
 from local2.errors import InvalidArgumentsError
 from local2.language.words import terms, words
 from local2.ledger.ledger import Ledger
-from local2.ledger.operations.browsing import BrowseCursor, BrowsedRecord, BrowseFilter, PlaceCount
+from local2.ledger.operations.browsing import BrowseCursor, BrowseFilter, PlaceCount
 from local2.ledger.search import Place
 from local2.memory.scopes import view, visible_places
 from local2.protocol.browsing import (
@@ -172,22 +172,21 @@ class Browsing:
         after = BrowseCursor.of(request.after)
         page = await self._ledger.browsing.page(wanted, request.limit, after)
         return BrowsedPage(
-            memories=[self._shown(browsed) for browsed in page.records],
+            memories=[
+                view(
+                    record := browsed.record,
+                    self._caller,
+                    BrowsedMemory,
+                    state=browsed.state,
+                    content=record.content[:CONTENT_CHARACTERS],
+                    cut=len(record.content) > CONTENT_CHARACTERS,
+                    user=record.owner or None if record.scope in PERSONAL else None,
+                    recalls=browsed.recalls,
+                    recalled_at=browsed.recalled_at,
+                )
+                for browsed in page.records
+            ],
             next=page.next.text() if page.next else None,
-        )
-
-    def _shown(self, browsed: BrowsedRecord) -> BrowsedMemory:
-        record = browsed.record
-        return view(
-            record,
-            self._caller,
-            BrowsedMemory,
-            state=browsed.state,
-            content=record.content[:CONTENT_CHARACTERS],
-            cut=len(record.content) > CONTENT_CHARACTERS,
-            user=record.owner or None if record.scope in PERSONAL else None,
-            recalls=browsed.recalls,
-            recalled_at=browsed.recalled_at,
         )
 
 

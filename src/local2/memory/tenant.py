@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from functools import cached_property
 
 import msgspec
 
@@ -119,12 +118,25 @@ class Memory:
             slots=searches,
         )
         self.retention = Retention(ledger, settings, announce, self._now)
-        self.outside = Outside(
-            backlog=self.backlog,
-            indexer=self.indexer,
-            vectors=vectors,
-            streams=streams or NoStreams(),
+        self._shared = Shared(
+            ledger=ledger,
+            settings=settings,
+            clock=self._now,
+            changes=self.changes,
+            echoes=self.echoes,
             recaller=self.recaller,
+            synthesis=self.synthesis,
+            consolidation=self.consolidation,
+            accesses=self.accesses,
+            backlog=self.backlog,
+            outside=Outside(
+                backlog=self.backlog,
+                indexer=self.indexer,
+                vectors=vectors,
+                streams=streams or NoStreams(),
+                recaller=self.recaller,
+            ),
+            turns=self.turns,
         )
 
     def of(self, caller: Caller) -> MemoryService:
@@ -136,23 +148,6 @@ class Memory:
         if caller.tenant != self.tenant:
             raise InvalidArgumentsError(f"The tenant {caller.tenant!r} is not served here.")
         return MemoryService(self._shared, caller)
-
-    @cached_property
-    def _shared(self) -> Shared:
-        return Shared(
-            ledger=self.ledger,
-            settings=self.settings,
-            clock=self._now,
-            changes=self.changes,
-            echoes=self.echoes,
-            recaller=self.recaller,
-            synthesis=self.synthesis,
-            consolidation=self.consolidation,
-            accesses=self.accesses,
-            backlog=self.backlog,
-            outside=self.outside,
-            turns=self.turns,
-        )
 
     def _now(self) -> datetime:
         return self.clock()  # looked up at each call, because tests replace it

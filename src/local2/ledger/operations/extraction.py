@@ -223,19 +223,18 @@ class Extractions(Part):
     @reads
     def similar(self, tx: Transaction, facts: Sequence[NewRecord]) -> list[list[Record]]:
         """For each new fact the active fact of its key, and the owner's similar facts."""
-        return [list(self._similar(tx, fact)) for fact in facts]
-
-    def _similar(self, tx: Transaction, fact: NewRecord) -> Iterator[Record]:
-        active = active_fact_of_topic(tx, fact)
-        if active is not None:
-            yield active
-        words = informative_words(fact.content)[:QUERY_WORDS]
-        if not words:
-            return
-        place = place_word(tx.tenant, Place(fact.scope, fact.owner, "fact"))
-        for row in tx.text.facts_like(tx, words, place, MAX_SIMILAR):
-            if active is None or row["id"] != active.id:
-                yield record_of(row)
+        every: list[list[Record]] = []
+        for fact in facts:
+            active = active_fact_of_topic(tx, fact)
+            similar = [] if active is None else [active]
+            if words := informative_words(fact.content)[:QUERY_WORDS]:
+                place = place_word(tx.tenant, Place(fact.scope, fact.owner, "fact"))
+                found = tx.text.facts_like(tx, words, place, MAX_SIMILAR)
+                similar += [
+                    record_of(row) for row in found if active is None or row["id"] != active.id
+                ]
+            every.append(similar)
+        return every
 
     @reads
     def related(self, tx: Transaction, ids: Sequence[str]) -> list[RelatedFacts]:

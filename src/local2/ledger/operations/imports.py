@@ -37,7 +37,7 @@ from local2.ledger.records import (
     Record,
     with_features,
 )
-from local2.ledger.stored_vectors import BYTES_A_NUMBER, has_direction
+from local2.ledger.stored_vectors import packed
 from local2.protocol.conversation import is_blank
 from local2.protocol.items import NOTHING, path_text
 from local2.protocol.lenient.values import MAX_NAME
@@ -56,7 +56,6 @@ from local2.protocol.portable import (
     RelationLine,
     ShowingLine,
     Stored,
-    StoredVector,
 )
 from local2.protocol.times import in_utc
 
@@ -153,7 +152,8 @@ class _Page:
     ) -> None:
         self._tx = tx
         self._by = by
-        self._dimensions: dict[str, int] = {}
+        self._vector_sizes: dict[str, int] = {}
+        """In bytes, by embedder."""
         self.report = ImportReport(new={}, known={}, conflicts=[], refused=[])
         self._store_by_type: dict[type[Line], Callable[[Any], bool | None]] = {
             PlaceLine: self._store_place,
@@ -234,24 +234,16 @@ class _Page:
         if other is not None and record.superseded_by == other.id:
             detail = {"superseded_by": other.id}
             add_to_audit(self._tx, "superseded", record.id, self._cause(other.id), detail)
-        if line.vector is not None and self._is_comparable(line.vector):
-            row = self._first_row("record_state", id=record.id)["row"]
-            new = NewVector(row, record.id, line.vector.embedder, line.vector.data)
-            self._tx.keep_vectors([new])
+        # A vector without a direction, or unlike others of its embedder in size, is made again.
+        if line.vector is not None and any(data := packed(line.vector.data)):
+            embedder = line.vector.embedder
+            if embedder not in self._vector_sizes:
+                known = self._first_row("vector_size", embedder=embedder)
+                self._vector_sizes[embedder] = known["size"] if known else len(data)
+            if self._vector_sizes[embedder] == len(data):
+                row = self._first_row("record_state", id=record.id)["row"]
+                self._tx.keep_vectors([NewVector(row, record.id, embedder, data)])
         return True
-
-    def _is_comparable(self, vector: StoredVector) -> bool:
-        """Whether a vector is as long as others of its embedder, and has a direction.
-
-        Otherwise it is dropped, and made again.
-        """
-        if not has_direction(vector.data):
-            return False
-        dimensions = len(vector.data) // BYTES_A_NUMBER
-        if vector.embedder not in self._dimensions:
-            known = self._first_row("vector_dimensions", embedder=vector.embedder)
-            self._dimensions[vector.embedder] = known["dimensions"] if known else dimensions
-        return self._dimensions[vector.embedder] == dimensions
 
     def _conflicting_record(self, record: Record) -> Record | None:
         """The active record with the topic, or the document chunk, of an active record."""
@@ -381,35 +373,22 @@ def _broken_rule(line: Line) -> str | None:
             return f"{field}: expected at most {MAX_NAME} characters, got {len(name):,}."
         if isinstance(name, str) and "\0" in name:
             return f"{field}: {quoted(name)} contains the character NUL."
-    match line:
-        case RecordLine():
-            return _broken_rule_of_record(line)
-        case RelationLine():
-            return _broken_rule_of_relation(line)
-    return None
-
-
-def _broken_rule_of_record(line: RecordLine) -> str | None:
-    if line.superseded_by == line.id:
-        return "superseded_by: a record cannot replace itself."
-    if line.kind == "fact" and line.retired_why is None and is_blank(line.content):
-        return "content: the text is blank."
-    if line.topic is None:
-        return None
-    if not is_topic(line.topic):
-        return f"topic: {quoted(line.topic)} is not a topic key. {TOPIC_RULE}"
-    if is_user_topic(line.topic) and line.scope not in OWN_SCOPES:
-        return (
-            f"topic: {quoted(line.topic)} is a key for a user's own facts, not for scope "
-            f"{quoted(line.scope)}."
-        )
-    return None
-
-
-def _broken_rule_of_relation(line: RelationLine) -> str | None:
-    if line.relation not in KNOWN_RELATIONS:
-        expected = ", ".join(sorted(KNOWN_RELATIONS))
-        return f"relation: expected one of {expected}, got {quoted(line.relation)}."
-    if line.source == line.target:
-        return "target: it is the same record as source."
+    if isinstance(line, RecordLine):
+        if line.superseded_by == line.id:
+            return "superseded_by: a record cannot replace itself."
+        if line.kind == "fact" and line.retired_why is None and is_blank(line.content):
+            return "content: the text is blank."
+        if line.topic is not None and not is_topic(line.topic):
+            return f"topic: {quoted(line.topic)} is not a topic key. {TOPIC_RULE}"
+        if line.topic is not None and is_user_topic(line.topic) and line.scope not in OWN_SCOPES:
+            return (
+                f"topic: {quoted(line.topic)} is a key for a user's own facts, not for scope "
+                f"{quoted(line.scope)}."
+            )
+    if isinstance(line, RelationLine):
+        if line.relation not in KNOWN_RELATIONS:
+            expected = ", ".join(sorted(KNOWN_RELATIONS))
+            return f"relation: expected one of {expected}, got {quoted(line.relation)}."
+        if line.source == line.target:
+            return "target: it is the same record as source."
     return None

@@ -24,8 +24,8 @@ SELECT row, :embedder, :data FROM record WHERE +tenant = :tenant AND row = :row 
 ON CONFLICT (record, embedder) DO UPDATE SET data = excluded.data;
 
 -- Examines a few of the tenant's own vectors; those of other tenants do not count.
--- name: vector_dimensions
-SELECT length(data) / 2 AS dimensions FROM vector
+-- name: vector_size
+SELECT length(data) AS size FROM vector
 WHERE embedder = :embedder AND record IN (
       SELECT row FROM record WHERE tenant = :tenant ORDER BY id DESC LIMIT 100)
 LIMIT 1;
