@@ -38,10 +38,11 @@ SELECT id, row FROM (
       AND session_id IS :session_id
     UNION ALL
     SELECT id, row FROM (
-        SELECT id, row FROM record INDEXED BY record_session
+        SELECT id, row FROM record INDEXED BY record_standing
         WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
-          AND kind IN ('chat_message', 'tool_output') AND row <= :below
-        ORDER BY row DESC LIMIT 1))
+          AND kind IN ('chat_message', 'tool_output', 'transcript') AND superseded_by IS NULL
+          AND ifnull(stands_at, row) <= :below
+        ORDER BY ifnull(stands_at, row) DESC LIMIT 1))
 ORDER BY abs(row - :at), row LIMIT 1;
 
 -- name: export_relation
@@ -78,10 +79,15 @@ SELECT rowid AS row, owner, key, first, until, last, kept_at, text FROM tool_out
 WHERE rowid > :after AND rowid <= :until AND +tenant = :tenant
   AND (:places IS NULL OR owner = :owner)
   AND (:session_id IS NULL OR EXISTS (
-       SELECT 1 FROM record INDEXED BY record_session
+       SELECT 1 FROM record INDEXED BY record_standing
        WHERE record.tenant = :tenant AND record.owner = :owner AND record.session_id = :session_id
-         AND record.kind IN ('chat_message', 'tool_output')
-         AND instr(record.metadata, tool_output.key) > 0))
+         AND record.kind IN ('chat_message', 'tool_output', 'transcript')
+         AND record.superseded_by IS NULL AND instr(record.metadata, tool_output.key) > 0)
+       OR EXISTS (
+       SELECT 1 FROM record INDEXED BY record_past
+       WHERE record.tenant = :tenant AND record.place IN (SELECT value FROM json_each(:places))
+         AND record.session_id = :session_id
+         AND record.superseded_by IS NOT NULL AND instr(record.metadata, tool_output.key) > 0))
 ORDER BY rowid;
 
 -- name: export_audit
