@@ -293,7 +293,7 @@ class _Page:
     def _store_feedback(self, line: FeedbackLine) -> bool | None:
         if line.answer is not None and not self._exists(line.answer):
             return None
-        was_new = self._write_line("import_feedback", line)
+        was_new = self._write_line("rate", line, is_just_given=False)
         asked = {"answer": line.answer, "score": line.score}
         if was_new and self._first_row("scored_otherwise", **asked) is not None:
             self._tx.execute("score_answer", answer=line.answer)

@@ -107,7 +107,7 @@ class Turns(Part):
             or tx.execute("first_answer", **asked).fetchone()
         )
         answer = found["id"] if found else None
-        tx.execute("rate", **values, answer=answer)
+        tx.execute("rate", **values, answer=answer, is_just_given=True)
         tx.execute("score_answer", answer=answer)
 
     @writes_of(lambda records, *_: [record.owner for record in records])
@@ -136,7 +136,7 @@ class Turns(Part):
                 asked = {name: getattr(records[0], name) for name in _RATED_BY}
                 waiting = tx.execute("waiting_ratings", **asked).fetchall()
                 for row in waiting:
-                    tx.execute("rate", **dict(row), answer=answer.id)
+                    tx.execute("rate", **dict(row), answer=answer.id, is_just_given=True)
                 if waiting or answer.replaced:  # ratings of an answer it replaces do not count
                     tx.execute("score_answer", answer=answer.id)
             for record, stored in zip(records, written, strict=True):

@@ -162,16 +162,6 @@ SET stands_at = (SELECT row FROM record WHERE tenant = :tenant AND id = :at) + :
 WHERE tenant = :tenant AND id = :record AND stands_at IS NULL
   AND EXISTS (SELECT 1 FROM record WHERE tenant = :tenant AND id = :at);
 
--- name: import_feedback
-INSERT INTO feedback (tenant, owner, query_id, session_id, answer, score, comment, event_time)
-VALUES (:tenant, :owner, :query_id, :session_id, :answer, :score, :comment, :event_time)
-ON CONFLICT (tenant, answer) WHERE answer IS NOT NULL DO UPDATE
-SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
-WHERE excluded.event_time > feedback.event_time
-ON CONFLICT (tenant, owner, query_id, ifnull(session_id, '')) WHERE answer IS NULL DO UPDATE
-SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
-WHERE excluded.event_time > feedback.event_time;
-
 -- name: scored_otherwise
 SELECT 1 FROM record WHERE tenant = :tenant AND id = :answer AND score IS NOT :score;
 

@@ -94,7 +94,7 @@ CREATE INDEX record_past ON record (tenant, place, event_time, row)
 CREATE INDEX record_time ON record (tenant, event_time, row);
 CREATE INDEX record_pinned ON record (tenant, place)
     WHERE pinned = 1 AND kind = 'fact' AND superseded_by IS NULL;
-CREATE INDEX record_important ON record (tenant, place, importance, event_time)
+CREATE INDEX record_important ON record (tenant, place, importance)
     WHERE kind = 'fact' AND superseded_by IS NULL;
 CREATE INDEX record_by_query ON record (tenant, owner, query_id, session_id)
     WHERE query_id IS NOT NULL;

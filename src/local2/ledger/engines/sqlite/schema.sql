@@ -93,7 +93,7 @@ CREATE INDEX record_past ON record (tenant, place, event_time)
     WHERE superseded_by IS NOT NULL;
 CREATE INDEX record_time ON record (tenant, event_time);
 -- The facts of a place that matter most are known without reading the others.
-CREATE INDEX record_important ON record (tenant, place, importance, event_time)
+CREATE INDEX record_important ON record (tenant, place, importance)
     WHERE kind = 'fact' AND superseded_by IS NULL;
 CREATE INDEX record_by_query ON record (tenant, owner, query_id, session_id)
     WHERE query_id IS NOT NULL;
