@@ -155,39 +155,25 @@ class _Page:
         self._vector_sizes: dict[str, int] = {}
         """In bytes, by embedder."""
         self.report = ImportReport(new={}, known={}, conflicts=[], refused=[])
-        self._store_by_type: dict[type[Line], Callable[[Any], bool | None]] = {
-            PlaceLine: self._store_place,
-            RelationLine: self._store_relation,
-            FeedbackLine: self._store_feedback,
-            NoteLine: lambda line: self._write_line("import_note", line),
-            OutputLine: lambda line: self._write_line("import_output", line),
-            AuditLine: self._store_audit,
-            AccessLine: self._store_access,
-            ItemLine: self._store_item,
-            ShowingLine: self._store_showing,
-        }
 
     def store(self, line: Stored, records: dict[str, Record], number: int) -> None:
         """Store a line, and count its outcome."""
         problem = _broken_rule(line) or self._cycle(line) or self._excess(line)
         if problem is not None:
             self.report.refused.append(RefusedLine(line=number, problem=problem))
-        elif isinstance(line, RecordLine):
-            self._count(line, was_new=self._store_record(line, records[line.id]))
-        elif isinstance(
+            return
+        if isinstance(
             line, FeedbackLine | NoteLine | OutputLine | ItemLine | ShowingLine
         ) and was_line_erased(self._tx, line):
             self.report.erased += 1
-        else:
-            was_new = self._store_by_type[type(line)](line)
-            self.report.unplaced += was_new is None
-            self._count(line, was_new=was_new)
-
-    def _count(self, line: Stored, *, was_new: bool | None) -> None:
+            return
+        was_new = self._store(line, records)
         if was_new is not None:
             counts = self.report.new if was_new else self.report.known
             kind = str(line.__struct_config__.tag)
             counts[kind] = counts.get(kind, 0) + 1
+        elif not isinstance(line, RecordLine):  # that of an erased record is counted as erased
+            self.report.unplaced += 1
 
     def _cycle(self, line: Stored) -> str | None:
         """The problem if a record would, over others, replace itself; else None."""
@@ -212,6 +198,49 @@ class _Page:
             return None
         field = "source" if full == line.source else "target"
         return f"{field}: the record has {MAX_RELATIONS} relations already, the maximum."
+
+    def _store(self, line: Stored, records: dict[str, Record]) -> bool | None:
+        """Store a line; return whether it is new, None if it is erased, or lacks its records."""
+        match line:
+            case RecordLine():
+                return self._store_record(line, records[line.id])
+            case PlaceLine():
+                if self._write_line("set_place", line):
+                    return True
+                return False if self._exists(line.record) and self._exists(line.at) else None
+            case RelationLine():
+                if not self._exists(line.source):
+                    return None
+                if line.relation in BETWEEN_RECORDS and not self._exists(line.target):
+                    return None
+                added = self._tx.execute(
+                    "relate", source=line.source, type=line.relation, target=line.target
+                )
+                return added.rowcount > 0
+            case FeedbackLine():
+                if line.answer is not None and not self._exists(line.answer):
+                    return None
+                was_new = self._write_line("rate", line, is_just_given=False)
+                asked = {"answer": line.answer, "score": line.score}
+                if was_new and self._first_row("scored_otherwise", **asked) is not None:
+                    self._tx.execute("score_answer", answer=line.answer)
+                return was_new
+            case NoteLine():
+                return self._write_line("import_note", line)
+            case OutputLine():
+                return self._write_line("import_output", line)
+            case AuditLine():
+                if line.action not in {DENIED, ERASED} and not self._exists(line.record_id):
+                    return None
+                return self._write_line("import_audit", line, detail=as_json(line.detail))
+            case AccessLine():
+                if self._write_line("import_access", line):
+                    return True
+                return False if self._exists(line.record) else None
+            case ItemLine():
+                return self._store_item(line)
+            case ShowingLine():
+                return self._store_showing(line)
 
     def _store_record(self, line: RecordLine, record: Record) -> bool | None:
         """Store a record; return whether it is new, None if it was erased here earlier."""
@@ -273,42 +302,6 @@ class _Page:
     def _cause(self, newer: str) -> Cause:
         by = self._by
         return Cause(agent=by.agent, superseded_by=newer, at=by.at, user=by.user, reason=REASON)
-
-    def _store_place(self, line: PlaceLine) -> bool | None:
-        if self._write_line("set_place", line):
-            return True
-        return False if self._exists(line.record) and self._exists(line.at) else None
-
-    def _store_relation(self, line: RelationLine) -> bool | None:
-        """Store a relation unless one of its records is missing; return whether it is new."""
-        if not self._exists(line.source):
-            return None
-        if line.relation in BETWEEN_RECORDS and not self._exists(line.target):
-            return None
-        added = self._tx.execute(
-            "relate", source=line.source, type=line.relation, target=line.target
-        )
-        return added.rowcount > 0
-
-    def _store_feedback(self, line: FeedbackLine) -> bool | None:
-        if line.answer is not None and not self._exists(line.answer):
-            return None
-        was_new = self._write_line("rate", line, is_just_given=False)
-        asked = {"answer": line.answer, "score": line.score}
-        if was_new and self._first_row("scored_otherwise", **asked) is not None:
-            self._tx.execute("score_answer", answer=line.answer)
-        return was_new
-
-    def _store_audit(self, line: AuditLine) -> bool | None:
-        if line.action not in {DENIED, ERASED} and not self._exists(line.record_id):
-            return None
-        detail = as_json(line.detail)
-        return self._write_line("import_audit", line, detail=detail)
-
-    def _store_access(self, line: AccessLine) -> bool | None:
-        if self._write_line("import_access", line):
-            return True
-        return False if self._exists(line.record) else None
 
     def _store_item(self, line: ItemLine) -> bool:
         """Store an item unless the existing one is newer; retire the record of the older one."""

@@ -121,7 +121,11 @@ class Turns(Part):
     ) -> list[Written]:
         if was_erased(tx, records[0]):
             return [Written(id=record.id, was_new=False, erased=True) for record in records]
-        records = self._in_known_turn(tx, records)
+        question = next((record for record in records if record.id == record.turn), None)
+        if question is not None:
+            known_turn = report_question(tx, question)
+            if known_turn not in {None, question.turn}:
+                records = [msgspec.structs.replace(told, turn=known_turn) for told in records]
         if delivered is not None and tx.is_shared:
             records = self._in_stream_order(tx, records, delivered)
         # Read all known records of the turn in one query: it may have thousands of calls.
@@ -161,15 +165,6 @@ class Turns(Part):
                 )
                 add_showing(tx, before_answer)
         return written
-
-    def _in_known_turn(self, tx: Transaction, records: Sequence[NewRecord]) -> Sequence[NewRecord]:
-        """The records with the id of the stored question as their turn, if it is stored."""
-        for record in records:
-            if record.id == record.turn:
-                known = report_question(tx, record)
-                if known not in {None, record.turn}:
-                    return [msgspec.structs.replace(told, turn=known) for told in records]
-        return records
 
     def _in_stream_order(
         self, tx: Transaction, records: Sequence[NewRecord], delivered: Delivered
