@@ -20,7 +20,6 @@ from local2.protocol.memories import (
     RelationType,
     RetirementReason,
     SourceClass,
-    Triplet,
 )
 from local2.protocol.payloads import Json
 
@@ -218,41 +217,6 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     run: str | None = None
 
 
-class TripletFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact to be stored, with its triplet.
-
-    `alias` means that subject and object are two names of one thing.
-    """
-
-    triplet: Triplet
-    record: NewRecord
-    alias: bool = False
-
-
-class Rewritten(msgspec.Struct, frozen=True, kw_only=True):
-    """The results for each chunk of a document; `surplus` are the ids of retired extra chunks."""
-
-    written: list[Written]
-    surplus: list[str]
-
-
-class ListedDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A document; `label` is that of one of its chunks, `newest` the time of the newest."""
-
-    source: str
-    label: str
-    chunks: int
-    newest: datetime
-
-
-class DocumentPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a document of `total` characters. `label` is that of the document's first chunk."""
-
-    label: str
-    total: int
-    text: str
-
-
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """A record that a memory tool returned during a turn, or one that it was derived from."""
 
@@ -285,13 +249,6 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
 
     records: int = 0
     bytes: int = 0
-
-
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one tenant stores, as its quota counts it."""
-
-    records: int
-    bytes: int
 
 
 UNLIMITED = Quota()

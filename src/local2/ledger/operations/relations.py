@@ -36,13 +36,13 @@ from local2.ledger.records import (
     SHARES_ENTITY,
     STATES,
     TENANT_OWNED,
+    NewRecord,
     Record,
-    TripletFact,
     Written,
 )
 from local2.ledger.search import Place
 from local2.protocol.envelope import content_id
-from local2.protocol.memories import OwnerScope, RelationType
+from local2.protocol.memories import OwnerScope, RelationType, Triplet
 
 MAX_RELATIONS = 100
 """Maximum number of relations of one record, in both directions: all are read whenever it is
@@ -64,6 +64,17 @@ ROLES = ("subject", "object")
 FactPlace = tuple[OwnerScope, str]
 """Scope and owner of facts; ids of entities are made of them."""
 TENANT_PLACE: FactPlace = ("tenant", TENANT_OWNED)
+
+
+class TripletFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact to be stored, with its triplet.
+
+    `alias` means that subject and object are two names of one thing.
+    """
+
+    triplet: Triplet
+    record: NewRecord
+    alias: bool = False
 
 
 class Relation(msgspec.Struct, frozen=True, kw_only=True):
