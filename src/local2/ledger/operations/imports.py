@@ -311,7 +311,7 @@ class _Page:
         is_newer = known is None or line.updated_at > known["updated_at"]
         if is_newer:
             value = None if bytes(line.value) == bytes(NOTHING) else bytes(line.value)
-            self._write_line("import_item", line, **place, record=record, value=value)
+            self._write_line("put_item", line, **place, record=record, value=value)
         known_record = known["record"] if known is not None else None
         older, newer = (known_record, record) if is_newer else (record, known_record)
         if older and older != newer:

@@ -107,8 +107,11 @@ class IndexedRecords(Part):
         )
         if kind == "index":
             serving = as_json([name for name in (embedder, self.next) if name])
-            outdated = ({"row": record.row, "embedders": serving} for record in embedded)
-            tx.execute_each("drop_other_vectors", outdated)
+            outdated = (
+                {"first": record.row, "last": record.row, "embedders": serving}
+                for record in embedded
+            )
+            tx.execute_each("drop_vectors_of_others", outdated)
         for record in records:
             finished = tx.execute("finish_task", kind=kind, row=record.row)
             if not finished.rowcount:

@@ -150,7 +150,7 @@ class Turns(Part):
                     metadata = as_json(record.metadata)
                     tx.execute("annotate", id=stored.id, metadata=metadata)
                     for kind in record.tasks:  # again, now with the answer
-                        tx.execute("add_task_again", kind=kind, id=stored.id)
+                        tx.execute("queue_one", kind=kind, id=stored.id)
                 for source in derived_from:
                     relate(tx, stored.id, DERIVED_FROM, source)
             if shown:

@@ -131,11 +131,6 @@ DELETE FROM feature WHERE record IN (
 -- name: drop_access
 DELETE FROM access WHERE tenant = :tenant AND record IN (SELECT value FROM json_each(:rows));
 
--- name: drop_tasks
-DELETE FROM task
-WHERE tenant = :tenant AND kind IN (SELECT value FROM json_each(:kinds))
-  AND record IN (SELECT value FROM json_each(:rows));
-
 -- name: unindex_as
 INSERT INTO task (tenant, kind, record, place, id)
 SELECT tenant, 'unindex', row, place, :id FROM record WHERE +tenant = :tenant AND row = :row

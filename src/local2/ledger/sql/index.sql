@@ -30,11 +30,6 @@ WHERE embedder = :embedder AND record IN (
       SELECT row FROM record WHERE tenant = :tenant ORDER BY id DESC LIMIT 100)
 LIMIT 1;
 
--- name: drop_other_vectors
-DELETE FROM vector
-WHERE record = :row AND embedder NOT IN (SELECT value FROM json_each(:embedders))
-  AND EXISTS (SELECT 1 FROM record WHERE record.row = :row AND +record.tenant = :tenant);
-
 -- name: vectors_of_others
 SELECT max(record) AS last FROM vector
 WHERE embedder NOT IN (SELECT value FROM json_each(:embedders));

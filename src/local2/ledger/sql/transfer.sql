@@ -204,16 +204,6 @@ ON CONFLICT (record) DO UPDATE SET times = max(access.times, excluded.times),
                                    weighed = max(access.weighed, excluded.weighed)
 WHERE (excluded.times > access.times OR excluded.last > access.last);
 
--- name: import_item
-INSERT INTO item (tenant, owner, collection, namespace, key, value, data, record, session_id,
-                  created_at, updated_at)
-VALUES (:tenant, :owner, :collection, :namespace, :key, :value, :data, :record, :session_id,
-        :created_at, :updated_at)
-ON CONFLICT (tenant, owner, collection, namespace, key) DO UPDATE
-SET value = excluded.value, data = excluded.data, record = excluded.record,
-    session_id = excluded.session_id, created_at = min(item.created_at, excluded.created_at),
-    updated_at = excluded.updated_at;
-
 -- name: known_showing
 SELECT 1 FROM showing INDEXED BY showing_session
 WHERE tenant = :tenant AND owner = :owner AND session_id IS :session_id AND shown_at = :shown_at
