@@ -251,6 +251,13 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
 
 
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """How much one tenant stores, as its quota counts it."""
+
+    records: int
+    bytes: int
+
+
 UNLIMITED = Quota()
 
 

@@ -31,6 +31,7 @@ from local2.ledger.records import (
     Record,
     Shown,
     TaskKind,
+    Usage,
     Written,
     principal_of,
     source_class_of,
@@ -44,13 +45,6 @@ RECORDS_PER_TRANSACTION = 1_000
 """Maximum number of records in one transaction; so many take about a fifth of a second."""
 NO_STATE = dict.fromkeys(Record.__struct_fields__)
 """The columns of a new record's state, all empty."""
-
-
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one tenant stores, as its quota counts it."""
-
-    records: int
-    bytes: int
 
 
 class Records(Part):
