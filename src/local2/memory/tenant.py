@@ -118,9 +118,19 @@ class Memory:
             slots=searches,
         )
         self.retention = Retention(ledger, settings, announce, self._now)
-        self._shared = Shared(
-            ledger=ledger,
-            settings=settings,
+        self._streams = streams or NoStreams()
+
+    def of(self, caller: Caller) -> MemoryService:
+        """The memory as seen by this caller.
+
+        Raises:
+            InvalidArgumentsError: The caller belongs to another tenant.
+        """
+        if caller.tenant != self.tenant:
+            raise InvalidArgumentsError(f"The tenant {caller.tenant!r} is not served here.")
+        shared = Shared(
+            ledger=self.ledger,
+            settings=self.settings,
             clock=self._now,
             changes=self.changes,
             echoes=self.echoes,
@@ -132,22 +142,13 @@ class Memory:
             outside=Outside(
                 backlog=self.backlog,
                 indexer=self.indexer,
-                vectors=vectors,
-                streams=streams or NoStreams(),
+                vectors=self.vectors,
+                streams=self._streams,
                 recaller=self.recaller,
             ),
             turns=self.turns,
         )
-
-    def of(self, caller: Caller) -> MemoryService:
-        """The memory as seen by this caller.
-
-        Raises:
-            InvalidArgumentsError: The caller belongs to another tenant.
-        """
-        if caller.tenant != self.tenant:
-            raise InvalidArgumentsError(f"The tenant {caller.tenant!r} is not served here.")
-        return MemoryService(self._shared, caller)
+        return MemoryService(shared, caller)
 
     def _now(self) -> datetime:
         return self.clock()  # looked up at each call, because tests replace it
