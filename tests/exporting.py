@@ -11,10 +11,11 @@ from local2.ledger.ledger import Ledger
 from local2.ledger.operations.exports import ExportCursor, ExportFilter
 from local2.ledger.operations.imports import Importing
 from local2.ledger.operations.items import ItemWriter, NewItem
+from local2.ledger.operations.relations import TripletFact
 from local2.ledger.operations.sessions import SessionKey
 from local2.ledger.operations.showings import Showing, ShownRecord
 from local2.ledger.operations.turns import Rating
-from local2.ledger.records import Actor, NewRecord, TripletFact
+from local2.ledger.records import Actor, NewRecord
 from local2.protocol.maintenance import ExportPage, ImportReport
 from local2.protocol.memories import Triplet
 from local2.protocol.memory_tools import Note

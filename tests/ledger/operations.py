@@ -18,12 +18,12 @@ from local2.ledger.operations.browsing import BrowseFilter
 from local2.ledger.operations.exports import ExportFilter
 from local2.ledger.operations.extraction import ExtractedFact, FactRelation
 from local2.ledger.operations.items import ItemSelection, ItemWriter
-from local2.ledger.operations.relations import Relation
+from local2.ledger.operations.relations import Relation, TripletFact
 from local2.ledger.operations.sessions import FactSelection, SessionKey
 from local2.ledger.operations.showings import Showing, ShowingFilter, ShownRecord
 from local2.ledger.operations.turns import Rating
 from local2.ledger.operations.upkeep import Access, Change
-from local2.ledger.records import Actor, NewRecord, Record, Task, TripletFact
+from local2.ledger.records import Actor, NewRecord, Record, Task
 from local2.ledger.search import Place
 from local2.protocol.browsing import RecordState
 from local2.protocol.envelope import Caller

@@ -14,7 +14,7 @@ from local2.ledger.operations.upkeep import Access
 from local2.ledger.records import Actor
 from local2.ledger.search import Place
 from local2.protocol.browsing import DayCount, RecordState
-from local2.protocol.memories import Kind
+from local2.protocol.memories import Kind, OwnerScope
 
 ALL_STATES: frozenset[RecordState] = frozenset(get_args(RecordState))
 PLACES = tuple(Place("session", OWNER, kind) for kind in get_args(Kind)) + tuple(
@@ -153,6 +153,29 @@ async def test_another_tenant_is_not_shown(stored: Ledger, other: Ledger) -> Non
     assert "theirs" not in await browse(stored, places=None)
     assert "theirs" not in await browse(stored, places=None, terms=("osmium",))
     assert await browse(other, places=None, terms=("osmium",)) == ["theirs"]
+
+
+async def test_each_scope_owner_and_kind_is_a_place_of_its_own(ledger: Ledger) -> None:
+    owners = ("al", "alice", "Älice", "fa", "\U0001f600 x y", "")
+    places = {
+        Place(scope, owner, kind)
+        for scope in get_args(OwnerScope)
+        for owner in owners
+        for kind in get_args(Kind)
+    }
+    await ledger.records.store(
+        [
+            record(
+                "Osmium.", 1, id=str(place), scope=place.scope, owner=place.owner, kind=place.kind
+            )
+            for place in places
+        ]
+    )
+
+    assert {(count.place, count.active) for count in await ledger.browsing.counts(None)} == {
+        (place, 1) for place in places
+    }
+    assert sorted(await ledger.records.users(100)) == sorted(owners)
 
 
 async def test_places_are_counted_with_what_no_longer_stands(stored: Ledger) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from ledgers import OWNER, fact, no_vector_result, searching, unjudged
 from local2.ledger.ledger import Ledger
-from local2.ledger.records import NewRecord, TripletFact, Written
+from local2.ledger.operations.relations import TripletFact
+from local2.ledger.records import NewRecord, Written
 from local2.ledger.search import Choice, DetailRequest, Matches, VectorResult, WordMatches
 from local2.protocol.memories import Triplet
 

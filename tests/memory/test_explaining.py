@@ -165,5 +165,5 @@ async def test_an_explanation_does_not_count_as_a_recall(
     await explain(richard)
     await searchable.accesses.write()
 
-    (memory,) = (await richard.browsing.own(Browse())).memories
+    (memory,) = (await richard.browsing.page(Browse())).memories
     assert memory.recalls == 0

@@ -13,7 +13,7 @@ from indexed import indexed
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
-from local2.ledger.operations.searches import Searches
+from local2.ledger.operations.working_sets import WorkingSets
 from local2.ledger.records import Fact
 from local2.memory.intake.turns import Turn
 from local2.memory.recall.ranking import shown_scores
@@ -258,11 +258,11 @@ async def test_a_record_retired_while_the_question_is_embedded_is_not_recalled(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     richard = searchable.of(RICHARD)
-    worded, search = Searches._drafted, searchable.vectors.search
+    read_words, search = WorkingSets.read, searchable.vectors.search
     found_by_words = asyncio.Event()
 
     async def find_words(*args: Any) -> Any:
-        found = await worded(*args)
+        found = await read_words(*args)
         found_by_words.set()
         return found
 
@@ -273,7 +273,7 @@ async def test_a_record_retired_while_the_question_is_embedded_is_not_recalled(
 
     await richard.facts.store(Fact(content="Osmium", scope="user", topic="user.metal"))
     await indexed(searchable)
-    monkeypatch.setattr(Searches, "_drafted", find_words)
+    monkeypatch.setattr(WorkingSets, "read", find_words)
     monkeypatch.setattr(searchable.vectors, "search", retire_then_search)
 
     assert "Osmium" not in await recall(richard, "osmium")

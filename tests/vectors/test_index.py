@@ -121,7 +121,6 @@ def test_an_unknown_tenant_has_no_vectors(tmp_path: Path) -> None:
     with opened(tmp_path) as index:
         assert index.tenants() == []
         assert index.recorded_embedder("acme") is None
-        assert index.generation("acme") is None
         assert index.count("acme") == 0
         assert index.ids("acme", 0, 10) == []
         assert index.search("acme", vectors(2), 5) == [[], []]
@@ -152,11 +151,9 @@ def test_vectors_survive_closing_and_reopening(tmp_path: Path) -> None:
     with opened(tmp_path) as index:
         assert index.opened_clean
         filled(index)
-        generation = index.generation("default")
     with opened(tmp_path) as index:
         assert index.opened_clean
         assert index.recorded_embedder("default") == EMBEDDER
-        assert index.generation("default") == generation
         (hit,) = index.search("default", vectors(20), 1)[7]
     assert hit.id == "id-0007"
     assert hit.cosine == pytest.approx(1, abs=1e-5)
@@ -178,12 +175,10 @@ def test_vectors_of_another_embedder_are_refused(
     assert "local2 reindex" in caught.value.remedy
 
 
-def test_a_reset_empties_the_collection_and_changes_its_generation(tmp_path: Path) -> None:
+def test_a_reset_empties_the_collection_for_another_embedder(tmp_path: Path) -> None:
     with opened(tmp_path) as index:
         filled(index)
-        before = index.generation("default")
         index.reset("default", "another-model", 16)
-        assert index.generation("default") != before
         assert index.recorded_embedder("default") == "another-model"
         assert index.count("default") == 0
         index.ensure("default", "another-model", 16)

@@ -444,20 +444,21 @@ SERVICES: Sequence[ServiceGroup] = (
         name="browser",
         description="Shows memories page by page, and explains what is recalled.",
         services=(
-            Service(declared.BROWSE, lambda request: request.memory.browsing.own(request.payload)),
+            Service(declared.BROWSE, lambda request: request.memory.browsing.page(request.payload)),
             Service(
-                declared.BROWSE_ALL, lambda request: request.memory.browsing.all(request.payload)
+                declared.BROWSE_ALL,
+                lambda request: request.memory.browsing_of_all.page(request.payload),
             ),
             Service(declared.OVERVIEW, lambda request: request.memory.browsing.overview()),
             Service(
-                declared.OVERVIEW_ALL, lambda request: request.memory.browsing.overview_of_all()
+                declared.OVERVIEW_ALL, lambda request: request.memory.browsing_of_all.overview()
             ),
             Service(
                 declared.SESSIONS, lambda request: request.memory.browsing.sessions(request.payload)
             ),
             Service(
                 declared.SESSIONS_ALL,
-                lambda request: request.memory.browsing.sessions_of_all(request.payload),
+                lambda request: request.memory.browsing_of_all.sessions(request.payload),
             ),
             Service(declared.EXPLAIN, lambda request: request.memory.explain(request.payload)),
             Service(declared.SHOWN, lambda request: request.memory.shown(request.payload)),
@@ -467,7 +468,7 @@ SERVICES: Sequence[ServiceGroup] = (
             ),
             Service(
                 declared.GROWTH_ALL,
-                lambda request: request.memory.browsing.growth_of_all(request.payload, utc_now()),
+                lambda request: request.memory.browsing_of_all.growth(request.payload, utc_now()),
             ),
             Service(declared.GRAPH, lambda request: request.memory.graph(request.payload)),
             Service(

@@ -20,7 +20,6 @@ from local2.protocol.memories import (
     RelationType,
     RetirementReason,
     SourceClass,
-    Triplet,
 )
 from local2.protocol.payloads import Json
 
@@ -216,41 +215,6 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None
     user: str | None = None
     run: str | None = None
-
-
-class TripletFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact to be stored, with its triplet.
-
-    `alias` means that subject and object are two names of one thing.
-    """
-
-    triplet: Triplet
-    record: NewRecord
-    alias: bool = False
-
-
-class Rewritten(msgspec.Struct, frozen=True, kw_only=True):
-    """The results for each chunk of a document; `surplus` are the ids of retired extra chunks."""
-
-    written: list[Written]
-    surplus: list[str]
-
-
-class ListedDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A document; `label` is that of one of its chunks, `newest` the time of the newest."""
-
-    source: str
-    label: str
-    chunks: int
-    newest: datetime
-
-
-class DocumentPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a document of `total` characters. `label` is that of the document's first chunk."""
-
-    label: str
-    total: int
-    text: str
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):

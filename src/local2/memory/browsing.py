@@ -7,7 +7,7 @@ from typing import get_args
 from local2.errors import InvalidArgumentsError
 from local2.language.words import terms, words
 from local2.ledger.ledger import Ledger
-from local2.ledger.operations.browsing import BrowseCursor, BrowsedRecord, BrowseFilter, PlaceCount
+from local2.ledger.operations.browsing import BrowseCursor, BrowseFilter, PlaceCount
 from local2.ledger.search import Place
 from local2.memory.scopes import view, visible_places
 from local2.protocol.browsing import (
@@ -33,71 +33,35 @@ from local2.protocol.times import time_of
 
 
 class Browsing:
-    """The memories that one caller may look through."""
+    """The memories that one caller may look through: own ones and the tenant's, or everybody's."""
 
-    def __init__(self, ledger: Ledger, caller: Caller) -> None:
+    def __init__(self, ledger: Ledger, caller: Caller, *, of_all: bool) -> None:
         self._ledger = ledger
         self._caller = caller
+        self._of_all = of_all
 
-    async def own(self, request: Browse) -> BrowsedPage:
-        """A page of the caller's own memories and the tenant's.
-
-        Raises:
-            InvalidArgumentsError: A time is not valid, or the words have no letters or digits.
-            BadRequestError: The page before is not valid.
-        """
-        places = visible_places(self._caller, _kinds(request), request.scopes)
-        return await self._page(request, places)
-
-    async def all(self, request: BrowseAll) -> BrowsedPage:
-        """A page of the memories of the whole tenant, or of one of its users.
-
-        Raises what `own` raises.
-        """
-        if request.of is None:
-            return await self._page(request, None)
-        places = [
-            Place(scope, request.of, kind)
-            for scope in PERSONAL
-            if scope in (request.scopes or PERSONAL)
-            for kind in _kinds(request)
-        ]
-        return await self._page(request, places)
+    @property
+    def _places(self) -> list[Place] | None:
+        """All places to look in; None if those are all of the tenant."""
+        return None if self._of_all else visible_places(self._caller, get_args(Kind))
 
     async def growth(self, request: GrowthRequest, now: datetime) -> Growth:
-        """Count what the caller may see by days."""
-        return await self._growth(visible_places(self._caller, get_args(Kind)), request, now)
-
-    async def growth_of_all(self, request: GrowthRequest, now: datetime) -> Growth:
-        """Count the memories of the whole tenant by days."""
-        return await self._growth(None, request, now)
-
-    async def _growth(
-        self, places: Sequence[Place] | None, request: GrowthRequest, now: datetime
-    ) -> Growth:
+        """Count memories by days."""
         first = (now - timedelta(days=request.days - 1)).replace(
             hour=0, minute=0, second=0, microsecond=0
         )
-        return Growth(days=await self._ledger.browsing.growth(places, first))
+        return Growth(days=await self._ledger.browsing.growth(self._places, first))
 
     async def sessions(self, request: ListSessions) -> SessionsPage:
-        """A page of the caller's own sessions.
+        """A page of sessions.
 
         Raises:
             BadRequestError: The page before is not valid.
         """
-        places = visible_places(self._caller, get_args(Kind))
-        return await self._sessions(_session_owners(places), request)
-
-    async def sessions_of_all(self, request: ListSessions) -> SessionsPage:
-        """A page of the sessions of the whole tenant.
-
-        Raises:
-            BadRequestError: The page before is not valid.
-        """
-        return await self._sessions(None, request)
-
-    async def _sessions(self, owners: Sequence[str] | None, request: ListSessions) -> SessionsPage:
+        places = self._places
+        owners = None
+        if places is not None:
+            owners = sorted({place.owner for place in places if place.scope == "session"})
         after = BrowseCursor.of(request.after)
         page = await self._ledger.browsing.sessions(owners, request.limit, after)
         return SessionsPage(
@@ -115,19 +79,9 @@ class Browsing:
         )
 
     async def overview(self) -> Overview:
-        """What the caller's own memory and the tenant's consist of."""
-        places = visible_places(self._caller, get_args(Kind))
-        return await self._overview(places, _session_owners(places))
-
-    async def overview_of_all(self) -> Overview:
-        """What the memory of the whole tenant consists of."""
-        return await self._overview(None, None)
-
-    async def _overview(
-        self, places: Sequence[Place] | None, owners: Sequence[str] | None
-    ) -> Overview:
-        found = await self._ledger.browsing.counts(places)
-        sessions = await self._sessions(owners, ListSessions(limit=MAX_SESSIONS))
+        """What the memory consists of."""
+        found = await self._ledger.browsing.counts(self._places)
+        sessions = await self.sessions(ListSessions(limit=MAX_SESSIONS))
         of_kinds: dict[tuple[OwnerScope, Kind], list[PlaceCount]] = {}
         for count in found:
             of_kinds.setdefault((count.place.scope, count.place.kind), []).append(count)
@@ -147,7 +101,20 @@ class Browsing:
             sessions=sessions.sessions,
         )
 
-    async def _page(self, request: Browse, places: Sequence[Place] | None) -> BrowsedPage:
+    async def page(self, request: Browse) -> BrowsedPage:
+        """A page of memories; of all, `BrowseAll.of` names one user.
+
+        Raises:
+            InvalidArgumentsError: A time is not valid, or the words have no letters or digits.
+            BadRequestError: The page before is not valid.
+        """
+        kinds = request.kinds or get_args(Kind)
+        places: Sequence[Place] | None = None
+        if not self._of_all:
+            places = visible_places(self._caller, kinds, request.scopes)
+        elif isinstance(request, BrowseAll) and request.of is not None:
+            scopes = [scope for scope in PERSONAL if scope in (request.scopes or PERSONAL)]
+            places = [Place(scope, request.of, kind) for scope in scopes for kind in kinds]
         searched: Sequence[str] = ()
         if request.words is not None:  # without words such as "the", unless there are no others
             searched = terms(request.words) or words(request.words)
@@ -172,22 +139,21 @@ class Browsing:
         after = BrowseCursor.of(request.after)
         page = await self._ledger.browsing.page(wanted, request.limit, after)
         return BrowsedPage(
-            memories=[self._shown(browsed) for browsed in page.records],
+            memories=[
+                view(
+                    record := browsed.record,
+                    self._caller,
+                    BrowsedMemory,
+                    state=browsed.state,
+                    content=record.content[:CONTENT_CHARACTERS],
+                    cut=len(record.content) > CONTENT_CHARACTERS,
+                    user=record.owner or None if record.scope in PERSONAL else None,
+                    recalls=browsed.recalls,
+                    recalled_at=browsed.recalled_at,
+                )
+                for browsed in page.records
+            ],
             next=page.next.text() if page.next else None,
-        )
-
-    def _shown(self, browsed: BrowsedRecord) -> BrowsedMemory:
-        record = browsed.record
-        return view(
-            record,
-            self._caller,
-            BrowsedMemory,
-            state=browsed.state,
-            content=record.content[:CONTENT_CHARACTERS],
-            cut=len(record.content) > CONTENT_CHARACTERS,
-            user=record.owner or None if record.scope in PERSONAL else None,
-            recalls=browsed.recalls,
-            recalled_at=browsed.recalled_at,
         )
 
 
@@ -205,12 +171,3 @@ def _owners(counts: Sequence[PlaceCount]) -> list[OwnerCount]:
         for owner, counted in of_owners.items()
     ]
     return sorted(owners, key=lambda owner: owner.last, reverse=True)[:MAX_OWNERS]
-
-
-def _session_owners(places: Sequence[Place]) -> list[str]:
-    """Whose sessions are among these places."""
-    return sorted({place.owner for place in places if place.scope == "session"})
-
-
-def _kinds(request: Browse) -> Sequence[Kind]:
-    return request.kinds or get_args(Kind)

@@ -15,6 +15,7 @@ from local2.keys import checked_topic, is_topic, is_user_topic
 from local2.language.names import states_alias
 from local2.language.statements import differ_in_value
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.relations import TripletFact
 from local2.ledger.records import (
     EXTRACTED_FROM,
     TENANT_OWNED,
@@ -22,7 +23,6 @@ from local2.ledger.records import (
     Fact,
     NewRecord,
     Record,
-    TripletFact,
     Written,
     checked_text,
     place_of_topic,

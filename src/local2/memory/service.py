@@ -122,7 +122,11 @@ class MemoryService:
 
     @cached_property
     def browsing(self) -> Browsing:
-        return Browsing(self._shared.ledger, self.caller)
+        return Browsing(self._shared.ledger, self.caller, of_all=False)
+
+    @cached_property
+    def browsing_of_all(self) -> Browsing:
+        return Browsing(self._shared.ledger, self.caller, of_all=True)
 
     @cached_property
     def audit(self) -> Audit:

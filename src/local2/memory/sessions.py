@@ -7,7 +7,6 @@ notes stay in the ledger.
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import accumulate, chain, groupby
 from typing import Literal
 
@@ -171,24 +170,24 @@ class Sessions:
             InvalidArgumentsError: Neither the argument nor the caller names a session.
         """
         session = SessionKey(self._owner, self._session_id(session_id))
-        make = partial(self._content, session.session_id, limit)
+
+        def make(stored: StoredSession) -> SessionContent:
+            ordered = conversation(in_order(stored.messages))
+            messages = from_call(ordered, max(0, len(ordered) - limit))
+            return SessionContent(
+                session_id=session.session_id,
+                messages=messages,
+                earlier=stored.earlier or len(messages) < len(ordered),
+                notes=stored.notes,
+                memories=self._top.select(stored.facts),
+            )
+
         # Asked before the ledger, which may lack a turn that is stored meanwhile.
         waiting = await self._turns.count()
         loaded = await self._ledger.sessions.load(session, limit, self._top.wanted, make)
         if waiting:
             loaded = msgspec.structs.replace(loaded, degraded=True, reason=why_incomplete(waiting))
         return loaded
-
-    def _content(self, session_id: str, limit: int, stored: StoredSession) -> SessionContent:
-        ordered = conversation(in_order(stored.messages))
-        messages = from_call(ordered, max(0, len(ordered) - limit))
-        return SessionContent(
-            session_id=session_id,
-            messages=messages,
-            earlier=stored.earlier or len(messages) < len(ordered),
-            notes=stored.notes,
-            memories=self._top.select(stored.facts),
-        )
 
     def _session_id(self, session_id: str | None) -> str:
         if known := session_id or self._caller.session_id:

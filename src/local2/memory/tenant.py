@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from functools import cached_property
 
 import msgspec
 
@@ -119,13 +118,7 @@ class Memory:
             slots=searches,
         )
         self.retention = Retention(ledger, settings, announce, self._now)
-        self.outside = Outside(
-            backlog=self.backlog,
-            indexer=self.indexer,
-            vectors=vectors,
-            streams=streams or NoStreams(),
-            recaller=self.recaller,
-        )
+        self._streams = streams or NoStreams()
 
     def of(self, caller: Caller) -> MemoryService:
         """The memory as seen by this caller.
@@ -135,11 +128,7 @@ class Memory:
         """
         if caller.tenant != self.tenant:
             raise InvalidArgumentsError(f"The tenant {caller.tenant!r} is not served here.")
-        return MemoryService(self._shared, caller)
-
-    @cached_property
-    def _shared(self) -> Shared:
-        return Shared(
+        shared = Shared(
             ledger=self.ledger,
             settings=self.settings,
             clock=self._now,
@@ -150,9 +139,16 @@ class Memory:
             consolidation=self.consolidation,
             accesses=self.accesses,
             backlog=self.backlog,
-            outside=self.outside,
+            outside=Outside(
+                backlog=self.backlog,
+                indexer=self.indexer,
+                vectors=self.vectors,
+                streams=self._streams,
+                recaller=self.recaller,
+            ),
             turns=self.turns,
         )
+        return MemoryService(shared, caller)
 
     def _now(self) -> datetime:
         return self.clock()  # looked up at each call, because tests replace it

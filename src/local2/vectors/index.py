@@ -6,7 +6,6 @@ Damage that shows later, for example because files were deleted, raises IndexDam
 repairs it.
 """
 
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -95,15 +94,13 @@ class VectorIndex:
 
     def recorded_embedder(self, tenant: str, slot: Slot = "serving") -> str | None:
         """The name of the vectors' embedder, None without a collection."""
-        return self._metadata(tenant, "embedder", slot)
+        collection = self._find(tenant, slot)
+        return None if collection is None else str(collection.metadata["embedder"])
 
     def recorded_dimensions(self, tenant: str, slot: Slot = "serving") -> int:
         """The length of the vectors, 0 without a collection."""
-        return int(self._metadata(tenant, "dimensions", slot) or 0)
-
-    def generation(self, tenant: str) -> str | None:
-        """The unique id of the serving collection's build, None without a collection."""
-        return self._metadata(tenant, "generation")
+        collection = self._find(tenant, slot)
+        return 0 if collection is None else int(collection.metadata["dimensions"])
 
     def ensure(
         self, tenant: str, embedder_name: str, dimensions: int, slot: Slot = "serving"
@@ -259,10 +256,6 @@ class VectorIndex:
     def _name(self, tenant: str, slot: Slot = "serving") -> str:
         return collection_name(self._collection, tenant, slot)
 
-    def _metadata(self, tenant: str, field: str, slot: Slot = "serving") -> str | None:
-        collection = self._find(tenant, slot)
-        return None if collection is None else str(collection.metadata[field])
-
     def _find(self, tenant: str, slot: Slot = "serving") -> Any | None:
         if self._client is None:
             raise IndexDamagedError(f"There is no index in {self._folder.path}.")
@@ -284,9 +277,5 @@ class VectorIndex:
                 self._name(tenant, slot),
                 embedding_function=None,
                 configuration={"hnsw": {"space": "cosine"}},
-                metadata={
-                    "embedder": embedder_name,
-                    "dimensions": dimensions,
-                    "generation": str(uuid.uuid4()),
-                },
+                metadata={"embedder": embedder_name, "dimensions": dimensions},
             )

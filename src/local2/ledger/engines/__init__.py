@@ -73,7 +73,7 @@ Work = Callable[[Any], T]
 
 
 class NewVector(NamedTuple):
-    """A record's vector by an embedder: float32 for a transaction, packed for a database."""
+    """A record's vector by an embedder, in the form in which it is stored (`packed`)."""
 
     row: int
     id: str

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import accumulate
 
+import msgspec
+
 from local2.ledger.engines import Row
 from local2.ledger.operations.records import Cause, store_records, supersede
 from local2.ledger.operations.transactions import (
@@ -15,17 +17,34 @@ from local2.ledger.operations.transactions import (
     record_of,
     writes,
 )
-from local2.ledger.records import (
-    DocumentPart,
-    ListedDocument,
-    NewRecord,
-    Record,
-    Rewritten,
-    Written,
-)
+from local2.ledger.records import NewRecord, Record, Written
 
 BETWEEN_CHUNKS = "\n\n"
 """What separates the chunks of a document that is read: each is a paragraph."""
+
+
+class DocumentPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a document of `total` characters. `label` is that of the document's first chunk."""
+
+    label: str
+    total: int
+    text: str
+
+
+class ListedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A document; `label` is that of one of its chunks, `newest` the time of the newest."""
+
+    source: str
+    label: str
+    chunks: int
+    newest: datetime
+
+
+class Rewritten(msgspec.Struct, frozen=True, kw_only=True):
+    """The results for each chunk of a document; `surplus` are the ids of retired extra chunks."""
+
+    written: list[Written]
+    surplus: list[str]
 
 
 class LedgerDocuments(Part):

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Seque
 from datetime import datetime
 
 from local2.keys import fold_topic
-from local2.ledger.engines import Database, Row
+from local2.ledger.engines import Database
 from local2.ledger.erasing import (
     SAMPLES,
     Anonymised,
@@ -110,7 +110,16 @@ class Erasures(Part):
             rows = dict.fromkeys(row["row"] for row in found)
         to_erase = tx.execute("to_erase", rows=as_json(list(rows))).fetchall()
         counts = Counter(DISPLAY_NAMES[row["kind"]] for row in to_erase)
-        counts.update(_count_related(tx, selection, to_erase))
+        keys = as_json([row["key"] for row in to_erase if row["key"]])
+        outputs = tx.execute("count_outputs", owner=owner, keys=keys, every=selection.whole_owner)
+        counts["long tool outputs"] = int(outputs.fetchone()["outputs"])
+        if selection.is_by_sender:
+            asked = {"owner": owner, "session_id": selection.session_id}
+            related = tx.execute("count_others", **asked)
+        else:
+            ids = as_json([row["id"] for row in to_erase])
+            related = tx.execute("count_beside", ids=ids)
+        counts.update(dict(related.fetchone()))
         return Selected(rows=tuple(rows), counts={k: n for k, n in counts.items() if n})
 
     async def erase(
@@ -123,11 +132,26 @@ class Erasures(Part):
             for forget in self._clear_caches:
                 forget()
             yield erased
+        asked = {"owner": selection.owner, "session_id": selection.session_id}
         if selection.is_by_sender:
-            asked = {"owner": selection.owner, "session_id": selection.session_id}
             while await self._rows.change("drop_items_of", **asked, limit=ROWS_PER_TRANSACTION):
                 pass
-        await self._rows.write(_finish_erasure, selection, how, len(rows))
+
+        def finish(tx: Transaction) -> None:
+            if how.allow_again:
+                lift_tombstones_of(tx, selection)
+            elif selection.is_by_sender:
+                add_tombstone_of(tx, selection, how)
+            if selection.is_by_sender:
+                tx.execute("drop_notes", **asked)
+                tx.execute("drop_ratings_of", **asked)
+                drop_showings(tx, tx.execute("showings_of_owner", **asked).fetchall())
+            if selection.whole_owner:
+                tx.execute("drop_outputs_of", owner=selection.owner)
+            cause = Cause(agent=None, superseded_by="", at=how.at, why="erased")
+            add_to_audit(tx, ERASED, new_id(), cause, {"records": len(rows)})
+
+        await self._rows.write(finish)
 
     @reads
     def chosen_among(
@@ -213,20 +237,6 @@ def _dependent(
     return list(dict.fromkeys(row["row"] for row in (*derived.fetchall(), *found)))
 
 
-def _count_related(tx: Transaction, selection: Selection, found: Sequence[Row]) -> dict[str, int]:
-    """Count the notes, tool outputs, ratings and items that are erased with the records."""
-    owner = selection.owner
-    keys = as_json([row["key"] for row in found if row["key"]])
-    every = selection.whole_owner
-    outputs = tx.execute("count_outputs", owner=owner, keys=keys, every=every)
-    counts = {"long tool outputs": int(outputs.fetchone()["outputs"])}
-    if selection.is_by_sender:
-        asked = {"owner": owner, "session_id": selection.session_id}
-        return counts | dict(tx.execute("count_others", **asked).fetchone())
-    ids = as_json([row["id"] for row in found])
-    return counts | dict(tx.execute("count_beside", ids=ids).fetchone())
-
-
 def _erase(
     tx: Transaction, selection: Selection, rows: Sequence[int], how: ErasureOptions
 ) -> Erased:
@@ -283,22 +293,3 @@ def _clear(tx: Transaction, rows: Sequence[int], ids: Sequence[str]) -> None:
         tx.execute(statement, rows=numbers)
     tx.execute("drop_tasks", rows=numbers, kinds=as_json(ACTIVE_RECORD_TASKS))
     tx.execute("drop_ratings", ids=as_json(ids))
-
-
-def _finish_erasure(
-    tx: Transaction, selection: Selection, how: ErasureOptions, records: int
-) -> None:
-    if how.allow_again:
-        lift_tombstones_of(tx, selection)
-    elif selection.is_by_sender:
-        add_tombstone_of(tx, selection, how)
-    owner = selection.owner
-    if selection.is_by_sender:
-        asked = {"owner": owner, "session_id": selection.session_id}
-        tx.execute("drop_notes", **asked)
-        tx.execute("drop_ratings_of", **asked)
-        drop_showings(tx, tx.execute("showings_of_owner", **asked).fetchall())
-    if selection.whole_owner:
-        tx.execute("drop_outputs_of", owner=owner)
-    cause = Cause(agent=None, superseded_by="", at=how.at, why="erased")
-    add_to_audit(tx, ERASED, new_id(), cause, {"records": records})

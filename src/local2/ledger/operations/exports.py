@@ -111,7 +111,16 @@ class Exports(Part):
         for key, line in reader.lines(section, after):
             data = msgspec.json.encode(line) if line is not None else b""
             if len(data) > MESSAGE_LINE_BYTES and not lines:
-                return _page_of_piece(data, cursor=ExportCursor(section, after, skip), key=key)
+                # A line that is too long for a page is exported in pieces.
+                until = skip + MESSAGE_LINE_BYTES
+                is_cut = until < len(data)
+                rest = ExportCursor(section, after, until) if is_cut else ExportCursor(section, key)
+                return ExportPage(
+                    piece=data[skip:until],
+                    cut=is_cut,
+                    counts={} if is_cut else {section: 1},
+                    cursor=rest.text(),
+                )
             if size + len(data) > MESSAGE_LINE_BYTES:
                 break
             after = key
@@ -135,19 +144,6 @@ def _asked(tx: Transaction, wanted: ExportFilter) -> dict[str, Any]:
         "session_id": wanted.session_id,
         "vectors": wanted.vectors,
     }
-
-
-def _page_of_piece(data: bytes, *, cursor: ExportCursor, key: Key) -> ExportPage:
-    """The next piece of a line that is too long for a page."""
-    until = cursor.skip + MESSAGE_LINE_BYTES
-    cut = until < len(data)
-    after = ExportCursor(cursor.section, cursor.after, until)
-    return ExportPage(
-        piece=data[cursor.skip : until],
-        cut=cut,
-        counts={} if cut else {cursor.section: 1},
-        cursor=(after if cut else ExportCursor(cursor.section, key)).text(),
-    )
 
 
 def _page_of_lines(

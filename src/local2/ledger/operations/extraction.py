@@ -223,46 +223,50 @@ class Extractions(Part):
     @reads
     def similar(self, tx: Transaction, facts: Sequence[NewRecord]) -> list[list[Record]]:
         """For each new fact the active fact of its key, and the owner's similar facts."""
-        return [list(self._similar(tx, fact)) for fact in facts]
-
-    def _similar(self, tx: Transaction, fact: NewRecord) -> Iterator[Record]:
-        active = active_fact_of_topic(tx, fact)
-        if active is not None:
-            yield active
-        words = informative_words(fact.content)[:QUERY_WORDS]
-        if not words:
-            return
-        place = place_word(tx.tenant, Place(fact.scope, fact.owner, "fact"))
-        for row in tx.text.facts_like(tx, words, place, MAX_SIMILAR):
-            if active is None or row["id"] != active.id:
-                yield record_of(row)
+        every: list[list[Record]] = []
+        for fact in facts:
+            active = active_fact_of_topic(tx, fact)
+            similar = [] if active is None else [active]
+            if words := informative_words(fact.content)[:QUERY_WORDS]:
+                place = place_word(tx.tenant, Place(fact.scope, fact.owner, "fact"))
+                found = tx.text.facts_like(tx, words, place, MAX_SIMILAR)
+                similar += [
+                    record_of(row) for row in found if active is None or row["id"] != active.id
+                ]
+            every.append(similar)
+        return every
 
     @reads
     def related(self, tx: Transaction, ids: Sequence[str]) -> list[RelatedFacts]:
         """For each active fact its owner's other active facts that share its rare words."""
-        rows = (tx.execute("record_by_id", id=id_).fetchone() for id_ in ids)
-        facts = [record_of(row) for row in rows if row is not None]
-        return [self._related(tx, fact) for fact in facts if fact.superseded_by is None]
-
-    def _related(self, tx: Transaction, fact: Record) -> RelatedFacts:
-        place = place_word(tx.tenant, Place(fact.scope, fact.owner, "fact"))
-        number = tx.execute("count_facts", place=place).fetchone()["facts"]
-        # All keys begin with one of the same few words, which say nothing about the fact.
-        _, _, key = (fact.topic or "").partition(".")
-        total, shared = 0.0, defaultdict[int, float](float)
-        for word in informative_words(f"{key} {fact.content}")[:QUERY_WORDS]:
-            found = tx.text.rows_of_word(tx, word, place, COMMON)
-            if not 0 < len(found) < COMMON:
+        every: list[RelatedFacts] = []
+        for id_ in ids:
+            row = tx.execute("record_by_id", id=id_).fetchone()
+            if row is None or row["superseded_by"] is not None:
                 continue
-            rarity = math.log((number + 1) / (len(found) + 0.5))
-            total += rarity
-            for row in found:
-                shared[row] += rarity
-        shared.pop(fact.row, None)
-        near = [(score, row) for row, score in shared.items() if score >= MIN_SHARED * total]
-        best = [row for _, row in nlargest(MAX_SIMILAR, near)]
-        records = {row["row"]: record_of(row) for row in tx.execute("records", rows=as_json(best))}
-        return RelatedFacts(fact=fact, related=[records[row] for row in best])
+            fact = record_of(row)
+            place = place_word(tx.tenant, Place(fact.scope, fact.owner, "fact"))
+            number = tx.execute("count_facts", place=place).fetchone()["facts"]
+            # All keys begin with one of the same few words, which say nothing about the fact.
+            _, _, key = (fact.topic or "").partition(".")
+            total, shared = 0.0, defaultdict[int, float](float)
+            for word in informative_words(f"{key} {fact.content}")[:QUERY_WORDS]:
+                found = tx.text.rows_of_word(tx, word, place, COMMON)
+                if not 0 < len(found) < COMMON:
+                    continue
+                rarity = math.log((number + 1) / (len(found) + 0.5))
+                total += rarity
+                for other in found:
+                    shared[other] += rarity
+            shared.pop(fact.row, None)
+            near = [
+                (score, other) for other, score in shared.items() if score >= MIN_SHARED * total
+            ]
+            best = [other for _, other in nlargest(MAX_SIMILAR, near)]
+            read = tx.execute("records", rows=as_json(best))
+            records = {other["row"]: record_of(other) for other in read}
+            every.append(RelatedFacts(fact=fact, related=[records[other] for other in best]))
+        return every
 
     async def store(
         self,

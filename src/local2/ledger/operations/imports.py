@@ -37,7 +37,7 @@ from local2.ledger.records import (
     Record,
     with_features,
 )
-from local2.ledger.stored_vectors import BYTES_A_NUMBER, has_direction
+from local2.ledger.stored_vectors import packed
 from local2.protocol.conversation import is_blank
 from local2.protocol.items import NOTHING, path_text
 from local2.protocol.lenient.values import MAX_NAME
@@ -56,7 +56,6 @@ from local2.protocol.portable import (
     RelationLine,
     ShowingLine,
     Stored,
-    StoredVector,
 )
 from local2.protocol.times import in_utc
 
@@ -153,41 +152,28 @@ class _Page:
     ) -> None:
         self._tx = tx
         self._by = by
-        self._dimensions: dict[str, int] = {}
+        self._vector_sizes: dict[str, int] = {}
+        """In bytes, by embedder."""
         self.report = ImportReport(new={}, known={}, conflicts=[], refused=[])
-        self._store_by_type: dict[type[Line], Callable[[Any], bool | None]] = {
-            PlaceLine: self._store_place,
-            RelationLine: self._store_relation,
-            FeedbackLine: self._store_feedback,
-            NoteLine: lambda line: self._write_line("import_note", line),
-            OutputLine: lambda line: self._write_line("import_output", line),
-            AuditLine: self._store_audit,
-            AccessLine: self._store_access,
-            ItemLine: self._store_item,
-            ShowingLine: self._store_showing,
-        }
 
     def store(self, line: Stored, records: dict[str, Record], number: int) -> None:
         """Store a line, and count its outcome."""
         problem = _broken_rule(line) or self._cycle(line) or self._excess(line)
         if problem is not None:
             self.report.refused.append(RefusedLine(line=number, problem=problem))
-        elif isinstance(line, RecordLine):
-            self._count(line, was_new=self._store_record(line, records[line.id]))
-        elif isinstance(
+            return
+        if isinstance(
             line, FeedbackLine | NoteLine | OutputLine | ItemLine | ShowingLine
         ) and was_line_erased(self._tx, line):
             self.report.erased += 1
-        else:
-            was_new = self._store_by_type[type(line)](line)
-            self.report.unplaced += was_new is None
-            self._count(line, was_new=was_new)
-
-    def _count(self, line: Stored, *, was_new: bool | None) -> None:
+            return
+        was_new = self._store(line, records)
         if was_new is not None:
             counts = self.report.new if was_new else self.report.known
             kind = str(line.__struct_config__.tag)
             counts[kind] = counts.get(kind, 0) + 1
+        elif not isinstance(line, RecordLine):  # that of an erased record is counted as erased
+            self.report.unplaced += 1
 
     def _cycle(self, line: Stored) -> str | None:
         """The problem if a record would, over others, replace itself; else None."""
@@ -213,6 +199,49 @@ class _Page:
         field = "source" if full == line.source else "target"
         return f"{field}: the record has {MAX_RELATIONS} relations already, the maximum."
 
+    def _store(self, line: Stored, records: dict[str, Record]) -> bool | None:
+        """Store a line; return whether it is new, None if it is erased, or lacks its records."""
+        match line:
+            case RecordLine():
+                return self._store_record(line, records[line.id])
+            case PlaceLine():
+                if self._write_line("set_place", line):
+                    return True
+                return False if self._exists(line.record) and self._exists(line.at) else None
+            case RelationLine():
+                if not self._exists(line.source):
+                    return None
+                if line.relation in BETWEEN_RECORDS and not self._exists(line.target):
+                    return None
+                added = self._tx.execute(
+                    "relate", source=line.source, type=line.relation, target=line.target
+                )
+                return added.rowcount > 0
+            case FeedbackLine():
+                if line.answer is not None and not self._exists(line.answer):
+                    return None
+                was_new = self._write_line("rate", line, is_just_given=False)
+                asked = {"answer": line.answer, "score": line.score}
+                if was_new and self._first_row("scored_otherwise", **asked) is not None:
+                    self._tx.execute("score_answer", answer=line.answer)
+                return was_new
+            case NoteLine():
+                return self._write_line("import_note", line)
+            case OutputLine():
+                return self._write_line("import_output", line)
+            case AuditLine():
+                if line.action not in {DENIED, ERASED} and not self._exists(line.record_id):
+                    return None
+                return self._write_line("import_audit", line, detail=as_json(line.detail))
+            case AccessLine():
+                if self._write_line("import_access", line):
+                    return True
+                return False if self._exists(line.record) else None
+            case ItemLine():
+                return self._store_item(line)
+            case ShowingLine():
+                return self._store_showing(line)
+
     def _store_record(self, line: RecordLine, record: Record) -> bool | None:
         """Store a record; return whether it is new, None if it was erased here earlier."""
         known = self._first_row("record_state", id=record.id)
@@ -234,24 +263,16 @@ class _Page:
         if other is not None and record.superseded_by == other.id:
             detail = {"superseded_by": other.id}
             add_to_audit(self._tx, "superseded", record.id, self._cause(other.id), detail)
-        if line.vector is not None and self._is_comparable(line.vector):
-            row = self._first_row("record_state", id=record.id)["row"]
-            new = NewVector(row, record.id, line.vector.embedder, line.vector.data)
-            self._tx.keep_vectors([new])
+        # A vector without a direction, or unlike others of its embedder in size, is made again.
+        if line.vector is not None and any(data := packed(line.vector.data)):
+            embedder = line.vector.embedder
+            if embedder not in self._vector_sizes:
+                known = self._first_row("vector_size", embedder=embedder)
+                self._vector_sizes[embedder] = known["size"] if known else len(data)
+            if self._vector_sizes[embedder] == len(data):
+                row = self._first_row("record_state", id=record.id)["row"]
+                self._tx.keep_vectors([NewVector(row, record.id, embedder, data)])
         return True
-
-    def _is_comparable(self, vector: StoredVector) -> bool:
-        """Whether a vector is as long as others of its embedder, and has a direction.
-
-        Otherwise it is dropped, and made again.
-        """
-        if not has_direction(vector.data):
-            return False
-        dimensions = len(vector.data) // BYTES_A_NUMBER
-        if vector.embedder not in self._dimensions:
-            known = self._first_row("vector_dimensions", embedder=vector.embedder)
-            self._dimensions[vector.embedder] = known["dimensions"] if known else dimensions
-        return self._dimensions[vector.embedder] == dimensions
 
     def _conflicting_record(self, record: Record) -> Record | None:
         """The active record with the topic, or the document chunk, of an active record."""
@@ -282,42 +303,6 @@ class _Page:
         by = self._by
         return Cause(agent=by.agent, superseded_by=newer, at=by.at, user=by.user, reason=REASON)
 
-    def _store_place(self, line: PlaceLine) -> bool | None:
-        if self._write_line("set_place", line):
-            return True
-        return False if self._exists(line.record) and self._exists(line.at) else None
-
-    def _store_relation(self, line: RelationLine) -> bool | None:
-        """Store a relation unless one of its records is missing; return whether it is new."""
-        if not self._exists(line.source):
-            return None
-        if line.relation in BETWEEN_RECORDS and not self._exists(line.target):
-            return None
-        added = self._tx.execute(
-            "relate", source=line.source, type=line.relation, target=line.target
-        )
-        return added.rowcount > 0
-
-    def _store_feedback(self, line: FeedbackLine) -> bool | None:
-        if line.answer is not None and not self._exists(line.answer):
-            return None
-        was_new = self._write_line("import_feedback", line)
-        asked = {"answer": line.answer, "score": line.score}
-        if was_new and self._first_row("scored_otherwise", **asked) is not None:
-            self._tx.execute("score_answer", answer=line.answer)
-        return was_new
-
-    def _store_audit(self, line: AuditLine) -> bool | None:
-        if line.action not in {DENIED, ERASED} and not self._exists(line.record_id):
-            return None
-        detail = as_json(line.detail)
-        return self._write_line("import_audit", line, detail=detail)
-
-    def _store_access(self, line: AccessLine) -> bool | None:
-        if self._write_line("import_access", line):
-            return True
-        return False if self._exists(line.record) else None
-
     def _store_item(self, line: ItemLine) -> bool:
         """Store an item unless the existing one is newer; retire the record of the older one."""
         place = {"namespace": path_text(line.namespace), "key": line.key}
@@ -326,7 +311,7 @@ class _Page:
         is_newer = known is None or line.updated_at > known["updated_at"]
         if is_newer:
             value = None if bytes(line.value) == bytes(NOTHING) else bytes(line.value)
-            self._write_line("import_item", line, **place, record=record, value=value)
+            self._write_line("put_item", line, **place, record=record, value=value)
         known_record = known["record"] if known is not None else None
         older, newer = (known_record, record) if is_newer else (record, known_record)
         if older and older != newer:
@@ -381,35 +366,22 @@ def _broken_rule(line: Line) -> str | None:
             return f"{field}: expected at most {MAX_NAME} characters, got {len(name):,}."
         if isinstance(name, str) and "\0" in name:
             return f"{field}: {quoted(name)} contains the character NUL."
-    match line:
-        case RecordLine():
-            return _broken_rule_of_record(line)
-        case RelationLine():
-            return _broken_rule_of_relation(line)
-    return None
-
-
-def _broken_rule_of_record(line: RecordLine) -> str | None:
-    if line.superseded_by == line.id:
-        return "superseded_by: a record cannot replace itself."
-    if line.kind == "fact" and line.retired_why is None and is_blank(line.content):
-        return "content: the text is blank."
-    if line.topic is None:
-        return None
-    if not is_topic(line.topic):
-        return f"topic: {quoted(line.topic)} is not a topic key. {TOPIC_RULE}"
-    if is_user_topic(line.topic) and line.scope not in OWN_SCOPES:
-        return (
-            f"topic: {quoted(line.topic)} is a key for a user's own facts, not for scope "
-            f"{quoted(line.scope)}."
-        )
-    return None
-
-
-def _broken_rule_of_relation(line: RelationLine) -> str | None:
-    if line.relation not in KNOWN_RELATIONS:
-        expected = ", ".join(sorted(KNOWN_RELATIONS))
-        return f"relation: expected one of {expected}, got {quoted(line.relation)}."
-    if line.source == line.target:
-        return "target: it is the same record as source."
+    if isinstance(line, RecordLine):
+        if line.superseded_by == line.id:
+            return "superseded_by: a record cannot replace itself."
+        if line.kind == "fact" and line.retired_why is None and is_blank(line.content):
+            return "content: the text is blank."
+        if line.topic is not None and not is_topic(line.topic):
+            return f"topic: {quoted(line.topic)} is not a topic key. {TOPIC_RULE}"
+        if line.topic is not None and is_user_topic(line.topic) and line.scope not in OWN_SCOPES:
+            return (
+                f"topic: {quoted(line.topic)} is a key for a user's own facts, not for scope "
+                f"{quoted(line.scope)}."
+            )
+    if isinstance(line, RelationLine):
+        if line.relation not in KNOWN_RELATIONS:
+            expected = ", ".join(sorted(KNOWN_RELATIONS))
+            return f"relation: expected one of {expected}, got {quoted(line.relation)}."
+        if line.source == line.target:
+            return "target: it is the same record as source."
     return None

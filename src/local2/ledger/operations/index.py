@@ -20,7 +20,7 @@ from local2.ledger.operations.transactions import (
     writes_of,
 )
 from local2.ledger.records import Task, TaskKind
-from local2.ledger.stored_vectors import unpacked
+from local2.ledger.stored_vectors import packed, unpacked
 from local2.protocol.memories import Kind
 
 MESSAGE_CHARACTERS = 400
@@ -99,17 +99,19 @@ class IndexedRecords(Part):
         removed from the index again; if it was erased, its vector is not stored.
         """
         embedded = [record for record in records if record.vector is None]
-
         tx.keep_vectors(
             [
-                NewVector(record.row, record.id, embedder, data)
+                NewVector(record.row, record.id, embedder, packed(data))
                 for record, data in zip(embedded, vectors, strict=True)
             ]
         )
         if kind == "index":
             serving = as_json([name for name in (embedder, self.next) if name])
-            outdated = ({"row": record.row, "embedders": serving} for record in embedded)
-            tx.execute_each("drop_other_vectors", outdated)
+            outdated = (
+                {"first": record.row, "last": record.row, "embedders": serving}
+                for record in embedded
+            )
+            tx.execute_each("drop_vectors_of_others", outdated)
         for record in records:
             finished = tx.execute("finish_task", kind=kind, row=record.row)
             if not finished.rowcount:

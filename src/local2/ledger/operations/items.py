@@ -205,7 +205,7 @@ class _Writer:
         known = self._current(new.put)
         if known is not None and new.put.keep:
             return
-        value = bytes(new.put.value)
+        value, at = bytes(new.put.value), self._by.at.isoformat(timespec="microseconds")
         self._execute(
             "put_item",
             **_place(new.put),
@@ -213,7 +213,8 @@ class _Writer:
             data=new.put.data,
             record=self._store_record(known, new.record),
             session_id=self._by.session_id,
-            at=self._by.at.isoformat(timespec="microseconds"),
+            created_at=at,
+            updated_at=at,
         )
         self._tx.refuse_excess()
         self.result.stored += 1
@@ -227,10 +228,9 @@ class _Writer:
         self.result.deleted += 1
 
     def delete_within(self, namespace: Path) -> None:
-        bounds = _bounds(namespace)
-        recorded = self._execute("records_of_items", **bounds).fetchall()
-        self.result.deleted += self._execute("drop_items_within", **bounds).rowcount
-        for row in recorded:
+        dropped = self._execute("drop_items_within", **_bounds(namespace)).fetchall()
+        self.result.deleted += len(dropped)
+        for row in dropped:
             self._retire(row["record"], DELETED)
 
     def _store_record(self, known: Row | None, record: NewRecord | None) -> str | None:

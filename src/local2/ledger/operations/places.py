@@ -4,26 +4,27 @@ A word consists of letters and digits only, so that it is one word of a full-tex
 """
 
 from collections.abc import Callable, Iterator
-
-import msgspec
+from typing import get_args
 
 from local2.ledger.search import Place, Search
-from local2.protocol.memories import PERSONAL
+from local2.protocol.memories import PERSONAL, Kind, OwnerScope
 
 AFTER_HEX = "y"
 """It sorts after everything that a place word may contain."""
+_SCOPES: dict[str, OwnerScope] = {scope[:1]: scope for scope in get_args(OwnerScope)}
+_KINDS: dict[str, Kind] = {kind[:2]: kind for kind in get_args(Kind)}
 
 
 def place_word(tenant: str, place: Place) -> str:
     """The word for scope, owner and kind, as in the column `place`."""
-    return "p" + _word(tenant, *place)
+    return f"p{_word(tenant)}{place.scope[:1]}{_hex(place.owner)}{place.kind[:2]}x"
 
 
 def place_of(word: str) -> Place:
     """The place that a word stands for."""
-    _, scope, owner, kind, _ = word.split("x")
-    names = (bytes.fromhex(part).decode() for part in (scope, owner, kind))
-    return msgspec.convert(tuple(names), Place)
+    _, place, _ = word.split("x")
+    owner = bytes.fromhex(place[1:-2]).decode()
+    return Place(_SCOPES[place[:1]], owner, _KINDS[place[-2:]])
 
 
 def session_word(tenant: str, search: Search) -> str | None:
@@ -35,19 +36,23 @@ def session_word(tenant: str, search: Search) -> str | None:
 
 def owner_of(place: str) -> str:
     """The encoded owner in a place word."""
-    return place.split("x")[2]
+    return place.split("x")[1][1:-2]
 
 
 def users_of_places(tenant: str, next_place: Callable[[str, str], str | None]) -> Iterator[str]:
     """Yield the users with personal memories; `next_place` returns the first place word between."""
     for scope in PERSONAL:
-        after = "p" + _word(tenant, scope)
-        until = after + AFTER_HEX
+        after = first = f"p{_word(tenant)}{scope[:1]}"
+        until = first + AFTER_HEX
         while (place := next_place(after, until)) is not None:
             owner = owner_of(place)
             yield bytes.fromhex(owner).decode()
-            after = "p" + _word(tenant, scope) + owner + AFTER_HEX
+            after = first + owner + AFTER_HEX
 
 
 def _word(*parts: str) -> str:
-    return "".join(f"{part.encode().hex().upper()}x" for part in parts)
+    return "".join(f"{_hex(part)}x" for part in parts)
+
+
+def _hex(text: str) -> str:
+    return text.encode().hex().upper()

@@ -273,7 +273,7 @@ def supersede(tx: Transaction, record_id: str, cause: Cause) -> bool:
     ).fetchall()
     if changed:
         row = changed[0]["row"]
-        tx.execute("withdraw_tasks", row=row, kinds=as_json(ACTIVE_RECORD_TASKS))
+        tx.execute("drop_tasks", rows=as_json([row]), kinds=as_json(ACTIVE_RECORD_TASKS))
         tx.execute("add_task", kind="unindex", row=row)
         add_to_audit(tx, cause.why, record_id, cause, {"superseded_by": cause.superseded_by})
     return bool(changed)
@@ -294,7 +294,7 @@ def restore(tx: Transaction, retired: Row) -> bool:
             return False
     tx.execute("restore", id=retired["id"])
     row = retired["row"]
-    tx.execute("withdraw_tasks", row=row, kinds=as_json(["unindex"]))
+    tx.execute("drop_tasks", rows=as_json([row]), kinds=as_json(["unindex"]))
     tx.execute("index_active", row=row)
     return True
 

@@ -7,7 +7,7 @@ states an alias, some to the two names. The names themselves are stored in the f
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache, partial
 from itertools import chain
@@ -36,13 +36,13 @@ from local2.ledger.records import (
     SHARES_ENTITY,
     STATES,
     TENANT_OWNED,
+    NewRecord,
     Record,
-    TripletFact,
     Written,
 )
 from local2.ledger.search import Place
 from local2.protocol.envelope import content_id
-from local2.protocol.memories import OwnerScope, RelationType
+from local2.protocol.memories import OwnerScope, RelationType, Triplet
 
 MAX_RELATIONS = 100
 """Maximum number of relations of one record, in both directions: all are read whenever it is
@@ -64,6 +64,17 @@ ROLES = ("subject", "object")
 FactPlace = tuple[OwnerScope, str]
 """Scope and owner of facts; ids of entities are made of them."""
 TENANT_PLACE: FactPlace = ("tenant", TENANT_OWNED)
+
+
+class TripletFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact to be stored, with its triplet.
+
+    `alias` means that subject and object are two names of one thing.
+    """
+
+    triplet: Triplet
+    record: NewRecord
+    alias: bool = False
 
 
 class Relation(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,8 +274,18 @@ class Knowledge(Part):
             key = entity_key(name)
             relate(tx, written.id, NAMES, _entity(place, role, key))
             for any_name in self._all_names(tx, within, name):
-                for other in self._facts_naming(tx, written.id, within, any_name):
-                    relate(tx, written.id, SHARES_ENTITY, other)
+                for entity in _entities_of(within, entity_key(any_name)):
+                    found = tx.execute(
+                        "naming",
+                        entity=entity,
+                        id=written.id,
+                        scope=fact.record.scope,
+                        owner=fact.record.owner,
+                        limit=LINKED_PER_ROLE,
+                        most=MAX_LINKS,
+                    )
+                    for row in found.fetchall():
+                        relate(tx, written.id, SHARES_ENTITY, row["id"])
         return written
 
     def _as_spelled(
@@ -311,17 +332,6 @@ class Knowledge(Part):
                         names[entity_key(alias)] = alias
                         waiting.append(alias)
         return list(names.values())[:MAX_NAMES]
-
-    def _facts_naming(
-        self, tx: Transaction, record_id: str, within: Sequence[FactPlace], name: str
-    ) -> Iterator[str]:
-        """Yield the newest facts that have the name as their subject or object."""
-        scope, owner = within[0]
-        limits: dict[str, Any] = {"limit": LINKED_PER_ROLE, "most": MAX_LINKS}
-        asked = {"id": record_id, "scope": scope, "owner": owner, **limits}
-        for entity in _entities_of(within, entity_key(name)):
-            found = tx.execute("naming", entity=entity, **asked).fetchall()
-            yield from (row["id"] for row in found)
 
 
 def _entity(place: FactPlace, role: str, key: str) -> str:

@@ -297,9 +297,10 @@ class Searches:
         filter_ = run.filter
         retired = filter_.as_of is not None and await self._rows.read(run.has_retired_since)
         if not retired and await self._working_sets.fits(filter_.words):
-            meaning, drafted = await asyncio.gather(ask_vectors(0), self._drafted(run))
+            drafting = self._working_sets.read(filter_.words, filter_.embedder, run.draft_whole)
+            meaning, drafted = await asyncio.gather(ask_vectors(0), drafting)
             _require_same_embedder(meaning, filter_)
-            if drafted is not None:
+            if drafted is not None:  # otherwise the memory has become too large
                 return await self._rows.read(run.choose_from_whole, meaning, drafted)
         limit = 0 if self._searches_vectors else NEAREST
         meaning, pooled = await asyncio.gather(
@@ -319,11 +320,6 @@ class Searches:
                     return await self._rows.read(run.choose_from_pool, pooled, wider, None)
         nearest = await run.nearest_of_all(meaning)
         return await self._rows.read(run.choose_from_pool, pooled, meaning, nearest)
-
-    async def _drafted(self, run: SearchRun[D, T]) -> Drafted[D] | None:
-        """The draft for a whole memory; None if the memory has become too large."""
-        filter_ = run.filter
-        return await self._working_sets.read(filter_.words, filter_.embedder, run.draft_whole)
 
 
 def _require_same_embedder(meaning: VectorResult, filter_: Filter) -> None:

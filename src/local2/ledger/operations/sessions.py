@@ -109,9 +109,21 @@ class LedgerSessions(Part):
 
         `make` receives the newest messages, `limit` at most, the notes, and the important facts.
         """
-        messages, earlier = self._newest(tx, session, limit)
+        messages: list[StoredMessage] = []
+        characters, earlier = 0, False
+        asked = msgspec.structs.asdict(session)
+        found = tx.execute("session_messages", **asked, limit=limit + 1)  # the newest first
+        for row in found:
+            if earlier := len(messages) == limit or characters >= SESSION_CHARACTERS:
+                found.close()
+                break
+            columns = {name: row[name] for name in StoredMessage.__struct_fields__}
+            columns["event_time"] = datetime.fromisoformat(row["event_time"])
+            columns["metadata"] = msgspec.json.decode(row["metadata"])
+            messages.append(StoredMessage(**columns))
+            characters += min(len(row["content"]), COUNTED_CHARACTERS)
         stored = StoredSession(
-            messages=messages,
+            messages=messages[::-1],
             earlier=earlier,
             notes=notes_in(tx, session),
             facts=self._facts(tx, important),
@@ -122,26 +134,6 @@ class LedgerSessions(Part):
     def important(self, tx: Transaction, important: Sequence[FactSelection]) -> list[list[Record]]:
         """The important facts of each selection."""
         return self._facts(tx, important)
-
-    def _newest(
-        self, tx: Transaction, session: SessionKey, limit: int
-    ) -> tuple[list[StoredMessage], bool]:
-        """The newest messages in order, and whether there are earlier ones."""
-        messages: list[StoredMessage] = []
-        characters = 0
-        asked = msgspec.structs.asdict(session)
-        found = tx.execute("session_messages", **asked, limit=limit + 1)
-        for row in found:
-            if len(messages) == limit or characters >= SESSION_CHARACTERS:
-                found.close()
-                return messages[::-1], True
-            columns = {name: row[name] for name in StoredMessage.__struct_fields__}
-            columns["event_time"] = datetime.fromisoformat(row["event_time"])
-            columns["metadata"] = msgspec.json.decode(row["metadata"])
-            message = StoredMessage(**columns)
-            messages.append(message)
-            characters += min(len(row["content"]), COUNTED_CHARACTERS)
-        return messages[::-1], False
 
     def _facts(self, tx: Transaction, important: Sequence[FactSelection]) -> list[list[Record]]:
         """The facts of each selection, the most important first."""

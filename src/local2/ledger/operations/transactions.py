@@ -26,7 +26,6 @@ from local2.ledger.engines import (
     Version,
 )
 from local2.ledger.records import UNLIMITED, NewRecord, Quota, Record, stamp
-from local2.ledger.stored_vectors import packed
 from local2.protocol.payloads import Json
 from local2.protocol.tool import may_wait
 
@@ -94,9 +93,7 @@ class Transaction:
 
     def keep_vectors(self, vectors: Sequence[NewVector]) -> None:
         """Store the vectors of records that are still there, in place of former ones."""
-        self._database.keep_vectors(
-            self, [vector._replace(data=packed(vector.data)) for vector in vectors]
-        )
+        self._database.keep_vectors(self, vectors)
 
     def execute(self, statement: str, **values: Any) -> Cursor:
         """Execute a named statement."""

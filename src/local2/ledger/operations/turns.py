@@ -35,6 +35,9 @@ RECORDS_PER_TRANSACTION = 500
 _REPORTED_COLUMNS = ("kind", "role", "label", "source_ref", "content")
 """The columns that distinguish a turn's records, together with the arguments of a call."""
 
+_RATED_BY = ("owner", "query_id", "session_id")
+"""What a rating names the answer by."""
+
 _Known = dict[tuple[Any, ...], list[Row]]
 
 
@@ -98,13 +101,13 @@ class Turns(Part):
         values = msgspec.structs.asdict(rating) | {"event_time": stamp(rating.event_time)}
         if erased_since(tx, rating.owner, rating.session_id, values["event_time"]):
             return
-        asked = {key: values[key] for key in ("owner", "query_id", "session_id")}
+        asked = {name: values[name] for name in _RATED_BY}
         found = (
             tx.execute("answer_at", **asked, event_time=values["event_time"]).fetchone()
             or tx.execute("first_answer", **asked).fetchone()
         )
         answer = found["id"] if found else None
-        tx.execute("rate", **values, answer=answer)
+        tx.execute("rate", **values, answer=answer, is_just_given=True)
         tx.execute("score_answer", answer=answer)
 
     @writes_of(lambda records, *_: [record.owner for record in records])
@@ -118,7 +121,11 @@ class Turns(Part):
     ) -> list[Written]:
         if was_erased(tx, records[0]):
             return [Written(id=record.id, was_new=False, erased=True) for record in records]
-        records = self._in_known_turn(tx, records)
+        question = next((record for record in records if record.id == record.turn), None)
+        if question is not None:
+            known_turn = report_question(tx, question)
+            if known_turn not in {None, question.turn}:
+                records = [msgspec.structs.replace(told, turn=known_turn) for told in records]
         if delivered is not None and tx.is_shared:
             records = self._in_stream_order(tx, records, delivered)
         # Read all known records of the turn in one query: it may have thousands of calls.
@@ -130,9 +137,22 @@ class Turns(Part):
         answer = written[0]
         if records[0].kind in EPISODIC and answer.was_new and not answer.superseded_by:
             if records[0].query_id is not None:  # ratings name it
-                self._give_ratings(tx, records[0], answer)
+                asked = {name: getattr(records[0], name) for name in _RATED_BY}
+                waiting = tx.execute("waiting_ratings", **asked).fetchall()
+                for row in waiting:
+                    tx.execute("rate", **dict(row), answer=answer.id, is_just_given=True)
+                if waiting or answer.replaced:  # ratings of an answer it replaces do not count
+                    tx.execute("score_answer", answer=answer.id)
             for record, stored in zip(records, written, strict=True):
-                self._annotate(tx, record, stored, derived_from)
+                if record.role == "tool":
+                    continue
+                if not stored.was_new and record.role == "user":  # the question was stored earlier
+                    metadata = as_json(record.metadata)
+                    tx.execute("annotate", id=stored.id, metadata=metadata)
+                    for kind in record.tasks:  # again, now with the answer
+                        tx.execute("queue_one", kind=kind, id=stored.id)
+                for source in derived_from:
+                    relate(tx, stored.id, DERIVED_FROM, source)
             if shown:
                 before_answer = Showing(
                     owner=records[0].owner,
@@ -145,28 +165,6 @@ class Turns(Part):
                 )
                 add_showing(tx, before_answer)
         return written
-
-    def _annotate(
-        self, tx: Transaction, record: NewRecord, stored: Written, sources: Sequence[str]
-    ) -> None:
-        """Apply what a new answer changes in its turn, including in a question stored earlier."""
-        if record.role == "tool":
-            return
-        if not stored.was_new and record.role == "user":
-            tx.execute("annotate", id=stored.id, metadata=as_json(record.metadata))
-            for kind in record.tasks:  # again, now with the answer
-                tx.execute("add_task_again", kind=kind, id=stored.id)
-        for source in sources:
-            relate(tx, stored.id, DERIVED_FROM, source)
-
-    def _in_known_turn(self, tx: Transaction, records: Sequence[NewRecord]) -> Sequence[NewRecord]:
-        """The records with the id of the stored question as their turn, if it is stored."""
-        for record in records:
-            if record.id == record.turn:
-                known = report_question(tx, record)
-                if known not in {None, record.turn}:
-                    return [msgspec.structs.replace(told, turn=known) for told in records]
-        return records
 
     def _in_stream_order(
         self, tx: Transaction, records: Sequence[NewRecord], delivered: Delivered
@@ -234,12 +232,3 @@ class Turns(Part):
             reason="its turn was answered again",
         )
         supersede(tx, record_id, cause)
-
-    def _give_ratings(self, tx: Transaction, episode: NewRecord, answer: Written) -> None:
-        """Assign waiting ratings to a new answer; ratings of an answer it replaces do not count."""
-        asked = {key: getattr(episode, key) for key in ("owner", "query_id", "session_id")}
-        waiting = tx.execute("waiting_ratings", **asked).fetchall()
-        for row in waiting:
-            tx.execute("rate", **dict(row), answer=answer.id)
-        if waiting or answer.replaced:
-            tx.execute("score_answer", answer=answer.id)

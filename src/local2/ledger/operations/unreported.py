@@ -97,7 +97,10 @@ def is_same_result(one: str, other: str) -> bool:
     """Whether two texts are the same tool result; either may be cut, or a preview."""
     if one == other:
         return True
-    first, second = (_body(text)[:LONG_RESULT] for text in (one, other))
+    first, second = (
+        (text.partition("\n")[2] if text.startswith(PREVIEW_START) else text)[:LONG_RESULT]
+        for text in (one, other)
+    )
     return first == second and len(first) == LONG_RESULT
 
 
@@ -114,11 +117,6 @@ def with_args_in_id(result: NewRecord) -> NewRecord:
     """
     args = msgspec.json.encode(result.metadata["args"], order="deterministic").decode()
     return msgspec.structs.replace(result, id=content_id(result.id, args))
-
-
-def _body(text: str) -> str:
-    """The text of a result without the first line of a preview."""
-    return text.partition("\n")[2] if text.startswith(PREVIEW_START) else text
 
 
 def _possible_matches(tx: Transaction, statement: str, result: NewRecord) -> Iterable[Row]:

@@ -21,7 +21,7 @@ def statements(package: str = __name__) -> dict[str, str]:
 def named(texts: Iterable[str]) -> dict[str, str]:
     """The statements in these texts, by name.
 
-    A part of a text stands in its statements after it where they have the part's name in braces.
+    A part of a text stands in what follows it, wherever that has its name in braces.
 
     Raises:
         ValueError: Two statements have the same name.
@@ -33,11 +33,7 @@ def named(texts: Iterable[str]) -> dict[str, str]:
         for what, name, piece in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
             if name in found or name in parts:
                 raise ValueError(f"Two statements are named {name}.")
-            if what == "part":
-                parts[name] = piece.strip()
-                continue
-            statement = piece.strip()
             for part, included in parts.items():
-                statement = statement.replace(f"{{{part}}}", included)
-            found[name] = statement
+                piece = piece.replace(f"{{{part}}}", included)  # noqa: PLW2901 - with its parts
+            (parts if what == "part" else found)[name] = piece.strip()
     return found

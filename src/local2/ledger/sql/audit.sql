@@ -33,9 +33,3 @@ WHERE tenant = :tenant AND id = :id AND superseded_by = :superseded_by
 -- name: restore
 UPDATE record SET superseded_by = NULL, retired_at = NULL, retired_why = NULL
 WHERE tenant = :tenant AND id = :id;
-
--- name: index_active
-INSERT OR IGNORE INTO task (tenant, kind, record, place)
-SELECT tenant, 'index', row, place FROM record
-WHERE +tenant = :tenant AND row = :row AND superseded_by IS NULL AND kind != 'transcript'
-  AND memory_type IS NOT 'task';

@@ -3,11 +3,6 @@
 INSERT OR IGNORE INTO task (tenant, kind, record, place)
 SELECT tenant, :kind, row, place FROM record WHERE +tenant = :tenant AND row = :row;
 
--- name: add_task_again
-INSERT OR IGNORE INTO task (tenant, kind, record, place)
-SELECT tenant, :kind, row, place FROM record
-WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL;
-
 -- name: task_places
 WITH RECURSIVE waits (place) AS (
     SELECT min(place) FROM task INDEXED BY task_turn
@@ -24,16 +19,17 @@ WHERE place IS NOT NULL AND EXISTS (
       AND record NOT IN (SELECT value FROM json_each(:exclude)))
 LIMIT :limit;
 
--- name: newest_tasks
+-- part: waiting_tasks
 SELECT record FROM task INDEXED BY task_turn
 WHERE tenant = :tenant AND kind = :kind AND state = 'waits' AND place = :place
   AND record NOT IN (SELECT value FROM json_each(:exclude))
+
+-- name: newest_tasks
+{waiting_tasks}
 ORDER BY record DESC LIMIT :limit;
 
 -- name: oldest_tasks
-SELECT record FROM task INDEXED BY task_turn
-WHERE tenant = :tenant AND kind = :kind AND state = 'waits' AND place = :place
-  AND record NOT IN (SELECT value FROM json_each(:exclude))
+{waiting_tasks}
 ORDER BY record LIMIT :limit;
 
 -- name: due_task
@@ -56,9 +52,10 @@ ORDER BY wanted.key;
 -- name: finish_task
 DELETE FROM task WHERE tenant = :tenant AND kind = :kind AND record = :row;
 
--- name: withdraw_tasks
+-- name: drop_tasks
 DELETE FROM task
-WHERE tenant = :tenant AND kind IN (SELECT value FROM json_each(:kinds)) AND record = :row;
+WHERE tenant = :tenant AND kind IN (SELECT value FROM json_each(:kinds))
+  AND record IN (SELECT value FROM json_each(:rows));
 
 -- name: fail_task
 UPDATE task SET state = :state, attempts = attempts + 1, not_before = :not_before, error = :error

@@ -90,24 +90,23 @@ CROSS JOIN relation INDEXED BY relation_target
 CROSS JOIN record ON record.tenant = :tenant AND record.id = relation.source
 WHERE json_type(record.metadata, '$.extracted_from') IS NOT NULL;
 
+-- What says whose a record was and what was in it, beside its content.
+-- part: cleared
+owner = '', stated_by = NULL, agent = NULL, session_id = NULL, query_id = NULL, turn = NULL, alias = NULL,
+    source_ref = NULL, topic = NULL, folded_topic = NULL, label = NULL, metadata = '{}', score = NULL,
+    pending = NULL, summary = NULL, keywords = '[]', queries = '[]', confidence = NULL, pairs = NULL,
+    stored_at = NULL
+
 -- name: erase_records
 UPDATE record SET
     id = 'erased-' || lower(hex(randomblob(16))), content = '', event_time = '1970-01-01T00:00:00.000+00:00',
-    superseded_by = '', retired_at = :at, retired_why = 'erased',
-    owner = '', stated_by = NULL, agent = NULL, session_id = NULL, query_id = NULL, turn = NULL, alias = NULL,
-    source_ref = NULL, topic = NULL, folded_topic = NULL, label = NULL, role = NULL, metadata = '{}',
-    memory_type = NULL, durability = 'standard', importance = 0.5, score = NULL, stands_at = NULL,
-    pending = NULL, summary = NULL, keywords = '[]', queries = '[]', confidence = NULL, pairs = NULL,
-    stored_at = NULL
+    superseded_by = '', retired_at = :at, retired_why = 'erased', role = NULL, memory_type = NULL,
+    durability = 'standard', importance = 0.5, stands_at = NULL, {cleared}
 WHERE +tenant = :tenant AND row IN (SELECT value FROM json_each(:rows));
 
 -- name: anonymise_records
 UPDATE record SET
-    content = :redacted, retired_why = 'anonymised',
-    owner = '', stated_by = NULL, agent = NULL, session_id = NULL, query_id = NULL, turn = NULL, alias = NULL,
-    source_ref = NULL, topic = NULL, folded_topic = NULL, label = NULL, metadata = '{}', score = NULL,
-    pending = NULL, summary = NULL, keywords = '[]', queries = '[]', confidence = NULL, pairs = NULL,
-    stored_at = NULL
+    content = :redacted, retired_why = 'anonymised', {cleared}
 WHERE +tenant = :tenant AND row IN (SELECT value FROM json_each(:rows));
 
 -- name: to_anonymise
@@ -131,11 +130,6 @@ DELETE FROM feature WHERE record IN (
 
 -- name: drop_access
 DELETE FROM access WHERE tenant = :tenant AND record IN (SELECT value FROM json_each(:rows));
-
--- name: drop_tasks
-DELETE FROM task
-WHERE tenant = :tenant AND kind IN (SELECT value FROM json_each(:kinds))
-  AND record IN (SELECT value FROM json_each(:rows));
 
 -- name: unindex_as
 INSERT INTO task (tenant, kind, record, place, id)

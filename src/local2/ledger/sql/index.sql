@@ -24,16 +24,11 @@ SELECT row, :embedder, :data FROM record WHERE +tenant = :tenant AND row = :row 
 ON CONFLICT (record, embedder) DO UPDATE SET data = excluded.data;
 
 -- Examines a few of the tenant's own vectors; those of other tenants do not count.
--- name: vector_dimensions
-SELECT length(data) / 2 AS dimensions FROM vector
+-- name: vector_size
+SELECT length(data) AS size FROM vector
 WHERE embedder = :embedder AND record IN (
       SELECT row FROM record WHERE tenant = :tenant ORDER BY id DESC LIMIT 100)
 LIMIT 1;
-
--- name: drop_other_vectors
-DELETE FROM vector
-WHERE record = :row AND embedder NOT IN (SELECT value FROM json_each(:embedders))
-  AND EXISTS (SELECT 1 FROM record WHERE record.row = :row AND +record.tenant = :tenant);
 
 -- name: vectors_of_others
 SELECT max(record) AS last FROM vector
@@ -66,10 +61,18 @@ INSERT OR IGNORE INTO task (tenant, kind, record, place, id)
 SELECT tenant, 'unindex', row, place, :id FROM record
 WHERE +tenant = :tenant AND row = :row AND superseded_by IS NOT NULL;
 
+-- part: searched
+superseded_by IS NULL AND kind != 'transcript' AND memory_type IS NOT 'task'
+
+-- name: index_active
+INSERT OR IGNORE INTO task (tenant, kind, record, place)
+SELECT tenant, 'index', row, place FROM record
+WHERE +tenant = :tenant AND row = :row AND {searched};
+
 -- name: queue_all
 INSERT INTO task (tenant, kind, record, place)
 SELECT tenant, 'index', row, place FROM record
-WHERE +tenant = :tenant AND superseded_by IS NULL AND kind != 'transcript' AND memory_type IS NOT 'task'
+WHERE +tenant = :tenant AND {searched}
   AND row BETWEEN :first AND :last
 ON CONFLICT (tenant, kind, record) DO UPDATE
 SET state = 'waits', attempts = 0, not_before = NULL, error = NULL WHERE task.state != 'waits';
@@ -80,20 +83,20 @@ SELECT coalesce(max(row), 0) AS last FROM record;
 -- name: queue_one
 INSERT OR IGNORE INTO task (tenant, kind, record, place)
 SELECT tenant, :kind, row, place FROM record
-WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL AND kind != 'transcript' AND memory_type IS NOT 'task';
+WHERE tenant = :tenant AND id = :id AND {searched};
+
+-- What the index should hold.
+-- part: indexed
+record WHERE tenant = :tenant AND {searched} AND NOT EXISTS (
+      SELECT 1 FROM task
+      WHERE task.tenant = :tenant AND task.kind = 'index' AND task.record = record.row)
 
 -- name: indexed_ids
-SELECT id FROM record
-WHERE tenant = :tenant AND superseded_by IS NULL AND kind != 'transcript' AND memory_type IS NOT 'task' AND NOT EXISTS (
-      SELECT 1 FROM task WHERE task.tenant = :tenant AND task.kind = 'index' AND task.record = record.row);
+SELECT id FROM {indexed};
 
 -- name: sample_indexed
 SELECT record.id, record.row, record.kind, record.topic, record.label, '' AS content, '[]' AS queries,
        NULL AS before, vector.data AS vector
 FROM record JOIN vector ON vector.record = record.row AND vector.embedder = :embedder
 WHERE +record.tenant = :tenant AND record.row IN (
-      SELECT row FROM record
-      WHERE tenant = :tenant AND superseded_by IS NULL AND kind != 'transcript' AND memory_type IS NOT 'task' AND NOT EXISTS (
-            SELECT 1 FROM task
-            WHERE task.tenant = :tenant AND task.kind = 'index' AND task.record = record.row)
-      ORDER BY random() LIMIT :limit);
+      SELECT row FROM {indexed} ORDER BY random() LIMIT :limit);

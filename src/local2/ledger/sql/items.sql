@@ -7,10 +7,12 @@ WHERE item.tenant = :tenant AND item.owner = :owner AND item.collection = :colle
 -- name: put_item
 INSERT INTO item (tenant, owner, collection, namespace, key, value, data, record, session_id,
                   created_at, updated_at)
-VALUES (:tenant, :owner, :collection, :namespace, :key, :value, :data, :record, :session_id, :at, :at)
+VALUES (:tenant, :owner, :collection, :namespace, :key, :value, :data, :record, :session_id,
+        :created_at, :updated_at)
 ON CONFLICT (tenant, owner, collection, namespace, key) DO UPDATE
 SET value = excluded.value, data = excluded.data, record = excluded.record,
-    session_id = excluded.session_id, updated_at = excluded.updated_at;
+    session_id = excluded.session_id, created_at = min(item.created_at, excluded.created_at),
+    updated_at = excluded.updated_at;
 
 -- name: item_at
 SELECT namespace, key, value, data, record, created_at, updated_at FROM item
@@ -53,14 +55,10 @@ SELECT namespace FROM found WHERE namespace IS NOT NULL;
 DELETE FROM item WHERE tenant = :tenant AND owner = :owner AND collection = :collection
   AND namespace = :namespace AND key = :key;
 
--- name: records_of_items
-SELECT record FROM item
-WHERE tenant = :tenant AND owner = :owner AND collection = :collection
-  AND namespace >= :namespace AND namespace < :beyond AND record IS NOT NULL;
-
 -- name: drop_items_within
 DELETE FROM item WHERE tenant = :tenant AND owner = :owner AND collection = :collection
-  AND namespace >= :namespace AND namespace < :beyond;
+  AND namespace >= :namespace AND namespace < :beyond
+RETURNING record;
 
 -- name: drop_items_of
 DELETE FROM item WHERE tenant = :tenant AND row IN (

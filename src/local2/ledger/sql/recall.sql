@@ -24,6 +24,15 @@ record.row, record.id, record.kind, record.scope, record.session_id, record.role
     ifnull(record.stands_at, record.row) AS session_position,
     record.memory_type, record.source_class, record.stated_by, record.stored_at
 
+-- part: of_sessions
+(record.scope != 'session' OR (
+       (:only_session IS NULL OR record.session_id = :only_session)
+       AND (:excluded_session IS NULL OR record.session_id IS NOT :excluded_session)))
+
+-- part: not_asked_now
+(:current_query_id IS NULL OR record.pending IS NOT 1 OR record.role != 'user'
+       OR record.query_id IS NOT :current_query_id)
+
 -- name: visible
 SELECT {candidate}, 1 AS active
 FROM (SELECT value AS row, key FROM json_each(:rows)
@@ -36,11 +45,8 @@ LEFT JOIN vector ON vector.record = record.row AND vector.embedder = :embedder
 WHERE +record.tenant = :tenant AND (record.superseded_by IS NULL OR record.retired_at > :as_of
        AND record.retired_why IS NOT 'hidden')
   AND +record.place IN (SELECT value FROM json_each(:places))
-  AND (record.scope != 'session' OR (
-       (:only_session IS NULL OR record.session_id = :only_session)
-       AND (:excluded_session IS NULL OR record.session_id IS NOT :excluded_session)))
-  AND (:current_query_id IS NULL OR record.pending IS NOT 1 OR record.role != 'user'
-       OR record.query_id IS NOT :current_query_id)
+  AND {of_sessions}
+  AND {not_asked_now}
   AND (:source IS NULL OR (record.source_ref >= :source AND record.source_ref < :beyond))
   AND (:since IS NULL OR record.event_time >= :since)
   AND (:until IS NULL OR record.event_time <= :until)
@@ -98,9 +104,7 @@ SELECT row FROM record INDEXED BY record_place
 WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places))
   AND superseded_by IS NULL
   AND event_time >= ifnull(:since, '') AND event_time <= ifnull(:until, '9')
-  AND (scope != 'session' OR (
-       (:only_session IS NULL OR session_id = :only_session)
-       AND (:excluded_session IS NULL OR session_id IS NOT :excluded_session)))
+  AND {of_sessions}
   AND (:source IS NULL OR (source_ref >= :source AND source_ref < :beyond))
 LIMIT :limit;
 
@@ -117,9 +121,7 @@ CROSS JOIN record ON record.row = wanted.value
 CROSS JOIN vector ON vector.record = record.row AND vector.embedder = :embedder
 WHERE +record.tenant = :tenant AND record.superseded_by IS NULL
   AND +record.place IN (SELECT value FROM json_each(:places))
-  AND (record.scope != 'session' OR (
-       (:only_session IS NULL OR record.session_id = :only_session)
-       AND (:excluded_session IS NULL OR record.session_id IS NOT :excluded_session)))
+  AND {of_sessions}
   AND (:source IS NULL OR (record.source_ref >= :source AND record.source_ref < :beyond))
   AND (:since IS NULL OR record.event_time >= :since)
   AND (:until IS NULL OR record.event_time <= :until);
@@ -130,11 +132,7 @@ SELECT EXISTS (
     WHERE task.tenant = :tenant AND task.kind = 'index' AND task.state = 'waits'
       AND +record.tenant = :tenant
       AND task.place IN (SELECT value FROM json_each(:places))
-      AND (:current_query_id IS NULL OR pending IS NOT 1 OR role != 'user'
-           OR query_id IS NOT :current_query_id)
-      AND (scope != 'session' OR (
-           (:only_session IS NULL OR session_id = :only_session)
-           AND (:excluded_session IS NULL OR session_id IS NOT :excluded_session)))
+      AND {not_asked_now} AND {of_sessions}
 ) AS waiting;
 
 -- name: topic_rows

@@ -38,10 +38,11 @@ SELECT id, row FROM (
       AND session_id IS :session_id
     UNION ALL
     SELECT id, row FROM (
-        SELECT id, row FROM record INDEXED BY record_session
+        SELECT id, row FROM record INDEXED BY record_standing
         WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
-          AND kind IN ('chat_message', 'tool_output') AND row <= :below
-        ORDER BY row DESC LIMIT 1))
+          AND kind IN ('chat_message', 'tool_output', 'transcript') AND superseded_by IS NULL
+          AND ifnull(stands_at, row) <= :below
+        ORDER BY ifnull(stands_at, row) DESC LIMIT 1))
 ORDER BY abs(row - :at), row LIMIT 1;
 
 -- name: export_relation
@@ -78,10 +79,15 @@ SELECT rowid AS row, owner, key, first, until, last, kept_at, text FROM tool_out
 WHERE rowid > :after AND rowid <= :until AND +tenant = :tenant
   AND (:places IS NULL OR owner = :owner)
   AND (:session_id IS NULL OR EXISTS (
-       SELECT 1 FROM record INDEXED BY record_session
+       SELECT 1 FROM record INDEXED BY record_standing
        WHERE record.tenant = :tenant AND record.owner = :owner AND record.session_id = :session_id
-         AND record.kind IN ('chat_message', 'tool_output')
-         AND instr(record.metadata, tool_output.key) > 0))
+         AND record.kind IN ('chat_message', 'tool_output', 'transcript')
+         AND record.superseded_by IS NULL AND instr(record.metadata, tool_output.key) > 0)
+       OR EXISTS (
+       SELECT 1 FROM record INDEXED BY record_past
+       WHERE record.tenant = :tenant AND record.place IN (SELECT value FROM json_each(:places))
+         AND record.session_id = :session_id
+         AND record.superseded_by IS NOT NULL AND instr(record.metadata, tool_output.key) > 0))
 ORDER BY rowid;
 
 -- name: export_audit
@@ -156,16 +162,6 @@ SET stands_at = (SELECT row FROM record WHERE tenant = :tenant AND id = :at) + :
 WHERE tenant = :tenant AND id = :record AND stands_at IS NULL
   AND EXISTS (SELECT 1 FROM record WHERE tenant = :tenant AND id = :at);
 
--- name: import_feedback
-INSERT INTO feedback (tenant, owner, query_id, session_id, answer, score, comment, event_time)
-VALUES (:tenant, :owner, :query_id, :session_id, :answer, :score, :comment, :event_time)
-ON CONFLICT (tenant, answer) WHERE answer IS NOT NULL DO UPDATE
-SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
-WHERE excluded.event_time > feedback.event_time
-ON CONFLICT (tenant, owner, query_id, ifnull(session_id, '')) WHERE answer IS NULL DO UPDATE
-SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
-WHERE excluded.event_time > feedback.event_time;
-
 -- name: scored_otherwise
 SELECT 1 FROM record WHERE tenant = :tenant AND id = :answer AND score IS NOT :score;
 
@@ -207,16 +203,6 @@ ON CONFLICT (record) DO UPDATE SET times = max(access.times, excluded.times),
                                    last = max(access.last, excluded.last),
                                    weighed = max(access.weighed, excluded.weighed)
 WHERE (excluded.times > access.times OR excluded.last > access.last);
-
--- name: import_item
-INSERT INTO item (tenant, owner, collection, namespace, key, value, data, record, session_id,
-                  created_at, updated_at)
-VALUES (:tenant, :owner, :collection, :namespace, :key, :value, :data, :record, :session_id,
-        :created_at, :updated_at)
-ON CONFLICT (tenant, owner, collection, namespace, key) DO UPDATE
-SET value = excluded.value, data = excluded.data, record = excluded.record,
-    session_id = excluded.session_id, created_at = min(item.created_at, excluded.created_at),
-    updated_at = excluded.updated_at;
 
 -- name: known_showing
 SELECT 1 FROM showing INDEXED BY showing_session

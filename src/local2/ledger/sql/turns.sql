@@ -30,15 +30,18 @@ WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id
   AND (:session_id IS NULL OR session_id = :session_id)
 ORDER BY row LIMIT 1;
 
+-- A later rating replaces the former one; of the same time, only one that has just been given.
 -- name: rate
 INSERT INTO feedback (tenant, owner, query_id, session_id, answer, score, comment, event_time)
 VALUES (:tenant, :owner, :query_id, :session_id, :answer, :score, :comment, :event_time)
 ON CONFLICT (tenant, answer) WHERE answer IS NOT NULL DO UPDATE
 SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
-WHERE excluded.event_time >= feedback.event_time
+WHERE excluded.event_time > feedback.event_time
+   OR (:is_just_given = 1 AND excluded.event_time = feedback.event_time)
 ON CONFLICT (tenant, owner, query_id, ifnull(session_id, '')) WHERE answer IS NULL DO UPDATE
 SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
-WHERE excluded.event_time >= feedback.event_time;
+WHERE excluded.event_time > feedback.event_time
+   OR (:is_just_given = 1 AND excluded.event_time = feedback.event_time);
 
 -- name: waiting_ratings
 DELETE FROM feedback

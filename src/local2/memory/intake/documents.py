@@ -19,7 +19,8 @@ from semantic_text_splitter import MarkdownSplitter
 
 from local2.errors import InvalidArgumentsError, quoted
 from local2.ledger.ledger import Ledger
-from local2.ledger.records import TENANT_OWNED, DocumentPart, NewRecord, checked_text
+from local2.ledger.operations.documents import DocumentPart
+from local2.ledger.records import TENANT_OWNED, NewRecord, checked_text
 from local2.memory.changes import Changes
 from local2.memory.scopes import check_may_write
 from local2.protocol.documents import (

@@ -165,14 +165,8 @@ INSERT INTO feedback (tenant, owner, query_id, session_id, answer, score, commen
 VALUES (:tenant, :owner, :query_id, :session_id, :answer, :score, :comment, :event_time)
 ON CONFLICT (tenant, about) DO UPDATE
 SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
-WHERE excluded.event_time >= feedback.event_time;
-
--- name: import_feedback
-INSERT INTO feedback (tenant, owner, query_id, session_id, answer, score, comment, event_time)
-VALUES (:tenant, :owner, :query_id, :session_id, :answer, :score, :comment, :event_time)
-ON CONFLICT (tenant, about) DO UPDATE
-SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
-WHERE excluded.event_time > feedback.event_time;
+WHERE excluded.event_time > feedback.event_time
+   OR (:is_just_given = 1 AND excluded.event_time = feedback.event_time);
 
 -- name: around
 SELECT here.row, near.row AS near, near.behind, near.stands

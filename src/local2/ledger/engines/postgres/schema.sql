@@ -1,4 +1,4 @@
--- number: 5
+-- number: 6
 -- The schema of a new ledger in PostgreSQL; every change raises its number. What a table or a column
 -- means is said in the schema of SQLite: here stands what is different.
 
@@ -59,7 +59,7 @@ CREATE TABLE record (
     memory_type   text,
     durability    text   NOT NULL DEFAULT 'standard',
     importance    double precision NOT NULL DEFAULT 0.5,
-    place         text   NOT NULL,             -- made by working_sets.py, and by a trigger once erased
+    place         text   NOT NULL,             -- made by places.py, and by a trigger once erased
     turn          text,
     stands_at     double precision,
     score         double precision,
@@ -86,8 +86,6 @@ CREATE INDEX record_fact ON record (tenant, scope, owner, md5(content))
     WHERE kind = 'fact' AND superseded_by IS NULL;
 CREATE UNIQUE INDEX record_chunk ON record (tenant, source_ref)
     WHERE kind = 'document_chunk' AND superseded_by IS NULL;
-CREATE INDEX record_session ON record (tenant, owner, session_id)
-    WHERE kind IN ('chat_message', 'tool_output');
 CREATE INDEX record_replaced ON record (tenant, superseded_by) WHERE superseded_by IS NOT NULL;
 CREATE INDEX record_place ON record (tenant, place, event_time, row, scope, session_id)
     WHERE superseded_by IS NULL;
@@ -96,7 +94,7 @@ CREATE INDEX record_past ON record (tenant, place, event_time, row)
 CREATE INDEX record_time ON record (tenant, event_time, row);
 CREATE INDEX record_pinned ON record (tenant, place)
     WHERE pinned = 1 AND kind = 'fact' AND superseded_by IS NULL;
-CREATE INDEX record_important ON record (tenant, place, importance, event_time)
+CREATE INDEX record_important ON record (tenant, place, importance)
     WHERE kind = 'fact' AND superseded_by IS NULL;
 CREATE INDEX record_by_query ON record (tenant, owner, query_id, session_id)
     WHERE query_id IS NOT NULL;
@@ -154,8 +152,8 @@ BEGIN
     NEW.revision := this_transaction();
     IF (NEW.tenant, NEW.scope, NEW.owner, NEW.kind) IS DISTINCT FROM
        (OLD.tenant, OLD.scope, OLD.owner, OLD.kind) THEN
-        NEW.place := 'p' || hex(NEW.tenant) || 'x' || hex(NEW.scope) || 'x' || hex(NEW.owner) || 'x'
-                     || hex(NEW.kind) || 'x';
+        NEW.place := 'p' || hex(NEW.tenant) || 'x' || substr(NEW.scope, 1, 1) || hex(NEW.owner)
+                     || substr(NEW.kind, 1, 2) || 'x';
         INSERT INTO departure (tenant) VALUES (OLD.tenant);
     END IF;
     IF (NEW.content, NEW.topic, NEW.label, NEW.event_time) IS DISTINCT FROM

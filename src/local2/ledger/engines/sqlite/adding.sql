@@ -15,8 +15,8 @@ id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_typ
 INSERT INTO record (tenant, {columns}, revision)
 VALUES (:tenant, {values},
         (SELECT 1 + ifnull(max(revision), 0) FROM record
-         WHERE tenant = :tenant AND place = 'p' || hex(:tenant) || 'x' || hex(:scope) || 'x'
-               || hex(:owner) || 'x' || hex(:kind) || 'x'))
+         WHERE tenant = :tenant AND place = 'p' || hex(:tenant) || 'x' || substr(:scope, 1, 1)
+               || hex(:owner) || substr(:kind, 1, 2) || 'x'))
 ON CONFLICT (tenant, id) DO NOTHING;
 
 -- Several records are staged in memory and added by one statement: before each statement that inserts
@@ -32,8 +32,8 @@ INSERT INTO temp.new_record ({columns}) VALUES ({values});
 INSERT INTO record (tenant, {columns}, revision)
 SELECT :tenant, new_record.*,
        (SELECT 1 + ifnull(max(revision), 0) FROM record
-        WHERE tenant = :tenant AND place = 'p' || hex(:tenant) || 'x' || hex(new_record.scope) || 'x'
-              || hex(new_record.owner) || 'x' || hex(new_record.kind) || 'x')
+        WHERE tenant = :tenant AND place = 'p' || hex(:tenant) || 'x' || substr(new_record.scope, 1, 1)
+              || hex(new_record.owner) || substr(new_record.kind, 1, 2) || 'x')
 FROM temp.new_record WHERE true
 ON CONFLICT (tenant, id) DO NOTHING;
 

@@ -13,7 +13,7 @@ WHERE record_text MATCH :match AND +record.tenant = :tenant
 ORDER BY bm25(record_text, 1, 1, 1, 1, 0) LIMIT :limit;
 
 -- The next two name no tenant. Their callers add a word to :match that stands for the tenant and the
--- place (`place_word`, working_sets.py), or see numbers only; `visible` decides who sees a row.
+-- place (`place_word`, places.py), or see numbers only; `visible` decides who sees a row.
 -- name: search_phrase
 SELECT rowid AS row FROM record_text WHERE record_text MATCH :match LIMIT :limit;
 

@@ -1,4 +1,4 @@
--- number: 24
+-- number: 25
 -- The schema of a new ledger; every change raises its number. Numbers 1 to 18 were migrations.
 
 -- Every memory is a row of `record`: what it says, whose it is, who said it, and how it ages.
@@ -24,10 +24,11 @@ CREATE TABLE record (
     durability    TEXT    NOT NULL DEFAULT 'standard',
     importance    REAL    NOT NULL DEFAULT 0.5,
 
-    -- One opaque word for whose record of which kind it is, and one for its session: full-text
-    -- search narrows itself by them. Retired records have none. (working_sets.py makes the same words.)
+    -- One word for whose record of which kind it is, and one for its session: full-text search narrows
+    -- itself by them. Retired records have none. The first is short, since indexes have it of each
+    -- record. (operations/places.py makes the same words.)
     place TEXT GENERATED ALWAYS AS (
-        'p' || hex(tenant) || 'x' || hex(scope) || 'x' || hex(owner) || 'x' || hex(kind) || 'x'
+        'p' || hex(tenant) || 'x' || substr(scope, 1, 1) || hex(owner) || substr(kind, 1, 2) || 'x'
     ) VIRTUAL,
     session_place TEXT GENERATED ALWAYS AS (
         's' || hex(tenant) || 'x' || hex(owner) || 'x' || hex(session_id) || 'x'
@@ -83,18 +84,16 @@ CREATE INDEX record_fact ON record (tenant, scope, owner, content)
     WHERE kind = 'fact' AND superseded_by IS NULL;
 CREATE UNIQUE INDEX record_chunk ON record (tenant, source_ref)
     WHERE kind = 'document_chunk' AND superseded_by IS NULL;
-CREATE INDEX record_session ON record (tenant, owner, session_id)
-    WHERE kind IN ('chat_message', 'tool_output');
 CREATE INDEX record_replaced ON record (tenant, superseded_by) WHERE superseded_by IS NOT NULL;
 -- Of a place the active records of a time or a session are known without reading them.
 CREATE INDEX record_place ON record (tenant, place, event_time, row, scope, session_id)
     WHERE superseded_by IS NULL;
 -- Browsing walks from the newest record to the oldest: of a place or, with the others', of a tenant.
-CREATE INDEX record_past ON record (tenant, place, event_time, row)
+CREATE INDEX record_past ON record (tenant, place, event_time)
     WHERE superseded_by IS NOT NULL;
-CREATE INDEX record_time ON record (tenant, event_time, row);
+CREATE INDEX record_time ON record (tenant, event_time);
 -- The facts of a place that matter most are known without reading the others.
-CREATE INDEX record_important ON record (tenant, place, importance, event_time)
+CREATE INDEX record_important ON record (tenant, place, importance)
     WHERE kind = 'fact' AND superseded_by IS NULL;
 CREATE INDEX record_by_query ON record (tenant, owner, query_id, session_id)
     WHERE query_id IS NOT NULL;
