@@ -25,7 +25,9 @@ async def test_an_unknown_command_shows_the_help_and_publishes_no_query(
         keys.send_text("/help\r/exit\r/quit\r")
         await converse(bus, Output())
 
-    assert capsys.readouterr().out.count(HELP) == 3
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.count(HELP) == 3
+    assert "There is no command /exit." in told
     assert queries == []
 
 

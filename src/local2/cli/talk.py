@@ -8,7 +8,7 @@ from rich.table import Table
 
 from local2.cli.answers import NAME, answer_on, fail
 from local2.cli.commands import asked_by_caller, command, session_option, user_option
-from local2.cli.output import FAILED, Output, printable, shown, uncut
+from local2.cli.output import FAILED, Output, printable, shown, styled, uncut
 from local2.client import Connection
 from local2.client.access import connected
 from local2.client.queries import QueryClient
@@ -42,6 +42,8 @@ async def ask(
     output.data(turn)
     if turn.answer:
         output.text(turn.answer)
+    if turn.hint:
+        output.line(styled(turn.hint, dim=True), error=True)
     if turn.error is None:
         return
     output.failure(turn.error.message)
@@ -95,7 +97,8 @@ async def converse(
                 if not calls:
                     output.console.print("[dim]The last answer used no tools.[/]")
             elif line.startswith("/") and line[1:].isalpha():
-                output.console.print(f"[dim]{HELP}[/]")  # a mistyped command is not remembered
+                # A mistyped command is not remembered.
+                output.console.print(f"[dim]There is no command {line}. {HELP}[/]")
             elif line:
                 caller = Sender(agent=NAME, user=user, session_id=session_id)
                 calls = await _turn(queries, output, line, caller)
@@ -118,6 +121,8 @@ async def _turn(
         output.error(error)
         return []
     console.print()
+    if turn.hint:
+        console.print(f"[dim]        {shown(turn.hint)}[/]")
     if turn.error is not None:
         output.errors.print(f"[bold red]Error:[/] {shown(turn.error.message)}")
     return turn.tool_calls

@@ -196,7 +196,8 @@ class Generation(msgspec.Struct, kw_only=True):
 
     `error` is why there is no answer; a turn without an answer is not stored as an episode.
     `metadata` is stored with the question and its answer. `shown`: the ids of the memories that the
-    agent was shown unasked; those that it asked for are in the results of its calls.
+    agent was shown unasked; those that it asked for are in the results of its calls. `hint`: for the
+    person who asked; it is not stored.
     """
 
     answer: str
@@ -208,6 +209,7 @@ class Generation(msgspec.Struct, kw_only=True):
     error: ErrorReply | None = None
     metadata: Json = msgspec.field(default_factory=dict)
     shown: list[str] = msgspec.field(default_factory=list)
+    hint: str = ""
 
 
 class Feedback(msgspec.Struct, kw_only=True):
