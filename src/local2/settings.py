@@ -63,7 +63,13 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     data_dir: Path = Path(".local2")
     chroma_path: Path = Path(".chroma")
     content_key_file: Path | None = None
-    ledger: Annotated[str, msgspec.Meta(pattern="^postgres(ql)?://")] | None = None
+    ledger: (
+        Annotated[
+            str,
+            msgspec.Meta(pattern="^postgres(ql)?://", examples=["postgresql://USER@HOST/DATABASE"]),
+        ]
+        | None
+    ) = None
     collection: str = "local2.memory"
     embedder: EmbedderChoice = "auto"
     embedding_model: str = "nomic-embed-text"
@@ -87,7 +93,12 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     vector_timeout: Seconds = 5.0
     starting_timeout: Annotated[float, msgspec.Meta(ge=0, le=MAX_TIMEOUT)] = 0.0
     turn_timeout: Annotated[float, msgspec.Meta(gt=0, lt=30)] = 20.0
-    reranker: Annotated[str, msgspec.Meta(pattern=f"^{ONNX_PREFIX}.")] | None = None
+    reranker: (
+        Annotated[
+            str, msgspec.Meta(pattern=f"^{ONNX_PREFIX}.", examples=[f"{ONNX_PREFIX}FOLDER"])
+        ]
+        | None
+    ) = None
     reranker_url: str | None = None
     reranker_key: str | None = None
     reranker_model: str | None = None
