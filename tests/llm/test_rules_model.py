@@ -276,6 +276,17 @@ async def test_a_later_question_is_not_quoted_and_nothing_is_quoted_twice() -> N
     ]
 
 
+async def test_a_later_statement_with_the_same_words_is_not_quoted() -> None:
+    asked = "I'm allergic to penicillin, please remember that"
+    later = f"(later, {THIS_YEAR}-11-23) I'm allergic to penicillin"
+
+    answer = await Session(
+        found(f"said by the user, {THIS_YEAR}-11-23\n   {asked}\n   {later}")
+    ).send("What am I allergic to?")
+
+    assert answer == f"You said on 23 November: {asked}"
+
+
 async def test_words_that_only_look_like_a_later_statement_are_quoted_as_they_are() -> None:
     odd = f"{VOLVO}\n   (later, 2026-02-30) Nobody can have said that."
 

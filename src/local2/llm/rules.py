@@ -27,8 +27,8 @@ HINT = "(No language model: I answer by rules. Try “help”.)"
 KEPT = "I will remember: {statement}"
 """The answer to a statement. It says nothing of its own, so recall ranks it last."""
 FORGETS_NOTHING = (
-    "I erase nothing in a chat. `local2 forget --help` shows how, for a topic, a session, one memory "
-    "or everything; with `--dry-run`, it says what that erases."
+    "I erase nothing in a chat. `local2 forget --help` shows how, for a topic, a session, one "
+    "memory or everything; with `--dry-run`, it says what that erases."
 )
 NO_STANDING_FACTS = (
     "I know no standing facts about you yet. Ask me about something in particular, or tell me "
@@ -90,9 +90,11 @@ MAX_SHOWN = 300
 NAMES_A_TOOL = r"(?:please )?(?:call|use|run) (?:the tool )?(?P<tool>[a-z0-9_-]+)[.!]?"
 WANTS_HELP = (
     r"(?:(?:hi|hello|hey)(?: there)?|help|(?:who|what) are you|what can you do"
-    r"|(?:please )?remember (?:that|this|it))[.!?]*"
+    r"|(?:please )?remember (?:that|this|it))[.!?]*$"
 )
 WANTS_TO_FORGET = r"(?:please )?(?:forget|erase|delete)\b"
+ANSWERED = ((WANTS_HELP, HELP), (WANTS_TO_FORGET, FORGETS_NOTHING))
+"""Patterns of the beginnings of messages that need no tool, and their answers."""
 SAVES_UNASKED = "user.name"
 ASKS_TO_SAVE = (
     r"(?:^|[.,;:!?]|\b(?:please|and|(?:can|could|will|would) you|i (?:want|need) you to))\s*"
@@ -160,10 +162,9 @@ def answer_to(
     outcomes = [(call.name, call.arguments, content) for call, content in results if call]
     if outcomes:
         return _report(outcomes), []
-    if re.fullmatch(WANTS_HELP, text.strip(), ANY_CASE):
-        return HELP, []
-    if re.match(WANTS_TO_FORGET, text.strip(), ANY_CASE):
-        return FORGETS_NOTHING, []
+    for pattern, answer in ANSWERED:
+        if re.match(pattern, text.strip(), ANY_CASE):
+            return answer, []
     # A tool that the user names is called without arguments: no rule knows them.
     named = re.fullmatch(NAMES_A_TOOL, text.strip(), ANY_CASE)
     calls: list[_Request] = [(named["tool"], {})] if named and named["tool"] in offered else []
@@ -291,7 +292,8 @@ def _quotations(entries: Sequence[_Entry]) -> Iterator[str]:
         closest = "" if relevance >= SURE else CLOSEST
         yield f"{closest}{by} on {_day(said)}: {_one_line(said.text)}"
         for statement in later:
-            if statement not in quoted and not re.match(QUESTION, statement.text, ANY_CASE):
+            is_news = statement not in quoted and statement.text not in said.text
+            if is_news and not re.match(QUESTION, statement.text, ANY_CASE):
                 quoted.add(statement)
                 yield SAID_LATER.format(day=_day(statement), text=_one_line(statement.text))
 

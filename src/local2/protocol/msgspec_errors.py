@@ -19,7 +19,7 @@ class UnknownField(NamedTuple):
 
 
 def with_own_names(problem: str) -> str:
-    """The problem, with the path as the sender knows it: `args.topic` for `$.payload.args.topic`."""
+    """The problem, with the path as its sender knows it: `args.x` for `$.payload.args.x`."""
     return _PATH.sub("", problem)
 
 

@@ -332,7 +332,8 @@ def _time_range(request: RecallRequest) -> tuple[datetime | None, datetime | Non
     """The beginning and the end of the searched time."""
     named = (("until", request.until), ("as_of", request.as_of))
     ends = [(in_utc(end, name), name) for name, end in named if end]
-    since, (until, end) = request.since and in_utc(request.since, "since"), min(ends, default=(None, ""))
+    since = request.since and in_utc(request.since, "since")
+    until, end = min(ends, default=(None, ""))
     if since and until and since > until:
         first, last = (f"{moment:%Y-%m-%d %H:%M} UTC" for moment in (since, until))
         raise InvalidArgumentsError(
