@@ -27,7 +27,7 @@ MEGABYTE = 1_000_000
 RESERVE = 64 * MEGABYTE
 """Bytes that a copy leaves free on the disk, since JetStream and the ledger go on writing."""
 RESTORE_AND_EXPORT = (
-    "Restore it with that local2, and run `local2 export FILE` there; `local2 --home DIR up` starts "
+    "Restore it with that one, and run `local2 export FILE` there; `local2 --home DIR up` starts "
     "this one with an empty memory, and `local2 --home DIR import FILE` fills it."
 )
 
