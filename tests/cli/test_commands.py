@@ -105,7 +105,7 @@ def test_ask_says_beside_the_answer_that_rules_answer_and_it_is_not_remembered(
     running: Running,
 ) -> None:
     told = local2(running.folder, "ask", "The roof of the barn is copper.")
-    recalled = answer(running.folder, "call", "recall", "query=barn roof")
+    recalled = answer(running.folder, "recall", "barn roof")
 
     assert HINT in told.stderr
     assert HINT not in told.stdout
@@ -175,7 +175,8 @@ def test_a_second_stack_on_the_same_folder_is_told_which_process_runs(running: R
     second = in_a_fork(running.folder, "up")
     assert second.returncode == 1
     assert f"process {running.process.pid}" in second.stderr
-    assert "LOCAL2_MEMORY__DATA_DIR" in second.stderr
+    assert "`local2 chat`" in second.stderr
+    assert "`local2 --home DIR up`" in second.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
