@@ -395,7 +395,9 @@ async def test_a_tool_that_is_not_offered_is_named() -> None:
     assert session.calls == []
 
 
-@pytest.mark.parametrize("text", ["Hello there!", "help", "What can you do?", "Remember that."])
+@pytest.mark.parametrize(
+    "text", ["Hello there!", "help", "What can you do?", "Remember that.", "Remember"]
+)
 async def test_a_request_for_help_is_answered_with_how_to_get_a_model(text: str) -> None:
     assert await Session().send(text) == HELP
 

@@ -76,6 +76,7 @@ async def converse(
     prompt: PromptSession[str] = PromptSession(FormattedText(PROMPT))
     session_id = session or new_id()
     calls: list[ToolCallRecord] = []
+    hints: set[str] = set()
     output.console.print(f"[dim]{HELP}[/]")
     async with QueryClient(bus) as queries:
         while True:
@@ -83,12 +84,13 @@ async def converse(
                 line = (await prompt.prompt_async()).strip()
             except (EOFError, KeyboardInterrupt):
                 return
-            if line == "/quit":
+            word = line.partition(" ")[0]
+            if word == "/quit":
                 return
-            if line == "/new":
+            if word == "/new":
                 session_id = new_id()
                 output.console.print("[dim]A new session.[/]")
-            elif line == "/tools":
+            elif word == "/tools":
                 for call in calls:
                     arguments = ", ".join(f"{key}={value!r}" for key, value in call.args.items())
                     mark = "" if call.ok else " [red](failed)[/]"
@@ -96,18 +98,21 @@ async def converse(
                     output.console.print(f"[dim]  ↳ {called}[/]{mark}")
                 if not calls:
                     output.console.print("[dim]The last answer used no tools.[/]")
-            elif line.startswith("/") and line[1:].isalpha():
+            elif line == word and line.startswith("/") and "/" not in line[1:]:
                 # A mistyped command is not remembered.
-                output.console.print(f"[dim]There is no command {line}. {HELP}[/]")
+                output.console.print(f"[dim]There is no command {shown(line)}. {HELP}[/]")
             elif line:
                 caller = Sender(agent=NAME, user=user, session_id=session_id)
-                calls = await _turn(queries, output, line, caller)
+                calls = await _turn(queries, output, line, caller, hints)
 
 
 async def _turn(
-    queries: QueryClient, output: Output, line: str, caller: Sender
+    queries: QueryClient, output: Output, line: str, caller: Sender, hints: set[str]
 ) -> list[ToolCallRecord]:
-    """Ask, and show the answer; return the calls of tools that it is based on."""
+    """Ask, and show the answer; return the calls of tools that it is based on.
+
+    `hints` are those that were shown; each is shown once.
+    """
     console = output.console
     console.print("[bold green]local2>[/] ", end="")
 
@@ -121,7 +126,8 @@ async def _turn(
         output.error(error)
         return []
     console.print()
-    if turn.hint:
+    if turn.hint not in {"", *hints}:
+        hints.add(turn.hint)
         console.print(f"[dim]        {shown(turn.hint)}[/]")
     if turn.error is not None:
         output.errors.print(f"[bold red]Error:[/] {shown(turn.error.message)}")

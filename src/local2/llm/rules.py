@@ -90,7 +90,7 @@ MAX_SHOWN = 300
 NAMES_A_TOOL = r"(?:please )?(?:call|use|run) (?:the tool )?(?P<tool>[a-z0-9_-]+)[.!]?"
 WANTS_HELP = (
     r"(?:(?:hi|hello|hey)(?: there)?|help|(?:who|what) are you|what can you do"
-    r"|(?:please )?remember (?:that|this|it))[.!?]*$"
+    r"|(?:please )?remember(?: that| this| it)?)[.!?]*$"
 )
 WANTS_TO_FORGET = r"(?:please )?(?:forget|erase|delete)\b"
 ANSWERED = ((WANTS_HELP, HELP), (WANTS_TO_FORGET, FORGETS_NOTHING))
