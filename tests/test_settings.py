@@ -90,7 +90,7 @@ def test_an_empty_variable_means_an_empty_text_or_none(folder: Path) -> None:
     ("content", "says"),
     [
         pytest.param(b"topk: 7", "topk", id="unknown key"),
-        pytest.param(b"top_k: many", "$.top_k", id="mistyped value"),
+        pytest.param(b"top_k: many", "at `top_k`", id="mistyped value"),
         pytest.param(b"data_dir: 7", "a path", id="a number as a path"),
         pytest.param(b"embedder: magic", "magic", id="unknown choice"),
         pytest.param(b"7: top_k", "Expected", id="a number as a key"),
@@ -108,6 +108,11 @@ def test_an_empty_variable_means_an_empty_text_or_none(folder: Path) -> None:
         pytest.param(b"vector_timeout: .inf", "<= 86400", id="waiting for ever"),
         pytest.param(b"reranker: http://127.0.0.1", "onnx:", id="a reranker of another kind"),
         pytest.param(b"reranker: 'onnx:'", "onnx:", id="a reranker without a folder"),
+        pytest.param(
+            b"ledger: mysql://ada@db/memory",
+            "ledger is not like `postgresql://USER@HOST/DATABASE`",
+            id="a database of another kind",
+        ),
     ],
 )
 def test_a_wrong_file_is_refused_and_named(folder: Path, content: bytes, says: str) -> None:
@@ -122,7 +127,7 @@ def test_a_wrong_file_is_refused_and_named(folder: Path, content: bytes, says: s
     ("variable", "value", "says"),
     [
         pytest.param("LOCAL2_MEMORY__TOPK", "7", "topk", id="unknown key"),
-        pytest.param("LOCAL2_MEMORY__TOP_K", "many", "$.top_k", id="mistyped value"),
+        pytest.param("LOCAL2_MEMORY__TOP_K", "many", "at `top_k`", id="mistyped value"),
         pytest.param("LOCAL2_MEMORY__TOP_K", "[", "not YAML", id="not YAML"),
         pytest.param("LOCAL2_MEMORY__TOP_K", "2026-13-45", "not YAML", id="no date"),
         pytest.param("LOCAL2_MEMORY__DATA_DIR", "", "a path", id="no folder"),

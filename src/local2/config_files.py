@@ -21,7 +21,9 @@ from local2.settings import HOME_VARIABLE, Settings
 
 ENVIRONMENT_PREFIX = "LOCAL2_"
 
-_INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `\$\.(\w+)`$")
+_PATH = re.compile(r"at `\$\.(?=\w+`$)")
+_INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `(\w+)`$")
+_INVALID_FORM = re.compile(r"^Expected `str` matching regex .* at `(\w+)`$")
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -145,13 +147,23 @@ def _convert_section(
     try:
         converted = msgspec.convert(section, into, dec_hook=_convert_path)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        problem = _PATH.sub("at `", str(error))
+        if form := _INVALID_FORM.search(problem):  # the pattern would say less than an example
+            problem = f"{form[1]} is not like `{_example(into, form[1])}`"
         raise ConfigError(
-            f"config/{name}.yaml or {ENVIRONMENT_PREFIX}{name.upper()}__*: {error}.",
-            remedy=_remedy(str(error), sections[name], into),
+            f"config/{name}.yaml or {ENVIRONMENT_PREFIX}{name.upper()}__*: {problem}.",
+            remedy=_remedy(problem, sections[name], into),
         ) from error
     values = {name: getattr(converted, name) for name in into.__struct_fields__}
     paths = {name: home / value for name, value in values.items() if isinstance(value, Path)}
     return msgspec.structs.replace(converted, **paths)
+
+
+def _example(into: type[msgspec.Struct], key: str) -> str:
+    """The example in the declaration of a setting that has a form."""
+    (kind,) = (field.type for field in msgspec.structs.fields(into) if field.name == key)
+    metas = [meta for part in get_args(kind) for meta in getattr(part, "__metadata__", ())]
+    return str(metas[0].examples[0])
 
 
 def _remedy(problem: str, given: Collection[str], into: type[msgspec.Struct]) -> str | None:

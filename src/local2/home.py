@@ -163,8 +163,8 @@ def folder_lock(folder: Path) -> Iterator[int]:
             raise FolderLockedError(
                 f"{folder.resolve()} is in use by another stack (process {holder or 'unknown'}).",
                 holder=int(holder) if holder.isdigit() else None,
-                remedy="Use that stack or stop it; a second one needs its own "
-                "LOCAL2_MEMORY__DATA_DIR and LOCAL2_MEMORY__CHROMA_PATH.",
+                remedy="`local2 chat` talks to that stack; stop it to start another one here. "
+                "`local2 --home DIR up` starts one with a memory of its own.",
             ) from None
         try:
             os.ftruncate(descriptor, 0)

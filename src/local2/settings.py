@@ -25,6 +25,12 @@ the model of this name, of the same service."""
 Anonymising = Literal["dry_run", "on", "off"]
 ONNX_PREFIX = "onnx:"
 """Beginning of a `reranker` that is a folder with a model."""
+DatabaseUrl = Annotated[
+    str, msgspec.Meta(pattern="^postgres(ql)?://", examples=["postgresql://USER@HOST/DATABASE"])
+]
+RerankerFolder = Annotated[
+    str, msgspec.Meta(pattern=f"^{ONNX_PREFIX}.", examples=[f"{ONNX_PREFIX}FOLDER"])
+]
 Weight = Annotated[float, msgspec.Meta(ge=0, le=10)]
 MAX_TIMEOUT = 86_400
 """Maximum timeout in seconds: a day. It excludes `.inf`, which would be no timeout."""
@@ -63,7 +69,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     data_dir: Path = Path(".local2")
     chroma_path: Path = Path(".chroma")
     content_key_file: Path | None = None
-    ledger: Annotated[str, msgspec.Meta(pattern="^postgres(ql)?://")] | None = None
+    ledger: DatabaseUrl | None = None
     collection: str = "local2.memory"
     embedder: EmbedderChoice = "auto"
     embedding_model: str = "nomic-embed-text"
@@ -87,7 +93,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     vector_timeout: Seconds = 5.0
     starting_timeout: Annotated[float, msgspec.Meta(ge=0, le=MAX_TIMEOUT)] = 0.0
     turn_timeout: Annotated[float, msgspec.Meta(gt=0, lt=30)] = 20.0
-    reranker: Annotated[str, msgspec.Meta(pattern=f"^{ONNX_PREFIX}.")] | None = None
+    reranker: RerankerFolder | None = None
     reranker_url: str | None = None
     reranker_key: str | None = None
     reranker_model: str | None = None

@@ -77,6 +77,7 @@ async def test_a_published_turn_is_complete(
         "error": None,
         "metadata": {},
         "shown": [],
+        "hint": "",
     }
     assert (call.name, call.args, call.ok) == (*SAVE_NAME, True)
     assert call.content == "Memory saved: user.name"

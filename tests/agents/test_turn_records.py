@@ -8,11 +8,13 @@ import pytest
 from calling import caller_named
 from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably
+from local2.errors import InvalidArgumentsError
 from local2.ledger.engines.sqlite.database import Database
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.tenant import Memory
 from local2.protocol.memories import Scope
 from local2.protocol.payloads import MemoryChange
+from local2.settings import TOOL_OUTPUT_LIMIT
 from stored import records
 from turns import GENERATION, all_done, turn
 
@@ -127,3 +129,26 @@ async def test_equal_outputs_of_calls_with_different_arguments_are_each_stored(
     results = [row for row in await records(database) if row["kind"] == "tool_output"]
     cities = [json.loads(row["metadata"])["args"]["city"] for row in results]
     assert cities == ["Bern", "Basel", "Bern", "Basel"]
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_a_long_output_in_another_agents_turn_is_a_preview_whose_key_reads_it_whole(
+    bus: Connection, database: Database, memory: Memory
+) -> None:
+    logs = "".join(f"Line {number}: nothing.\n" for number in range(2_000))
+    calls = [{"id": "c1", "name": "read_logs", "content": logs}]
+    for _ in range(2):
+        await publish_durably(bus, GENERATION, turn(tool_calls=calls))
+        await all_done(bus)
+
+    (result,) = (row for row in await records(database) if row["kind"] == "tool_output")
+    key = json.loads(result["metadata"])["tool_output_key"]
+    assert key in result["content"].partition("\n")[0]
+    assert len(result["content"]) < TOOL_OUTPUT_LIMIT
+    richard = memory.of(caller_named("richard"))
+    assert (await richard.outputs.read(key, 0, len(logs))).text == logs
+
+    await richard.erasure.erase(richard.erasure.selection(session_id="s1"))
+
+    with pytest.raises(InvalidArgumentsError, match="no tool output"):
+        await richard.outputs.read(key, 0, 1)

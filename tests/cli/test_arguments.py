@@ -3,7 +3,9 @@
 import json
 
 import pytest
+from click.testing import CliRunner
 
+from local2.cli import app
 from local2.cli.answers import Outcome, show_entry, show_outcomes
 from local2.cli.output import Output, printable, styled
 from local2.cli.talk import parsed
@@ -32,6 +34,12 @@ def test_a_word_becomes_an_argument_of_the_declared_type(
 def test_an_error_names_an_invalid_word(word: str) -> None:
     with pytest.raises(InvalidArgumentsError, match=word.partition("=")[0]):
         parsed([word], SCHEMA)
+
+
+def test_a_mistyped_command_is_answered_with_the_one_that_is_like_it() -> None:
+    done = CliRunner().invoke(app, ["histroy", "user.name"])
+
+    assert (done.exit_code, "Did you mean 'history'?" in done.stderr) == (2, True)
 
 
 def test_control_characters_are_not_printed() -> None:

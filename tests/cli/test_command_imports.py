@@ -26,6 +26,7 @@ except SystemExit:
     print(len(os.listdir("/proc/self/task")))
 """
 HEAVY = {
+    "aiohttp",
     "chromadb",
     "cryptography",
     "fastapi",

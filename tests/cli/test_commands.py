@@ -27,6 +27,7 @@ from local2.bus.connection import connect
 from local2.bus.server import embedded_server
 from local2.bus.streams import publish_durably
 from local2.client.access import ask_service
+from local2.llm.rules import HINT
 from local2.protocol.memory_tools import TOOLS
 from local2.protocol.payloads import Empty
 from local2.protocol.services import STATUS
@@ -100,6 +101,18 @@ def test_ask_uses_a_separate_session(running: Running) -> None:
     assert "Vim" in again.stdout
 
 
+def test_ask_says_beside_the_answer_that_rules_answer_and_it_is_not_remembered(
+    running: Running,
+) -> None:
+    told = local2(running.folder, "ask", "The roof of the barn is copper.")
+    recalled = answer(running.folder, "recall", "barn roof")
+
+    assert HINT in told.stderr
+    assert HINT not in told.stdout
+    assert any("copper" in item["content"] for item in recalled["items"])
+    assert not any(HINT in item["content"] for item in recalled["items"])
+
+
 @pytest.mark.parametrize(
     ("words", "code", "mentioned"),
     [
@@ -162,7 +175,8 @@ def test_a_second_stack_on_the_same_folder_is_told_which_process_runs(running: R
     second = in_a_fork(running.folder, "up")
     assert second.returncode == 1
     assert f"process {running.process.pid}" in second.stderr
-    assert "LOCAL2_MEMORY__DATA_DIR" in second.stderr
+    assert "`local2 chat`" in second.stderr
+    assert "`local2 --home DIR up`" in second.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -35,6 +35,22 @@ def test_a_dry_run_shows_counts_and_erases_nothing(running: Served, user: str) -
     assert recalled(running.folder, "densest metal", "--user", user)
 
 
+def test_what_was_stored_without_a_user_is_named_if_nothing_of_the_user_is_found(
+    running: Served, user: str
+) -> None:
+    topic = "topic=project.harbour"
+    answer(running.folder, "call", "save_topic", topic, "content=Kiel", "--user", "")
+
+    of_the_user = local2(running.folder, "forget", "--topic", "project.harbour", "--user", user)
+    of_nobody = local2(
+        running.folder, "forget", "--topic", "project.harbour", "--user", "", "--yes"
+    )
+
+    assert f"Only what belongs to {user} was looked for. `--user ''`" in of_the_user.stdout
+    assert "facts" in of_nobody.stdout
+    assert "looked for" not in of_nobody.stdout
+
+
 @pytest.mark.usefixtures("talk")
 def test_forget_erases_only_after_a_confirmation(
     running: Served, user: str, monkeypatch: pytest.MonkeyPatch

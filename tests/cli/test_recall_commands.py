@@ -128,6 +128,12 @@ def test_recall_applies_its_options(running: Served, tmp_path: Path, user: str) 
     ("words", "exit_code", "message"),
     [
         pytest.param(["--since", "noon"], 1, "since: 'noon' is not a date", id="since"),
+        pytest.param(
+            ["--since", "2023-05-09", "--until", "2023-05-08"],
+            1,
+            "since (2023-05-09 00:00 UTC) is after until (2023-05-08 23:59 UTC)",
+            id="since-after-until",
+        ),
         pytest.param(["--until", "2023-02-30"], 1, "until: '2023-02-30'", id="until"),
         pytest.param(["--as-of", "noon"], 1, "as_of: 'noon'", id="as-of"),
         pytest.param(["--min-relevance", "2"], 1, "min_relevance", id="min-relevance"),

@@ -13,6 +13,7 @@ from factories import Listen
 from local2.bus.connection import Connection
 from local2.cli.output import Output
 from local2.cli.talk import HELP, chatting, converse
+from local2.llm.rules import HINT
 from stacks import settings_in
 
 
@@ -22,10 +23,12 @@ async def test_an_unknown_command_shows_the_help_and_publishes_no_query(
     queries = await listen("query.received")
 
     with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
-        keys.send_text("/help\r/exit\r/quit\r")
+        keys.send_text("/help\r/exit1\r/quit now\r")
         await converse(bus, Output())
 
-    assert capsys.readouterr().out.count(HELP) == 3
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.count(HELP) == 3
+    assert "There is no command /exit1." in told
     assert queries == []
 
 
@@ -38,10 +41,11 @@ def test_tool_calls_are_shown_on_request(
         create_pipe_input() as keys,
         create_app_session(input=keys, output=DummyOutput()),
     ):
-        keys.send_text("/tools\rRemember that my metal is osmium.\r/tools\r/quit\r")
+        keys.send_text("/tools\rRemember that my metal is osmium.\r/tools\r/new\rLead.\r/quit\r")
         asyncio.run(chatting(settings, user="ada"))
 
     before, after = capsys.readouterr().out.split("Saved: osmium (user.metal).")
+    assert after.count(HINT) == 1  # also of two sessions
     assert "The last answer used no tools." in before
     assert "save_topic" not in before
     assert after.count("save_topic(topic='user.metal', content='osmium')") == 1

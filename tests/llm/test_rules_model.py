@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from local2.keys import is_topic
 from local2.llm.models import ChatMessage, ToolCall, ToolDefinition
-from local2.llm.rules import HELP, HINT, KEPT, MAX_CALLS, NO_STANDING_FACTS, NOTHING, RulesModel
+from local2.llm.rules import (
+    FORGETS_NOTHING,
+    HELP,
+    HINT,
+    KEPT,
+    MAX_CALLS,
+    NO_STANDING_FACTS,
+    NOTHING,
+    RulesModel,
+)
 from local2.protocol.envelope import utc_now
 
 MEMORY_TOOLS = ("save_topic", "save_memory", "recall")
@@ -24,17 +33,15 @@ class Session:
         tools: Sequence[str] = MEMORY_TOOLS,
         *,
         memories: Sequence[str] = (),
-        hinted: bool = True,
     ) -> None:
-        """`memories`: lines of the system prompt. `hinted`: an earlier answer had the hint."""
+        """`memories`: lines of the system prompt."""
+        self.hints: list[str] = []
         self.topics: dict[str, str] = {}
         self.calls: list[tuple[str, dict[str, str]]] = []
         self._results = results or {}
         self._tools = [ToolDefinition(name=n, description="", parameters={}) for n in tools]
         prompt = "\n".join(["Help.", "<pre-seeded-memories>", *memories, "</pre-seeded-memories>"])
         self._messages = [ChatMessage(role="system", content=prompt if memories else "Help.")]
-        if hinted:
-            self._messages.append(ChatMessage(role="assistant", content=f"Hello.\n{HINT}"))
 
     async def send(self, text: str) -> str:
         self._messages.append(ChatMessage(role="user", content=text))
@@ -42,6 +49,7 @@ class Session:
         while True:
             chunks = [c async for c in RulesModel().stream(self._messages, self._tools)]
             content = "".join(chunk.content for chunk in chunks)
+            self.hints += [chunk.hint for chunk in chunks if chunk.hint]
             calls = tuple(call for chunk in chunks for call in chunk.tool_calls)
             self._messages.append(ChatMessage(role="assistant", content=content, tool_calls=calls))
             if not calls:
@@ -268,6 +276,17 @@ async def test_a_later_question_is_not_quoted_and_nothing_is_quoted_twice() -> N
     ]
 
 
+async def test_a_later_statement_with_the_same_words_is_not_quoted() -> None:
+    asked = "I'm allergic to penicillin, please remember that"
+    later = f"(later, {THIS_YEAR}-11-23) I'm allergic to penicillin"
+
+    answer = await Session(
+        found(f"said by the user, {THIS_YEAR}-11-23\n   {asked}\n   {later}")
+    ).send("What am I allergic to?")
+
+    assert answer == f"You said on 23 November: {asked}"
+
+
 async def test_words_that_only_look_like_a_later_statement_are_quoted_as_they_are() -> None:
     odd = f"{VOLVO}\n   (later, 2026-02-30) Nobody can have said that."
 
@@ -299,13 +318,22 @@ async def test_asked_about_the_user_the_standing_facts_are_listed() -> None:
     assert await Session().send("What do you know about me?") == NO_STANDING_FACTS
 
 
-async def test_the_hint_is_given_once_a_session() -> None:
-    session = Session(hinted=False)
+async def test_the_hint_is_given_once_a_session_and_beside_the_answer() -> None:
+    session = Session()
 
     first, second = [await session.send(text) for text in ("Osmium is dense.", "Lead is soft.")]
 
-    assert first == f"{KEPT.format(statement='Osmium is dense.')}\n{HINT}"
+    assert first == KEPT.format(statement="Osmium is dense.")
     assert second == KEPT.format(statement="Lead is soft.")
+    assert session.hints == [HINT]
+
+
+@pytest.mark.parametrize("text", ["forget everything", "Please forget my name.", "Delete\nit all"])
+async def test_a_request_to_forget_is_answered_with_the_command(text: str) -> None:
+    session = Session()
+
+    assert await session.send(text) == FORGETS_NOTHING
+    assert session.calls == []
 
 
 async def test_a_long_statement_is_said_back_in_one_line() -> None:
@@ -367,7 +395,9 @@ async def test_a_tool_that_is_not_offered_is_named() -> None:
     assert session.calls == []
 
 
-@pytest.mark.parametrize("text", ["Hello there!", "help", "What can you do?", "Remember that."])
+@pytest.mark.parametrize(
+    "text", ["Hello there!", "help", "What can you do?", "Remember that.", "Remember"]
+)
 async def test_a_request_for_help_is_answered_with_how_to_get_a_model(text: str) -> None:
     assert await Session().send(text) == HELP
 

@@ -27,6 +27,18 @@ def test_every_service_refuses_a_field_that_it_does_not_know(
 
 
 @pytest.mark.parametrize(
+    ("payload", "place"),
+    [
+        pytest.param(b'{"recall": 7}', "at `recall`.", id="a field"),
+        pytest.param(b'{"recall": {"query": 7}}', "at `recall.query`.", id="in a part"),
+        pytest.param(b"7", "at `payload`.", id="the payload"),
+    ],
+)
+def test_the_refusal_names_a_field_as_its_sender_did(payload: bytes, place: str) -> None:
+    assert refusal(EXPLAIN, payload).message.endswith(place)
+
+
+@pytest.mark.parametrize(
     ("service", "payload", "remedy"),
     [
         pytest.param(

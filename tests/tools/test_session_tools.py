@@ -104,6 +104,12 @@ async def test_without_a_session_the_error_says_which_field_to_send(
     assert "session_id" in result.error.message
 
 
+async def test_a_session_of_which_nothing_is_known_says_so(bus: Connection) -> None:
+    result = await ask(bus, "load_session", {"session_id": "new"})
+
+    assert result.content == "[Session new, no messages]"
+
+
 def test_a_model_must_provide_only_the_note() -> None:
     assert parameters_of(MakeNote)["required"] == ["content"]
     assert parameters_of(LoadSession)["required"] == []

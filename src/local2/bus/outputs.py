@@ -13,7 +13,7 @@ from local2.bus.identity import bearer
 from local2.errors import BusError, Local2Error
 from local2.logs import get_logger
 from local2.protocol.envelope import Sender, decode, encode, seal_from
-from local2.protocol.payloads import Json, OutputPart, ToolResult, new_output_key
+from local2.protocol.payloads import Json, OutputPart, ToolResult, new_output_key, preview
 from local2.protocol.services import KEEP_OUTPUT
 
 KEEP_TIMEOUT = 5.0
@@ -21,9 +21,6 @@ KEEP_TIMEOUT = 5.0
 BYTES_PER_CHARACTER = 8
 """Bytes of the maximum message size reserved for each character of a part: JSON needs up to six,
 and two leave room for the envelope."""
-HEAD_SHARE, TAIL_SHARE = 3 / 8, 1 / 8
-"""Shares of the limit that a preview spends on the beginning and the end of the output; the rest is
-room for the line with the key."""
 
 Store = Callable[[str], Awaitable[str]]
 """Stores an output; returns the key to read it with."""
@@ -86,19 +83,6 @@ async def store_output(bus: Connection, content: str, *, caller: Sender) -> str:
         if (problem := decode(answer.data, ToolResult).payload.error) is not None:
             raise BusError(f"The memory refused a part of {key}: {problem.message}")
     return key
-
-
-def preview(content: str, key: str, limit: int) -> str:
-    """Preview a long output for a model: how to read on, the beginning, the end.
-
-    The first line names the key, so that a preview that is cut again still contains it.
-    """
-    head, tail = int(limit * HEAD_SHARE), int(limit * TAIL_SHARE)
-    call = f'read_tool_output(tool_output_key="{key}", offset={head})'
-    return (
-        f"[Output of {len(content)} characters, shortened; {call} reads on.]\n"
-        f"{content[:head]}\n[…]\n{content[-tail:]}"
-    )
 
 
 async def fit_result(

@@ -269,7 +269,7 @@ def forget(
         preview = data_of(_forget(settings, dry_run, caller), Receipt, output)
         if args.dry_run:
             output.data(preview)
-        _show(output, preview)
+        _show(output, preview, caller.user)
         if args.dry_run:
             return
         if output.json:
@@ -282,7 +282,7 @@ def forget(
         result = _forget(settings, args, caller)
     receipt = data_of(result, Receipt, output)
     output.data(receipt)
-    _show(output, receipt)
+    _show(output, receipt, caller.user)
     if not receipt.complete:
         raise click.exceptions.Exit(FAILED)
 
@@ -291,13 +291,18 @@ def _forget(settings: Settings, args: Forget, caller: Sender) -> ToolResult:
     return run_async(answer(settings, FORGET, args, caller, patience=ERASURE_TIMEOUT))
 
 
-def _show(output: Output, receipt: Receipt) -> None:
+def _show(output: Output, receipt: Receipt, user: str | None) -> None:
     table = Table("Would be erased" if receipt.dry_run else "Erased", "How many")
     for name, number in receipt.erased.items():
         table.add_row(shown(name), f"{number:,}")
     if not receipt.erased:
         table.add_row("nothing", "")
     output.table(table)
+    if not receipt.erased and user is not None:
+        output.text(
+            f"Only what belongs to {user} was looked for. `--user ''` looks for what was stored "
+            "without a user."
+        )
     if receipt.dry_run:
         return
     table = Table(f"Checked at {receipt.at:%Y-%m-%d %H:%M} UTC", "Found", uncut("What to do"))

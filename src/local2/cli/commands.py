@@ -53,6 +53,7 @@ class LazyGroup(click.Group):
     def __init__(self, *args: Any, listed: Mapping[str, Listed], **options: Any) -> None:
         super().__init__(*args, **options)
         self.listed = listed
+        self.commands = dict.fromkeys(listed, click.Command(None))  # click suggests these names
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as in click
         return list(self.listed)

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from local2.cli.answers import NAME, answer_on, fail
 from local2.cli.commands import asked_by_caller, command, session_option, user_option
-from local2.cli.output import FAILED, Output, printable, shown, uncut
+from local2.cli.output import FAILED, Output, printable, shown, styled, uncut
 from local2.client import Connection
 from local2.client.access import connected
 from local2.client.queries import QueryClient
@@ -42,6 +42,8 @@ async def ask(
     output.data(turn)
     if turn.answer:
         output.text(turn.answer)
+    if turn.hint:
+        output.line(styled(turn.hint, dim=True), error=True)
     if turn.error is None:
         return
     output.failure(turn.error.message)
@@ -74,6 +76,7 @@ async def converse(
     prompt: PromptSession[str] = PromptSession(FormattedText(PROMPT))
     session_id = session or new_id()
     calls: list[ToolCallRecord] = []
+    hints: set[str] = set()
     output.console.print(f"[dim]{HELP}[/]")
     async with QueryClient(bus) as queries:
         while True:
@@ -81,12 +84,13 @@ async def converse(
                 line = (await prompt.prompt_async()).strip()
             except (EOFError, KeyboardInterrupt):
                 return
-            if line == "/quit":
+            word = line.partition(" ")[0]
+            if word == "/quit":
                 return
-            if line == "/new":
+            if word == "/new":
                 session_id = new_id()
                 output.console.print("[dim]A new session.[/]")
-            elif line == "/tools":
+            elif word == "/tools":
                 for call in calls:
                     arguments = ", ".join(f"{key}={value!r}" for key, value in call.args.items())
                     mark = "" if call.ok else " [red](failed)[/]"
@@ -94,17 +98,21 @@ async def converse(
                     output.console.print(f"[dim]  ↳ {called}[/]{mark}")
                 if not calls:
                     output.console.print("[dim]The last answer used no tools.[/]")
-            elif line.startswith("/") and line[1:].isalpha():
-                output.console.print(f"[dim]{HELP}[/]")  # a mistyped command is not remembered
+            elif line == word and line.startswith("/") and "/" not in line[1:]:
+                # A mistyped command is not remembered.
+                output.console.print(f"[dim]There is no command {shown(line)}. {HELP}[/]")
             elif line:
                 caller = Sender(agent=NAME, user=user, session_id=session_id)
-                calls = await _turn(queries, output, line, caller)
+                calls = await _turn(queries, output, line, caller, hints)
 
 
 async def _turn(
-    queries: QueryClient, output: Output, line: str, caller: Sender
+    queries: QueryClient, output: Output, line: str, caller: Sender, hints: set[str]
 ) -> list[ToolCallRecord]:
-    """Ask, and show the answer; return the calls of tools that it is based on."""
+    """Ask, and show the answer; return the calls of tools that it is based on.
+
+    `hints` are those that were shown; each is shown once.
+    """
     console = output.console
     console.print("[bold green]local2>[/] ", end="")
 
@@ -118,6 +126,9 @@ async def _turn(
         output.error(error)
         return []
     console.print()
+    if turn.hint not in {"", *hints}:
+        hints.add(turn.hint)
+        console.print(f"[dim]        {shown(turn.hint)}[/]")
     if turn.error is not None:
         output.errors.print(f"[bold red]Error:[/] {shown(turn.error.message)}")
     return turn.tool_calls

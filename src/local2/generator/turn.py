@@ -79,6 +79,7 @@ class GeneratorTurn:
         )
         self._published = False
         self._shown: list[str] = []
+        self._hint = ""
         self.answer = ""
 
     @cached_property
@@ -131,6 +132,7 @@ class GeneratorTurn:
             query_id=self._query_id,
             error=error,
             shown=self._shown,
+            hint=self._hint,
         )
         answered = False
         try:
@@ -198,6 +200,7 @@ class GeneratorTurn:
         async with aclosing(self._model.stream(prompt.messages, tools)) as stream:
             async for chunk in stream:
                 calls += chunk.tool_calls
+                self._hint = chunk.hint or self._hint
                 if chunk.thinking:
                     self._thinking.append(chunk.thinking)
                 if chunk.content:

@@ -113,6 +113,9 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Features for ranking, if they were extracted in advance; not a column."""
     tasks: tuple[TaskKind, ...] = ()
     """Tasks to add when the record is written; not a column."""
+    output: str | None = None
+    """The long tool output of which the content is a preview, to be stored if the record is new,
+    under the `tool_output_key` of the metadata; not a column."""
 
 
 class Record(NewRecord, frozen=True, kw_only=True):

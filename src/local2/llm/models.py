@@ -52,6 +52,8 @@ class ChatChunk(Struct, frozen=True, kw_only=True):
     content: str = ""
     thinking: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+    hint: str = ""
+    """For the person who asks: not a part of the answer, and not remembered."""
     usage: Usage | None = None
     """Sent with the last piece, if the model counts tokens."""
 

@@ -23,9 +23,13 @@ HELP = (
     "For conversation, start Ollama with a model that calls tools, such as `ollama pull gemma4`."
 )
 HINT = "(No language model: I answer by rules. Try “help”.)"
-"""It ends the first answer of a session."""
+"""It accompanies the first answer of a session."""
 KEPT = "I will remember: {statement}"
 """The answer to a statement. It says nothing of its own, so recall ranks it last."""
+FORGETS_NOTHING = (
+    "I erase nothing in a chat. `local2 forget --help` shows how, for a topic, a session, one "
+    "memory or everything; with `--dry-run`, it says what that erases."
+)
 NO_STANDING_FACTS = (
     "I know no standing facts about you yet. Ask me about something in particular, or tell me "
     "“Remember that my …”."
@@ -86,8 +90,11 @@ MAX_SHOWN = 300
 NAMES_A_TOOL = r"(?:please )?(?:call|use|run) (?:the tool )?(?P<tool>[a-z0-9_-]+)[.!]?"
 WANTS_HELP = (
     r"(?:(?:hi|hello|hey)(?: there)?|help|(?:who|what) are you|what can you do"
-    r"|(?:please )?remember (?:that|this|it))[.!?]*"
+    r"|(?:please )?remember(?: that| this| it)?)[.!?]*$"
 )
+WANTS_TO_FORGET = r"(?:please )?(?:forget|erase|delete)\b"
+ANSWERED = ((WANTS_HELP, HELP), (WANTS_TO_FORGET, FORGETS_NOTHING))
+"""Patterns of the beginnings of messages that need no tool, and their answers."""
 SAVES_UNASKED = "user.name"
 ASKS_TO_SAVE = (
     r"(?:^|[.,;:!?]|\b(?:please|and|(?:can|could|will|would) you|i (?:want|need) you to))\s*"
@@ -131,6 +138,8 @@ class RulesModel:
         text, calls = await asyncio.to_thread(answer_to, messages, offered)
         for piece in re.findall(r"(?:\S+\s*){1,8}", text):
             yield ChatChunk(content=piece)
+        if text and text != HELP and not any(m.role == "assistant" and m.content for m in messages):
+            yield ChatChunk(hint=HINT)
         if calls:
             made = (ToolCall(id=uuid4().hex, name=name, arguments=args) for name, args in calls)
             yield ChatChunk(tool_calls=tuple(made))
@@ -152,9 +161,10 @@ def answer_to(
     results = ((made.get(m.tool_call_id or ""), m.content) for m in turn if m.role == "tool")
     outcomes = [(call.name, call.arguments, content) for call, content in results if call]
     if outcomes:
-        return _introduced(_report(outcomes), messages), []
-    if re.fullmatch(WANTS_HELP, text.strip(), ANY_CASE):
-        return HELP, []
+        return _report(outcomes), []
+    for pattern, answer in ANSWERED:
+        if re.match(pattern, text.strip(), ANY_CASE):
+            return answer, []
     # A tool that the user names is called without arguments: no rule knows them.
     named = re.fullmatch(NAMES_A_TOOL, text.strip(), ANY_CASE)
     calls: list[_Request] = [(named["tool"], {})] if named and named["tool"] in offered else []
@@ -169,13 +179,7 @@ def answer_to(
         prompt = "\n".join(m.content for m in messages if m.role == "system")
         found = re.search(rf"<{TOP_MEMORIES}>\n(.*?)\n</{TOP_MEMORIES}>", prompt, re.DOTALL)
         answer = f"I know:\n{found[1]}" if found else NO_STANDING_FACTS
-    return _introduced(answer, messages), []
-
-
-def _introduced(answer: str, messages: Sequence[ChatMessage]) -> str:
-    """The answer, with the hint if the session has no earlier one with it or the help."""
-    said = (m.content for m in messages if m.role == "assistant")
-    return answer if any(HINT in text or text == HELP for text in said) else f"{answer}\n{HINT}"
+    return answer, []
 
 
 def _understand(text: str) -> list[_Request]:
@@ -288,7 +292,8 @@ def _quotations(entries: Sequence[_Entry]) -> Iterator[str]:
         closest = "" if relevance >= SURE else CLOSEST
         yield f"{closest}{by} on {_day(said)}: {_one_line(said.text)}"
         for statement in later:
-            if statement not in quoted and not re.match(QUESTION, statement.text, ANY_CASE):
+            is_news = statement not in quoted and statement.text not in said.text
+            if is_news and not re.match(QUESTION, statement.text, ANY_CASE):
                 quoted.add(statement)
                 yield SAID_LATER.format(day=_day(statement), text=_one_line(statement.text))
 

@@ -16,6 +16,7 @@ import uuid_utils
 
 from local2.errors import BadRequestError, InvalidArgumentsError, abridged
 from local2.protocol.json_text import read_json
+from local2.protocol.msgspec_errors import with_own_names
 
 P = TypeVar("P")
 
@@ -167,12 +168,10 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
     try:  # most messages are valid: the rest costs nothing until then
         envelope = read_json(data, _decoder(payload).decode)  # type: ignore[arg-type]
     except msgspec.ValidationError as error:
-        problem = f"{abridged(error)}."
-        if "$.payload.args" in problem:
-            raise InvalidArgumentsError(
-                problem.replace("$.payload.args", "args"), logged=WRONG_TYPE
-            ) from error
-        raise BadRequestError(problem, remedy=_example(payload), logged=WRONG_TYPE) from error  # type: ignore[arg-type]
+        problem = with_own_names(abridged(error))
+        if problem.rpartition(" - at ")[2].startswith("`args"):
+            raise InvalidArgumentsError(f"{problem}.", logged=WRONG_TYPE) from error
+        raise BadRequestError(f"{problem}.", remedy=_example(payload), logged=WRONG_TYPE) from error  # type: ignore[arg-type]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         with json_errors(_example(payload)):  # type: ignore[arg-type]
             raise

@@ -3,10 +3,11 @@
 import re
 from typing import NamedTuple
 
-_SENT = r"(?:args|\$\.payload)"  # what a tool and what a service is sent
-_INVALID_CHOICE = re.compile(rf"^Invalid enum value .* at `{_SENT}\.([^`]+)`")
+_PATH = re.compile(r"(?<= - at `)\$\.(?:payload\.)?(?=[^`]+`$)")
+_SENT = r"(?:args(?:\.|(?=`))|payload(?=`))?"  # what contains the fields of a tool, of a service
+_INVALID_CHOICE = re.compile(rf"^Invalid enum value .* at `{_SENT}([^`]+)`")
 _UNKNOWN_FIELD = re.compile(
-    rf"^Object contains unknown field `(?P<name>.*)` - at `{_SENT}(?:\.(?P<part>[^`]+))?`"
+    rf"^Object contains unknown field `(?P<name>.*)` - at `{_SENT}(?P<part>[^`]+)?`"
 )
 
 
@@ -15,6 +16,11 @@ class UnknownField(NamedTuple):
 
     name: str
     path: str | None
+
+
+def with_own_names(problem: str) -> str:
+    """The problem, with the path as its sender knows it: `args.x` for `$.payload.args.x`."""
+    return _PATH.sub("", problem)
 
 
 def path_of_invalid_choice(problem: str) -> str | None:

@@ -28,6 +28,11 @@ Json = dict[str, Any]
 """Arbitrary JSON objects: unvalidated tool arguments, JSON schemas, metadata."""
 
 
+HEAD_SHARE, TAIL_SHARE = 3 / 8, 1 / 8
+"""Shares of the limit that a preview spends on the beginning and the end of the output; the rest is
+room for the line with the key."""
+
+
 def split_into_parts(
     items: Iterable[Item], size_of: Callable[[Item], int], *, max_bytes: int, max_items: int
 ) -> Iterator[list[Item]]:
@@ -218,7 +223,8 @@ class Generation(msgspec.Struct, kw_only=True):
 
     `error` is why there is no answer; a turn without an answer is not stored as an episode.
     `metadata` is stored with the question and its answer. `shown`: the ids of the memories that the
-    agent was shown unasked; those that it asked for are in the results of its calls.
+    agent was shown unasked; those that it asked for are in the results of its calls. `hint`: for
+    the person who asked; it is not stored.
     """
 
     answer: str
@@ -230,6 +236,7 @@ class Generation(msgspec.Struct, kw_only=True):
     error: ErrorReply | None = None
     metadata: Json = msgspec.field(default_factory=dict)
     shown: list[str] = msgspec.field(default_factory=list)
+    hint: str = ""
 
 
 class Feedback(msgspec.Struct, kw_only=True):
@@ -247,6 +254,19 @@ class Feedback(msgspec.Struct, kw_only=True):
 def new_output_key() -> str:
     """Make an unguessable key for a new long output."""
     return f"tout_{os.urandom(12).hex()}"
+
+
+def preview(content: str, key: str, limit: int) -> str:
+    """Preview a long output for a model: how to read on, the beginning, the end.
+
+    The first line names the key, so that a preview that is cut again still contains it.
+    """
+    head, tail = int(limit * HEAD_SHARE), int(limit * TAIL_SHARE)
+    call = f'read_tool_output(tool_output_key="{key}", offset={head})'
+    return (
+        f"[Output of {len(content)} characters, shortened; {call} reads on.]\n"
+        f"{content[:head]}\n[…]\n{content[-tail:]}"
+    )
 
 
 class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

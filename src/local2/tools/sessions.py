@@ -77,7 +77,9 @@ async def load_session(memory: MemoryService, args: LoadSession) -> ToolOutput:
     # The text for a model holds less than the data.
     quarter = TEXT_BYTES // 4
     newest = [message for message in messages if message.content][-TEXT_MESSAGES:]
-    lines = [f"[Session {session.session_id}, its last {len(newest)} messages]"]
+    told = {0: "no messages", 1: "its last message"}
+    told_here = told.get(len(newest), f"its last {len(newest)} messages")
+    lines = [f"[Session {session.session_id}, {told_here}]"]
     lines += [
         f"{quoted_line(message.name or message.role)}: {inset(message.content)}"
         for message in shortened(newest, 2 * quarter)

@@ -29,7 +29,8 @@ from local2.ledger.records import UNLIMITED, NewRecord, Quota, Record, stamp
 from local2.protocol.payloads import Json
 from local2.protocol.tool import may_wait
 
-COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"features", "tasks"})
+_NO_COLUMNS = {"features", "tasks", "output"}
+COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in _NO_COLUMNS)
 AFTER_ALL = 2**62
 """A row number higher than any other."""
 LEAST_PATIENCE = 5.0

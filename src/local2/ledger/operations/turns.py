@@ -200,7 +200,19 @@ class Turns(Part):
         received = None
         if record.kind == "tool_output":
             received = report_result(tx, record)
-        return received or store_record(tx, record)
+        written = received or store_record(tx, record)
+        if record.output is not None and written.was_new:
+            tx.execute(
+                "append_output",
+                owner=record.owner,
+                key=record.metadata["tool_output_key"],
+                first=0,
+                until=len(record.output),
+                last=True,
+                text=record.output,
+            )
+            tx.refuse_excess()
+        return written
 
     def _store_answer(self, tx: Transaction, record: NewRecord) -> Written:
         active = tx.execute(

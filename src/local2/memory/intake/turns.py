@@ -12,7 +12,8 @@ from local2.memory.intake.echoes import OWN_RESULT
 from local2.memory.intake.episodes import episode_text, new_episode
 from local2.protocol.conversation import ConversationMessage
 from local2.protocol.envelope import Caller, content_id
-from local2.protocol.payloads import Json, ToolCallRecord
+from local2.protocol.payloads import Json, ToolCallRecord, preview
+from local2.settings import TOOL_OUTPUT_LIMIT
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,4 +97,21 @@ def records_of_turn(
     for record in (*episodes, *records_of(conversation)):
         is_question = record.role == "user"
         id_ = question if is_question else content_id(question, record.id, record.content)
-        yield msgspec.structs.replace(record, id=id_, turn=question)
+        yield _with_preview(msgspec.structs.replace(record, id=id_, turn=question))
+
+
+def _with_preview(record: NewRecord) -> NewRecord:
+    """The record of a long tool output with its preview, unless its agent sent one.
+
+    The key depends on the record, so that a turn which is delivered again gets the same one.
+    """
+    is_long = record.kind == "tool_output" and len(record.content) > TOOL_OUTPUT_LIMIT
+    if not is_long or "tool_output_key" in record.metadata:
+        return record
+    key = f"tout_{content_id('tool_output_key', record.id)}"
+    return msgspec.structs.replace(
+        record,
+        content=preview(record.content, key, TOOL_OUTPUT_LIMIT),
+        metadata={**record.metadata, "tool_output_key": key},
+        output=record.content,
+    )

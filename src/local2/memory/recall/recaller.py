@@ -331,8 +331,13 @@ class Recaller:
 def _time_range(request: RecallRequest) -> tuple[datetime | None, datetime | None]:
     """The beginning and the end of the searched time."""
     named = (("until", request.until), ("as_of", request.as_of))
-    ends = [in_utc(end, name) for name, end in named if end]
-    since, until = request.since and in_utc(request.since, "since"), min(ends, default=None)
+    ends = [(in_utc(end, name), name) for name, end in named if end]
+    since = request.since and in_utc(request.since, "since")
+    until, end = min(ends, default=(None, ""))
     if since and until and since > until:
-        raise InvalidArgumentsError(f"since: {since} is after {until}, the end of the time range.")
+        first, last = (f"{moment:%Y-%m-%d %H:%M} UTC" for moment in (since, until))
+        raise InvalidArgumentsError(
+            f"since ({first}) is after {end} ({last}), so no time is left to search.",
+            remedy="Exchange the two, or leave one of them out.",
+        )
     return since, until

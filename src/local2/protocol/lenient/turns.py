@@ -95,6 +95,7 @@ def read_generation(data: bytes) -> Reading[Generation]:
             error=error,
             metadata=message.optional_object("metadata"),
             shown=message.names("shown", MAX_SHOWN),
+            hint=message.optional_text("hint") or "",
         )
         return message.read(turn)
 

@@ -27,8 +27,8 @@ MEGABYTE = 1_000_000
 RESERVE = 64 * MEGABYTE
 """Bytes that a copy leaves free on the disk, since JetStream and the ledger go on writing."""
 RESTORE_AND_EXPORT = (
-    "Another local2 made it. Restore it with that one, and run `local2 export` there; start this "
-    "one in a new data folder, and run `local2 import` there."
+    "Restore it with that one, and run `local2 export FILE` there; `local2 --home DIR up` starts "
+    "this one with an empty memory, and `local2 --home DIR import FILE` fills it."
 )
 
 Copied = Callable[[int], None]

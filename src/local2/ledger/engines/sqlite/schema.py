@@ -11,8 +11,8 @@ from local2.ledger.engines import unfinished_error
 from local2.ledger.sql import SCHEMA_FILE, statements
 
 EXPORT_AND_IMPORT = (
-    "Another local2 wrote it. Run `local2 export` with that one; start this one in a new data "
-    "folder, and run `local2 import` there."
+    "Use that one, or start this one with an empty memory elsewhere: `local2 --home DIR up`. The "
+    "memories come along with `local2 export FILE` of that one and `local2 --home DIR import FILE`."
 )
 
 
@@ -52,9 +52,10 @@ class Schema(NamedTuple):
         if found == -self.number:
             raise unfinished_error(str(path))
         if found != self.number:
+            age = "An older" if found < self.number else "A newer"
             raise StorageError(
                 f"{path} has schema {found}, and this local2 has schema {self.number}.",
-                remedy=remedy,
+                remedy=f"{age} local2 wrote it. {remedy}",
             )
 
 
