@@ -145,9 +145,8 @@ async def test_a_question_during_the_start_finds_what_an_earlier_stack_remembere
             call_tool, stack.bus, args={"query": QUESTION}, caller=CALLER, timeout=PATIENCE
         )
         questions = asyncio.gather(find("search_memory"), find("recall"), ask(stack))
-        await eventually(
-            lambda: len(waiting) >= 2, within=PATIENCE
-        )  # a user searches twice at once
+        # Two searches of a user run at once.
+        await eventually(lambda: len(waiting) >= 2, within=PATIENCE)
         gate.open()
         found, recalled, turn = await questions
 
