@@ -21,8 +21,13 @@ from local2.ledger.operations.records import store_record
 from local2.ledger.operations.sessions import SessionKey
 from local2.ledger.operations.transactions import TombstoneState, Transaction, as_json
 from local2.ledger.records import UNLIMITED, NewRecord
+from local2.memory.backlog import Backlog
+from local2.memory.changes import Changes
+from local2.memory.extraction.rules import RulesExtractor
+from local2.memory.upkeep.extraction import Extraction
 from local2.protocol.envelope import utc_now
 from local2.protocol.tool import caller_waits_until
+from waiting import eventually
 
 STEPS = 120
 
@@ -249,6 +254,32 @@ async def test_facts_of_one_owner_are_extracted_while_another_owner_writes(
         await writing
 
     assert "extract" not in [counted.kind for counted in await mine.backlog.counts()]
+
+
+async def test_extraction_that_waits_for_one_owner_holds_up_no_other(
+    here: Database, writers: list[PostgresConnection]
+) -> None:
+    ledger, other = Ledger(here, "default"), writers[0]
+    await here.say_alive("test", utc_now())
+    await ledger.records.store(
+        [message("I live in Bergen.", owner=owner, tasks=("extract",)) for owner in ("eve", OWNER)]
+    )
+    tasks = await ledger.backlog.claim({"extract": 9}, now=utc_now())
+    changes = Changes(Backlog(ledger.backlog), lambda *_: None)
+    extraction = Extraction(ledger, changes, RulesExtractor())
+    other.raw.execute("BEGIN")
+    other.execute(here.statements["lock_parts"], {"tenant": "default", "locked": f'["{OWNER}"]'})
+
+    extracting = asyncio.create_task(extraction.do(tasks))
+    await eventually(lambda: f"default {OWNER}" in here._lines._lines)
+    async with asyncio.timeout(30):
+        await ledger.facts.store(fact("Lead.", topic="user.metal", owner="eve"))
+    other.raw.execute("COMMIT")
+    await extracting
+
+    for owner in ("eve", OWNER):
+        assert len(await ledger.facts.history("user", owner, "user.home")) == 1
+    assert "extract" not in [counted.kind for counted in await ledger.backlog.counts()]
 
 
 async def rows_read(database: Database, statement: str, values: dict[str, Any]) -> float:
