@@ -5,10 +5,13 @@ import importlib
 import signal
 import sys
 from pathlib import Path
+from types import FrameType
 
 BENCHMARKS = Path(__file__).resolve().parent
 SUITE = BENCHMARKS / "suite"
 TESTS = BENCHMARKS.parent / "tests"
+ENDING = (signal.SIGINT, signal.SIGTERM)
+"""Ctrl-C and a supervisor end a benchmark alike."""
 
 
 def main() -> None:
@@ -18,11 +21,18 @@ def main() -> None:
         return
     if not (SUITE / f"{name}.py").is_file():
         sys.exit(f"There is no benchmark {name!r}. `uv run benchmarks` lists all.")
-    # Stopped by a supervisor as by Ctrl-C: no stack or server is left behind.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in ENDING:
+        signal.signal(number, end)
     sys.path.append(str(TESTS))  # for the stand-ins and the kinds of harm
     sys.argv = [f"benchmarks {name}", *options]
     importlib.import_module(f"suite.{name}").main()
+
+
+def end(_number: int, _frame: FrameType | None) -> None:
+    """End the benchmark. Another signal would end it before its stacks and servers have ended."""
+    for number in ENDING:
+        signal.signal(number, lambda *_: None)
+    raise KeyboardInterrupt
 
 
 def listing() -> str:

@@ -87,6 +87,7 @@ async def sharing_ledger(ledgers: Ledgers, memories: Memories) -> AsyncIterator[
             await asyncio.sleep(SIGNS_OF_LIFE)
             try:
                 await look_after_tasks()
+                await database.count_grown()
             except StorageError as error:
                 if not is_away:
                     log.warning("ledger_away", reason=error.logged)

@@ -19,10 +19,15 @@ from local2.ledger.ledger import Ledger
 from local2.ledger.operations import transactions
 from local2.ledger.operations.records import store_record
 from local2.ledger.operations.sessions import SessionKey
-from local2.ledger.operations.transactions import TombstoneState, Transaction
+from local2.ledger.operations.transactions import TombstoneState, Transaction, as_json
 from local2.ledger.records import UNLIMITED, NewRecord
+from local2.memory.backlog import Backlog
+from local2.memory.changes import Changes
+from local2.memory.extraction.rules import RulesExtractor
+from local2.memory.upkeep.extraction import Extraction
 from local2.protocol.envelope import utc_now
 from local2.protocol.tool import caller_waits_until
+from waiting import eventually
 
 STEPS = 120
 
@@ -251,6 +256,49 @@ async def test_facts_of_one_owner_are_extracted_while_another_owner_writes(
     assert "extract" not in [counted.kind for counted in await mine.backlog.counts()]
 
 
+async def test_extraction_that_waits_for_one_owner_holds_up_no_other(
+    here: Database, writers: list[PostgresConnection]
+) -> None:
+    ledger, other = Ledger(here, "default"), writers[0]
+    await here.say_alive("test", utc_now())
+    await ledger.records.store(
+        [message("I live in Bergen.", owner=owner, tasks=("extract",)) for owner in ("eve", OWNER)]
+    )
+    tasks = await ledger.backlog.claim({"extract": 9}, now=utc_now())
+    changes = Changes(Backlog(ledger.backlog), lambda *_: None)
+    extraction = Extraction(ledger, changes, RulesExtractor())
+    other.raw.execute("BEGIN")
+    other.execute(here.statements["lock_parts"], {"tenant": "default", "locked": f'["{OWNER}"]'})
+
+    extracting = asyncio.create_task(extraction.do(tasks))
+    await eventually(lambda: f"default {OWNER}" in here._lines._lines)
+    async with asyncio.timeout(30):
+        await ledger.facts.store(fact("Lead.", topic="user.metal", owner="eve"))
+    other.raw.execute("COMMIT")
+    await extracting
+
+    for owner in ("eve", OWNER):
+        assert len(await ledger.facts.history("user", owner, "user.home")) == 1
+    assert "extract" not in [counted.kind for counted in await ledger.backlog.counts()]
+
+
+async def rows_read(database: Database, statement: str, values: dict[str, Any]) -> float:
+    """How many rows PostgreSQL reads to carry out a statement."""
+    explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {database.statements[statement]}"
+
+    def of_node(node: dict[str, Any]) -> float:
+        within = sum(map(of_node, node.get("Plans", ())))
+        if "Relation Name" not in node:
+            return within
+        rows = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+        return within + float(node["Actual Loops"] * rows)
+
+    ((plan,),) = await database.read(
+        lambda c: c.execute(explained, values).fetchall(), owner="default"
+    )
+    return of_node(plan[0]["Plan"])
+
+
 @pytest.mark.parametrize(
     "statement", ["indexed_ids", "sample_indexed", "count_vectors", "ids_with_vectors"]
 )
@@ -263,15 +311,23 @@ async def test_what_compares_the_vectors_reads_each_row_a_few_times(
     await index(ledger, {f"Gold {number}.": 0 for number in range(half)})
     await ledger.records.store([record(f"Lead {number}.") for number in range(half)])
     asked = {"tenant": "default", "embedder": EMBEDDER, "limit": 10, "offset": 0}
-    explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {here.statements[statement]}"
 
-    ((plan,),) = await here.read(lambda c: c.execute(explained, asked).fetchall(), owner="default")
+    assert half <= await rows_read(here, statement, asked) <= 8 * half
 
-    def rows_read(node: dict[str, Any]) -> float:
-        within = sum(map(rows_read, node.get("Plans", ())))
-        if "Relation Name" not in node:
-            return within
-        rows = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
-        return within + float(node["Actual Loops"] * rows)
 
-    assert half <= rows_read(plan[0]["Plan"]) <= 8 * half
+async def test_a_new_memory_is_counted_before_it_is_searched_in_full_for_each_record(
+    here: Database,
+) -> None:
+    ledger, asked = Ledger(here, "default"), 20
+    rows = as_json(list(range(1, asked + 1)))
+    values = {"tenant": "default", "rows": rows, "entity": "shares_entity"}
+    counted = list[list[str]]()
+
+    for number in range(3):
+        texts = [f"Gold {number}, {again}." for again in range(250)]
+        await ledger.records.store([record(text) for text in texts])
+        await here.read(lambda c: c.execute("SELECT pg_stat_force_next_flush()", {}))
+        counted.append([name for name in await here.count_grown() if name == "record"])
+
+    assert counted == [["record"], [], ["record"]]
+    assert await rows_read(here, "related", values) <= 10 * asked

@@ -187,6 +187,7 @@ class Extractions(Part):
     def __init__(self, rows: TenantRows, topics: RecentTopics) -> None:
         super().__init__(rows)
         self._topics = topics
+        self.is_shared = rows.is_shared
 
     @reads
     def messages(self, tx: Transaction, tasks: Sequence[Task]) -> list[MessageGroup]:

@@ -13,6 +13,7 @@ nothing replaces it. What an agent stored for the user is only marked, and no lo
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
@@ -171,10 +172,27 @@ class Extraction(Job):
         return BATCH_MESSAGES
 
     async def do(self, tasks: Sequence[Task]) -> None:
-        """Extract facts from messages, and store them while finishing the tasks."""
+        """Extract facts from messages, and store them while finishing the tasks.
+
+        Where stacks share the ledger, each owner's are stored apart: together, they would hold up
+        the writes of the first owner while they wait for those of the last.
+        """
         if len(tasks) < BATCH_MESSAGES:
             await asyncio.sleep(GATHERING)
         groups = await self._ledger.extraction.messages(tasks)
+        if not self._ledger.extraction.is_shared:
+            await self._extract(tasks, groups)
+            return
+        owners = {message.id: message.owner for group in groups for message in group.messages}
+        by_owner: defaultdict[str | None, list[Task]] = defaultdict(list)
+        for task in tasks:
+            by_owner[owners.get(task.id)].append(task)
+        for owner, own in by_owner.items():
+            await self._extract(
+                own, [group for group in groups if group.messages[0].owner == owner]
+            )
+
+    async def _extract(self, tasks: Sequence[Task], groups: Sequence[MessageGroup]) -> None:
         statements = []
         for group in groups:
             passage = Passage(

@@ -41,6 +41,11 @@ DELETE FROM stack WHERE id = :stack;
 SELECT name, began_at, extract(epoch FROM clock_timestamp() - seen_at)::float8 AS silent FROM stack
 WHERE NOT is_free(id, NULL) ORDER BY began_at, id;
 
+-- The tables that have twice as many rows as PostgreSQL plans with: it counts them once a minute.
+-- name: grown
+SELECT relid::regclass::text AS name FROM pg_stat_user_tables JOIN pg_class ON oid = relid
+WHERE schemaname = current_schema() AND n_live_tup > greatest(2 * reltuples, 100);
+
 -- The tasks of all tenants that nobody does.
 -- name: unclaimed
 SELECT DISTINCT tenant, kind FROM task

@@ -1,0 +1,116 @@
+"""Writes of one stack that rest on the same wait in line, and not with a connection each."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from ledgers import OWNER
+from local2.ledger.engines.postgres.connections import connect
+from local2.ledger.engines.postgres.database import CONNECTIONS, Database
+from local2.ledger.ledger import Ledger
+from local2.ledger.operations.transactions import Transaction
+from local2.protocol.envelope import utc_now
+from local2.protocol.tool import caller_waits_until
+
+PATIENCE = 60.0
+"""Seconds after which what should not wait has failed."""
+
+
+class Writes:
+    """Writes of one owner, in the order in which they are done."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._rows = ledger._rows.resting_on([OWNER])
+        self.done = list[str]()
+
+    async def do(self, name: str, *, for_a_caller: bool = False) -> None:
+        """Write; called in a task of its own."""
+
+        def work(tx: Transaction) -> None:
+            tx.execute("last_row").fetchone()
+            self.done.append(name)
+
+        if for_a_caller:
+            caller_waits_until.set(utc_now() + timedelta(seconds=PATIENCE))
+        await self._rows.write(work)
+
+    async def do_all(self, *names: str) -> None:
+        """Do writes that begin in this order; callers await those that are calls."""
+        async with asyncio.TaskGroup() as tasks:
+            for name in names:
+                tasks.create_task(self.do(name, for_a_caller=name.startswith("call")))
+
+
+@asynccontextmanager
+async def another_stack_writes(url: str, database: Database) -> AsyncIterator[None]:
+    """Hold up all writes of the owner while the context lasts."""
+    with connect(url).raw as raw:
+        raw.execute("BEGIN")
+        locked = {"tenant": "default", "locked": f'["{OWNER}"]'}
+        raw.execute(database.statements["lock_parts"], locked)
+        yield
+        raw.execute("COMMIT")
+
+
+async def test_a_read_does_not_wait_for_writes_that_wait_for_another_stack(
+    url: str, here: Database
+) -> None:
+    ledger = Ledger(here, "default")
+    writes, names = Writes(ledger), [f"turn {number}" for number in range(3 * CONNECTIONS)]
+
+    async with another_stack_writes(url, here):
+        writing = asyncio.create_task(writes.do_all(*names))
+        async with asyncio.timeout(PATIENCE):
+            await ledger.backlog.counts()
+            await ledger.backlog.counts()
+        assert writes.done == []
+
+    await writing
+    assert writes.done == names
+
+
+async def test_what_callers_await_and_what_is_stored_in_the_background_take_turns(
+    url: str, here: Database
+) -> None:
+    writes = Writes(Ledger(here, "default"))
+    turns = [f"turn {number}" for number in range(6)]
+
+    async with another_stack_writes(url, here):
+        writing = asyncio.create_task(writes.do_all(*turns, "call 1", "call 2", "call 3"))
+        for _ in range(9):
+            await asyncio.sleep(0)
+
+    await writing
+    assert writes.done == [
+        "turn 0",
+        "call 1",
+        "turn 1",
+        "call 2",
+        "turn 2",
+        "call 3",
+        "turn 3",
+        "turn 4",
+        "turn 5",
+    ]
+
+
+async def test_a_write_that_is_cancelled_in_line_is_not_done_and_holds_up_nobody(
+    url: str, here: Database
+) -> None:
+    writes = Writes(Ledger(here, "default"))
+
+    async with another_stack_writes(url, here):
+        first, second, third = (
+            asyncio.create_task(writes.do(name)) for name in ("first", "second", "third")
+        )
+        await asyncio.sleep(0)
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            async with asyncio.timeout(PATIENCE):
+                await second
+
+    await asyncio.gather(first, third)
+    assert writes.done == ["first", "third"]
