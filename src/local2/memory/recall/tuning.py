@@ -153,8 +153,11 @@ MAX_COMPARED = 20
 
 # Later statements beside an item
 
-MAX_LATER = 3
-"""Maximum number of later statements beside an item."""
+MAX_LATER, MAX_READ_LATER = 3, 6
+"""Maximum number of statements beside an item, and of those that are read to find them: some only
+ask."""
+ASKING = 0.5
+"""Minimum fraction of a message's sentences that ask, for its reply to stand beside it."""
 LATER_CANDIDATES, LATER_SAMPLE = 40, 150
 """Number of best statements that may be later ones, and of statements that show how close to each
 other a speaker's statements usually are."""
