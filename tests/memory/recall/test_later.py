@@ -214,6 +214,32 @@ async def test_a_correction_in_the_next_message_stands_beside_what_it_corrects(
     assert later_of(items, DELIVERY[4][1])[0] == DELIVERY[6][1]
 
 
+async def test_what_an_assistant_said_later_stands_beside_its_answer(
+    bus: Connection, memory: Memory
+) -> None:
+    answer = "The warranty of the Kestrel mower ends after three years."
+    correction = "I was wrong about the warranty: for the Kestrel mower it ends after two years."
+    turns = (
+        ("How long is the warranty?", answer),
+        ("My lawn is rather steep.", "Mow it across the slope then, it is safer."),
+        ("I also need a rake.", "We have rakes of steel and of bamboo."),
+        ("One box came without a lid.", "I will send you a lid today."),
+        ("Thanks for that.", correction),
+    )
+    for day, turn in enumerate(turns, start=1):
+        messages = [
+            {"role": role, "content": content, "timestamp": f"2026-05-{day:02}T12:00:00Z"}
+            for role, content in zip(("user", "assistant"), turn, strict=True)
+        ]
+        await call(bus, "ingest", {"messages": messages, "session_id": f"day {day}"}, RICHARD)
+
+    items = await recall(bus, memory, "When does the warranty of the mower end?")
+
+    assert later_of(items, answer) == [correction]
+    assert later_of(items, correction) == []
+    assert later_of(items, turns[0][0])[:2] == [answer, correction]
+
+
 async def test_what_only_asks_is_no_later_statement(bus: Connection, memory: Memory) -> None:
     await tell(bus, 1, VOLVO, *SMALL_TALK)
     await tell(bus, 11, "Do I drive a blue Volvo?")

@@ -2,8 +2,9 @@
 
 Which statement holds is not decided here, and no rank changes: whoever reads an item sees what its
 speaker said about the same thing afterwards. What only asks is no statement. Beside what a person
-asked stands the reply, since it is the reply that answers. A correction in the next message stands
-there, however little it shares with what it corrects. All else in this module knows no language.
+asked stands the reply, since it is the reply that answers. Beside what an assistant said stands
+what one said later about the same thing. A correction in the next message stands there, however
+little it shares with what it corrects. All else in this module knows no language.
 
 Two records are about the same thing if their vectors are much closer than each of them usually is
 to statements, or closer and they share a rare word. Besides, the later one matches the question, or
@@ -15,8 +16,8 @@ little alone.
 
 import math
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -48,6 +49,7 @@ from local2.memory.recall.tuning import (
     MIN_LATER,
     MIN_RELEVANCE,
     OTHER_ITEMS_NEED,
+    RESTATED_NEEDS,
     SHORT,
 )
 from local2.memory.recall.variants import USER_STRENGTH, notes_of_turns, source_strengths
@@ -89,11 +91,13 @@ class LaterStatements:
         replied = {at: [reply] for at, reply in replies.items() if reply is not None}
         asking = yield from self._asking({*replied, *chain.from_iterable(later)})
         corrections = yield from self._corrections(nexts)
+        restated = self._restated({*positions.tolist(), *chain.from_iterable(replied.values())})
         row = self._view.column["row"]
         found = []
         for at, statements in zip(positions.tolist(), later, strict=True):
             first = [*(replied.get(at, ()) if asking.get(at, 0.0) >= ASKING else ())]
             first += corrections.get(at, ())
+            first += restated.get(first[0] if first else at, ())
             rest = [one for one in statements if one not in first and asking.get(one, 0.0) < 1]
             found.append(row[[*first, *rest][:MAX_LATER]].tolist())
         return found
@@ -110,13 +114,10 @@ class LaterStatements:
         from_items = _unit_vectors(self._view, self._embedder, positions)
         from_candidates = _unit_vectors(self._view, self._embedder, candidates)
         cosines = from_items @ from_candidates.T
-        usual = self._usual_cosines(positions, from_items)
-        usual_of_later = self._usual_cosines(candidates, from_candidates)
-        # What is close to everything, such as "Hm, let me think", is about nothing.
-        closeness = np.minimum(
-            (cosines - usual.mean[:, None]) / usual.deviation[:, None],
-            (cosines - usual_of_later.mean) / usual_of_later.deviation,
-        )
+        sample = self._view.derive(_sample, self._embedder)
+        usual = self._usual_cosines(positions, from_items, sample)
+        usual_of_later = self._usual_cosines(candidates, from_candidates, sample)
+        closeness = _closeness(cosines, usual, usual_of_later)
         may_be_later &= closeness >= MIN_CLOSENESS
         may_be_later &= self._stands_out(positions, candidates, cosines, usual)
         said = [
@@ -146,6 +147,34 @@ class LaterStatements:
             [later for _, later in sorted(statements, reverse=True)[:MAX_READ_LATER]]
             for statements in found
         ]
+
+    def _restated(self, positions: Iterable[int]) -> dict[int, list[int]]:
+        """Return, for what assistants said, what an assistant said later about the same thing.
+
+        They are compared without what they reply to, must be close, and share a rare word.
+        """
+        view, time = self._view, self._view.column["newness"]
+        answers = view.derive(_answers, self._embedder)
+        said = np.array([at for at in positions if answers[at]], np.int64)
+        candidates = np.flatnonzero(answers & self._relevant)
+        candidates = best_positions(self._scores, candidates, LATER_CANDIDATES)
+        if not len(said) or not len(candidates):
+            return {}
+        of_said, of_later = view.vectors_at(said), view.vectors_at(candidates)
+        sample = view.derive(_answers_sample, self._embedder)
+        cosines = of_said @ of_later.T
+        usual = self._usual_cosines(said, of_said, sample)
+        closeness = _closeness(cosines, usual, self._usual_cosines(candidates, of_later, sample))
+        closeness[time[candidates] <= time[said][:, None]] = 0.0
+        close, rare = RESTATED_NEEDS
+        found = {}
+        for at, near, best in zip(said.tolist(), closeness, closeness.argmax(axis=1), strict=True):
+            later = int(candidates[best])
+            common = {*view.stems(at)} & {*view.stems(later)}
+            rarest = max((self._rarities[stem] for stem in common), default=0.0)
+            if near[best] >= close and rarest >= min(rare, self._rarest):
+                found[at] = [later]
+        return found
 
     def _reply_to(self, position: int) -> int | None:
         """Return what another speaker replied to a person's message, if it is no echo."""
@@ -213,12 +242,12 @@ class LaterStatements:
         mean = (usual.sums[:, None] - counted * cosines) / np.maximum(number, 1)
         return np.asarray(cosines >= mean + self._assumed_deviation * (number > 0))
 
-    def _usual_cosines(self, positions: Positions, toward: Floats) -> "_Usual":
-        """Return mean and deviation of the cosines between each record and other statements.
+    def _usual_cosines(self, positions: Positions, toward: Floats, sampled: "_Sample") -> "_Usual":
+        """Return mean and deviation of the cosines between each record and others of a sample.
 
         A few statements do not show them, so some unrelated ones are assumed.
         """
-        sample, in_sample, vectors = self._view.derive(_sample, self._embedder)
+        sample, in_sample, vectors = sampled
         others = sample != positions[:, None]
         cosines = toward @ vectors.T
         sums, numbers = (cosines * others).sum(axis=1), others.sum(axis=1)
@@ -272,6 +301,14 @@ class LaterStatements:
         return np.asarray(found[statements[found]])
 
 
+class _Sample(NamedTuple):
+    """Some records, whether each record of the view is one of them, and their unit vectors."""
+
+    positions: Positions
+    chosen: Flags
+    vectors: Floats
+
+
 class _Usual(NamedTuple):
     """How close each of several records is to the sample of other statements.
 
@@ -284,6 +321,17 @@ class _Usual(NamedTuple):
     numbers: Array
     mean: Array
     deviation: Array
+
+
+def _closeness(cosines: Floats, usual: _Usual, usual_of_later: _Usual) -> Array:
+    """Return by how many deviations two records are closer than each usually is; the lower one.
+
+    What is close to everything, such as "Hm, let me think", is about nothing.
+    """
+    return np.minimum(
+        (cosines - usual.mean[:, None]) / usual.deviation[:, None],
+        (cosines - usual_of_later.mean) / usual_of_later.deviation,
+    )
 
 
 class _Rarities(dict[str, float]):
@@ -310,16 +358,30 @@ def _statements(view: View, embedder: str) -> Flags:
     return stated
 
 
-def _sample(view: View, embedder: str) -> tuple[Positions, Flags, Floats]:
-    """Return statements that show how close statements usually are.
+def _answers(view: View, embedder: str) -> Flags:
+    """Return which records are messages of assistants with a vector, without echoes."""
+    answered = view.column["source"] == view.names.sources.number_of("answered")
+    answered &= view.column["machine"] & (view.column["echo"] == 0)
+    return np.asarray(answered & view.has_comparable_vector(embedder))
 
-    Their positions, whether each record of the view is one of them, and their unit vectors.
-    """
-    every = np.flatnonzero(view.derive(_statements, embedder))
+
+def _sample(view: View, embedder: str) -> "_Sample":
+    """Return statements that show how close statements usually are."""
+    statements = view.derive(_statements, embedder)
+    return _sampled(view, statements, partial(_unit_vectors, view, embedder))
+
+
+def _answers_sample(view: View, embedder: str) -> "_Sample":
+    """Return messages of assistants that show how close these usually are."""
+    return _sampled(view, view.derive(_answers, embedder), view.vectors_at)
+
+
+def _sampled(view: View, among: Flags, vectors: Callable[[Positions], Floats]) -> "_Sample":
+    every = np.flatnonzero(among)
     sample = every[:: max(len(every) // LATER_SAMPLE, 1)][:LATER_SAMPLE]
     in_sample = np.zeros(view.size, bool)
     in_sample[sample] = True
-    return sample, in_sample, _unit_vectors(view, embedder, sample)
+    return _Sample(sample, in_sample, vectors(sample))
 
 
 def _unit_vectors(view: View, embedder: str, positions: Positions) -> Floats:

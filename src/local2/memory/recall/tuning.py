@@ -173,6 +173,8 @@ MAX_RELEVANCE = 1.2
 """Maximum of that relative score."""
 MIN_LATER, MIN_CLOSENESS, MIN_RELEVANCE = 2.6, 1.2, 0.1
 """Minimum of the weighted sum, of the closeness, and of the relative score."""
+RESTATED_NEEDS = 2.5, 3.0
+"""Minimum closeness, and minimum rarity of a common word, of what an assistant said later."""
 FIRST_ITEM_NEEDS, OTHER_ITEMS_NEED = (2.0, 3.0), (2.5, 3.5)
 """Minimum closeness or, instead, minimum rarity of a common word: a word in 3 % of the records has
 3.5. Without this, half of what stood beside other items was about something else."""
