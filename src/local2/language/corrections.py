@@ -18,6 +18,8 @@ from local2.language.words import informative_stems
 
 MAX_CORRECTION = 80
 """Maximum characters of a correction. A longer sentence is a statement of its own."""
+NAME = "<name>"
+"""The kind of value that a capital tells."""
 
 
 def corrected(before: Stated, sentence: str, *, asked: bool) -> Stated | None:
@@ -70,7 +72,11 @@ def begins_correction(text: str, before: str) -> bool:
     table = table_of(text)
     if begins := table.pattern(f"(<sorry>|{table.language.takes_back}\\b)+").match(f"{text} "):
         rest = text[begins.end() :]
-        is_value = any(table.pattern(kind).search(rest) for kind in table.language.kinds)
+        is_value = any(
+            # The first word has a capital anyway.
+            table.pattern(kind).search(rest, rest.find(" ") + 1 if kind == NAME else 0)
+            for kind in table.language.kinds
+        )
         return is_value or not informative_stems(rest).isdisjoint(informative_stems(before))
     return False
 

@@ -48,6 +48,7 @@ from local2.memory.recall.tuning import (
     MIN_CLOSENESS,
     MIN_LATER,
     MIN_RELEVANCE,
+    NOTHING_SAID,
     OTHER_ITEMS_NEED,
     RESTATED_NEEDS,
     SHORT,
@@ -124,6 +125,7 @@ class LaterStatements:
             {*self._view.stems(position), *self._stems_of_partner(partner)}
             for position, partner in zip(positions.tolist(), partners.tolist(), strict=True)
         ]
+        length = self._view.column["length"][candidates]
         said_later = [set(self._view.stems(candidate)) for candidate in candidates.tolist()]
         found: list[list[tuple[float, int]]] = [[] for _ in positions]
         items, near = np.nonzero(may_be_later)
@@ -136,7 +138,10 @@ class LaterStatements:
         ):
             close, rare = FIRST_ITEM_NEEDS if item == 0 else OTHER_ITEMS_NEED
             rarities = [self._rarities[stem] for stem in said[item] & said_later[candidate]]
-            if how_close < close and max(rarities, default=0.0) < min(rare, self._rarest):
+            rarest = max(rarities, default=0.0)
+            if how_close < close and rarest < min(rare, self._rarest):
+                continue
+            if not rarest and length[candidate] <= NOTHING_SAID:  # mostly thanks and goodbyes
                 continue
             # The order of a set is not always the same, nor then the sum of floats.
             overlap = math.fsum(rarities)

@@ -156,6 +156,8 @@ MAX_COMPARED = 20
 MAX_LATER, MAX_READ_LATER = 3, 6
 """Maximum number of statements beside an item, and of those that are read to find them: some only
 ask."""
+NOTHING_SAID = 30
+"""Maximum characters of a statement that stands beside nothing with which it shares no word."""
 ASKING = 0.5
 """Minimum fraction of a message's sentences that ask, for its reply to stand beside it."""
 LATER_CANDIDATES, LATER_SAMPLE = 40, 150
