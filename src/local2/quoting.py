@@ -6,10 +6,9 @@ Square brackets are reserved: their content is never the quoted author's (decisi
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 from local2.protocol.memories import SourceClass
-from local2.protocol.memory_tools import RecalledItem
+from local2.protocol.memory_tools import LaterStatement, RecalledItem
 
 MAX_LINE = 1_000
 """Maximum number of characters in a quoted line: enough for a fact, but ten of them still leave
@@ -85,10 +84,17 @@ def fact_line(
     return f"- {quoted_line(fact)} [{source}]"
 
 
-def with_later(line: str, later: Iterable[tuple[datetime, str]]) -> str:
-    """A quoted line with what its author said about the same thing later."""
+def said_by_others(source_class: SourceClass | None) -> str:
+    """Words for whose words stand beside an item, unless they are a user's own."""
+    return f", {SOURCES[source_class]}" if source_class and source_class not in STATED else ""
+
+
+def with_later(line: str, later: Iterable[LaterStatement]) -> str:
+    """A quoted line with the reply that it got, or what its author said later about the same."""
     statements = (
-        f" (later, {at:%Y-%m-%d}: {quoted_line(text, LATER_CHARACTERS)})" for at, text in later
+        f" (later, {one.event_time:%Y-%m-%d}{said_by_others(one.source_class)}: "
+        f"{quoted_line(one.content, LATER_CHARACTERS)})"
+        for one in later
     )
     return f"{line}{''.join(statements)}"
 
@@ -111,8 +117,7 @@ def recalled_lines(found: Iterable[RecalledItem], in_context: str | None) -> dic
     for item in [item for item in items if item.score >= threshold][:MAX_RECALLED]:
         fact = fact_line(item.content, item.topic, item.by, item.source_class)
         dated = f"{fact} [{item.event_time.date().isoformat()}]"
-        later_ones = [(later.event_time, later.content) for later in item.later]
-        lines[item.id] = with_later(dated, later_ones)
+        lines[item.id] = with_later(dated, item.later)
     return lines
 
 

@@ -287,6 +287,17 @@ async def test_a_later_statement_with_the_same_words_is_not_quoted() -> None:
     assert answer == f"You said on 23 November: {asked}"
 
 
+async def test_a_question_is_not_quoted_but_the_reply_that_it_got() -> None:
+    asked = (
+        f"said by the user, {THIS_YEAR}-05-01\n   Who repairs the Volvo?\n"
+        f"   (later, {THIS_YEAR}-05-01, said by an assistant) Harrow & Sons in Leominster."
+    )
+
+    answer = await Session(found(asked)).send("Who mends my car?")
+
+    assert answer == "An assistant said on 1 May: Harrow & Sons in Leominster."
+
+
 async def test_words_that_only_look_like_a_later_statement_are_quoted_as_they_are() -> None:
     odd = f"{VOLVO}\n   (later, 2026-02-30) Nobody can have said that."
 

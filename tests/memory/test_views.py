@@ -37,4 +37,6 @@ def test_a_retired_version_that_nothing_replaced_names_no_successor() -> None:
 def test_a_given_field_takes_the_place_of_the_records() -> None:
     shown = view(FACT, Caller(tenant="default"), LaterStatement, content="Ada …")
 
-    assert shown == LaterStatement(id="f1", content="Ada …", event_time=FACT.event_time)
+    assert shown == LaterStatement(
+        id="f1", content="Ada …", event_time=FACT.event_time, source_class="asserted"
+    )

@@ -23,6 +23,7 @@ from local2.protocol.memory_tools import (
     RelatedMemories,
     Versions,
 )
+from local2.quoting import said_by_others
 from local2.settings import Settings
 
 
@@ -53,7 +54,8 @@ def _show(output: Output, recalled: RecalledItems) -> None:
             parts.append(styled(f"session {item.session_id}", dim=True))
         show_entry(output, "  ".join(parts), item.content)
         for statement in item.later:
-            later = styled(f"{INDENT}later, {shown_time(statement.event_time)}", dim=True)
+            by = said_by_others(statement.source_class)
+            later = styled(f"{INDENT}later, {shown_time(statement.event_time)}{by}", dim=True)
             show_entry(output, later, statement.content)
         if item.explanation is not None:
             output.line(f"{INDENT}{parts_of_score(item.explanation)}")

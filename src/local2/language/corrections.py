@@ -14,9 +14,12 @@ from collections.abc import Iterator
 from local2.language.attributes import Stated, Table
 from local2.language.questions import is_question
 from local2.language.tables import table_of
+from local2.language.words import informative_stems
 
 MAX_CORRECTION = 80
 """Maximum characters of a correction. A longer sentence is a statement of its own."""
+NAME = "<name>"
+"""The kind of value that a capital tells."""
 
 
 def corrected(before: Stated, sentence: str, *, asked: bool) -> Stated | None:
@@ -57,6 +60,25 @@ def has_new_amount(later: str, earlier: str) -> bool:
         return False
     changed = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]
     return len(changed) == 1 and all(_is_number(table, word) for word in changed[0])
+
+
+def begins_correction(text: str, before: str) -> bool:
+    """Whether a short text begins as a correction does, and gives a value or repeats a word.
+
+    `before`: what the same speaker said just before.
+    """
+    if len(text) > MAX_CORRECTION or is_question(text) or is_question(before):
+        return False
+    table = table_of(text)
+    if begins := table.pattern(f"(<sorry>|{table.language.takes_back}\\b)+").match(f"{text} "):
+        rest = text[begins.end() :]
+        is_value = any(
+            # The first word has a capital anyway.
+            table.pattern(kind).search(rest, rest.find(" ") + 1 if kind == NAME else 0)
+            for kind in table.language.kinds
+        )
+        return is_value or not informative_stems(rest).isdisjoint(informative_stems(before))
+    return False
 
 
 def takes_back(sentence: str, table: Table) -> bool:

@@ -41,6 +41,12 @@ def asks(sentence: str) -> bool:
     return may_ask and _SAVING.search(sentence) is None
 
 
+def asking(text: str) -> float:
+    """The fraction of a text's sentences that ask, by their closing marks: in any language."""
+    found = sentences(text)
+    return sum(map(is_question, found)) / max(len(found), 1)
+
+
 def without_questions(text: str) -> str:
     """The sentences of a text that ask nothing."""
     return " ".join(sentence for sentence in sentences(text) if not asks(sentence))

@@ -74,8 +74,11 @@ ENTRY = (
     r" +(?P<text>.*(?:\n   .*)*)"
 )
 """An entry of the text that `recall` returns."""
-LATER = r"\n {3}\((?:\d+ days )?later, (?P<date>\d{4}-\d\d-\d\d)\) (?P<text>[^\n]+)$"
-"""The last line of an entry: a later statement of its speaker about the same thing."""
+LATER = (
+    r"\n {3}\((?:\d+ days )?later, (?P<date>\d{4}-\d\d-\d\d)(?:, (?P<source>[^):]+))?\)"
+    r" (?P<text>[^\n]+)$"
+)
+"""The last line of an entry: the reply that it got, or a later statement of its speaker."""
 MAX_LATER = 3
 """Maximum number of such lines."""
 SAID_LATER = "Later, on {day}: {text}"
@@ -247,8 +250,11 @@ def _report(outcomes: Sequence[tuple[str, dict[str, Any], str]]) -> str:
 
 
 class _Said(NamedTuple):
+    """`source` tells whose words a reply is."""
+
     day: date
     text: str
+    source: str = ""
 
 
 class _Entry(NamedTuple):
@@ -271,11 +277,15 @@ def _best(result: str) -> list[_Entry]:
             except ValueError:  # the author's own words look like such a line
                 break
             text = text[: line.start()]
-            later.insert(0, _Said(day, line["text"]))
+            later.insert(0, _Said(day, line["text"], line["source"] or ""))
         said = _Said(date.fromisoformat(found["date"]), text)
+        if is_question := re.match(QUESTION, text, ANY_CASE) is not None:
+            answers = [one for one in later if BY_AN_ASSISTANT in one.source]
+            is_question = not answers
+            said = (answers or [said])[0]
+            later = [one for one in later if one != said]
         entry = _Entry(float(found["relevance"]), found["source"] or "", said, later)
         is_replaced = any(word in entry.source for word in REPLACED)
-        is_question = re.match(QUESTION, text, ANY_CASE)
         if entry.relevance >= MIN_RELEVANCE and not is_replaced and not is_question:
             entries.append(entry)
     others = [entry for entry in entries if BY_AN_ASSISTANT not in entry.source]
@@ -288,7 +298,8 @@ def _quotations(entries: Sequence[_Entry]) -> Iterator[str]:
     """Yield the words of each entry, and of what was said later, in one line each."""
     quoted = {entry.said for entry in entries}
     for relevance, source, said, later in entries:
-        by = next((words for who, words in SAID.items() if who in source), REMEMBERED)
+        whose = said.source or source
+        by = next((words for who, words in SAID.items() if who in whose), REMEMBERED)
         closest = "" if relevance >= SURE else CLOSEST
         yield f"{closest}{by} on {_day(said)}: {_one_line(said.text)}"
         for statement in later:

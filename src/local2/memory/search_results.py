@@ -6,10 +6,10 @@ from local2.ledger.records import source_class_of
 from local2.memory.intake.echoes import UNANSWERED
 from local2.memory.recall.recaller import RecallResult
 from local2.memory.recall.results import labelled_text
-from local2.memory.scopes import stated_by
+from local2.memory.scopes import stated_by, view
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import Scope
-from local2.protocol.memory_tools import Hit
+from local2.protocol.memory_tools import Hit, LaterStatement
 from local2.quoting import fact_line, section, with_later
 
 RECORD_FIELDS = ("session_id", "query_id", "agent", "score")
@@ -84,7 +84,7 @@ class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
                         stated_by(item.record, self.caller),
                         source_class_of(item.record),
                     ),
-                    [(later.event_time, later.content) for later in item.later],
+                    [view(later, self.caller, LaterStatement) for later in item.later],
                 )
                 for item in result.items
             ]

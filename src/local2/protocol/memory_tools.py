@@ -598,11 +598,16 @@ class ItemRelation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class LaterStatement(msgspec.Struct, frozen=True, kw_only=True):
-    """A later statement of an item's speaker about the same thing."""
+    """What stands beside an item: the reply to its question, or a later statement of its speaker.
+
+    `source_class`: whose words they are, such as an assistant's. `label`: the speaker's name.
+    """
 
     id: str
     content: str
     event_time: datetime
+    source_class: SourceClass | None = None
+    label: str | None = None
 
 
 class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -612,8 +617,9 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     that wrote it. `by`: whether the calling user or somebody else stated it. `sources`: the
     messages that it was extracted from. `relations`: a few of its relations. `outdated_by`: the id
     of a later statement of the same user with another value. `contradicts`: the id of a stronger
-    memory that contradicts it. `later`: what its speaker stated later about the same thing, which
-    may replace, end or confirm it; it takes no place among the items.
+    memory that contradicts it. `later`: the reply that it got, if it asks, and what its
+    speaker stated later about the same thing, which may replace, end or confirm it; they take no
+    place among the items.
     """
 
     id: str

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from local2 import telemetry
+from local2.keys import is_topic
 from local2.language.sentences import excerpt
 from local2.ledger.records import Record, place_of_topic
 from local2.memory.recall.results import RecallItem
@@ -23,7 +24,7 @@ from local2.protocol.memories import OwnerScope
 from local2.protocol.memory_tools import Arguments, Hit, LaterStatement, MemoryTool, StandingFact
 from local2.protocol.payloads import Json, ToolResult
 from local2.protocol.tool import Tool, ToolDeclaration, ToolOutput
-from local2.quoting import INSET, LATER_CHARACTERS, inset, quoted_line
+from local2.quoting import INSET, LATER_CHARACTERS, inset, quoted_line, said_by_others
 
 A = TypeVar("A", bound=Arguments)
 Function = Callable[[MemoryService, A], Awaitable[ToolOutput]]
@@ -157,8 +158,12 @@ def numbered(memories: Sequence[ListedMemory]) -> str:
         for statement in later:
             days = (statement.event_time - moment).days
             since = f"{days} days later" if days > 1 else "later"
-            said = excerpt(statement.content, LATER_CHARACTERS)
-            lines.append(f"{INSET}({since}, {statement.event_time.date().isoformat()}) {said}")
+            day = statement.event_time.date().isoformat()
+            by = said_by_others(statement.source_class)
+            label = statement.label
+            name = f"{label}: " if label and not is_topic(label) else ""
+            said = excerpt(f"{name}{statement.content}", LATER_CHARACTERS)
+            lines.append(f"{INSET}({since}, {day}{by}) {said}")
     return "\n".join(lines)
 
 

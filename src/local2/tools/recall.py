@@ -52,7 +52,12 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
             relations=item.relations,
             outdated_by=item.outdated_by,
             contradicts=item.contradicts,
-            later=tuple(view(record, memory.caller, LaterStatement) for record in item.later),
+            later=tuple(
+                shortened(
+                    [view(record, memory.caller, LaterStatement) for record in item.later],
+                    DATA_BYTES // len(recalled.items),
+                )
+            ),
             explanation=Explanation(shares=msgspec.to_builtins(item.shares), weight=item.weight)
             if args.explain
             else None,

@@ -165,3 +165,86 @@ async def test_the_newer_of_two_remembered_facts_stands_beside_the_older_one(
 
     assert later_of(items, older) == [newer]
     assert later_of(items, newer) == []
+
+
+DELIVERY = (
+    ("user", "Hello, I ordered a wardrobe from you."),
+    ("assistant", "Good morning! What can I do for you?"),
+    ("user", "How many days will it take to get here?"),
+    ("assistant", "Two working days with the normal post."),
+    ("user", "Please leave it with Mr Otieno at number 4."),
+    ("assistant", "I will write that on the label."),
+    ("user", "Sorry, number 14, I always mix that up."),
+    ("assistant", "Changed."),
+    ("user", "Thank you, and when do your shops open?"),
+)
+
+
+async def tell_delivery(bus: Connection) -> None:
+    messages = [
+        {"role": role, "content": content, "timestamp": f"2026-05-01T12:{minute:02}:00Z"}
+        for minute, (role, content) in enumerate(DELIVERY)
+    ]
+    await call(bus, "ingest", {"messages": messages, "session_id": "shop"}, RICHARD)
+
+
+async def test_beside_a_question_stands_the_reply_that_it_got(
+    bus: Connection, memory: Memory
+) -> None:
+    await tell_delivery(bus)
+
+    items = await recall(bus, memory, "How long until it gets here?")
+
+    (asked,) = [item for item in items if item["content"] == DELIVERY[2][1]]
+    reply = asked["later"][0]
+    assert (reply["content"], reply["source_class"]) == (DELIVERY[3][1], "answered")
+    result = await call_tool(
+        bus, "recall", {"query": "How long until it gets here?"}, caller=RICHARD
+    )
+    assert f"(later, 2026-05-01, said by an assistant) {DELIVERY[3][1]}" in result.content
+
+
+async def test_a_correction_in_the_next_message_stands_beside_what_it_corrects(
+    bus: Connection, memory: Memory
+) -> None:
+    await tell_delivery(bus)
+
+    items = await recall(bus, memory, "Whom should the wardrobe be left with?")
+
+    assert later_of(items, DELIVERY[4][1])[0] == DELIVERY[6][1]
+
+
+async def test_what_an_assistant_said_later_stands_beside_its_answer(
+    bus: Connection, memory: Memory
+) -> None:
+    answer = "The warranty of the Kestrel mower ends after three years."
+    correction = "I was wrong about the warranty: for the Kestrel mower it ends after two years."
+    turns = (
+        ("How long is the warranty?", answer),
+        ("My lawn is rather steep.", "Mow it across the slope then, it is safer."),
+        ("I also need a rake.", "We have rakes of steel and of bamboo."),
+        ("One box came without a lid.", "I will send you a lid today."),
+        ("Thanks for that.", correction),
+    )
+    for day, turn in enumerate(turns, start=1):
+        messages = [
+            {"role": role, "content": content, "timestamp": f"2026-05-{day:02}T12:00:00Z"}
+            for role, content in zip(("user", "assistant"), turn, strict=True)
+        ]
+        await call(bus, "ingest", {"messages": messages, "session_id": f"day {day}"}, RICHARD)
+
+    items = await recall(bus, memory, "When does the warranty of the mower end?")
+
+    assert later_of(items, answer) == [correction]
+    assert later_of(items, correction) == []
+    assert later_of(items, turns[0][0])[:2] == [answer, correction]
+
+
+async def test_what_only_asks_is_no_later_statement(bus: Connection, memory: Memory) -> None:
+    await tell(bus, 1, VOLVO, *SMALL_TALK)
+    await tell(bus, 11, "Do I drive a blue Volvo?")
+    await tell(bus, 12, "I drive the blue Volvo to work.")
+
+    items = await recall(bus, memory)
+
+    assert later_of(items, VOLVO) == ["I drive the blue Volvo to work."]

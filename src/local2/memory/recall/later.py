@@ -1,7 +1,10 @@
-"""Find later statements about the same thing, to show beside an item.
+"""Find what to show beside an item: the reply that a question got, and later statements.
 
 Which statement holds is not decided here, and no rank changes: whoever reads an item sees what its
-speaker said about the same thing afterwards. Nothing in this module knows a language.
+speaker said about the same thing afterwards. What only asks is no statement. Beside what a person
+asked stands the reply, since it is the reply that answers. Beside what an assistant said stands
+what one said later about the same thing. A correction in the next message stands there, however
+little it shares with what it corrects. All else in this module knows no language.
 
 Two records are about the same thing if their vectors are much closer than each of them usually is
 to statements, or closer and they share a rare word. Besides, the later one matches the question, or
@@ -13,19 +16,23 @@ little alone.
 
 import math
 import weakref
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
+from local2.language.corrections import MAX_CORRECTION, begins_correction
 from local2.language.names import may_be_name
-from local2.ledger.columns import EXTRACTED, Array, Flags, Positions, View
-from local2.ledger.search import Matches
+from local2.language.questions import asking
+from local2.ledger.columns import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions, View
+from local2.ledger.search import Choice, Matches
 from local2.ledger.stored_vectors import Floats
 from local2.memory.recall.likeness import EPSILON
-from local2.memory.recall.precedence import best_positions
+from local2.memory.recall.precedence import best_positions, texts_at
 from local2.memory.recall.tuning import (
+    ASKING,
     ASSUMED_DEVIATION,
     ASSUMED_MEAN,
     FIRST_ITEM_NEEDS,
@@ -35,12 +42,16 @@ from local2.memory.recall.tuning import (
     LATER_RELEVANCE,
     LATER_SAMPLE,
     MAX_LATER,
+    MAX_READ_LATER,
     MAX_RELEVANCE,
     MAX_SHARERS,
     MIN_CLOSENESS,
     MIN_LATER,
     MIN_RELEVANCE,
+    NOTHING_SAID,
     OTHER_ITEMS_NEED,
+    RESTATED_NEEDS,
+    SHORT,
 )
 from local2.memory.recall.variants import USER_STRENGTH, notes_of_turns, source_strengths
 
@@ -55,6 +66,7 @@ class LaterStatements:
     the item, or stands no longer, is left out in `results.py`.
 
     Several items are compared in one step: what each step costs does not depend on their number.
+    Texts are read once, and only short ones.
     """
 
     def __init__(self, found: Matches, scores: Array, relevant: Flags) -> None:
@@ -69,36 +81,53 @@ class LaterStatements:
         # In a small memory, a word that no third record has is rare enough.
         self._rarest = math.log((found.view.size + 1) / 2.5)
 
-    def later_than(self, rows: Sequence[int]) -> list[list[int]]:
-        """Return for each row at most three rows of later statements about the same, best first."""
+    def beside(self, rows: Sequence[int]) -> Choice[list[list[int]]]:
+        """Return for each row at most three rows of what stands beside it, the best first."""
         if not rows:
             return []
         positions = self._view.positions(rows)
+        later = self._later_than(positions)
+        replies = {at: self._reply_to(at) for at in positions.tolist()}
+        nexts = {at: self._next_of(at) for at in positions.tolist()}
+        replied = {at: [reply] for at, reply in replies.items() if reply is not None}
+        asking = yield from self._asking({*replied, *chain.from_iterable(later)})
+        corrections = yield from self._corrections(nexts)
+        restated = self._restated({*positions.tolist(), *chain.from_iterable(replied.values())})
+        row = self._view.column["row"]
+        found = []
+        for at, statements in zip(positions.tolist(), later, strict=True):
+            first = [*(replied.get(at, ()) if asking.get(at, 0.0) >= ASKING else ())]
+            first += corrections.get(at, ())
+            first += restated.get(first[0] if first else at, ())
+            rest = [one for one in statements if one not in first and asking.get(one, 0.0) < 1]
+            found.append(row[[*first, *rest][:MAX_LATER]].tolist())
+        return found
+
+    def _later_than(self, positions: Positions) -> list[list[int]]:
+        """Return for each record the positions of later statements about the same, best first."""
         partners = _partners(self._view, positions)
         candidates = self._find_candidates(int(positions[0]))
         may_be_later = self._is_newer(positions, partners, candidates)
         may_be_later &= self._compared[positions, None]
         if not may_be_later.any():
-            return [[] for _ in rows]
+            return [[] for _ in positions]
         relevance = self._relevance_of(candidates)
         from_items = _unit_vectors(self._view, self._embedder, positions)
         from_candidates = _unit_vectors(self._view, self._embedder, candidates)
         cosines = from_items @ from_candidates.T
-        usual = self._usual_cosines(positions, from_items)
-        usual_of_later = self._usual_cosines(candidates, from_candidates)
-        # What is close to everything, such as "Hm, let me think", is about nothing.
-        closeness = np.minimum(
-            (cosines - usual.mean[:, None]) / usual.deviation[:, None],
-            (cosines - usual_of_later.mean) / usual_of_later.deviation,
-        )
+        sample = self._view.derive(_sample, self._embedder)
+        usual = self._usual_cosines(positions, from_items, sample)
+        usual_of_later = self._usual_cosines(candidates, from_candidates, sample)
+        closeness = _closeness(cosines, usual, usual_of_later)
         may_be_later &= closeness >= MIN_CLOSENESS
         may_be_later &= self._stands_out(positions, candidates, cosines, usual)
         said = [
             {*self._view.stems(position), *self._stems_of_partner(partner)}
             for position, partner in zip(positions.tolist(), partners.tolist(), strict=True)
         ]
+        length = self._view.column["length"][candidates]
         said_later = [set(self._view.stems(candidate)) for candidate in candidates.tolist()]
-        found: list[list[tuple[float, int]]] = [[] for _ in rows]
+        found: list[list[tuple[float, int]]] = [[] for _ in positions]
         items, near = np.nonzero(may_be_later)
         for item, candidate, how_close, how_relevant in zip(
             items.tolist(),
@@ -109,18 +138,99 @@ class LaterStatements:
         ):
             close, rare = FIRST_ITEM_NEEDS if item == 0 else OTHER_ITEMS_NEED
             rarities = [self._rarities[stem] for stem in said[item] & said_later[candidate]]
-            if how_close < close and max(rarities, default=0.0) < min(rare, self._rarest):
+            rarest = max(rarities, default=0.0)
+            if how_close < close and rarest < min(rare, self._rarest):
+                continue
+            if not rarest and length[candidate] <= NOTHING_SAID:  # mostly thanks and goodbyes
                 continue
             # The order of a set is not always the same, nor then the sum of floats.
             overlap = math.fsum(rarities)
             total = how_close + LATER_RELEVANCE * how_relevant + LATER_OVERLAP * overlap
             if total >= MIN_LATER:
                 found[item].append((total, int(candidates[candidate])))
-        row = self._view.column["row"]
         return [
-            [int(row[later]) for _, later in sorted(statements, reverse=True)[:MAX_LATER]]
+            [later for _, later in sorted(statements, reverse=True)[:MAX_READ_LATER]]
             for statements in found
         ]
+
+    def _restated(self, positions: Iterable[int]) -> dict[int, list[int]]:
+        """Return, for what assistants said, what an assistant said later about the same thing.
+
+        They are compared without what they reply to, must be close, and share a rare word.
+        """
+        view, time = self._view, self._view.column["newness"]
+        answers = view.derive(_answers, self._embedder)
+        said = np.array([at for at in positions if answers[at]], np.int64)
+        candidates = np.flatnonzero(answers & self._relevant)
+        candidates = best_positions(self._scores, candidates, LATER_CANDIDATES)
+        if not len(said) or not len(candidates):
+            return {}
+        of_said, of_later = view.vectors_at(said), view.vectors_at(candidates)
+        sample = view.derive(_answers_sample, self._embedder)
+        cosines = of_said @ of_later.T
+        usual = self._usual_cosines(said, of_said, sample)
+        closeness = _closeness(cosines, usual, self._usual_cosines(candidates, of_later, sample))
+        closeness[time[candidates] <= time[said][:, None]] = 0.0
+        close, rare = RESTATED_NEEDS
+        found = {}
+        for at, near, best in zip(said.tolist(), closeness, closeness.argmax(axis=1), strict=True):
+            later = int(candidates[best])
+            common = {*view.stems(at)} & {*view.stems(later)}
+            rarest = max((self._rarities[stem] for stem in common), default=0.0)
+            if near[best] >= close and rarest >= min(rare, self._rarest):
+                found[at] = [later]
+        return found
+
+    def _reply_to(self, position: int) -> int | None:
+        """Return what another speaker replied to a person's message, if it is no echo."""
+        view, column = self._view, self._view.column
+        if not view.neighbours or column["machine"][position] or column["length"][position] > SHORT:
+            return None
+        following, tool = view.neighbours[0][1], view.names.sources.number_of("observed")
+        reply = int(following[position])
+        while reply < view.size and column["source"][reply] == tool:
+            reply = int(following[reply])
+        if reply == view.size or column["echo"][reply] in {ECHO, UNANSWERED}:
+            return None
+        differs = any(
+            column[name][reply] != column[name][position] for name in ("machine", "label")
+        )
+        return reply if differs else None
+
+    def _next_of(self, position: int) -> int | None:
+        """Return what a person said next, or the person that an assistant speaks with; if short."""
+        column = self._view.column
+        for _, after in self._view.neighbours:
+            next_ = int(after[position])
+            if next_ == self._view.size:
+                return None
+            is_same = bool(column["machine"][position]) or all(
+                column[name][next_] == column[name][position] for name in ("principal", "label")
+            )
+            if is_same and not column["machine"][next_]:
+                return next_ if column["length"][next_] <= MAX_CORRECTION else None
+        return None
+
+    def _asking(self, positions: Iterable[int]) -> Choice[dict[int, float]]:
+        """Return how much of each text asks; long ones are left out."""
+        view, row, length = self._view, self._view.column["row"], self._view.column["length"]
+        known: dict[int, float] = view.found_in_texts("asking")
+        short = {at: int(row[at]) for at in positions if length[at] <= SHORT}
+        texts = yield from texts_at(view, [at for at in short if short[at] not in known])
+        known |= {short[at]: asking(text) for at, text in texts.items()}
+        return {at: known[short[at]] for at in short}
+
+    def _corrections(self, nexts: Mapping[int, int | None]) -> Choice[dict[int, list[int]]]:
+        """Return what its speaker said next, for each record that it corrects."""
+        view, row = self._view, self._view.column["row"]
+        known: dict[tuple[int, int], bool] = view.found_in_texts("corrections")
+        pairs = {(at, next_) for at, next_ in nexts.items() if next_ is not None}
+        keys = {pair: (int(row[pair[0]]), int(row[pair[1]])) for pair in pairs}
+        unknown = [pair for pair in pairs if keys[pair] not in known]
+        texts = yield from texts_at(view, {*chain.from_iterable(unknown)})
+        for at, next_ in unknown:
+            known[keys[at, next_]] = begins_correction(texts[next_], texts[at])
+        return {at: [next_] for at, next_ in pairs if known[keys[at, next_]]}
 
     def _stems_of_partner(self, partner: int) -> tuple[str, ...]:
         return self._view.stems(partner) if partner < self._view.size else ()
@@ -137,12 +247,12 @@ class LaterStatements:
         mean = (usual.sums[:, None] - counted * cosines) / np.maximum(number, 1)
         return np.asarray(cosines >= mean + self._assumed_deviation * (number > 0))
 
-    def _usual_cosines(self, positions: Positions, toward: Floats) -> "_Usual":
-        """Return mean and deviation of the cosines between each record and other statements.
+    def _usual_cosines(self, positions: Positions, toward: Floats, sampled: "_Sample") -> "_Usual":
+        """Return mean and deviation of the cosines between each record and others of a sample.
 
         A few statements do not show them, so some unrelated ones are assumed.
         """
-        sample, in_sample, vectors = self._view.derive(_sample, self._embedder)
+        sample, in_sample, vectors = sampled
         others = sample != positions[:, None]
         cosines = toward @ vectors.T
         sums, numbers = (cosines * others).sum(axis=1), others.sum(axis=1)
@@ -196,6 +306,14 @@ class LaterStatements:
         return np.asarray(found[statements[found]])
 
 
+class _Sample(NamedTuple):
+    """Some records, whether each record of the view is one of them, and their unit vectors."""
+
+    positions: Positions
+    chosen: Flags
+    vectors: Floats
+
+
 class _Usual(NamedTuple):
     """How close each of several records is to the sample of other statements.
 
@@ -208,6 +326,17 @@ class _Usual(NamedTuple):
     numbers: Array
     mean: Array
     deviation: Array
+
+
+def _closeness(cosines: Floats, usual: _Usual, usual_of_later: _Usual) -> Array:
+    """Return by how many deviations two records are closer than each usually is; the lower one.
+
+    What is close to everything, such as "Hm, let me think", is about nothing.
+    """
+    return np.minimum(
+        (cosines - usual.mean[:, None]) / usual.deviation[:, None],
+        (cosines - usual_of_later.mean) / usual_of_later.deviation,
+    )
 
 
 class _Rarities(dict[str, float]):
@@ -234,16 +363,30 @@ def _statements(view: View, embedder: str) -> Flags:
     return stated
 
 
-def _sample(view: View, embedder: str) -> tuple[Positions, Flags, Floats]:
-    """Return statements that show how close statements usually are.
+def _answers(view: View, embedder: str) -> Flags:
+    """Return which records are messages of assistants with a vector, without echoes."""
+    answered = view.column["source"] == view.names.sources.number_of("answered")
+    answered &= view.column["machine"] & (view.column["echo"] == 0)
+    return np.asarray(answered & view.has_comparable_vector(embedder))
 
-    Their positions, whether each record of the view is one of them, and their unit vectors.
-    """
-    every = np.flatnonzero(view.derive(_statements, embedder))
+
+def _sample(view: View, embedder: str) -> "_Sample":
+    """Return statements that show how close statements usually are."""
+    statements = view.derive(_statements, embedder)
+    return _sampled(view, statements, partial(_unit_vectors, view, embedder))
+
+
+def _answers_sample(view: View, embedder: str) -> "_Sample":
+    """Return messages of assistants that show how close these usually are."""
+    return _sampled(view, view.derive(_answers, embedder), view.vectors_at)
+
+
+def _sampled(view: View, among: Flags, vectors: Callable[[Positions], Floats]) -> "_Sample":
+    every = np.flatnonzero(among)
     sample = every[:: max(len(every) // LATER_SAMPLE, 1)][:LATER_SAMPLE]
     in_sample = np.zeros(view.size, bool)
     in_sample[sample] = True
-    return sample, in_sample, _unit_vectors(view, embedder, sample)
+    return _Sample(sample, in_sample, vectors(sample))
 
 
 def _unit_vectors(view: View, embedder: str, positions: Positions) -> Floats:

@@ -104,8 +104,8 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record with its score, from 0 to 1, and the components of the score.
 
     `cosine`: of the record and the question, None if it has no comparable vector. `covered`: the
-    fraction of the question's words that it contains. `find_later`: returns for each row of the
-    same ranking the rows of later statements about the same thing.
+    fraction of the question's words that it contains. `find_beside`: returns for each row of the
+    same ranking the rows of what stands beside it.
     """
 
     row: int
@@ -114,7 +114,7 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     weight: float
     cosine: float | None
     covered: float
-    find_later: Callable[[Sequence[int]], list[list[int]]]
+    find_beside: Callable[[Sequence[int]], Choice[list[list[int]]]]
     mark: Mark = UNMARKED
 
 
@@ -206,7 +206,7 @@ class Ranking:
                 weight=weight,
                 cosine=cosine if compared else None,
                 covered=covered,
-                find_later=later.later_than,
+                find_beside=later.beside,
                 mark=self.variants.marks.get(position, UNMARKED),
             )
 

@@ -43,7 +43,7 @@ class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
     contradicts: str | None = None
     """The id of a user's statement of another value, which is stronger."""
     later: tuple[Record, ...] = ()
-    """At most three later statements of its speaker about the same thing, best first."""
+    """At most three: the reply that a question got, and later statements of its speaker."""
 
     @classmethod
     def of(cls, ranked: RankedRecord, records: Mapping[int, Record]) -> Self:
@@ -78,9 +78,9 @@ def first_items(
     records: dict[int, Record] = {}
     keys: dict[int, _ContentKey] = {}
     topics_of: dict[_ContentKey, set[str | None]] = {}
-    find_later = None
+    find_beside = None
     while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE_ITEMS))):
-        find_later = page[0].find_later
+        find_beside = page[0].find_beside
         rows = {row for found in page for row in (found.row, *found.mark) if row is not None}
         records |= (yield DetailRequest(records=sorted(rows - records.keys()))).records
         if trace is not None:
@@ -98,9 +98,9 @@ def first_items(
                 first.append(item)
             elif trace is not None:
                 trace.leave_out([item.record.row], "repeated")
-    if not with_later or find_later is None:
+    if not with_later or find_beside is None:
         return first
-    later = find_later([item.record.row for item in first])
+    later = yield from find_beside([item.record.row for item in first])
     if not any(later):
         return first
     rows = {*chain.from_iterable(later)}

@@ -21,7 +21,8 @@ default."""
 INSTRUCTION = """\
 Answer the question from the numbered items of a memory, and from nothing else that you know. \
 `said` is when an item was said, `speaker` by whom, `source` what class of source that is, and \
-`topic` the key of a standing fact, and `later` what the same speaker said about it since. Where \
+`topic` the key of a standing fact, and `later` the reply that a question got, or what the same \
+speaker said about it since. Where \
 items contradict each other, a standing fact of the user holds, and else the one said last. Answer \
 briefly, in the language of the question, and give the numbers of the items that your answer rests \
 on. If the items do not answer the question, give an empty answer and no numbers."""
@@ -29,11 +30,12 @@ on. If the items do not answer the question, give an empty answer and no numbers
 log = structlog.get_logger()
 
 
-class SaidLater(Struct, frozen=True, kw_only=True):
-    """A later statement beside an item."""
+class SaidLater(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The reply to an item that asks, or a later statement. `source` is its class."""
 
     said: datetime
     text: str
+    source: str | None = None
 
 
 class SynthesisItem(Struct, frozen=True, kw_only=True):
@@ -57,7 +59,11 @@ class SynthesisItem(Struct, frozen=True, kw_only=True):
             source=source_class_of(record),
             topic=record.topic,
             later=tuple(
-                SaidLater(said=statement.event_time, text=statement.content[:LATER_CHARACTERS])
+                SaidLater(
+                    said=statement.event_time,
+                    text=statement.content[:LATER_CHARACTERS],
+                    source=source_class_of(statement),
+                )
                 for statement in later
             ),
         )

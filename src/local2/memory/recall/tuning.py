@@ -153,8 +153,13 @@ MAX_COMPARED = 20
 
 # Later statements beside an item
 
-MAX_LATER = 3
-"""Maximum number of later statements beside an item."""
+MAX_LATER, MAX_READ_LATER = 3, 6
+"""Maximum number of statements beside an item, and of those that are read to find them: some only
+ask."""
+NOTHING_SAID = 30
+"""Maximum characters of a statement that stands beside nothing with which it shares no word."""
+ASKING = 0.5
+"""Minimum fraction of a message's sentences that ask, for its reply to stand beside it."""
 LATER_CANDIDATES, LATER_SAMPLE = 40, 150
 """Number of best statements that may be later ones, and of statements that show how close to each
 other a speaker's statements usually are."""
@@ -170,6 +175,8 @@ MAX_RELEVANCE = 1.2
 """Maximum of that relative score."""
 MIN_LATER, MIN_CLOSENESS, MIN_RELEVANCE = 2.6, 1.2, 0.1
 """Minimum of the weighted sum, of the closeness, and of the relative score."""
+RESTATED_NEEDS = 2.5, 3.0
+"""Minimum closeness, and minimum rarity of a common word, of what an assistant said later."""
 FIRST_ITEM_NEEDS, OTHER_ITEMS_NEED = (2.0, 3.0), (2.5, 3.5)
 """Minimum closeness or, instead, minimum rarity of a common word: a word in 3 % of the records has
 3.5. Without this, half of what stood beside other items was about something else."""
