@@ -4,9 +4,11 @@ import asyncio
 import gc
 import os
 import shutil
+import ssl
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,6 +59,9 @@ settings.load_profile("local2")
 # Without bytecode, each of the tests' many processes would compile everything that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Every new client of HTTP would read all certificates, for 30 ms.
+ssl.create_default_context = cache(ssl.create_default_context)
 
 # Imported modules and collected tests stay: the garbage collector need not scan a million objects.
 gc.disable()

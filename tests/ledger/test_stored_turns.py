@@ -146,12 +146,12 @@ async def test_a_documents_chunks_that_differ_are_replaced(ledger: Ledger) -> No
 
 
 async def test_any_part_of_a_document_is_that_part_of_the_whole(ledger: Ledger) -> None:
-    texts = ["One.", *(f"The {n}. chunk." for n in range(2, 12)), "ß"]
+    texts = ["One.", *(f"{n}." for n in range(2, 12)), "ß"]
     whole = "\n\n".join(texts)
     await ledger.documents.store("a", chunks(*texts))
 
     for offset in range(len(whole) + 2):
-        for limit in (1, 2, 5, 40, 1_000):
+        for limit in (1, 5, 1_000):
             part = await ledger.documents.read("a", offset, limit)
             assert part is not None
             assert (part.text, part.total) == (whole[offset : offset + limit], len(whole))
