@@ -17,9 +17,8 @@ from harness.client import Asker, asking
 from local2.errors import CODES
 from local2.protocol import subjects
 from local2.protocol.envelope import decode
-from local2.protocol.error_headers import ERROR_CODE
 from local2.protocol.maintenance import ExportPage
-from local2.protocol.payloads import ErrorReply, Json, ToolResult
+from local2.protocol.payloads import ERROR_CODE, ErrorReply, Json, ToolResult
 from local2.protocol.services import EXPORT, IMPORT, KEEP_OUTPUT, REINDEX, STATUS
 
 IN_FLIGHT = 256

@@ -36,7 +36,6 @@ from local2.memory.intake.conversations import Conversation, read_records
 from local2.memory.intake.turns import Turn, records_of_turn
 from local2.protocol.conversation import session_of
 from local2.protocol.envelope import Caller, decode, encode, header_of, seal, seconds_until, utc_now
-from local2.protocol.error_headers import SERVICE_ERROR
 from local2.protocol.lenient.messages import messages_of
 from local2.protocol.lenient.tools import read_result, read_schema
 from local2.protocol.lenient.turns import (
@@ -48,7 +47,14 @@ from local2.protocol.lenient.turns import (
 )
 from local2.protocol.maintenance import ExportRequest, ImportRequest, Reindex
 from local2.protocol.memory_tools import TOOLS
-from local2.protocol.payloads import ClearSession, Empty, OutputPart, ToolRequest, ToolResult
+from local2.protocol.payloads import (
+    SERVICE_ERROR,
+    ClearSession,
+    Empty,
+    OutputPart,
+    ToolRequest,
+    ToolResult,
+)
 from local2.protocol.portable import stored_line
 from local2.protocol.times import in_utc
 from local2.protocol.tool import Tool, ToolOutput, with_suggestion

@@ -24,7 +24,7 @@ from harness.client import request_of
 from harness.processes import IMPORTS, child
 from local2.bus.identity import bearer
 from local2.protocol import subjects
-from local2.protocol.error_headers import ERROR_CODE, RETRY_AFTER
+from local2.protocol.payloads import ERROR_CODE, RETRY_AFTER
 from local2.tenants.credentials import Credentials, inbox_of
 
 CLIENTS = 200

@@ -50,10 +50,15 @@ def load_settings(
             f"There is no folder {folder}.",
             remedy="Name the folder with bus.yaml and the other settings.",
         )
-    sections = {
-        name: _read_file((folder or home / "config") / f"{name}.yaml")
-        for name in Settings.__struct_fields__
-    }
+    sections: dict[str, dict[str, Any]] = {}
+    for name in Settings.__struct_fields__:
+        path, content = (folder or home / "config") / f"{name}.yaml", None
+        with suppress(FileNotFoundError):
+            content = read_yaml_file(path)
+        if not isinstance(content, dict | None):
+            found = type(content).__name__
+            raise ConfigError(f"{path} must hold `key: value` lines, not a {found}.")
+        sections[name] = content or {}
     for variable, value in environment.items():
         if variable.startswith(ENVIRONMENT_PREFIX) and variable != HOME_VARIABLE:
             section, _, key = variable.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")
@@ -113,18 +118,6 @@ def read_yaml_file(path: Path) -> Any:
         raise ConfigError(f"Cannot read {path}: {error.message}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"Cannot read {path}: {error}") from error
-
-
-def _read_file(path: Path) -> dict[str, Any]:
-    try:
-        content = read_yaml_file(path)
-    except FileNotFoundError:
-        return {}
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path} must hold `key: value` lines, not a {type(content).__name__}.")
-    return content
 
 
 def _convert_path(kind: type, value: Any) -> Path:
