@@ -61,7 +61,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 # Every new client of HTTP would read all certificates, for 30 ms.
-ssl.create_default_context = cache(ssl.create_default_context)
+ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]
 
 # Imported modules and collected tests stay: the garbage collector need not scan a million objects.
 gc.disable()

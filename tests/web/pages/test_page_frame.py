@@ -15,22 +15,22 @@ from commands import served
 from http_servers import HttpServer, call, http_server
 from local2.settings import BusSettings
 from local2.web.pages.frame import said
-from local2.web.pages.site import PAGES
+from local2.web.pages.site import PAGES, Page
 from stacks import settings_in
 
 NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=[page.title for page in PAGES])
 def test_every_page_is_readable_and_accessible_in_the_dark_on_a_narrow_screen(
-    reader: Reader,
+    page: Page, reader: Reader
 ) -> None:
     """The tests of each page check it in the light on a wide one: colours depend on no width."""
     reader.show("dark", NARROW)
-    for page in PAGES:
-        reader.open(page.path)
-        expect(reader.page.locator("h1")).to_have_text(page.title)
-        reader.check_accessibility()
-        reader.check_width()
+    reader.open(page.path)
+    expect(reader.page.locator("h1")).to_have_text(page.title)
+    reader.check_accessibility()
+    reader.check_width()
 
 
 def test_pages_are_reached_by_keys_and_the_keys_are_listed(reader: Reader) -> None:
