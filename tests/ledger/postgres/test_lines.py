@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from ledgers import OWNER
+from ledgers import OWNER, fact
 from local2.ledger.engines.postgres.connections import connect
 from local2.ledger.engines.postgres.database import CONNECTIONS, Database
 from local2.ledger.ledger import Ledger
@@ -15,7 +15,7 @@ from local2.ledger.operations.transactions import Transaction
 from local2.protocol.envelope import utc_now
 from local2.protocol.tool import caller_waits_until
 
-PATIENCE = 60.0
+PATIENCE = 30.0
 """Seconds after which what should not wait has failed."""
 
 
@@ -45,12 +45,14 @@ class Writes:
 
 
 @asynccontextmanager
-async def another_stack_writes(url: str, database: Database) -> AsyncIterator[None]:
-    """Hold up all writes of the owner while the context lasts."""
+async def another_stack_writes(
+    url: str, database: Database, lock: str = "lock_parts"
+) -> AsyncIterator[None]:
+    """Hold up all writes of the owner, or with `lock_tenant` all, while the context lasts."""
     with connect(url).raw as raw:
         raw.execute("BEGIN")
         locked = {"tenant": "default", "locked": f'["{OWNER}"]'}
-        raw.execute(database.statements["lock_parts"], locked)
+        raw.execute(database.statements[lock], locked)
         yield
         raw.execute("COMMIT")
 
@@ -64,12 +66,27 @@ async def test_a_read_does_not_wait_for_writes_that_wait_for_another_stack(
     async with another_stack_writes(url, here):
         writing = asyncio.create_task(writes.do_all(*names))
         async with asyncio.timeout(PATIENCE):
-            await ledger.backlog.counts()
+            await ledger.backlog.counts()  # meanwhile, the writes begin
             await ledger.backlog.counts()
         assert writes.done == []
 
     await writing
     assert writes.done == names
+
+
+async def test_a_read_does_not_wait_for_an_erasure_of_another_stack(
+    url: str, here: Database
+) -> None:
+    ledger = Ledger(here, "default")
+    facts = [fact("Gold.", owner=f"user{number}") for number in range(3 * CONNECTIONS)]
+
+    async with another_stack_writes(url, here, "lock_tenant"):
+        writing = asyncio.gather(*map(ledger.facts.store, facts))
+        async with asyncio.timeout(PATIENCE):
+            await ledger.backlog.counts()  # meanwhile, the writes begin
+            assert await ledger.backlog.counts() == []
+
+    assert all(written.was_new for written in await writing)
 
 
 async def test_what_callers_await_and_what_is_stored_in_the_background_take_turns(

@@ -49,6 +49,9 @@ from local2.protocol.maintenance import LiveStack
 
 CONNECTIONS = 8
 """Maximum number of connections, each of which runs one job at a time."""
+WRITING = 6
+"""Maximum number of those that write: an erasure or an import holds up all other writes of its
+tenant, and reads go on meanwhile."""
 AGAIN = (
     psycopg.errors.DeadlockDetected,
     psycopg.errors.SerializationFailure,
@@ -101,6 +104,7 @@ class Database:
         self._idle: list[PostgresConnection] = []
         self._indexing = asyncio.Lock()
         self._lines = Lines()
+        self._writing = asyncio.Semaphore(WRITING)
 
     @classmethod
     @asynccontextmanager
@@ -192,6 +196,7 @@ class Database:
                     await line.enter_async_context(
                         self._lines.first_in(names, is_awaited=within < math.inf)
                     )
+                    await line.enter_async_context(self._writing)
             except TimeoutError:
                 raise held_up_error() from None
             written = asyncio.ensure_future(self._run(self._write, work, tenant, rests_on, until))
