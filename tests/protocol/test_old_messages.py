@@ -181,6 +181,16 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
             query_id="q1",
         ),
     ),
+    "response_generation_hint": (
+        Generation,
+        Generation(
+            answer="Saved: osmium (user.metal).",
+            query="Remember that my metal is osmium.",
+            session_id="s1",
+            query_id="q1",
+            hint="I answer by rules.",
+        ),
+    ),
     "response_generation_error": (
         Generation,
         Generation(
