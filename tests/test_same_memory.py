@@ -100,7 +100,8 @@ async def test_the_user_who_runs_the_stack_corrects_what_was_stored_without_a_us
 ) -> None:
     async def city() -> str | None:
         found = await call(bus, "recall_topic", {"topic": "user.city"}, LOGGED_IN)
-        return found["content"]
+        content: str | None = found["content"]
+        return content
 
     saved = await call(bus, "save_topic", {"topic": "user.city", "content": "Oslo"}, NOBODY)
     corrected = {"id": saved["id"], "content": "Bergen", "reason": "A mistake."}
