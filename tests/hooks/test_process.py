@@ -85,7 +85,8 @@ def test_without_a_stack_every_hook_exits_with_0(client: str, tmp_path: Path) ->
     for payload in payloads(client, tmp_path):
         done = run(tmp_path, client, payload["hook_event_name"], as_sent(payload))
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert "No NATS server answers" in (tmp_path / LOG).read_text()
+    problems = (tmp_path / LOG).read_text()
+    assert "No NATS server answers" in problems or "No time was left" in problems  # a busy machine
 
 
 def test_the_installed_command_imports_little(tmp_path: Path) -> None:
