@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import local2
-from calling import RICHARD, call
+from calling import RICHARD, ask, call
 from calling import answer as tool_answer
 from commands import answer, recalled, served
 from local2.bus.connection import Connection
@@ -92,6 +92,29 @@ async def test_the_users_fact_replaces_that_of_the_same_key_without_a_user(
     assert await tools.of(LOGGED_IN).recall_topic("user.city") == "Bergen"
     assert await tools.of(NOBODY).recall_topic("user.city") is None
     assert await tools.of(RICHARD).recall_topic("user.city") == "Rome"
+
+
+@pytest.mark.usefixtures("tools")
+async def test_the_user_who_runs_the_stack_corrects_what_was_stored_without_a_user(
+    bus: Connection,
+) -> None:
+    async def city() -> str | None:
+        found = await call(bus, "recall_topic", {"topic": "user.city"}, LOGGED_IN)
+        content: str | None = found["content"]
+        return content
+
+    saved = await call(bus, "save_topic", {"topic": "user.city", "content": "Oslo"}, NOBODY)
+    corrected = {"id": saved["id"], "content": "Bergen", "reason": "A mistake."}
+
+    assert not (await ask(bus, "edit_memory", corrected, RICHARD)).ok
+    edited = await call(bus, "edit_memory", corrected, LOGGED_IN)
+    assert await city() == "Bergen"
+
+    await call(bus, "undo", {"run": edited["run"]}, LOGGED_IN)
+    assert await city() == "Oslo"
+
+    await call(bus, "retire_fact", {"ids": [saved["id"]], "reason": "Moved."}, LOGGED_IN)
+    assert await city() is None
 
 
 async def test_if_nothing_is_found_other_users_are_named_to_the_user_who_runs_the_stack(

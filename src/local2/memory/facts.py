@@ -26,6 +26,7 @@ from local2.ledger.records import (
     Written,
     checked_text,
     place_of_topic,
+    principal_of,
     sources_of,
 )
 from local2.memory.changes import Changes
@@ -35,6 +36,7 @@ from local2.memory.scopes import (
     may_see,
     own_places,
     owner_in,
+    stated_by,
 )
 from local2.protocol.envelope import Caller, Clock, new_id
 from local2.protocol.memories import Kind, OwnerScope, RetirementReason, Triplet
@@ -295,7 +297,10 @@ class Facts:
                     remedy="Take the id from `related`, or from the result of a search.",
                 )
             check_may_write(fact.scope, self._caller)
-            if not may_retire(statement(fact), fact):
+            new = statement(fact)
+            if stated_by(fact, self._caller) == "self":  # also what nobody stated by name
+                new = msgspec.structs.replace(new, stated_by=principal_of(fact))
+            if not may_retire(new, fact):
                 raise InvalidArgumentsError(
                     f"{named}: this {fact.kind} was stated by another user, or by a stronger "
                     "source, so it stays.",
