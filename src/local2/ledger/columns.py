@@ -137,6 +137,11 @@ class Numbers:
         """The number of a value, assigning one if it is new."""
         return self._numbers.setdefault(name, len(self._numbers))
 
+    @property
+    def values(self) -> list[Any]:
+        """Every value, in the order of the numbers."""
+        return list(self._numbers)
+
     def map_values(self, function: Callable[[Any], float]) -> Array:
         """Apply a function to every value; return the results, indexed by number."""
         return np.array([function(name) for name in self._numbers], np.float64)

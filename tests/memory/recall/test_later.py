@@ -240,6 +240,30 @@ async def test_what_an_assistant_said_later_stands_beside_its_answer(
     assert later_of(items, turns[0][0])[:2] == [answer, correction]
 
 
+async def test_that_one_speaker_said_both_is_no_word_that_they_share(
+    bus: Connection, memory: Memory
+) -> None:
+    answer = "Every night at 2:30, kept for 14 days."
+    said = (
+        ("user", "Priya", "The launch of the booking site is planned for April."),
+        ("user", "Mei", "First sketches of the pages come on Friday."),
+        ("user", "Priya", "The budget was approved, 64,000 euros."),
+        ("user", "Mei", "The hotel wants burgundy."),
+        ("user", "Tom", "How often do the backups run?"),
+        ("assistant", None, answer),
+        ("user", "Tom", "Even better."),
+    )
+    messages = [
+        {"role": role, "name": name, "content": text, "timestamp": f"2026-05-{day:02}T12:00:00Z"}
+        for day, (role, name, text) in enumerate(said, start=1)
+    ]
+    await call(bus, "ingest", {"messages": messages, "session_id": "log"}, RICHARD)
+
+    items = await recall(bus, memory, "How often do the backups run at night?")
+
+    assert later_of(items, answer) == []
+
+
 async def test_what_only_asks_is_no_later_statement(bus: Connection, memory: Memory) -> None:
     await tell(bus, 1, VOLVO, *SMALL_TALK)
     await tell(bus, 11, "Do I drive a blue Volvo?")

@@ -26,6 +26,7 @@ import numpy as np
 from local2.language.corrections import MAX_CORRECTION, begins_correction
 from local2.language.names import may_be_name
 from local2.language.questions import asking
+from local2.language.words import stems, words
 from local2.ledger.columns import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions, View
 from local2.ledger.search import Choice, Matches
 from local2.ledger.stored_vectors import Floats
@@ -126,7 +127,14 @@ class LaterStatements:
             for position, partner in zip(positions.tolist(), partners.tolist(), strict=True)
         ]
         length = self._view.column["length"][candidates]
-        said_later = [set(self._view.stems(candidate)) for candidate in candidates.tolist()]
+        labels: list[int] = self._view.column["label"][candidates].tolist()
+        values = self._view.names.labels.values
+        # A speaker's name is in the stems, and is not what they say.
+        names = {label: frozenset(stems(words(values[label] or ""))) for label in set(labels)}
+        said_later = [
+            {*self._view.stems(candidate)} - names[label]
+            for candidate, label in zip(candidates.tolist(), labels, strict=True)
+        ]
         found: list[list[tuple[float, int]]] = [[] for _ in positions]
         items, near = np.nonzero(may_be_later)
         for item, candidate, how_close, how_relevant in zip(
