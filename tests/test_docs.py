@@ -1,7 +1,6 @@
-"""What the docs name exists, and what is declared is in them; decisions are numbered."""
+"""What the docs name exists, and what is declared is in them."""
 
 import re
-from itertools import count
 from pathlib import Path
 
 import command_page
@@ -12,10 +11,7 @@ from local2.protocol import subjects
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "local2"
 DOCS = ROOT / "docs"
-DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
-STATUS = re.compile(r"Accepted · \d{4}-\d\d-\d\d(?: · changed \d{4}-\d\d-\d\d)?")
 SUBJECT = re.compile(r"[a-z]+(\.[a-z_]+)+")
-PARTS = ["**Context.**", "**Decision.**", "**Rejected.**", "**Consequences.**"]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")]
 
 
@@ -68,20 +64,3 @@ def test_the_protocol_names_every_subject_and_every_error_code() -> None:
     assert wanted
     assert missing == []
     assert [code for code in CODES if f"| `{code}` |" not in text] == []
-
-
-def test_decisions_are_numbered_without_gaps_or_duplicates() -> None:
-    numbers = sorted(int(page.name[:4]) for page in DECISIONS)
-
-    assert numbers == [number for number, _ in zip(count(1), numbers, strict=False)]
-
-
-def test_every_decision_has_a_status_and_all_parts_and_is_in_the_index() -> None:
-    index = (DOCS / "decisions" / "README.md").read_text(encoding="utf-8").splitlines()
-    for page in DECISIONS:
-        title, _, status, *lines = page.read_text(encoding="utf-8").splitlines()
-        assert STATUS.fullmatch(status), f"{page.name}: {status}"
-        starts = [part for line in lines for part in PARTS if line.startswith(part)]
-        assert starts == PARTS, f"{page.name}: {starts}"
-        entry = f"- {page.name[:4]} [{title.removeprefix('# ')}]({page.name})"
-        assert index.count(entry) == 1, entry

@@ -107,10 +107,6 @@ def test_the_image_is_built_from_only_what_the_wheel_needs() -> None:
     assert set(" ".join(copied).split()) == needed
 
 
-def test_uv_installs_what_the_tests_need_only_where_the_group_is_named() -> None:
-    assert PYPROJECT["tool"]["uv"]["default-groups"] == ["embedder", "web"]
-
-
 def test_every_extra_is_tested() -> None:
     own = next(
         group for group in PYPROJECT["dependency-groups"]["dev"] if "local2-memory[" in group

@@ -1,4 +1,4 @@
-"""`uv run benchmarks` lists what it can run, and so does the README of the benchmarks."""
+"""`uv run benchmarks` lists what it can run."""
 
 import importlib
 import subprocess
@@ -36,12 +36,6 @@ def test_an_unknown_name_is_refused() -> None:
 
     assert refused.returncode == 1
     assert "'osmium'" in refused.stderr
-
-
-def test_the_readme_names_each_benchmark() -> None:
-    readme = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
-
-    assert [name for name in NAMES if f"`{name}`" not in readme] == []
 
 
 def test_each_benchmark_can_be_run() -> None:
