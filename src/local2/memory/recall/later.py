@@ -45,6 +45,7 @@ from local2.memory.recall.tuning import (
     MAX_LATER,
     MAX_READ_LATER,
     MAX_RELEVANCE,
+    MAX_RESTATED,
     MAX_SHARERS,
     MIN_CLOSENESS,
     MIN_LATER,
@@ -99,7 +100,9 @@ class LaterStatements:
         }
         pairs = [(at, next_) for at, next_ in zip(positions, nexts, strict=True) if next_ < size]
         corrections = yield from self._corrections(pairs)
-        restated = self._restated({*positions, *chain.from_iterable(replied.values())})
+        first_ones = positions[:MAX_RESTATED]
+        answered = chain.from_iterable(replied.get(at, ()) for at in first_ones)
+        restated = self._restated({*first_ones, *answered})
         row = self._view.column["row"]
         beside = []
         for at, statements in zip(positions, later, strict=True):
@@ -174,9 +177,11 @@ class LaterStatements:
         view, time = self._view, self._view.column["newness"]
         answers = view.derive(_answers, self._embedder)
         said = np.array([at for at in positions if answers[at]], np.int64)
+        if not len(said):
+            return {}
         candidates = np.flatnonzero(answers & self._relevant)
         candidates = best_positions(self._scores, candidates, LATER_CANDIDATES)
-        if not len(said) or not len(candidates):
+        if not len(candidates):
             return {}
         of_said, of_later = view.vectors_at(said), view.vectors_at(candidates)
         cosines = of_said @ of_later.T
@@ -201,7 +206,9 @@ class LaterStatements:
         """Return how much of each text asks; long ones are left out."""
         view, row, length = self._view, self._view.column["row"], self._view.column["length"]
         known: dict[int, float] = view.found_in_texts("asking")
-        short = {at: int(row[at]) for at in positions if length[at] <= SHORT}
+        every = np.array([*{*positions}], np.int64)
+        every = every[length[every] <= SHORT]
+        short = dict(zip(every.tolist(), row[every].tolist(), strict=True))
         texts = yield from texts_at(view, [at for at in short if short[at] not in known])
         known |= {short[at]: asking(text) for at, text in texts.items()}
         return {at: known[short[at]] for at in short}
