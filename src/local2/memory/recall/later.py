@@ -16,7 +16,7 @@ little alone.
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from typing import NamedTuple
@@ -45,6 +45,7 @@ from local2.memory.recall.tuning import (
     MAX_LATER,
     MAX_READ_LATER,
     MAX_RELEVANCE,
+    MAX_RESTATED,
     MAX_SHARERS,
     MIN_CLOSENESS,
     MIN_LATER,
@@ -86,23 +87,30 @@ class LaterStatements:
         """Return for each row at most three rows of what stands beside it, the best first."""
         if not rows:
             return []
-        positions = self._view.positions(rows)
-        later = self._later_than(positions)
-        replies = {at: self._reply_to(at) for at in positions.tolist()}
-        nexts = {at: self._next_of(at) for at in positions.tolist()}
-        replied = {at: [reply] for at, reply in replies.items() if reply is not None}
-        asking = yield from self._asking({*replied, *chain.from_iterable(later)})
-        corrections = yield from self._corrections(nexts)
-        restated = self._restated({*positions.tolist(), *chain.from_iterable(replied.values())})
+        found = self._view.positions(rows)
+        positions: list[int] = found.tolist()
+        later = self._later_than(found)
+        replies, nexts = (array[found].tolist() for array in self._view.derive(_followed))
+        asking = yield from self._asking([*positions, *chain.from_iterable(later)])
+        size = self._view.size
+        replied = {
+            at: [reply]
+            for at, reply in zip(positions, replies, strict=True)
+            if reply < size and asking.get(at, 0.0) >= ASKING
+        }
+        pairs = [(at, next_) for at, next_ in zip(positions, nexts, strict=True) if next_ < size]
+        corrections = yield from self._corrections(pairs)
+        first_ones = positions[:MAX_RESTATED]
+        answered = chain.from_iterable(replied.get(at, ()) for at in first_ones)
+        restated = self._restated({*first_ones, *answered})
         row = self._view.column["row"]
-        found = []
-        for at, statements in zip(positions.tolist(), later, strict=True):
-            first = [*(replied.get(at, ()) if asking.get(at, 0.0) >= ASKING else ())]
-            first += corrections.get(at, ())
+        beside = []
+        for at, statements in zip(positions, later, strict=True):
+            first = [*replied.get(at, ()), *corrections.get(at, ())]
             first += restated.get(first[0] if first else at, ())
             rest = [one for one in statements if one not in first and asking.get(one, 0.0) < 1]
-            found.append(row[[*first, *rest][:MAX_LATER]].tolist())
-        return found
+            beside.append(row[[*first, *rest][:MAX_LATER]].tolist())
+        return beside
 
     def _later_than(self, positions: Positions) -> list[list[int]]:
         """Return for each record the positions of later statements about the same, best first."""
@@ -169,70 +177,46 @@ class LaterStatements:
         view, time = self._view, self._view.column["newness"]
         answers = view.derive(_answers, self._embedder)
         said = np.array([at for at in positions if answers[at]], np.int64)
+        if not len(said):
+            return {}
         candidates = np.flatnonzero(answers & self._relevant)
         candidates = best_positions(self._scores, candidates, LATER_CANDIDATES)
-        if not len(said) or not len(candidates):
+        if not len(candidates):
             return {}
         of_said, of_later = view.vectors_at(said), view.vectors_at(candidates)
-        sample = view.derive(_answers_sample, self._embedder)
         cosines = of_said @ of_later.T
+        cosines[time[candidates] <= time[said][:, None]] = -1.0
+        nearest = cosines.argmax(axis=1)
+        each = np.arange(len(said))
+        sample = view.derive(_answers_sample, self._embedder)
         usual = self._usual_cosines(said, of_said, sample)
-        closeness = _closeness(cosines, usual, self._usual_cosines(candidates, of_later, sample))
-        closeness[time[candidates] <= time[said][:, None]] = 0.0
+        usual_of_later = self._usual_cosines(candidates[nearest], of_later[nearest], sample)
+        closeness = _closeness(cosines[:, nearest], usual, usual_of_later)[each, each]
         close, rare = RESTATED_NEEDS
         found = {}
-        for at, near, best in zip(said.tolist(), closeness, closeness.argmax(axis=1), strict=True):
-            later = int(candidates[best])
+        for number in np.flatnonzero(closeness >= close).tolist():
+            at, later = int(said[number]), int(candidates[nearest[number]])
             common = {*view.stems(at)} & {*view.stems(later)}
             rarest = max((self._rarities[stem] for stem in common), default=0.0)
-            if near[best] >= close and rarest >= min(rare, self._rarest):
+            if rarest >= min(rare, self._rarest):
                 found[at] = [later]
         return found
-
-    def _reply_to(self, position: int) -> int | None:
-        """Return what another speaker replied to a person's message, if it is no echo."""
-        view, column = self._view, self._view.column
-        if not view.neighbours or column["machine"][position] or column["length"][position] > SHORT:
-            return None
-        following, tool = view.neighbours[0][1], view.names.sources.number_of("observed")
-        reply = int(following[position])
-        while reply < view.size and column["source"][reply] == tool:
-            reply = int(following[reply])
-        if reply == view.size or column["echo"][reply] in {ECHO, UNANSWERED}:
-            return None
-        differs = any(
-            column[name][reply] != column[name][position] for name in ("machine", "label")
-        )
-        return reply if differs else None
-
-    def _next_of(self, position: int) -> int | None:
-        """Return what a person said next, or the person that an assistant speaks with; if short."""
-        column = self._view.column
-        for _, after in self._view.neighbours:
-            next_ = int(after[position])
-            if next_ == self._view.size:
-                return None
-            is_same = bool(column["machine"][position]) or all(
-                column[name][next_] == column[name][position] for name in ("principal", "label")
-            )
-            if is_same and not column["machine"][next_]:
-                return next_ if column["length"][next_] <= MAX_CORRECTION else None
-        return None
 
     def _asking(self, positions: Iterable[int]) -> Choice[dict[int, float]]:
         """Return how much of each text asks; long ones are left out."""
         view, row, length = self._view, self._view.column["row"], self._view.column["length"]
         known: dict[int, float] = view.found_in_texts("asking")
-        short = {at: int(row[at]) for at in positions if length[at] <= SHORT}
+        every = np.array([*{*positions}], np.int64)
+        every = every[length[every] <= SHORT]
+        short = dict(zip(every.tolist(), row[every].tolist(), strict=True))
         texts = yield from texts_at(view, [at for at in short if short[at] not in known])
         known |= {short[at]: asking(text) for at, text in texts.items()}
         return {at: known[short[at]] for at in short}
 
-    def _corrections(self, nexts: Mapping[int, int | None]) -> Choice[dict[int, list[int]]]:
+    def _corrections(self, pairs: Sequence[tuple[int, int]]) -> Choice[dict[int, list[int]]]:
         """Return what its speaker said next, for each record that it corrects."""
         view, row = self._view, self._view.column["row"]
         known: dict[tuple[int, int], bool] = view.found_in_texts("corrections")
-        pairs = {(at, next_) for at, next_ in nexts.items() if next_ is not None}
         keys = {pair: (int(row[pair[0]]), int(row[pair[1]])) for pair in pairs}
         unknown = [pair for pair in pairs if keys[pair] not in known]
         texts = yield from texts_at(view, {*chain.from_iterable(unknown)})
@@ -406,6 +390,41 @@ def _unit_vectors(view: View, embedder: str, positions: Positions) -> Floats:
     vectors[has] += view.vectors_at(partners[has])
     vectors /= np.maximum(np.sqrt(np.vecdot(vectors, vectors)), EPSILON)[:, None]
     return vectors
+
+
+def _followed(view: View) -> tuple[Positions, Positions]:
+    """Return for each record the reply to it, and what its speaker said next, if it is short.
+
+    Only people's short messages have replies: by another speaker, and no echoes. What a tool says
+    in between is none. After what an assistant said comes what the person says to it. The view's
+    size stands for none.
+    """
+    none = np.full(view.size, view.size, np.int64)
+    if not view.neighbours:
+        return none, none
+    column = {
+        name: np.append(view.column[name], 0)
+        for name in ("machine", "label", "principal", "length", "source", "echo")
+    }
+    machine, label, principal = column["machine"], column["label"], column["principal"]
+    after = [np.append(following, view.size) for _, following in view.neighbours]
+    reply = after[0][:-1]
+    is_tool = column["source"] == view.names.sources.number_of("observed")
+    is_tool[-1] = False
+    for _ in after:
+        reply = np.where(is_tool[reply], after[0][reply], reply)
+    by_other = (machine[reply] != machine[:-1]) | (label[reply] != label[:-1])
+    by_other &= ~np.isin(column["echo"][reply], (ECHO, UNANSWERED)) & ~is_tool[reply]
+    replies = np.where(
+        by_other & (machine[:-1] == 0) & (column["length"][:-1] <= SHORT), reply, none
+    )
+    nexts = none
+    for following in after[::-1]:  # the nearest comes last, and stays
+        near = following[:-1]
+        same = (principal[near] == principal[:-1]) & (label[near] == label[:-1])
+        same = (same | (machine[:-1] != 0)) & (machine[near] == 0) & (near < view.size)
+        nexts = np.where(same, near, nexts)
+    return replies, np.where(column["length"][nexts] <= MAX_CORRECTION, nexts, none)
 
 
 def _partners(view: View, positions: Positions) -> Positions:

@@ -175,6 +175,8 @@ MAX_RELEVANCE = 1.2
 """Maximum of that relative score."""
 MIN_LATER, MIN_CLOSENESS, MIN_RELEVANCE = 2.6, 1.2, 0.1
 """Minimum of the weighted sum, of the closeness, and of the relative score."""
+MAX_RESTATED = 5
+"""Number of first items for which is sought what an assistant said later."""
 RESTATED_NEEDS = 2.5, 3.0
 """Minimum closeness, and minimum rarity of a common word, of what an assistant said later."""
 FIRST_ITEM_NEEDS, OTHER_ITEMS_NEED = (2.0, 3.0), (2.5, 3.5)
