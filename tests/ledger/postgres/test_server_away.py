@@ -6,11 +6,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from ledgers import record
+from ledgers import find, record, searching
 from local2.background import Backoff
 from local2.errors import StorageError
 from local2.ledger.engines.postgres import database as databases
 from local2.ledger.engines.postgres.database import Database
+from local2.ledger.engines.postgres.dialect import STATEMENTS
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.transactions import Transaction
 from postgres_server import PostgresServer
@@ -57,6 +58,24 @@ async def test_connections_that_died_together_cost_one_pause(
     assert await names(ledger) == []
 
     assert len(pauses) == 1
+
+
+async def test_what_is_held_is_read_again_though_a_crashed_server_counts_the_same_again(
+    here: Database, ledger: Ledger, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = "pg_current_snapshot()::text AS number"
+    assert number in STATEMENTS["version"]
+    same = STATEMENTS["version"].replace(number, "'again' AS number")
+    monkeypatch.setattr(here, "statements", {**STATEMENTS, "version": same}, raising=False)
+    await ledger.records.store([record("Gold is heavy.")])
+    assert (await find(ledger, searching("gold"))).contents == {"Gold is heavy."}
+    await ledger.records.store([record("Gold is dear.")])
+
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute(DISCONNECT)
+
+    found = await find(ledger, searching("gold"))
+    assert found.contents == {"Gold is heavy.", "Gold is dear."}
 
 
 @pytest.mark.parametrize("loss", [LOST, LOST_BEHIND_POOL], ids=["directly", "behind pgbouncer"])

@@ -102,6 +102,8 @@ class Database:
         self._url = url
         self._threads = threads
         self._idle: list[PostgresConnection] = []
+        self._losses = 0
+        """How often a connection was lost."""
         self._indexing = asyncio.Lock()
         self._lines = Lines()
         self._writing = asyncio.Semaphore(WRITING)
@@ -210,7 +212,8 @@ class Database:
     def version(self, tx: Transaction) -> Version:
         """The transactions that are seen, and those that have all ended."""
         row = tx.execute("version").fetchone()
-        return Version(row["number"], row["settled"], row["departures"])
+        # A server that crashed gives numbers of transactions again that it had not yet written.
+        return Version((self._losses, row["number"]), row["settled"], row["departures"])
 
     def full_text(self, budgets: Budgets) -> FullText:  # noqa: ARG002 - it holds nothing
         """Make a search by words for one tenant."""
@@ -356,6 +359,7 @@ class Database:
                     return work(connection)
                 except psycopg.Error as error:
                     if is_away(error):
+                        self._losses += 1
                         connection.raw.close()  # also one to a server that can no longer write
                         self._close_idle()  # else each would cost a pause before it turns out dead
                     raise
