@@ -14,6 +14,9 @@ def main() -> None:
     # Before numpy is imported. Its threads would spin for 30 ms after each product of matrices,
     # of which a recall needs a few small ones, and would keep a core from the vector worker.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # nats-py imports aiohttp, where it is installed, for servers over WebSockets, which no command
+    # uses. It would be almost half of what a command imports.
+    sys.modules.setdefault("aiohttp", None)  # type: ignore[arg-type]
     arguments = sys.argv[1:]
     if arguments[:1] == ["mcp"] and not OPTIONS_WITHOUT_CLIENT.intersection(arguments):
         from local2.mcp.opening import answer_initialize  # noqa: PLC0415 - nothing else is needed yet

@@ -26,7 +26,7 @@ except SystemExit:
     print(len(os.listdir("/proc/self/task")))
 """
 HEAVY = {
-    "aiohttp",
+    "aiohttp.client",
     "chromadb",
     "cryptography",
     "fastapi",

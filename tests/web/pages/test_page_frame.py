@@ -14,8 +14,8 @@ from browsers import NARROW, Reader
 from commands import served
 from http_servers import HttpServer, call, http_server
 from local2.settings import BusSettings
-from local2.web.pages.frame import said
-from local2.web.pages.site import PAGES, Page
+from local2.web.pages.frame import Page, said
+from local2.web.pages.site import PAGES
 from stacks import settings_in
 
 NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
