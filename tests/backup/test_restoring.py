@@ -187,7 +187,7 @@ async def test_a_backup_of_another_schema_is_refused(
     another = SCHEMA._replace(number=SCHEMA.number + 1)
     monkeypatch.setattr("local2.ledger.engines.sqlite.copies.SCHEMA", another)
 
-    with pytest.raises(StorageError, match="Restore it with that one, and run `local2 export FILE`"):
+    with pytest.raises(StorageError, match="Restore it with that one, and run"):
         await restore_backup(backups, folder, replace=True)
     monkeypatch.undo()
     assert await count(folder) == NOTES
