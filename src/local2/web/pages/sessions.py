@@ -8,7 +8,7 @@ from nicegui import ui
 
 from local2.protocol.browsing import Browse, ListSessions, SessionsPage
 from local2.protocol.memory_tools import MAX_LIMIT, SessionContent, SessionMessage
-from local2.protocol.showings import FindShowings, ShowingFound
+from local2.protocol.showings import FindShowings, ShowingFound, ShowingsPage
 from local2.web.pages.frame import (
     ChoiceList,
     Pager,
@@ -120,7 +120,7 @@ class SessionsView:
                 link = text("a", f"Only the last {MAX_LIMIT:,} messages are here. Read all")
                 link.props["href"] = f"/memories?{urlencode(chosen)}"
             self._messages.show(later + SHOWN_MESSAGES if can_go_on else None)
-            ShownConversation(viewer, content, messages, shown.showings, ratings).show()
+            ShownConversation(viewer, content, messages, shown, ratings).show()
 
 
 class ShownConversation:
@@ -131,13 +131,13 @@ class ShownConversation:
         viewer: Viewer,
         content: SessionContent,
         messages: Sequence[SessionMessage],
-        showings: Sequence[ShowingFound],
+        shown: ShowingsPage,
         ratings: Mapping[str, float],
     ) -> None:
         self._viewer = viewer
         self._content = content
         self._messages = messages
-        self._showings = showings
+        self._shown = shown
         self._ratings = ratings
 
     def show(self) -> None:
@@ -177,7 +177,7 @@ class ShownConversation:
         """Show, beside an answer, what had been shown before it, and its rating."""
         of_turn = [
             showing
-            for showing in self._showings
+            for showing in self._shown.showings
             if message.query_id is not None and showing.query_id == message.query_id
         ]
         with ui.element("div").classes("of-turn"):
@@ -190,7 +190,7 @@ class ShownConversation:
                     link.props["href"] = f"/ask?{urlencode(asked)}"
             for showing in of_turn:
                 self._show_showing(showing)
-            if not of_turn:
+            if not of_turn and self._shown.next is None:  # else it may be among older ones
                 text("p", "No memories were shown before this answer.").classes("quiet")
 
     def _show_showing(self, showing: ShowingFound) -> None:
