@@ -17,7 +17,7 @@ little alone.
 import math
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
+from functools import lru_cache, partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ from local2.ledger.columns import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Pos
 from local2.ledger.search import Choice, Matches
 from local2.ledger.stored_vectors import Floats
 from local2.memory.recall.likeness import EPSILON
-from local2.memory.recall.precedence import best_positions, texts_at
+from local2.memory.recall.precedence import best_positions, found_in_texts
 from local2.memory.recall.tuning import (
     ASKING,
     ASSUMED_DEVIATION,
@@ -87,83 +87,121 @@ class LaterStatements:
         """Return for each row at most three rows of what stands beside it, the best first."""
         if not rows:
             return []
-        found = self._view.positions(rows)
+        view, row, length = self._view, self._view.column["row"], self._view.column["length"]
+        found = view.positions(rows)
         positions: list[int] = found.tolist()
         later = self._later_than(found)
-        replies, nexts = (array[found].tolist() for array in self._view.derive(_followed))
-        asking = yield from self._asking([*positions, *chain.from_iterable(later)])
-        size = self._view.size
+        every = {*positions, *chain.from_iterable(later)}
+        short = [(at,) for at in every if length[at] <= SHORT]
+        asks = yield from found_in_texts(view, asking, short)
+        replies, nexts = (array[found].tolist() for array in view.derive(_followed))
         replied = {
             at: [reply]
             for at, reply in zip(positions, replies, strict=True)
-            if reply < size and asking.get(at, 0.0) >= ASKING
+            if reply < view.size and asks.get((at,), 0.0) >= ASKING
         }
-        pairs = [(at, next_) for at, next_ in zip(positions, nexts, strict=True) if next_ < size]
-        corrections = yield from self._corrections(pairs)
+        pairs = [
+            (next_, at) for at, next_ in zip(positions, nexts, strict=True) if next_ < view.size
+        ]
+        corrects = yield from found_in_texts(view, begins_correction, pairs)
+        corrections = {at: [next_] for next_, at in pairs if corrects[next_, at]}
         first_ones = positions[:MAX_RESTATED]
         answered = chain.from_iterable(replied.get(at, ()) for at in first_ones)
         restated = self._restated({*first_ones, *answered})
-        row = self._view.column["row"]
         beside = []
         for at, statements in zip(positions, later, strict=True):
             first = [*replied.get(at, ()), *corrections.get(at, ())]
             first += restated.get(first[0] if first else at, ())
-            rest = [one for one in statements if one not in first and asking.get(one, 0.0) < 1]
+            rest = [one for one in statements if one not in first and asks.get((one,), 0.0) < 1]
             beside.append(row[[*first, *rest][:MAX_LATER]].tolist())
         return beside
 
     def _later_than(self, positions: Positions) -> list[list[int]]:
         """Return for each record the positions of later statements about the same, best first."""
-        partners = _partners(self._view, positions)
-        candidates = self._find_candidates(int(positions[0]))
-        may_be_later = self._is_newer(positions, partners, candidates)
-        may_be_later &= self._compared[positions, None]
+        view, column = self._view, self._view.column
+        found: list[list[tuple[float, int]]] = [[] for _ in positions]
+
+        # Statements that match the question, or share a rare word with the first item.
+        statements = view.derive(_statements, self._embedder)
+        best_score = max(float((self._scores * self._relevant).max(initial=0.0)), EPSILON)
+        matching = np.flatnonzero(statements & self._relevant)
+        matching = best_positions(self._scores, matching, LATER_CANDIDATES)
+        matching = matching[self._scores[matching] / best_score >= MIN_RELEVANCE]
+        rare_in_first = min(FIRST_ITEM_NEEDS[1], self._rarest)
+        sharing = [
+            view.positions_with(stem)
+            for stem in view.stems(int(positions[0]))
+            if self._rarities[stem] >= rare_in_first and view.frequency(stem) <= MAX_SHARERS
+        ]
+        candidates: Positions = np.unique(np.concatenate([matching, *sharing]))
+        candidates = candidates[statements[candidates]]
+
+        # Those that the speaker of the item stated later. What a machine said is compared with the
+        # statements of whom it replied to.
+        partners = view.derive(_partners)[positions]
+        by_machine = (column["principal"][positions] < 0) | column["machine"][positions]
+        speaking = np.where(by_machine & (partners < view.size), partners, positions)
+        may_be_later = column["principal"][candidates] == column["principal"][speaking][:, None]
+        may_be_later &= candidates != positions[:, None]
+        time, row = column["newness"], column["row"]
+        own_time, own_row = time[positions][:, None], row[positions][:, None]
+        is_newer = time[candidates] > own_time
+        is_newer |= (time[candidates] == own_time) & (row[candidates] > own_row)
+        may_be_later &= is_newer & self._compared[positions, None]
         if not may_be_later.any():
             return [[] for _ in positions]
-        relevance = self._relevance_of(candidates)
-        from_items = _unit_vectors(self._view, self._embedder, positions)
-        from_candidates = _unit_vectors(self._view, self._embedder, candidates)
+
+        # Those that are close.
+        from_items = _unit_vectors(view, self._embedder, positions)
+        from_candidates = _unit_vectors(view, self._embedder, candidates)
         cosines = from_items @ from_candidates.T
-        sample = self._view.derive(_sample, self._embedder)
+        sample = view.derive(_sample, self._embedder)
         usual = self._usual_cosines(positions, from_items, sample)
         usual_of_later = self._usual_cosines(candidates, from_candidates, sample)
         closeness = _closeness(cosines, usual, usual_of_later)
         may_be_later &= closeness >= MIN_CLOSENESS
-        may_be_later &= self._stands_out(positions, candidates, cosines, usual)
-        said = [
-            {*self._view.stems(position), *self._stems_of_partner(partner)}
-            for position, partner in zip(positions.tolist(), partners.tolist(), strict=True)
-        ]
-        length = self._view.column["length"][candidates]
-        labels: list[int] = self._view.column["label"][candidates].tolist()
-        values = self._view.names.labels.values
-        # A speaker's name is in the stems, and is not what they say.
-        names = {label: frozenset(stems(words(values[label] or ""))) for label in set(labels)}
-        said_later = [
-            {*self._view.stems(candidate)} - names[label]
-            for candidate, label in zip(candidates.tolist(), labels, strict=True)
-        ]
-        found: list[list[tuple[float, int]]] = [[] for _ in positions]
+        # They are closer than the speaker's other statements, too. In a short chat, the assumed
+        # cosines may be too low: MiniLM's of all German texts are high.
+        counted = usual.in_sample[candidates] & (candidates != positions[:, None])
+        number = usual.numbers[:, None] - counted
+        mean = (usual.sums[:, None] - counted * cosines) / np.maximum(number, 1)
+        may_be_later &= cosines >= mean + self._assumed_deviation * (number > 0)
+
+        # Those that are close enough, given the words that they share with the item.
         items, near = np.nonzero(may_be_later)
-        for item, candidate, how_close, how_relevant in zip(
+        said = {
+            item: {*view.stems(int(positions[item]))}
+            | ({*view.stems(int(partners[item]))} if partners[item] < view.size else set())
+            for item in {*items.tolist()}
+        }
+        labels = view.names.labels.values
+        said_later = {
+            number: {*view.stems(int(candidates[number]))}
+            - _stems_of_name(labels[column["label"][candidates[number]]])
+            for number in {*near.tolist()}
+        }
+        relevance = np.minimum(self._scores[candidates[near]] / best_score, MAX_RELEVANCE)
+        for item, number, how_close, how_relevant, length, later in zip(
             items.tolist(),
             near.tolist(),
             closeness[items, near].tolist(),
-            relevance[near].tolist(),
+            relevance.tolist(),
+            column["length"][candidates[near]].tolist(),
+            candidates[near].tolist(),
             strict=True,
         ):
             close, rare = FIRST_ITEM_NEEDS if item == 0 else OTHER_ITEMS_NEED
-            rarities = [self._rarities[stem] for stem in said[item] & said_later[candidate]]
+            rarities = [self._rarities[stem] for stem in said[item] & said_later[number]]
             rarest = max(rarities, default=0.0)
             if how_close < close and rarest < min(rare, self._rarest):
                 continue
-            if not rarest and length[candidate] <= NOTHING_SAID:  # mostly thanks and goodbyes
+            if not rarest and length <= NOTHING_SAID:  # mostly thanks and goodbyes
                 continue
             # The order of a set is not always the same, nor then the sum of floats.
             overlap = math.fsum(rarities)
             total = how_close + LATER_RELEVANCE * how_relevant + LATER_OVERLAP * overlap
             if total >= MIN_LATER:
-                found[item].append((total, int(candidates[candidate])))
+                found[item].append((total, later))
         return [
             [later for _, later in sorted(statements, reverse=True)[:MAX_READ_LATER]]
             for statements in found
@@ -202,43 +240,6 @@ class LaterStatements:
                 found[at] = [later]
         return found
 
-    def _asking(self, positions: Iterable[int]) -> Choice[dict[int, float]]:
-        """Return how much of each text asks; long ones are left out."""
-        view, row, length = self._view, self._view.column["row"], self._view.column["length"]
-        known: dict[int, float] = view.found_in_texts("asking")
-        every = np.array([*{*positions}], np.int64)
-        every = every[length[every] <= SHORT]
-        short = dict(zip(every.tolist(), row[every].tolist(), strict=True))
-        texts = yield from texts_at(view, [at for at in short if short[at] not in known])
-        known |= {short[at]: asking(text) for at, text in texts.items()}
-        return {at: known[short[at]] for at in short}
-
-    def _corrections(self, pairs: Sequence[tuple[int, int]]) -> Choice[dict[int, list[int]]]:
-        """Return what its speaker said next, for each record that it corrects."""
-        view, row = self._view, self._view.column["row"]
-        known: dict[tuple[int, int], bool] = view.found_in_texts("corrections")
-        keys = {pair: (int(row[pair[0]]), int(row[pair[1]])) for pair in pairs}
-        unknown = [pair for pair in pairs if keys[pair] not in known]
-        texts = yield from texts_at(view, {*chain.from_iterable(unknown)})
-        for at, next_ in unknown:
-            known[keys[at, next_]] = begins_correction(texts[next_], texts[at])
-        return {at: [next_] for at, next_ in pairs if known[keys[at, next_]]}
-
-    def _stems_of_partner(self, partner: int) -> tuple[str, ...]:
-        return self._view.stems(partner) if partner < self._view.size else ()
-
-    def _stands_out(
-        self, positions: Positions, candidates: Positions, cosines: Floats, usual: "_Usual"
-    ) -> Flags:
-        """Return for each record which candidates are closer than its speaker's other statements.
-
-        In a short chat, the assumed cosines may be too low: MiniLM's of all German texts are high.
-        """
-        counted = usual.in_sample[candidates] & (candidates != positions[:, None])
-        number = usual.numbers[:, None] - counted
-        mean = (usual.sums[:, None] - counted * cosines) / np.maximum(number, 1)
-        return np.asarray(cosines >= mean + self._assumed_deviation * (number > 0))
-
     def _usual_cosines(self, positions: Positions, toward: Floats, sampled: "_Sample") -> "_Usual":
         """Return mean and deviation of the cosines between each record and others of a sample.
 
@@ -255,47 +256,6 @@ class LaterStatements:
         squares += (others * (cosines - means) ** 2).sum(axis=1)
         deviation = np.sqrt(squares / (LATER_ASSUMED + numbers))
         return _Usual(in_sample, sums, numbers, mean, deviation)
-
-    def _is_newer(self, positions: Positions, partners: Positions, candidates: Positions) -> Flags:
-        """Return for each record which candidates its speaker stated later.
-
-        For a record of a machine, its speaker is the one it replied to.
-        """
-        column = self._view.column
-        replies = (column["principal"][positions] < 0) | column["machine"][positions]
-        replies &= partners < self._view.size
-        said = np.where(replies, partners, positions)
-        same = column["principal"][candidates] == column["principal"][said][:, None]
-        same &= candidates != positions[:, None]
-        time, row = column["newness"], column["row"]
-        own_time, own_row = time[positions][:, None], row[positions][:, None]
-        later = time[candidates] > own_time
-        later |= (time[candidates] == own_time) & (row[candidates] > own_row)
-        return np.asarray(same & later)
-
-    def _relevance_of(self, candidates: Positions) -> Array:
-        """Return their scores, relative to the best score of all."""
-        return np.minimum(self._scores[candidates] / self._best_score, MAX_RELEVANCE)
-
-    @cached_property
-    def _best_score(self) -> float:
-        return max(float((self._scores * self._relevant).max(initial=0.0)), EPSILON)
-
-    def _find_candidates(self, first: int) -> Positions:
-        """Return statements that match the question, or share a rare word with the first item."""
-        view = self._view
-        statements = view.derive(_statements, self._embedder)
-        matching = np.flatnonzero(statements & self._relevant)
-        matching = best_positions(self._scores, matching, LATER_CANDIDATES)
-        matching = matching[self._relevance_of(matching) >= MIN_RELEVANCE]
-        rare = min(FIRST_ITEM_NEEDS[1], self._rarest)
-        sharing = [
-            view.positions_with(stem)
-            for stem in view.stems(first)
-            if self._rarities[stem] >= rare and view.frequency(stem) <= MAX_SHARERS
-        ]
-        found: Positions = np.unique(np.concatenate([matching, *sharing]))
-        return np.asarray(found[statements[found]])
 
 
 class _Sample(NamedTuple):
@@ -384,7 +344,7 @@ def _sampled(view: View, among: Flags, vectors: Callable[[Positions], Floats]) -
 def _unit_vectors(view: View, embedder: str, positions: Positions) -> Floats:
     """Return the vectors of records, each with its partner's, of length 1."""
     vectors = view.vectors_at(positions)
-    partners = _partners(view, positions)
+    partners = view.derive(_partners)[positions]
     has = partners < view.size
     has[has] &= view.has_comparable_vector(embedder)[partners[has]]
     vectors[has] += view.vectors_at(partners[has])
@@ -427,16 +387,22 @@ def _followed(view: View) -> tuple[Positions, Positions]:
     return replies, np.where(column["length"][nexts] <= MAX_CORRECTION, nexts, none)
 
 
-def _partners(view: View, positions: Positions) -> Positions:
+def _partners(view: View) -> Positions:
     """Return the replies to people's messages, and what assistants' messages reply to.
 
     The view's size stands for none.
     """
+    none = np.full(view.size, view.size, np.int64)
     if not view.neighbours:
-        return np.full(len(positions), view.size, np.int64)
+        return none
     before, after = view.neighbours[0]
     is_machine = view.column["machine"]
-    partners = np.where(is_machine[positions], before[positions], after[positions])
-    known = partners < view.size
-    known[known] &= is_machine[partners[known]] != is_machine[positions[known]]
-    return np.where(known, partners, view.size)
+    partners = np.where(is_machine, before, after)
+    by_other = np.append(is_machine, False)[partners] != is_machine
+    return np.where(by_other & (partners < view.size), partners, none)
+
+
+@lru_cache(maxsize=1_000)
+def _stems_of_name(label: str | None) -> frozenset[str]:
+    """Return the stems of a speaker's name, which are in the stems of what they say."""
+    return frozenset(stems(words(label or "")))

@@ -15,8 +15,9 @@
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -52,6 +53,7 @@ from local2.memory.recall.tuning import (
     SURE,
 )
 
+T = TypeVar("T")
 PAGE = 100
 """Number of results sorted in one step; further results are sorted when they are needed."""
 
@@ -112,6 +114,22 @@ def texts_at(view: View, positions: Iterable[int]) -> Choice[dict[int, str]]:
     rows = {position: int(view.column["row"][position]) for position in positions}
     texts = (yield DetailRequest(texts=list(rows.values()))).texts if rows else {}
     return {position: texts.get(row, "") for position, row in rows.items()}
+
+
+def found_in_texts(
+    view: View, find: Callable[..., T], wanted: Sequence[tuple[int, ...]]
+) -> Choice[dict[tuple[int, ...], T]]:
+    """What `find` finds in the beginnings of the texts at some positions, one or several at a time.
+
+    It is kept from one question to the next, since a row's text stays.
+    """
+    row, known = view.column["row"], view.found_in_texts(find)
+    rows = {positions: tuple(row[[*positions]].tolist()) for positions in wanted}
+    unread = [positions for positions in wanted if rows[positions] not in known]
+    texts = yield from texts_at(view, {*chain.from_iterable(unread)})
+    for positions in unread:
+        known[rows[positions]] = find(*(texts[position] for position in positions))
+    return {positions: known[rows[positions]] for positions in wanted}
 
 
 class Echoes:
@@ -294,22 +312,18 @@ def find_nods(view: View, total: Total, relevant: Flags) -> Choice[Array]:
     if not len(found):
         return share
     before = view.neighbours[0][0]
-    replies: list[int] = best_positions(total.scores, found, MAX_NODS).tolist()
-    row = view.column["row"]
-    known: dict[tuple[int, int], bool] = view.found_in_texts("nods")
-    statements = {reply: int(before[reply]) for reply in replies}
-    keys = {reply: (int(row[reply]), int(row[said])) for reply, said in statements.items()}
-    unknown = {reply: said for reply, said in statements.items() if keys[reply] not in known}
-    texts = yield from texts_at(view, {*unknown, *unknown.values()})
-    for reply, statement in unknown.items():
-        said, replied = texts[statement], texts[reply]
-        # A nod says nothing of its own where nothing was asked.
-        is_question = any(map(asks, sentences(f"{said}\n{replied}")))
-        known[keys[reply]] = not is_question and (
-            len(informative_stems(replied) - informative_stems(said)) <= NOD_WORDS
-        )
-    share[[reply for reply in replies if known[keys[reply]]]] = NOD
+    replies = best_positions(total.scores, found, MAX_NODS)
+    pairs = list(zip(before[replies].tolist(), replies.tolist(), strict=True))
+    nods = yield from found_in_texts(view, _is_nod, pairs)
+    share[[reply for said, reply in pairs if nods[said, reply]]] = NOD
     return share
+
+
+def _is_nod(said: str, replied: str) -> bool:
+    """Whether a reply says nothing of its own, though nothing was asked."""
+    if any(map(asks, sentences(f"{said}\n{replied}"))):
+        return False
+    return len(informative_stems(replied) - informative_stems(said)) <= NOD_WORDS
 
 
 def _short_replies(view: View) -> Positions:
