@@ -19,7 +19,6 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 
@@ -72,10 +71,9 @@ class LaterStatements:
     """
 
     def __init__(self, found: Matches, scores: Array, relevant: Flags) -> None:
-        self._assumed_mean = found.floor + (1 - found.floor) * ASSUMED_MEAN
-        self._assumed_deviation = (1 - found.floor) * ASSUMED_DEVIATION
         self._view = found.view
         self._embedder = found.embedder
+        self._floor = found.floor
         self._compared = found.has_comparable_vector()
         self._scores = scores
         self._relevant = relevant
@@ -155,17 +153,12 @@ class LaterStatements:
         from_items = _unit_vectors(view, self._embedder, positions)
         from_candidates = _unit_vectors(view, self._embedder, candidates)
         cosines = from_items @ from_candidates.T
-        sample = view.derive(_sample, self._embedder)
-        usual = self._usual_cosines(positions, from_items, sample)
-        usual_of_later = self._usual_cosines(candidates, from_candidates, sample)
-        closeness = _closeness(cosines, usual, usual_of_later)
+        usual = view.derive(_usual_of_statements, self._embedder, self._floor)
+        usual.measure(positions, from_items)
+        usual.measure(candidates, from_candidates)
+        closeness = usual.closeness(cosines, positions, candidates)
         may_be_later &= closeness >= MIN_CLOSENESS
-        # They are closer than the speaker's other statements, too. In a short chat, the assumed
-        # cosines may be too low: MiniLM's of all German texts are high.
-        counted = usual.in_sample[candidates] & (candidates != positions[:, None])
-        number = usual.numbers[:, None] - counted
-        mean = (usual.sums[:, None] - counted * cosines) / np.maximum(number, 1)
-        may_be_later &= cosines >= mean + self._assumed_deviation * (number > 0)
+        may_be_later &= usual.stands_out(cosines, positions, candidates)
 
         # Those that are close enough, given the words that they share with the item.
         items, near = np.nonzero(may_be_later)
@@ -176,9 +169,8 @@ class LaterStatements:
         }
         labels = view.names.labels.values
         said_later = {
-            number: {*view.stems(int(candidates[number]))}
-            - _stems_of_name(labels[column["label"][candidates[number]]])
-            for number in {*near.tolist()}
+            number: (view.stems(int(at)), _stems_of_name(labels[column["label"][at]]))
+            for number, at in ((number, candidates[number]) for number in {*near.tolist()})
         }
         relevance = np.minimum(self._scores[candidates[near]] / best_score, MAX_RELEVANCE)
         for item, number, how_close, how_relevant, length, later in zip(
@@ -191,7 +183,9 @@ class LaterStatements:
             strict=True,
         ):
             close, rare = FIRST_ITEM_NEEDS if item == 0 else OTHER_ITEMS_NEED
-            rarities = [self._rarities[stem] for stem in said[item] & said_later[number]]
+            stems_later, name = said_later[number]
+            common = said[item].intersection(stems_later) - name
+            rarities = [self._rarities[stem] for stem in common]
             rarest = max(rarities, default=0.0)
             if how_close < close and rarest < min(rare, self._rarest):
                 continue
@@ -226,10 +220,10 @@ class LaterStatements:
         cosines[time[candidates] <= time[said][:, None]] = -1.0
         nearest = cosines.argmax(axis=1)
         each = np.arange(len(said))
-        sample = view.derive(_answers_sample, self._embedder)
-        usual = self._usual_cosines(said, of_said, sample)
-        usual_of_later = self._usual_cosines(candidates[nearest], of_later[nearest], sample)
-        closeness = _closeness(cosines[:, nearest], usual, usual_of_later)[each, each]
+        usual = view.derive(_usual_of_answers, self._embedder, self._floor)
+        usual.measure(said, of_said)
+        usual.measure(candidates, of_later)
+        closeness = usual.closeness(cosines[:, nearest], said, candidates[nearest])[each, each]
         close, rare = RESTATED_NEEDS
         found = {}
         for number in np.flatnonzero(closeness >= close).tolist():
@@ -240,55 +234,67 @@ class LaterStatements:
                 found[at] = [later]
         return found
 
-    def _usual_cosines(self, positions: Positions, toward: Floats, sampled: "_Sample") -> "_Usual":
-        """Return mean and deviation of the cosines between each record and others of a sample.
 
-        A few statements do not show them, so some unrelated ones are assumed.
-        """
-        sample, in_sample, vectors = sampled
-        others = sample != positions[:, None]
-        cosines = toward @ vectors.T
+class _Usual:
+    """How close records usually are to others: mean and deviation of the cosines with a sample.
+
+    They are measured once for each record of a view. A few cosines do not show them, so some
+    unrelated records are assumed.
+    """
+
+    def __init__(
+        self, view: View, among: Flags, vectors_at: Callable[[Positions], Floats], floor: float
+    ) -> None:
+        every = np.flatnonzero(among)
+        self._sample = every[:: max(len(every) // LATER_SAMPLE, 1)][:LATER_SAMPLE]
+        self._vectors = vectors_at(self._sample)
+        self.in_sample = np.zeros(view.size, bool)
+        self.in_sample[self._sample] = True
+        self.assumed_mean = floor + (1 - floor) * ASSUMED_MEAN
+        self.assumed_deviation = (1 - floor) * ASSUMED_DEVIATION
+        self._measured = np.zeros(view.size, bool)
+        self._sums = np.zeros(view.size, np.float32)
+        self.mean, self.deviation = np.zeros((2, view.size))
+
+    def measure(self, positions: Positions, vectors: Floats) -> None:
+        """Measure these records, which have these vectors."""
+        new = ~self._measured[positions]
+        positions = positions[new]
+        others = self._sample != positions[:, None]
+        cosines = vectors[new] @ self._vectors.T
         sums, numbers = (cosines * others).sum(axis=1), others.sum(axis=1)
-        mean = (LATER_ASSUMED * self._assumed_mean + sums) / (LATER_ASSUMED + numbers)
         # Both kinds spread around their own means: another embedder's may be far from the assumed.
         means = (sums / np.maximum(numbers, 1))[:, None]
-        squares = LATER_ASSUMED * self._assumed_deviation**2
+        squares = LATER_ASSUMED * self.assumed_deviation**2
         squares += (others * (cosines - means) ** 2).sum(axis=1)
-        deviation = np.sqrt(squares / (LATER_ASSUMED + numbers))
-        return _Usual(in_sample, sums, numbers, mean, deviation)
+        self._sums[positions] = sums
+        self.mean[positions] = (LATER_ASSUMED * self.assumed_mean + sums) / (
+            LATER_ASSUMED + numbers
+        )
+        self.deviation[positions] = np.sqrt(squares / (LATER_ASSUMED + numbers))
+        self._measured[positions] = True
 
+    def closeness(self, cosines: Floats, positions: Positions, later: Positions) -> Array:
+        """Return by how many deviations two records are closer than each usually is; the lower one.
 
-class _Sample(NamedTuple):
-    """Some records, whether each record of the view is one of them, and their unit vectors."""
+        What is close to everything, such as "Hm, let me think", is about nothing.
+        """
+        mean, deviation = self.mean, self.deviation
+        return np.minimum(
+            (cosines - mean[positions][:, None]) / deviation[positions][:, None],
+            (cosines - mean[later]) / deviation[later],
+        )
 
-    positions: Positions
-    chosen: Flags
-    vectors: Floats
+    def stands_out(self, cosines: Floats, positions: Positions, later: Positions) -> Flags:
+        """Return which of the later ones are closer than all of the sample are on average.
 
-
-class _Usual(NamedTuple):
-    """How close each of several records is to the sample of other statements.
-
-    `in_sample` tells for every record of the view whether it is one of them. `sums` and `numbers`
-    are those of the cosines that were measured.
-    """
-
-    in_sample: Flags
-    sums: Array
-    numbers: Array
-    mean: Array
-    deviation: Array
-
-
-def _closeness(cosines: Floats, usual: _Usual, usual_of_later: _Usual) -> Array:
-    """Return by how many deviations two records are closer than each usually is; the lower one.
-
-    What is close to everything, such as "Hm, let me think", is about nothing.
-    """
-    return np.minimum(
-        (cosines - usual.mean[:, None]) / usual.deviation[:, None],
-        (cosines - usual_of_later.mean) / usual_of_later.deviation,
-    )
+        In a short chat, the assumed cosines may be too low: MiniLM's of all German texts are high.
+        """
+        counted = self.in_sample[later] & (later != positions[:, None])
+        number = (len(self._sample) - self.in_sample[positions])[:, None] - counted
+        sums = self._sums[positions][:, None] - counted * cosines
+        mean = sums / np.maximum(number, 1)
+        return np.asarray(cosines >= mean + self.assumed_deviation * (number > 0))
 
 
 class _Rarities(dict[str, float]):
@@ -322,23 +328,13 @@ def _answers(view: View, embedder: str) -> Flags:
     return np.asarray(answered & view.has_comparable_vector(embedder))
 
 
-def _sample(view: View, embedder: str) -> "_Sample":
-    """Return statements that show how close statements usually are."""
+def _usual_of_statements(view: View, embedder: str, floor: float) -> _Usual:
     statements = view.derive(_statements, embedder)
-    return _sampled(view, statements, partial(_unit_vectors, view, embedder))
+    return _Usual(view, statements, partial(_unit_vectors, view, embedder), floor)
 
 
-def _answers_sample(view: View, embedder: str) -> "_Sample":
-    """Return messages of assistants that show how close these usually are."""
-    return _sampled(view, view.derive(_answers, embedder), view.vectors_at)
-
-
-def _sampled(view: View, among: Flags, vectors: Callable[[Positions], Floats]) -> "_Sample":
-    every = np.flatnonzero(among)
-    sample = every[:: max(len(every) // LATER_SAMPLE, 1)][:LATER_SAMPLE]
-    in_sample = np.zeros(view.size, bool)
-    in_sample[sample] = True
-    return _Sample(sample, in_sample, vectors(sample))
+def _usual_of_answers(view: View, embedder: str, floor: float) -> _Usual:
+    return _Usual(view, view.derive(_answers, embedder), view.vectors_at, floor)
 
 
 def _unit_vectors(view: View, embedder: str, positions: Positions) -> Floats:

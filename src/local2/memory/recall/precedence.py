@@ -123,8 +123,11 @@ def found_in_texts(
 
     It is kept from one question to the next, since a row's text stays.
     """
-    row, known = view.column["row"], view.found_in_texts(find)
-    rows = {positions: tuple(row[[*positions]].tolist()) for positions in wanted}
+    if not wanted:
+        return {}
+    known = view.found_in_texts(find)
+    rows_of_each = view.column["row"][np.array(wanted)].tolist()
+    rows = dict(zip(wanted, map(tuple, rows_of_each), strict=True))
     unread = [positions for positions in wanted if rows[positions] not in known]
     texts = yield from texts_at(view, {*chain.from_iterable(unread)})
     for positions in unread:
@@ -345,12 +348,12 @@ def put_replies_first(
 
     `repeated`: the records that ask the same as the question, as far as their words tell.
     """
-    if query.stating or not asks(query.text) or not view.neighbours:
+    if query.stating or not view.neighbours:
         return scores
     column, following = view.column, view.neighbours[0][1]
     found = np.flatnonzero(repeated & relevant)
     found = found[following[found] < view.size]
-    if not len(found):  # mostly
+    if not len(found) or not asks(query.text):  # mostly, nothing was asked before
         return scores
     replies = following[found]
     by_other = column["machine"][found] != column["machine"][replies]
