@@ -486,12 +486,14 @@ async def test_a_message_forgotten_during_extraction_leaves_no_fact(
     extractor.away = True
     await richard.intake.store_conversation([chat_message("I live in Bath.")], "s1")
     (task,) = await memory.ledger.backlog.claim({"extract": 9}, now=utc_now())
-    (group,) = await memory.ledger.extraction.messages([task])
+    await memory.ledger.extraction.messages([task])
     extractor.away = False
-    fact = fact_of("I live in Bath.", group.messages[0].id)
+    fact = fact_of("I live in Bath.", task.id)
 
     await richard.erasure.erase(richard.erasure.selection(everything=True))
-    stored = await memory.ledger.extraction.store([fact], [task], sources=[task.id])
+    stored = await memory.ledger.extraction.store(
+        [fact], [task], sources=[task.id], owners=["richard"]
+    )
     (written,) = stored.written
 
     assert (written.was_new, await facts(richard, "Bath")) == (False, [])
