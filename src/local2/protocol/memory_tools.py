@@ -19,6 +19,7 @@ from local2.protocol.envelope import Name, Role
 from local2.protocol.lenient.messages import MessageJson
 from local2.protocol.memories import (
     MAX_TITLE,
+    ChangedBy,
     Durability,
     Kind,
     MemoryType,
@@ -1383,7 +1384,7 @@ class Audit(Arguments, frozen=True):
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One change of a record's state. `by`: whether the calling user or somebody else made it.
+    """One change of a record's state. `by`: who made it; None if the memory itself did.
 
     `number` orders the entries. `action`: why a record was retired, or `importance`, `enriched` (it
     received the sources of a merged record) or `undone`. `superseded_by`: the record that replaced
@@ -1399,7 +1400,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory_type: str | None = None
     scope: str | None = None
     agent: str | None = None
-    by: StatedBy | None = None
+    by: ChangedBy | None = None
     reason: str | None = None
     run: str | None = None
     superseded_by: str | None = None
