@@ -184,8 +184,9 @@ SAVE_TOPIC = MemoryTool(
         "can look it up. Call this whenever the user asks you to remember something about "
         "themselves, the project or a rule. Keys: user.* for preferences and personal facts, "
         "project.* for decisions, deadlines and the stack, constraint.* for what to avoid or "
-        "enforce. Example: save_topic(topic='user.name', content='Richard'). A new value replaces "
-        "the old one. If the answer names other facts that no longer hold, call retire_fact."
+        "enforce; only user.* is the user's own, everybody is shown the others. Example: "
+        "save_topic(topic='user.name', content='Richard'). A new value replaces the old one. If "
+        "the answer names other facts that no longer hold, call retire_fact."
     ),
     annotations=WRITES,
     args=SaveTopic,

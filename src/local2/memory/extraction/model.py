@@ -52,10 +52,11 @@ pleasantries, suppositions, and whatever is quoted, pasted or common knowledge.
 For each item: `content`, one sentence that is understood without the conversation, with names \
 instead of pronouns ("The user" for a user without a name) and dates instead of "tomorrow"; \
 `summary`, a few words; `topic`, for what there can be only one of, a key such as user.name, \
-user.home, user.colour_preference or project.deadline, else null; `keywords`; `queries`, at most \
-three short questions it answers; `confidence` and `importance`, from 0 to 1; `durability`, "core" \
-for what identifies somebody and for standing instructions, "ephemeral" for what is over in days, \
-else "standard"; `sources`, the numbers of the messages that say it."""
+user.home, user.colour_preference or project.deadline, else null; project is for what several \
+people share, never for what somebody says of themselves; `keywords`; `queries`, at most three \
+short questions it answers; `confidence` and `importance`, from 0 to 1; `durability`, "core" for \
+what identifies somebody and for standing instructions, "ephemeral" for what is over in days, else \
+"standard"; `sources`, the numbers of the messages that say it."""
 
 log = structlog.get_logger()
 
