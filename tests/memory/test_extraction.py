@@ -11,7 +11,7 @@ import pytest
 
 from calling import RICHARD
 from local2.bus.connection import Connection
-from local2.bus.vector_client import VectorClient
+from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.errors import ModelError
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
@@ -84,7 +84,7 @@ async def memory(
 
     opened = Memory(
         Ledger(database, "default"),
-        VectorClient(bus, search_timeout=5.0),
+        VectorClient(VectorRequests(bus, search_timeout=5.0), "default"),
         MemorySettings(),
         announce=announce,
         models=Models(extractor=extractor),

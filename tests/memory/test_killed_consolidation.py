@@ -63,5 +63,5 @@ async def test_a_kill_leaves_no_partial_change_and_the_next_run_continues(
         after = await count_audited_retirements(database)
         assert before < after <= before + 3
         await wait_until_done(memory)
-        indexed = await memory.vectors.ids(0, 999, tenant="default")
+        indexed = await memory.vectors.ids(0, 999)
         assert len(indexed) == FACTS - after

@@ -216,7 +216,7 @@ class Erasure:
         try:
             for start in range(0, len(gone), REMOVED_PER_REQUEST):
                 ids = [record.id for record in gone[start : start + REMOVED_PER_REQUEST]]
-                await self._outside.vectors.delete(ids, tenant=self._ledger.tenant)
+                await self._outside.vectors.delete(ids)
             # One write for all: each waits for the transaction that erases the next part.
             tasks = [Task(kind="unindex", row=record.row, id=record.id) for record in gone]
             await self._ledger.backlog.finish(tasks)
@@ -243,7 +243,7 @@ class Erasure:
             found = 0
             for start in range(0, len(erased.ids), ID_PAGE):
                 page = list(erased.ids[start : start + ID_PAGE])
-                found += len(await self._outside.vectors.held(page, tenant=self._ledger.tenant))
+                found += len(await self._outside.vectors.held(page))
             if not found:
                 break
             self._outside.backlog.wake("unindex")

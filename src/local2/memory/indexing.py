@@ -263,7 +263,7 @@ class Indexer(Job):
                 await self._index(tasks)
             else:
                 ids = [task.id for task in tasks]
-                await self._vectors.delete(ids, tenant=self._records.tenant)
+                await self._vectors.delete(ids)
                 await self._runner.finish(tasks)
         except IndexDamagedError as error:
             self.report_damage(str(error))
@@ -287,9 +287,7 @@ class Indexer(Job):
             waiting = await self._records.waiting(tasks, embedder=worker.embedder)
             for batch in batches(waiting, worker.dimensions):
                 begun = time.monotonic()
-                stored = await self._vectors.upsert(
-                    vector_items(batch), tenant=self._records.tenant
-                )
+                stored = await self._vectors.upsert(vector_items(batch))
                 await self._records.store_vectors(batch, stored.vectors, stored.embedder)
                 self._batch_records = next_batch_size(len(batch), time.monotonic() - begun)
         finally:
@@ -306,7 +304,7 @@ class Indexer(Job):
             VectorError: The worker reports a problem, or was lost during the call.
         """
         losses = self._losses
-        status = await self._vectors.status(tenant=self._records.tenant)
+        status = await self._vectors.status()
         if status.problem is not None:
             self._settled.set()
             raise VectorError(status.problem)
@@ -319,7 +317,7 @@ class Indexer(Job):
         self._backlog.wake("embed")
 
     async def _empty(self, *, whole: bool) -> None:
-        await self._vectors.reset(tenant=self._records.tenant, whole=whole)
+        await self._vectors.reset(whole=whole)
         await self._records.queue_all()
 
 
@@ -362,17 +360,16 @@ async def compare(records: IndexedRecords, vectors: Vectors, status: VectorStatu
     if status.count == 0:
         await records.queue_all()
     elif not status.clean or status.count != await records.indexed():
-        tenant = records.tenant
-        missing, unknown = await records.compare_ids(await ids_in_index(vectors, tenant))
+        missing, unknown = await records.compare_ids(await ids_in_index(vectors))
         log.info("index_compared", missing=len(missing), unknown=len(unknown), clean=status.clean)
         await records.queue(missing)
         for start in range(0, len(unknown), REMOVED_PER_REQUEST):
-            await vectors.delete(unknown[start : start + REMOVED_PER_REQUEST], tenant=tenant)
+            await vectors.delete(unknown[start : start + REMOVED_PER_REQUEST])
     # Test a random sample: an index with cut or deleted files loses vectors without an error.
     sample = await records.sample_indexed(SAMPLE, embedder=status.embedder)
     lost: list[str] = []
     for batch in batches(sample, status.dimensions):
-        lost += await vectors.lost(vector_items(batch), tenant=records.tenant)
+        lost += await vectors.lost(vector_items(batch))
     if len(lost) > max(TOLERATED_LOSSES, TOLERATED_FRACTION * len(sample)):
         raise IndexDamagedError(f"It misses {len(lost)} of {len(sample)} vectors at random.")
     await records.queue(lost)

@@ -63,7 +63,6 @@ class IndexedRecords(Part):
 
     def __init__(self, rows: TenantRows) -> None:
         super().__init__(rows)
-        self.tenant = rows.tenant
         self.is_shared = rows.is_shared
         self.next: str | None = None
         """Embedder of the index that is being filled to replace the current one; every indexed
