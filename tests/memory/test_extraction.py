@@ -18,8 +18,8 @@ from local2.ledger.ledger import Ledger
 from local2.ledger.operations.extraction import ExtractedFact
 from local2.ledger.records import EXTRACTED_FROM, NewRecord, Record, sources_of
 from local2.memory.extraction.extractor import USER, Item, Passage
+from local2.memory.intake.conversations import Turn
 from local2.memory.intake.intake import Question
-from local2.memory.intake.turns import Turn
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory, Models
