@@ -21,11 +21,11 @@ from local2.keys import checked_topic
 from local2.language.statements import forget_compared
 from local2.ledger.erasing import Erased, ErasureOptions, Selection, combined
 from local2.ledger.ledger import Ledger
-from local2.ledger.records import TENANT_OWNED, Task
+from local2.ledger.records import Task
 from local2.memory.backlog import Backlog
 from local2.memory.indexing import REMOVED_PER_REQUEST, STARTING, Indexer
 from local2.memory.recall.recaller import Recaller, RecallRequest
-from local2.memory.scopes import check_may_write, how_to_send
+from local2.memory.scopes import check_may_write, how_to_send, owner_of
 from local2.memory.vector_index import Vectors
 from local2.protocol.envelope import Caller, Clock, Sender
 from local2.protocol.memory_tools import ErasureCheck, Receipt
@@ -177,7 +177,7 @@ class Erasure:
         if self._caller.user is None:  # records without a user belong to everybody
             check_may_write("tenant", self._caller)
         return Selection(
-            owner=self._caller.user or TENANT_OWNED,
+            owner=owner_of(self._caller),
             scopes=self._caller.writes,
             session_id=session_id,
             topic=checked_topic(topic) if topic is not None else None,

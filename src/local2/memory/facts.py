@@ -36,6 +36,7 @@ from local2.memory.scopes import (
     may_see,
     own_places,
     owner_in,
+    owner_of,
     stated_by,
 )
 from local2.protocol.envelope import Caller, Clock, new_id
@@ -330,8 +331,7 @@ class Facts:
 
     def _actor_of_run(self) -> Actor:
         """The caller as the author of changes that are undone together."""
-        user = self._caller.user or TENANT_OWNED
-        return Actor(agent=self._caller.agent, user=user, run=new_id())
+        return Actor(agent=self._caller.agent, user=owner_of(self._caller), run=new_id())
 
     async def _replaceable(
         self,
@@ -380,7 +380,7 @@ class Facts:
             scope=scope,
             owner=owner,
             agent=self._caller.agent,
-            stated_by=self._caller.user or TENANT_OWNED,
+            stated_by=owner_of(self._caller),
             **{**defaults, **columns},
         )
 

@@ -19,11 +19,11 @@ from local2.ledger.operations.items import (
     ItemWriter,
     NewItem,
 )
-from local2.ledger.records import TENANT_OWNED, NewRecord
+from local2.ledger.records import NewRecord
 from local2.memory.changes import Changes
 from local2.memory.intake.episodes import EPISODE
 from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
-from local2.memory.scopes import Weights, check_may_write
+from local2.memory.scopes import Weights, check_may_write, owner_of
 from local2.protocol.envelope import Caller, Clock, new_id
 from local2.protocol.items import (
     MAX_INDEXED_CHARACTERS,
@@ -84,7 +84,7 @@ class CallerItems:
                     id=new_id(),
                     kind=EPISODE,
                     scope="user",
-                    owner=self._owner,
+                    owner=owner_of(self._caller),
                     content=item.text[:MAX_INDEXED_CHARACTERS],
                     source_ref=path_text((of.collection, *item.namespace, item.key)),
                     event_time=self._clock(),
@@ -187,17 +187,13 @@ class CallerItems:
         return ItemsChanged(stored=written.stored, deleted=written.deleted)
 
     def _items_of(self, collection: str) -> ItemCollection:
-        return ItemCollection(owner=self._owner, collection=collection)
+        return ItemCollection(owner=owner_of(self._caller), collection=collection)
 
     def _writer(self) -> ItemWriter:
         caller = self._caller
         return ItemWriter(
             at=self._clock(), agent=caller.agent, user=caller.user, session_id=caller.session_id
         )
-
-    @property
-    def _owner(self) -> str:
-        return self._caller.user or TENANT_OWNED
 
 
 Path = tuple[str, ...]

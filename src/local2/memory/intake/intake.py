@@ -12,7 +12,6 @@ from local2.ledger.operations.turns import Rating
 from local2.ledger.records import (
     LONG_TEXT,
     OWN_ONLY,
-    TENANT_OWNED,
     NewRecord,
     Written,
     with_features,
@@ -28,7 +27,7 @@ from local2.memory.intake.conversations import (
 )
 from local2.memory.intake.echoes import EchoFinder, unanswered_metadata
 from local2.memory.intake.episodes import checked_metadata, new_note
-from local2.memory.scopes import may_write
+from local2.memory.scopes import may_write, owner_of
 from local2.protocol.conversation import (
     ConversationMessage,
     IngestReport,
@@ -77,7 +76,7 @@ class Intake:
         self._changes = changes
         self._echoes = echoes
         self._caller = caller
-        self._owner = caller.user or TENANT_OWNED
+        self._owner = owner_of(caller)
         self._clock = clock
 
     async def store_conversation(
