@@ -17,13 +17,13 @@ from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.extraction import ExtractedFact
 from local2.ledger.records import EXTRACTED_FROM, NewRecord, Record, sources_of
+from local2.memory.extraction import job
 from local2.memory.extraction.extractor import USER, Item, Passage
 from local2.memory.intake.conversations import Turn
 from local2.memory.intake.intake import Question
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory, Models
-from local2.memory.upkeep import extraction
 from local2.protocol.envelope import utc_now
 from local2.protocol.memories import Kind
 from local2.protocol.payloads import MemoryChange
@@ -534,8 +534,8 @@ async def test_a_fact_from_two_sessions_survives_forgetting_one_of_them(
 async def test_a_full_batch_does_not_wait_for_more(
     memory: Memory, extractor: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extraction, "GATHERING", 3_600)
-    texts = [f"Statement {number}." for number in range(extraction.BATCH_MESSAGES)]
+    monkeypatch.setattr(job, "GATHERING", 3_600)
+    texts = [f"Statement {number}." for number in range(job.BATCH_MESSAGES)]
 
     await memory.of(RICHARD).intake.store_conversation([chat_message(text) for text in texts])
 

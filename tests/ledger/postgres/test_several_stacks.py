@@ -23,8 +23,8 @@ from local2.ledger.operations.transactions import TombstoneState, Transaction, a
 from local2.ledger.records import UNLIMITED, NewRecord
 from local2.memory.backlog import Backlog
 from local2.memory.changes import Changes
+from local2.memory.extraction.job import Extraction
 from local2.memory.extraction.rules import RulesExtractor
-from local2.memory.upkeep.extraction import Extraction
 from local2.protocol.envelope import utc_now
 from local2.protocol.tool import caller_waits_until
 from waiting import eventually

@@ -15,6 +15,7 @@ from local2.errors import ModelError
 from local2.language.words import informative_stems, informative_words, stems
 from local2.llm.models import StructuredModel
 from local2.memory.extraction.extractor import (
+    MAX_KEYWORDS,
     USER,
     Extractor,
     Item,
@@ -34,7 +35,6 @@ CONTEXT = 4
 """Number of earlier messages that are shown as context."""
 MAX_ITEM = 600
 """Maximum characters of an item: a sentence or two."""
-MAX_KEYWORDS = 8
 MAX_QUERIES = 3
 MAX_PHRASE = 120
 """Maximum characters of a keyword, a question or a summary."""

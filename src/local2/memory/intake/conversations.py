@@ -2,7 +2,7 @@
 
 The same conversation gives the same ids when it is sent again, so nothing changes; a longer version
 adds only what is new. A turn's messages are a conversation, too. Facts are extracted from the
-records later (`memory/upkeep/extraction.py`).
+records later (`memory/extraction/job.py`).
 """
 
 from collections.abc import Iterator, Sequence
