@@ -254,12 +254,29 @@ class Indexer(Job):
     async def do(self, tasks: Sequence[Task]) -> None:
         """Index records or remove them."""
         try:
-            if tasks[0].kind == "index":
-                await self._index(tasks)
-            else:
-                ids = [task.id for task in tasks]
-                await self._vectors.delete(ids)
+            if tasks[0].kind == "unindex":
+                await self._vectors.delete([task.id for task in tasks])
                 await self._runner.finish(tasks)
+                return
+            await self._may_index.wait()
+            self._batches_running += 1
+            self._idle.clear()
+            try:
+                if self.worker is None:
+                    raise VectorError(REPLACED)
+                embedder, dimensions = self.worker.embedder, self.worker.dimensions
+                waiting = await self._records.waiting(tasks, embedder=embedder)
+                for batch in batches(waiting, dimensions):
+                    begun = time.monotonic()
+                    stored = await self._vectors.upsert(vector_items(batch))
+                    await self._records.store_vectors(batch, stored.vectors, stored.embedder)
+                    self._batch_records = next_batch_size(len(batch), time.monotonic() - begun)
+            finally:
+                self._batches_running -= 1
+                if not self._batches_running:
+                    self._idle.set()
+            if self._records.next is not None:
+                self._backlog.wake("embed")
         except IndexDamagedError as error:
             self.report_damage(str(error))
             raise
@@ -270,27 +287,6 @@ class Indexer(Job):
         if self.worker is not None and self._damage.reason:
             log.info("index_rebuilt")
             self._damage.record_repair()
-
-    async def _index(self, tasks: Sequence[Task]) -> None:
-        await self._may_index.wait()
-        self._batches_running += 1
-        self._idle.clear()
-        try:
-            worker = self.worker
-            if worker is None:
-                raise VectorError(REPLACED)
-            waiting = await self._records.waiting(tasks, embedder=worker.embedder)
-            for batch in batches(waiting, worker.dimensions):
-                begun = time.monotonic()
-                stored = await self._vectors.upsert(vector_items(batch))
-                await self._records.store_vectors(batch, stored.vectors, stored.embedder)
-                self._batch_records = next_batch_size(len(batch), time.monotonic() - begun)
-        finally:
-            self._batches_running -= 1
-            if not self._batches_running:
-                self._idle.set()
-        if self._records.next is not None:
-            self._backlog.wake("embed")
 
     async def _compare(self) -> None:
         """Make the index equal to the ledger after a restart or a crash, and then trust the worker.

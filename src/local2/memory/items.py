@@ -275,15 +275,15 @@ def fixed_prefix(matches: Sequence[NamespaceMatch]) -> Path:
 
 def matching(request: ListNamespaces, namespaces: Sequence[Path]) -> list[Path]:
     """The matching namespaces, cut to the requested depth and sorted."""
+
+    def fits(match: NamespaceMatch, namespace: Path) -> bool:
+        if len(namespace) < len(match.path):
+            return False
+        start = 0 if match.type == "prefix" else len(namespace) - len(match.path)
+        parts = zip(namespace[start:], match.path, strict=False)
+        return all(wanted in {WILDCARD, part} for part, wanted in parts)
+
     found = {
-        path[: request.depth] for path in namespaces if all(_fits(m, path) for m in request.matches)
+        path[: request.depth] for path in namespaces if all(fits(m, path) for m in request.matches)
     }
     return sorted(found)[request.offset : request.offset + request.limit]
-
-
-def _fits(match: NamespaceMatch, namespace: Path) -> bool:
-    if len(namespace) < len(match.path):
-        return False
-    start = 0 if match.type == "prefix" else len(namespace) - len(match.path)
-    parts = zip(namespace[start:], match.path, strict=False)
-    return all(wanted in {WILDCARD, part} for part, wanted in parts)
