@@ -53,7 +53,7 @@ from local2.memory.scopes import may_retire
 from local2.protocol.envelope import content_id
 from local2.protocol.memories import ACCUMULATING, OwnerScope
 
-Verdict = Literal["unrelated", "duplicate", "enriches", "supersedes", "outdated", "contradicts"]
+Effect = Literal["unrelated", "duplicate", "enriches", "supersedes", "outdated", "contradicts"]
 """What a new fact does to a known one; `outdated`: the known one was stated later."""
 
 BATCH_MESSAGES = 64
@@ -106,20 +106,20 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
 
 def compare(
     new: NewRecord, known: Sequence[NewRecord], *, corrects: str | None = None
-) -> Mapping[Verdict, Sequence[NewRecord]]:
+) -> Mapping[Effect, Sequence[NewRecord]]:
     """The known facts by what a new one does to them; if it is a duplicate, only the first such.
 
     `corrects`: the content of a fact that the new one corrects.
     """
-    compared: defaultdict[Verdict, list[NewRecord]] = defaultdict(list)
+    compared: defaultdict[Effect, list[NewRecord]] = defaultdict(list)
     for old in known:
-        compared[verdict_on(new, old, corrects=corrects)].append(old)
+        compared[effect_on(new, old, corrects=corrects)].append(old)
     if duplicates := compared["duplicate"]:
         return {"duplicate": duplicates[:1]}
     return compared
 
 
-def verdict_on(new: NewRecord, old: NewRecord, *, corrects: str | None = None) -> Verdict:
+def effect_on(new: NewRecord, old: NewRecord, *, corrects: str | None = None) -> Effect:
     """Decide what a new fact does to an old one of the same scope and owner."""
     is_later = new.event_time >= old.event_time
     retires = may_retire(new, old)
@@ -299,21 +299,21 @@ class Extraction(Job):
                 gone |= {change.fact.id for change in ended if change.retires}
                 found += ended
                 continue
-            by_verdict = compare(said.probe, candidates, corrects=said.corrects)
-            same, later = by_verdict.get("duplicate"), by_verdict.get("outdated")
+            by_effect = compare(said.probe, candidates, corrects=said.corrects)
+            same, later = by_effect.get("duplicate"), by_effect.get("outdated")
             fact = ExtractedFact(
                 record=said.probe,
                 sources=said.probe.metadata[EXTRACTED_FROM],
                 same_as=same[0].id if same else None,
                 replaces=[
                     old.id
-                    for verdict in ("supersedes", "enriches")
-                    for old in by_verdict.get(verdict, ())
+                    for effect in ("supersedes", "enriches")
+                    for old in by_effect.get(effect, ())
                 ],
                 outdated_by=later[0].id if later else None,
                 relations=[
                     FactRelation(type="contradicts", target=old.id)
-                    for old in by_verdict.get("contradicts", ())
+                    for old in by_effect.get("contradicts", ())
                 ],
             )
             gone |= set(fact.replaces)
