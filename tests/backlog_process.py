@@ -121,45 +121,43 @@ class LocalVectors:
     def __init__(self, store: VectorStore) -> None:
         self._store = store
 
-    async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits:
-        return await self._store.search(VectorSearch(text=text, limit=limit, tenant=tenant))
+    async def search(self, text: str, limit: int) -> VectorHits:
+        return await self._store.search(VectorSearch(text=text, limit=limit, tenant=DEFAULT_TENANT))
 
-    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
-        return await self._store.upsert(VectorUpsert(items=items, tenant=tenant))
+    async def upsert(self, items: list[VectorItem]) -> VectorsStored:
+        return await self._store.upsert(VectorUpsert(items=items, tenant=DEFAULT_TENANT))
 
-    async def upsert_next(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
-        request = VectorUpsert(items=items, tenant=tenant, into_next=True)
+    async def upsert_next(self, items: list[VectorItem]) -> VectorsStored:
+        request = VectorUpsert(items=items, tenant=DEFAULT_TENANT, into_next=True)
         return await self._store.upsert(request)
 
-    async def begin_next(self, embedder: str, *, tenant: str) -> VectorStatus:
-        request = VectorNext(action="begin", embedder=embedder, tenant=tenant)
+    async def begin_next(self, embedder: str) -> VectorStatus:
+        request = VectorNext(action="begin", embedder=embedder, tenant=DEFAULT_TENANT)
         return await self._store.change(request)
 
-    async def swap(self, embedder: str, *, tenant: str) -> VectorStatus:
-        request = VectorNext(action="swap", embedder=embedder, tenant=tenant)
+    async def swap(self, embedder: str) -> VectorStatus:
+        request = VectorNext(action="swap", embedder=embedder, tenant=DEFAULT_TENANT)
         return await self._store.change(request)
 
-    async def delete(self, ids: list[str], *, tenant: str) -> None:
-        await self._store.delete(VectorDelete(ids=ids, tenant=tenant))
+    async def delete(self, ids: list[str]) -> None:
+        await self._store.delete(VectorDelete(ids=ids, tenant=DEFAULT_TENANT))
 
-    async def ids(
-        self, offset: int, limit: int, *, tenant: str, of_next: bool = False
-    ) -> list[str]:
-        request = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
+    async def ids(self, offset: int, limit: int, *, of_next: bool = False) -> list[str]:
+        request = VectorIds(offset=offset, limit=limit, tenant=DEFAULT_TENANT, of_next=of_next)
         return (await self._store.ids(request)).ids
 
-    async def held(self, ids: list[str], *, tenant: str) -> list[str]:
-        request = VectorIds(offset=0, limit=len(ids), tenant=tenant, among=ids)
+    async def held(self, ids: list[str]) -> list[str]:
+        request = VectorIds(offset=0, limit=len(ids), tenant=DEFAULT_TENANT, among=ids)
         return (await self._store.ids(request)).ids
 
-    async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
-        return (await self._store.lost(VectorCheck(items=items, tenant=tenant))).ids
+    async def lost(self, items: list[VectorItem]) -> list[str]:
+        return (await self._store.lost(VectorCheck(items=items, tenant=DEFAULT_TENANT))).ids
 
-    async def status(self, *, tenant: str) -> VectorStatus:
-        return await self._store.status(TenantOnly(tenant=tenant))
+    async def status(self) -> VectorStatus:
+        return await self._store.status(TenantOnly(tenant=DEFAULT_TENANT))
 
-    async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus:
-        return await self._store.reset(VectorReset(tenant=tenant, whole=whole))
+    async def reset(self, *, whole: bool = False) -> VectorStatus:
+        return await self._store.reset(VectorReset(tenant=DEFAULT_TENANT, whole=whole))
 
 
 @asynccontextmanager

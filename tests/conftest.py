@@ -23,7 +23,7 @@ from factories import ConnectBus, Listen, StartWorker
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.server import EmbeddedServer, embedded_server
 from local2.bus.tool_host import ToolHost
-from local2.bus.vector_client import VectorClient
+from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.client.tools import Toolbox
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
@@ -224,7 +224,7 @@ async def memory(
     def announce(subject: str, change: MemoryChange) -> None:
         announced.append((subject, change))
 
-    vectors = VectorClient(bus, search_timeout=5.0)
+    vectors = VectorClient(VectorRequests(bus, search_timeout=5.0), "default")
     opened = Memory(
         Ledger(database, "default"),
         vectors,

@@ -68,7 +68,7 @@ async def work(folder: Path, step: str) -> None:
         await fill(memory)
         consolidation.CHANGES_PER_TRANSACTION = 2
         arm(step)
-        await memory.consolidation.consolidate_everything()
+        await memory.consolidation.run_once()
 
 
 def run(folder: Path, step: str) -> None:

@@ -32,9 +32,9 @@ class paused_indexing:  # noqa: N801 - reads as the verb that it is
         self._may_go_on = asyncio.Event()
 
     async def __aenter__(self) -> None:
-        async def upsert(items: list[VectorItem], *, tenant: str) -> VectorsStored:
+        async def upsert(items: list[VectorItem]) -> VectorsStored:
             await self._may_go_on.wait()
-            return await self._upsert(items, tenant=tenant)
+            return await self._upsert(items)
 
         self._vectors.upsert = upsert  # type: ignore[method-assign]
 

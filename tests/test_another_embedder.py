@@ -45,11 +45,9 @@ class Gate:
         self.passed = 0
         upsert = VectorClient.upsert_next
 
-        async def gated(
-            vectors: VectorClient, items: list[VectorItem], *, tenant: str
-        ) -> VectorsStored:
+        async def gated(vectors: VectorClient, items: list[VectorItem]) -> VectorsStored:
             await self.passes.acquire()
-            stored = await upsert(vectors, items, tenant=tenant)
+            stored = await upsert(vectors, items)
             self.passed += 1
             return stored
 

@@ -82,10 +82,7 @@ async def note(stack: Stack, ids: dict[str, int], count: int) -> None:
 async def lost(stack: Stack, ids: dict[str, int]) -> list[int]:
     """Return the notes that are not nearest to their own text, according to Chroma."""
     asked = range(0, len(ids), 50)
-    found = [
-        await stack.memories.of_tenant("default").vectors.search(words(n), 1, tenant="default")
-        for n in asked
-    ]
+    found = [await stack.memories.of_tenant("default").vectors.search(words(n), 1) for n in asked]
     return [n for n, near in zip(asked, found, strict=True) if ids.get(near.hits[0].id) != n]
 
 
@@ -196,11 +193,11 @@ async def test_an_index_that_is_wrongly_empty_is_refilled_from_the_ledger(
     async with open_stack(settings, with_generator=False) as stack:
         await save(stack.bus, GOLD)
         await in_step(stack.bus, records=1)
-        await stack.memories.of_tenant("default").vectors.reset(tenant="default")
+        await stack.memories.of_tenant("default").vectors.reset()
 
         assert (await search(stack.bus, "symbol of gold"))["degraded"] is True
         await in_step(stack.bus, records=1)
 
-        await stack.memories.of_tenant("default").vectors.reset(tenant="default")
+        await stack.memories.of_tenant("default").vectors.reset()
         await status(stack.bus)
         await in_step(stack.bus, records=1)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from clocks import MovableClock
 from ledgers import unjudged
 from local2 import examination
-from local2.bus.vector_client import VectorClient
+from local2.bus.vector_client import VectorRequests
 from local2.cli.output import Output
 from local2.cli.up import _greet
 from local2.client.tools import call_tool
@@ -82,7 +82,7 @@ class Opened(NamedTuple):
 async def opened(settings: Settings, tenant: str = "default") -> AsyncIterator[Opened]:
     settings.memory.data_dir.mkdir(exist_ok=True)
     async with AsyncExitStack() as resources:
-        no_worker = cast("VectorClient", None)  # only a cross-encoder in the worker needs it
+        no_worker = cast("VectorRequests", None)  # only a cross-encoder in the worker needs it
         shared = await open_models(resources, settings, no_worker)
         yield Opened(await shared.of(tenant), settings.memory)
 

@@ -74,8 +74,8 @@ async def test_a_deleted_index_is_refilled_without_embedding(
     served, may_compare = asyncio.Event(), asyncio.Event()
     status_of = VectorClient.status
 
-    async def delayed_status(vectors: VectorClient, *, tenant: str) -> VectorStatus:
-        status = await status_of(vectors, tenant=tenant)
+    async def delayed_status(vectors: VectorClient) -> VectorStatus:
+        status = await status_of(vectors)
         served.set()
         await may_compare.wait()
         return status

@@ -65,14 +65,14 @@ class Gate:
         self._open = asyncio.Event()
         status_of, held_of = VectorClient.status, VectorClient.held
 
-        async def wait(vectors: VectorClient, *, tenant: str) -> VectorStatus:
+        async def wait(vectors: VectorClient) -> VectorStatus:
             await self._open.wait()
-            return await status_of(vectors, tenant=tenant)
+            return await status_of(vectors)
 
-        async def fail(vectors: VectorClient, ids: list[str], *, tenant: str) -> list[str]:
+        async def fail(vectors: VectorClient, ids: list[str]) -> list[str]:
             if not self._open.is_set():
                 raise VectorError("Nobody serves vector.ids.")
-            return await held_of(vectors, ids, tenant=tenant)
+            return await held_of(vectors, ids)
 
         patch.setattr(VectorClient, "status", wait)
         patch.setattr(VectorClient, "held", fail)

@@ -24,9 +24,9 @@ from local2.llm.models import ChatMessage
 from local2.llm.rules import answer_to
 from local2.memory.extraction.extractor import Passage, Utterance
 from local2.memory.extraction.rules import extract
+from local2.memory.intake.conversations import Turn, records_of_turn
 from local2.memory.intake.documents import chunks, headings
 from local2.memory.intake.echoes import find_echo, unanswered_metadata
-from local2.memory.intake.turns import Turn, records_of_turn
 from local2.memory.recall.query import analyse
 from local2.protocol.envelope import Caller
 from local2.protocol.lenient.messages import messages_of

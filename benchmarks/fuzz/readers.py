@@ -32,8 +32,7 @@ from local2.config_files import load_settings
 from local2.errors import InvalidArgumentsError, Local2Error
 from local2.ledger.operations.exports import ExportCursor
 from local2.ledger.records import NewRecord, with_features
-from local2.memory.intake.conversations import Conversation, read_records
-from local2.memory.intake.turns import Turn, records_of_turn
+from local2.memory.intake.conversations import Conversation, Turn, read_records, records_of_turn
 from local2.protocol.conversation import session_of
 from local2.protocol.envelope import Caller, decode, encode, header_of, seal, seconds_until, utc_now
 from local2.protocol.lenient.messages import messages_of

@@ -139,12 +139,12 @@ async def test_a_reindex_removes_vectors_without_a_record(
     ids = {await searchable.of(UNNAMED).write_episodic(f"Note {n}.") for n in range(20)}
     await indexed(searchable)
     unknown = VectorItem(id="stranger", text="A record that the ledger never had.")
-    await searchable.vectors.upsert([unknown], tenant="default")
+    await searchable.vectors.upsert([unknown])
 
     await status(bus, reindex=True)
     await all_indexed(bus, records=20)
 
-    assert set(await searchable.vectors.ids(0, 100, tenant="default")) == ids
+    assert set(await searchable.vectors.ids(0, 100)) == ids
 
 
 async def test_a_record_that_the_embedder_fails_on_is_set_aside_and_the_others_indexed(
@@ -208,10 +208,11 @@ async def test_a_malformed_announcement_of_a_worker_is_logged_in_one_line(
 async def test_the_status_includes_the_last_consolidation(bus: Connection, memory: Memory) -> None:
     assert (await status(bus)).consolidation is None
 
-    done = await memory.consolidation.consolidate_everything()
+    done = await memory.consolidation.run_once()
 
     last = (await status(bus)).consolidation
     assert last is not None
+    assert done is not None
     assert (last.run, last.changed, last.failed, last.under_way) == (done.run, 0, 0, False)
     assert last.ended_at is not None
 

@@ -16,8 +16,8 @@ from local2.bus.server import EmbeddedServer
 from local2.bus.streams import publish_durably
 from local2.errors import StorageError
 from local2.ledger.engines.sqlite.database import Database
+from local2.memory.intake.conversations import Turn
 from local2.memory.intake.intake import Intake
-from local2.memory.intake.turns import Turn
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import decode
 from local2.protocol.payloads import DeadLetter

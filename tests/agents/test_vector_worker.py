@@ -16,7 +16,7 @@ from factories import ConnectBus
 from indexed import indexed
 from local2.agents import vector_worker as worker_module
 from local2.bus.connection import Connection
-from local2.bus.vector_client import VectorClient
+from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.errors import VectorError
 from local2.memory.tenant import Memory
 from local2.protocol import subjects
@@ -61,7 +61,7 @@ async def vectors(
     connect_bus: ConnectBus, bus: Connection, missing_embedder: Embedder, tmp_path: Path
 ) -> AsyncIterator[VectorClient]:
     async with vector_worker(await connect_bus(), missing_embedder, tmp_path / "chroma"):
-        yield VectorClient(bus, search_timeout=5.0)
+        yield VectorClient(VectorRequests(bus, search_timeout=5.0), "default")
 
 
 async def test_a_search_waits_for_a_silent_worker_no_longer_than_its_caller_for_the_answer(
@@ -73,11 +73,11 @@ async def test_a_search_waits_for_a_silent_worker_no_longer_than_its_caller_for_
     silent = await connect_bus()
     await silent.subscribe(subjects.VECTOR_SEARCH, ignore)
     await silent.flush()
-    patient = VectorClient(bus, search_timeout=3600.0)
+    patient = VectorClient(VectorRequests(bus, search_timeout=3600.0), "default")
 
     async def call_tool() -> None:
         begin_call(ignore, utc_now() + timedelta(seconds=1))
-        await patient.search("gold", 5, tenant=TENANT)
+        await patient.search("gold", 5)
 
     with pytest.raises(VectorError, match="does not answer"):
         await asyncio.create_task(call_tool())
@@ -91,7 +91,7 @@ def test_an_embedder_that_cannot_be_loaded_is_missing_and_keeps_its_name(
 
 
 async def test_the_status_explains_why_there_is_no_embedder(vectors: VectorClient) -> None:
-    status = await vectors.status(tenant=TENANT)
+    status = await vectors.status()
 
     assert "could not be downloaded" in str(status.problem)
     assert "`local2 doctor`" in str(status.problem), "and names the remedy"
@@ -100,11 +100,11 @@ async def test_the_status_explains_why_there_is_no_embedder(vectors: VectorClien
 
 async def test_requests_that_need_the_embedder_fail_with_the_reason(vectors: VectorClient) -> None:
     with pytest.raises(VectorError, match="could not be downloaded"):
-        await vectors.search("gold", 5, tenant=TENANT)
+        await vectors.search("gold", 5)
     with pytest.raises(VectorError, match="could not be downloaded"):
-        await vectors.upsert([VectorItem(id="1", text=GOLD)], tenant=TENANT)
+        await vectors.upsert([VectorItem(id="1", text=GOLD)])
     with pytest.raises(VectorError, match="could not be downloaded"):
-        await vectors.reset(tenant=TENANT)
+        await vectors.reset()
 
 
 @pytest.mark.usefixtures("vectors")
@@ -140,7 +140,7 @@ async def test_an_index_survives_a_start_without_its_embedder(
 
     async with vector_worker(await connect_bus(), missing_embedder, folder) as store:
         memory.indexer.worker_started(store.id)
-        assert (await memory.vectors.status(tenant=TENANT)).count == 1
+        assert (await memory.vectors.status()).count == 1
     memory.indexer.worker_lost()
 
     async with vector_worker(await connect_bus(), embedder, folder) as store:
@@ -161,14 +161,14 @@ async def test_requests_without_a_reply_inbox_do_nothing(
 
     before = len(lines())
     async with vector_worker(await connect_bus(), embedder, tmp_path / "chroma"):
-        vectors = VectorClient(bus, search_timeout=5.0)
-        await vectors.upsert([VectorItem(id="gold", text=GOLD)], tenant=TENANT)
+        vectors = VectorClient(VectorRequests(bus, search_timeout=5.0), "default")
+        await vectors.upsert([VectorItem(id="gold", text=GOLD)])
         for subject in VECTOR_SUBJECTS:
             for data in (b"{", b'{"payload": {}}', b'{"payload": {"ids": ["gold"]}}'):
                 await bus.publish(f"vector.{subject}", data)
         await bus.flush()
-        assert (await vectors.search(GOLD, 1, tenant=TENANT)).hits[0].id == "gold"
-        assert (await vectors.status(tenant=TENANT)).count == 1
+        assert (await vectors.search(GOLD, 1)).hits[0].id == "gold"
+        assert (await vectors.status()).count == 1
 
     log.warning("nothing_more_comes", subject="vector.none")  # events are written in their order
     await eventually(lambda: "nothing_more_comes" in "".join(lines()))

@@ -215,7 +215,7 @@ async def save_topic(bus: Connection, value: str) -> None:
 
 async def indexed_ids(stack: Stack) -> list[str]:
     try:
-        return await stack.memories.of_tenant("default").vectors.ids(0, 10, tenant="default")
+        return await stack.memories.of_tenant("default").vectors.ids(0, 10)
     except VectorError:
         return []
 

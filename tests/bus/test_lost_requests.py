@@ -11,7 +11,7 @@ from factories import ConnectBus
 from local2.bus import lost_requests
 from local2.bus.connection import BusMessage, Connection, Subscription
 from local2.bus.tool_host import ToolHost
-from local2.bus.vector_client import VectorClient
+from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.client.access import ask_service
 from local2.client.tools import call_tool
 from local2.errors import BusTimeoutError
@@ -142,10 +142,10 @@ async def test_a_batch_that_is_lost_with_a_worker_is_embedded_by_another(
     tmp_path: Path,
 ) -> None:
     """Only the worker's own server died: this connection has lost nothing."""
-    vectors = VectorClient(bus, search_timeout=30.0)
+    vectors = VectorClient(VectorRequests(bus, search_timeout=30.0), "default")
     await swallower.subscribe(await connect_bus(), subjects.VECTOR_UPSERT, "vector_worker")
     batch = [VectorItem(id="gold", text="Gold.")]
-    upserting = asyncio.create_task(vectors.upsert(batch, tenant="default"))
+    upserting = asyncio.create_task(vectors.upsert(batch))
     await eventually(lambda: swallower.swallowed)
     await swallower.die()
 

@@ -513,7 +513,7 @@ async def extraction__store(ledger: Ledger, marker: str) -> object:
     relation = FactRelation(type="supports", target="f10")
     found = ExtractedFact(record=made, sources=["m1"], replaces=["f2"], relations=[relation])
     waiting = await tasks(ledger, extract=9)
-    return await ledger.extraction.store([found], waiting, sources=["m1"])
+    return await ledger.extraction.store([found], waiting, sources=["m1"], owners=[OWNER])
 
 
 @operation

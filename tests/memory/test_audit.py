@@ -73,6 +73,16 @@ async def test_other_users_see_changes_of_shared_facts_without_the_actor(bus: Co
     assert len(await entries(bus)) == 2
 
 
+async def test_a_change_by_nobody_named_is_another_users_to_no_one(bus: Connection) -> None:
+    for value in ("Berlin", "Rome"):
+        await save(bus, "project.city", value, NOBODY)
+
+    (seen,) = await entries(bus, EVE)
+    (own,) = await entries(bus, NOBODY)
+
+    assert (seen["by"], own["by"]) == ("unnamed", "self")
+
+
 async def test_the_audit_is_read_in_pages(bus: Connection) -> None:
     for number in range(6):
         await save(bus, "user.city", f"City {number}")

@@ -10,8 +10,8 @@ from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
 from local2.ledger.engines.sqlite.database import Database
+from local2.memory.intake.conversations import Turn
 from local2.memory.intake.intake import Result
-from local2.memory.intake.turns import Turn
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.memory_tools import INGEST

@@ -275,8 +275,9 @@ async def test_a_judge_decides_uncertain_contradictions(
     await store(memory, berlin, far)
     await memory.ledger.facts.relate(far.id, "contradicts", berlin.id)
 
-    done = await consolidation_of(memory, judge=ConstantJudge(verdict)).consolidate_everything()
+    done = await consolidation_of(memory, judge=ConstantJudge(verdict)).run_once()
 
+    assert done is not None
     assert [one.fact.id for one in done.changes] == []
     assert done.changed == retired
     assert len(done.left) == 1 - retired
@@ -425,7 +426,7 @@ async def test_a_run_with_a_clock_a_year_ahead_does_not_delay_the_next_one(
     monkeypatch.setattr(consolidation, "START_DELAY", 0.0)
     now = datetime.now(UTC)
     memory.clock = lambda: now + timedelta(days=365)
-    await consolidation_of(memory).consolidate_everything()
+    await consolidation_of(memory).run_once()
     memory.clock = lambda: now
 
     async def in_time() -> bool:
@@ -494,8 +495,9 @@ async def test_the_status_shows_the_last_run_and_its_changes(memory: Memory) -> 
     await store(memory, *many(40))
     assert await memory.consolidation.status() is None
 
-    done = await memory.consolidation.consolidate_everything()
+    done = await memory.consolidation.run_once()
 
+    assert done is not None
     status = await memory.consolidation.status()
     assert status is not None
     assert (status.run, status.changed, status.failed) == (done.run, 2, 0)

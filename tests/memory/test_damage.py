@@ -8,7 +8,7 @@ import pytest
 from calling import caller_named
 from indexed import indexed, indexing_of
 from local2.bus.connection import Connection
-from local2.bus.vector_client import VectorClient
+from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.errors import IndexDamagedError
 from local2.memory import indexing
 from local2.memory.indexing import FIRST_PAUSE, LAST_PAUSE, STABLE_SECONDS, Damage
@@ -64,20 +64,18 @@ class _NeverWhole(VectorClient):
     """A worker whose index can be emptied but stores nothing, as on a full disk."""
 
     def __init__(self, bus: Connection) -> None:
-        super().__init__(bus, search_timeout=1)
+        super().__init__(VectorRequests(bus, search_timeout=1), "default")
         self.resets: list[bool] = []
 
-    async def status(self, *, tenant: str) -> VectorStatus:
-        del tenant
+    async def status(self) -> VectorStatus:
         return READY
 
-    async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus:
-        del tenant
+    async def reset(self, *, whole: bool = False) -> VectorStatus:
         self.resets.append(whole)
         return READY
 
-    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
-        del items, tenant
+    async def upsert(self, items: list[VectorItem]) -> VectorsStored:
+        del items
         raise IndexDamagedError("Chroma could not store vectors.")
 
 
@@ -112,9 +110,9 @@ async def test_a_worker_that_crashes_repeatedly_gets_an_empty_index(
     resets: list[bool] = []
     reset = searchable.vectors.reset
 
-    async def record_reset(*, tenant: str, whole: bool = False) -> VectorStatus:
+    async def record_reset(*, whole: bool = False) -> VectorStatus:
         resets.append(whole)
-        return await reset(tenant=tenant, whole=whole)
+        return await reset(whole=whole)
 
     monkeypatch.setattr(searchable.vectors, "reset", record_reset)
     for worker in ("second", "third"):
@@ -123,7 +121,7 @@ async def test_a_worker_that_crashes_repeatedly_gets_an_empty_index(
         searchable.indexer.worker_started(worker)
 
     async def is_complete() -> bool:
-        held = set(await searchable.vectors.ids(0, 100, tenant="default"))
+        held = set(await searchable.vectors.ids(0, 100))
         return held == ids and searchable.indexer.problem is None
 
     await eventually(is_complete)
@@ -141,14 +139,13 @@ async def test_an_index_that_misses_more_than_a_share_of_its_vectors_is_damaged(
         await richard.write_episodic(f"Note {number}.")
     await indexed(searchable)
 
-    async def lost(items: list[VectorItem], *, tenant: str) -> list[str]:
-        assert (len(items), tenant) == (100, "default")
+    async def lost(items: list[VectorItem]) -> list[str]:
+        assert len(items) == 100
         return [item.id for item in items[:missed]]
 
     emptied: list[bool] = []
 
-    async def reset(*, tenant: str, whole: bool = False) -> VectorStatus:
-        assert tenant == "default"
+    async def reset(*, whole: bool = False) -> VectorStatus:
         emptied.append(whole)
         monkeypatch.undo()
         return READY

@@ -100,8 +100,8 @@ async def test_a_record_indexed_during_a_search_degrades_the_answer(
     await eventually(lambda: memory.indexer.problem is None)  # otherwise the search is repeated
     search = memory.vectors.search
 
-    async def search_then_index(text: str, limit: int, *, tenant: str) -> VectorHits:
-        found = await search(text, limit, tenant=tenant)
+    async def search_then_index(text: str, limit: int) -> VectorHits:
+        found = await search(text, limit)
         pause.release()
         await indexed(memory)
         return found
@@ -124,8 +124,8 @@ class _Gate:
         self._status = memory.vectors.status
         patch.setattr(memory.vectors, "status", self._wait)
 
-    async def _wait(self, *, tenant: str) -> VectorStatus:
-        status = await self._status(tenant=tenant)
+    async def _wait(self) -> VectorStatus:
+        status = await self._status()
         self.arrived += 1
         await self._open.acquire()
         return status
@@ -158,7 +158,7 @@ async def test_an_answer_from_an_emptied_index_is_degraded(
     async with vector_worker(await connect_bus(), embedder, folder) as store:
         memory.indexer.worker_started(store.id)
         await eventually(lambda: gate.arrived)
-        assert (await memory.vectors.search("gold", 5, tenant="default")).hits == []
+        assert (await memory.vectors.search("gold", 5)).hits == []
         uncompared = await richard.search_episodic("symbol of gold")
         gate.let_one_pass()
         await eventually(lambda: memory.indexer.problem is None)

@@ -147,7 +147,7 @@ async def test_a_rule_that_leaves_a_memory_out_is_named(
         metadata={EXTRACTED_FROM: [message]},
     )
     await searchable.ledger.extraction.store(
-        [ExtractedFact(record=fact, sources=[message])], [], sources=[message]
+        [ExtractedFact(record=fact, sources=[message])], [], sources=[message], owners=["richard"]
     )
     await indexed(searchable)
 

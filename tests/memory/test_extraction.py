@@ -11,19 +11,19 @@ import pytest
 
 from calling import RICHARD
 from local2.bus.connection import Connection
-from local2.bus.vector_client import VectorClient
+from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.errors import ModelError
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.extraction import ExtractedFact
 from local2.ledger.records import EXTRACTED_FROM, NewRecord, Record, sources_of
+from local2.memory.extraction import job
 from local2.memory.extraction.extractor import USER, Item, Passage
+from local2.memory.intake.conversations import Turn
 from local2.memory.intake.intake import Question
-from local2.memory.intake.turns import Turn
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory, Models
-from local2.memory.upkeep import extraction
 from local2.protocol.envelope import utc_now
 from local2.protocol.memories import Kind
 from local2.protocol.payloads import MemoryChange
@@ -84,7 +84,7 @@ async def memory(
 
     opened = Memory(
         Ledger(database, "default"),
-        VectorClient(bus, search_timeout=5.0),
+        VectorClient(VectorRequests(bus, search_timeout=5.0), "default"),
         MemorySettings(),
         announce=announce,
         models=Models(extractor=extractor),
@@ -486,12 +486,14 @@ async def test_a_message_forgotten_during_extraction_leaves_no_fact(
     extractor.away = True
     await richard.intake.store_conversation([chat_message("I live in Bath.")], "s1")
     (task,) = await memory.ledger.backlog.claim({"extract": 9}, now=utc_now())
-    (group,) = await memory.ledger.extraction.messages([task])
+    await memory.ledger.extraction.messages([task])
     extractor.away = False
-    fact = fact_of("I live in Bath.", group.messages[0].id)
+    fact = fact_of("I live in Bath.", task.id)
 
     await richard.erasure.erase(richard.erasure.selection(everything=True))
-    stored = await memory.ledger.extraction.store([fact], [task], sources=[task.id])
+    stored = await memory.ledger.extraction.store(
+        [fact], [task], sources=[task.id], owners=["richard"]
+    )
     (written,) = stored.written
 
     assert (written.was_new, await facts(richard, "Bath")) == (False, [])
@@ -532,8 +534,8 @@ async def test_a_fact_from_two_sessions_survives_forgetting_one_of_them(
 async def test_a_full_batch_does_not_wait_for_more(
     memory: Memory, extractor: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extraction, "GATHERING", 3_600)
-    texts = [f"Statement {number}." for number in range(extraction.BATCH_MESSAGES)]
+    monkeypatch.setattr(job, "GATHERING", 3_600)
+    texts = [f"Statement {number}." for number in range(job.BATCH_MESSAGES)]
 
     await memory.of(RICHARD).intake.store_conversation([chat_message(text) for text in texts])
 

@@ -9,7 +9,7 @@ import pytest
 from indexed import indexing_of
 from ledgers import to_index
 from local2.bus.connection import Connection
-from local2.bus.vector_client import VectorClient
+from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.ledger.records import NewRecord
 from local2.memory.indexing import (
     BATCH_RECORDS,
@@ -69,16 +69,14 @@ class _Recording(VectorClient):
     """A worker that stores nothing, and records the ids of every batch."""
 
     def __init__(self, bus: Connection) -> None:
-        super().__init__(bus, search_timeout=1)
+        super().__init__(VectorRequests(bus, search_timeout=1), "default")
         self.batches: list[list[str]] = []
         self.may_finish = asyncio.Event()
 
-    async def status(self, *, tenant: str) -> VectorStatus:
-        del tenant
+    async def status(self) -> VectorStatus:
         return VectorStatus(worker="w", count=0, embedder=EMBEDDER, clean=True, dimensions=1)
 
-    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
-        del tenant
+    async def upsert(self, items: list[VectorItem]) -> VectorsStored:
         self.batches.append([item.id for item in items])
         await self.may_finish.wait()
         return VectorsStored(vectors=[bytes(4)] * len(items), embedder=EMBEDDER)

@@ -231,11 +231,11 @@ async def test_a_second_index_search_that_fails_hides_nothing(
     search = searchable.vectors.search
     limits: list[int] = []
 
-    async def search_once(text: str, limit: int, *, tenant: str) -> VectorHits:
+    async def search_once(text: str, limit: int) -> VectorHits:
         limits.append(limit)
         if len(limits) > 1:
             raise VectorError("The worker ended.")
-        return await search(text, limit, tenant=tenant)
+        return await search(text, limit)
 
     monkeypatch.setattr(searchable.vectors, "search", search_once)
     recalled = await ask(richard, "Which letters stand for that precious stuff?")

@@ -14,7 +14,7 @@ from calling import caller_named
 from indexed import indexed, indexing_of, paused_indexing
 from ledgers import to_index
 from local2.bus.connection import Connection
-from local2.bus.vector_client import VectorClient
+from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.errors import VectorError
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
@@ -44,7 +44,7 @@ RICHARD = caller_named("richard")
 
 
 async def in_index(memory: Memory) -> set[str]:
-    return set(await memory.vectors.ids(0, 1000, tenant="default"))
+    return set(await memory.vectors.ids(0, 1000))
 
 
 async def test_a_record_is_stored_with_the_vector_of_its_text(
@@ -79,10 +79,10 @@ async def test_an_index_regains_lost_records_and_drops_unknown_ones(
     service = searchable.of(RICHARD)
     ids = [await service.write_episodic(f"Note {n} of many.") for n in range(20)]
     await indexed(searchable)
-    await searchable.vectors.delete(ids[:7], tenant="default")
+    await searchable.vectors.delete(ids[:7])
     stranger = embedder.embed_queries(["A record that the ledger never had."])[0]
     item = VectorItem(id="stranger", vector=stranger.tobytes())
-    await searchable.vectors.upsert([item], tenant="default")
+    await searchable.vectors.upsert([item])
 
     searchable.indexer.worker_started("another")
 
@@ -96,11 +96,10 @@ class _Moody(VectorClient):
     """A worker without an index, which is ready unless it has a problem."""
 
     def __init__(self, bus: Connection) -> None:
-        super().__init__(bus, search_timeout=1)
+        super().__init__(VectorRequests(bus, search_timeout=1), "default")
         self.problem: str | None = "It is starting."
 
-    async def status(self, *, tenant: str) -> VectorStatus:
-        del tenant
+    async def status(self) -> VectorStatus:
         if self.problem:
             raise VectorError(self.problem)
         return VectorStatus(worker="w", count=0, embedder="none", clean=True, dimensions=1)
@@ -159,10 +158,10 @@ async def test_a_rebuild_is_not_restarted_while_one_is_under_way(
     await indexed(searchable)
     reset, resets = searchable.vectors.reset, 0
 
-    async def counted(*, tenant: str, whole: bool = False) -> VectorStatus:
+    async def counted(*, whole: bool = False) -> VectorStatus:
         nonlocal resets
         resets += not whole  # a reset of the whole index repairs a damaged one
-        return await reset(tenant=tenant, whole=whole)
+        return await reset(whole=whole)
 
     monkeypatch.setattr(searchable.vectors, "reset", counted)
     async with paused_indexing(searchable):
@@ -180,15 +179,14 @@ class _FailsOnDemand(VectorClient):
     """A worker that embeds nothing, and fails on request."""
 
     def __init__(self, bus: Connection) -> None:
-        super().__init__(bus, search_timeout=1)
+        super().__init__(VectorRequests(bus, search_timeout=1), "default")
         self.called, self.may_fail = asyncio.Event(), asyncio.Event()
 
-    async def status(self, *, tenant: str) -> VectorStatus:
-        del tenant
+    async def status(self) -> VectorStatus:
         return VectorStatus(worker="w", count=0, embedder="none", clean=True, dimensions=1)
 
-    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
-        del items, tenant
+    async def upsert(self, items: list[VectorItem]) -> VectorsStored:
+        del items
         self.called.set()
         await self.may_fail.wait()
         raise VectorError("The worker ended.")

@@ -2,6 +2,7 @@
 
 import json
 import signal
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from backlog_process import open_memory, wait_until_done
 from consolidation_process import FACTS, STEPS
 from forking import exit_code
 from local2.ledger.engines.sqlite.database import Database
+from local2.protocol.envelope import utc_now
 from stored import records, select
 
 
@@ -53,11 +55,13 @@ async def test_a_kill_leaves_no_partial_change_and_the_next_run_continues(
         assert status.ended_at is None
         assert before == (2 if step in {"weighed", "made", "announced"} else 0)
 
-        done = await memory.consolidation.consolidate_everything()
+        memory.clock = lambda: utc_now() + timedelta(days=1)
+        done = await memory.consolidation.run_once()
 
+        assert done is not None
         assert done.changed > 0
         after = await count_audited_retirements(database)
         assert before < after <= before + 3
         await wait_until_done(memory)
-        indexed = await memory.vectors.ids(0, 999, tenant="default")
+        indexed = await memory.vectors.ids(0, 999)
         assert len(indexed) == FACTS - after

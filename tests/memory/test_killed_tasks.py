@@ -26,7 +26,7 @@ from waiting import eventually
 
 
 async def in_index(memory: Memory) -> list[str]:
-    return sorted(await memory.vectors.ids(0, 99, tenant="default"))
+    return sorted(await memory.vectors.ids(0, 99))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ async def test_a_kill_during_a_change_of_embedder_only_delays_it(tmp_path: Path,
             database, "SELECT id FROM vector JOIN record ON record.row = vector.record ORDER BY id"
         )
         indexed = await in_index(memory)
-        left = (await memory.vectors.status(tenant="default")).next
+        left = (await memory.vectors.status()).next
 
     assert indexed == [id_ for (id_,) in vectors] == facts
     assert len(facts) == 2

@@ -8,7 +8,7 @@ from calling import caller_named
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.operations.turns import RECORDS_PER_TRANSACTION
 from local2.ledger.records import Written
-from local2.memory.intake.turns import Turn
+from local2.memory.intake.conversations import Turn
 from local2.memory.tenant import Memory
 from local2.protocol.payloads import ToolCallRecord
 from recalling import DAY

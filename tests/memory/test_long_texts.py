@@ -10,7 +10,7 @@ from local2.ledger import records
 from local2.ledger.engines.sqlite import database as sqlite_database
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.records import LONG_TEXT, NewRecord
-from local2.memory.intake.turns import Turn
+from local2.memory.intake.conversations import Turn
 from local2.memory.tenant import Memory
 from recalling import DAY, chat_message
 from stored import select

@@ -12,7 +12,7 @@ from calling import caller_named
 from indexed import indexed
 from local2.bus.connection import connect
 from local2.bus.server import embedded_server
-from local2.bus.vector_client import VectorClient
+from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.errors import VectorError
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
@@ -56,7 +56,7 @@ async def test_batches_under_way_when_the_server_dies_are_resent(
         database = await running.enter_async_context(
             Database.open(tmp_path / "ledger.sqlite3", SCHEMA)
         )
-        vectors = VectorClient(bus, search_timeout=5)
+        vectors = VectorClient(VectorRequests(bus, search_timeout=5), "default")
         memory = Memory(Ledger(database, "default"), vectors, MemorySettings(), announce=_ignore)
         await running.enter_async_context(vector_worker(other, embedder, tmp_path / "chroma"))
         indexing = asyncio.create_task(memory.backlog.run())
@@ -81,9 +81,9 @@ async def test_without_a_connection_a_question_fails_at_once(tmp_path: Path) -> 
             embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1)
         )
         async with connect(server.url, name="test") as bus:
-            vectors = VectorClient(bus, search_timeout=300)
+            vectors = VectorClient(VectorRequests(bus, search_timeout=300), "default")
             await running.aclose()
             await eventually(bus.lost.is_set)
 
             with pytest.raises(VectorError, match="connection to the bus was lost"):
-                await vectors.search("metal", 5, tenant="default")
+                await vectors.search("metal", 5)

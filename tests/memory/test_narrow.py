@@ -168,7 +168,7 @@ async def test_a_few_records_before_those_of_others_do_not_hide_the_rest(
     behind = [f"The symbol of {metal} is {symbol}." for metal, symbol in metals.items()]
     before = [f"{QUESTION} I ask for the {n}th time." for n in range(5)]
     richard = await behind_others(searchable, *before, *behind)
-    nearest = (await searchable.vectors.search(QUESTION, searches.NEAREST, tenant="default")).hits
+    nearest = (await searchable.vectors.search(QUESTION, searches.NEAREST)).hits
 
     items = (await richard.recall(RecallRequest(query=QUESTION, top_k=20))).items
 

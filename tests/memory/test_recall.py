@@ -15,7 +15,7 @@ from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
 from local2.ledger.operations.working_sets import WorkingSets
 from local2.ledger.records import Fact
-from local2.memory.intake.turns import Turn
+from local2.memory.intake.conversations import Turn
 from local2.memory.recall.ranking import shown_scores
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService

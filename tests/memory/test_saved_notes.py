@@ -8,8 +8,8 @@ import pytest
 
 from calling import RICHARD, caller_named
 from indexed import indexed
+from local2.memory.intake.conversations import Turn
 from local2.memory.intake.episodes import new_episode
-from local2.memory.intake.turns import Turn
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.protocol.maintenance import ExportRequest

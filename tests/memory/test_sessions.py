@@ -14,7 +14,7 @@ from local2.ledger.ledger import Ledger
 from local2.ledger.operations.sessions import SESSION_CHARACTERS
 from local2.ledger.records import Fact
 from local2.ledger.sql import statements
-from local2.memory.intake.turns import Turn
+from local2.memory.intake.conversations import Turn
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.service import MemoryService
 from local2.memory.sessions import Sessions

@@ -8,7 +8,7 @@ import pytest
 
 from calling import caller_named
 from local2.errors import InvalidArgumentsError
-from local2.memory.intake.turns import Turn
+from local2.memory.intake.conversations import Turn
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory

@@ -61,9 +61,9 @@ def searched_texts(searchable: Memory, monkeypatch: pytest.MonkeyPatch) -> list[
     search = searchable.vectors.search
     searched_texts: list[str] = []
 
-    async def record_search(text: str, limit: int, *, tenant: str) -> VectorHits:
+    async def record_search(text: str, limit: int) -> VectorHits:
         searched_texts.append(text)
-        return await search(text, limit, tenant=tenant)
+        return await search(text, limit)
 
     monkeypatch.setattr(searchable.vectors, "search", record_search)
     return searched_texts

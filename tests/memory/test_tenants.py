@@ -10,7 +10,7 @@ import local2
 from calling import RICHARD
 from indexed import indexed
 from local2.bus.connection import Connection
-from local2.bus.vector_client import VectorClient
+from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import Fact, NewRecord
@@ -27,21 +27,12 @@ from local2.memory.recall.recaller import (
 from local2.memory.scopes import EQUAL_WEIGHTS
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller, new_id
-from local2.protocol.vectors import VectorHits
 from local2.settings import MemorySettings
 from recalling import DAY, chat_message, contents
 
 NAMESAKE = Caller(tenant="other", user="richard", agent="shell", session_id="s1")
 SOURCE = Path(local2.__file__).parent
 QUESTION = "project.deadline user.metal osmium iridium Friday densest metal"
-
-
-class OneIndex(VectorClient):
-    """An index that would return the default tenant's hits to every tenant."""
-
-    async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits:
-        del tenant
-        return await super().search(text, limit, tenant="default")
 
 
 class Trusting(Indexer):
@@ -58,7 +49,8 @@ class Other:
     def __init__(self, memory: Memory, database: Database, bus: Connection) -> None:
         self.ledger = Ledger(database, "other")
         self.queue = self.ledger.index
-        index = OneIndex(bus, search_timeout=5)
+        # As an index would be that returns the default tenant's hits to every tenant.
+        index = VectorClient(VectorRequests(bus, search_timeout=5), "default")
         self._recaller = Recaller(
             Retrieval(
                 self.ledger,

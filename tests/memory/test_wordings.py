@@ -172,7 +172,7 @@ async def test_facts_that_only_sound_alike_are_never_merged(
         clock=memory.clock,
     )
 
-    await consolidation.consolidate_everything()
+    await consolidation.run_once()
 
     stored_facts = await records(database)
     group_of_id = {row["id"]: group_of[row["content"]] for row in stored_facts}

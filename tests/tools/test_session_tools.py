@@ -9,7 +9,7 @@ from calling import ask, caller_named
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.ledger.records import Fact
-from local2.memory.intake.turns import Turn
+from local2.memory.intake.conversations import Turn
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.memory_tools import (

@@ -15,7 +15,7 @@ import pytest
 from backlog_process import ToyEmbedder
 from factories import ConnectBus
 from local2.bus.connection import Connection
-from local2.bus.vector_client import VectorClient
+from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.errors import VectorError
 from local2.model_files import DIGESTS_FILE, MODEL_FILE, TOKENIZER_FILE, Digests
 from local2.protocol.vectors import VectorRerank
@@ -218,7 +218,7 @@ async def test_without_documents_there_are_no_scores(model: CrossEncoder) -> Non
 class Rereading(NamedTuple):
     """A request that the worker's model has begun to read; `finish` lets it go on."""
 
-    vectors: VectorClient
+    requests: VectorRequests
     scores: "asyncio.Task[list[float]]"
     finish: threading.Event
 
@@ -233,20 +233,20 @@ async def rereading(
         reading.set()
         finish.wait()
 
-    vectors = VectorClient(bus, search_timeout=30.0)
+    requests = VectorRequests(bus, search_timeout=30.0)
     reranking = Reranking(Scripted(read))
     async with vector_worker(await connect_bus(), ToyEmbedder(), tmp_path / "chroma", reranking):
-        scores = asyncio.create_task(vectors.rerank(QUESTION, ["one", "two"], within=30.0))
+        scores = asyncio.create_task(requests.rerank(QUESTION, ["one", "two"], within=30.0))
         try:
             await asyncio.to_thread(reading.wait)
-            yield Rereading(vectors, scores, finish)
+            yield Rereading(requests, scores, finish)
         finally:
             finish.set()
     reranking.close()
 
 
 async def test_searches_do_not_wait_for_a_model_that_reads(rereading: Rereading) -> None:
-    hits = await rereading.vectors.search("gold", 1, tenant="default")
+    hits = await VectorClient(rereading.requests, "default").search("gold", 1)
 
     assert (hits.embedder, rereading.scores.done()) == ("toy", False)
     rereading.finish.set()
@@ -254,7 +254,7 @@ async def test_searches_do_not_wait_for_a_model_that_reads(rereading: Rereading)
 
 
 async def test_a_request_ends_with_the_worker(rereading: Rereading) -> None:
-    rereading.vectors.worker_lost()
+    rereading.requests.worker_lost()
 
     with pytest.raises(VectorError, match="vector worker ended"):
         await rereading.scores

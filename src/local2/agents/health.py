@@ -123,7 +123,7 @@ class StatusReader:
         failure: str | None = None
         try:
             async with asyncio.timeout(WORKER_PATIENCE):
-                worker = await self._memory.vectors.status(tenant=self._memory.tenant)
+                worker = await self._memory.vectors.status()
             await indexer.check_count(worker.count)
         except IndexDamagedError as error:
             indexer.report_damage(str(error))

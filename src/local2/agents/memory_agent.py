@@ -39,9 +39,9 @@ from local2.bus.streams import (
 )
 from local2.errors import BusError, DeadlineError, Local2Error, RequestError, abridged
 from local2.ledger.operations.turns import Delivered
+from local2.memory.intake.conversations import Turn
 from local2.memory.intake.echoes import UNANSWERED, find_echo
 from local2.memory.intake.episodes import storable_metadata
-from local2.memory.intake.turns import Turn
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
 from local2.protocol import subjects

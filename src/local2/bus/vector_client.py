@@ -60,12 +60,12 @@ ERRORS_BY_CODE: dict[str, type[VectorError]] = {
 }
 
 
-class VectorClient:
+class VectorRequests:
     """Sends requests to the vector worker; they fail once the worker or the connection is lost."""
 
     def __init__(self, bus: Connection, *, search_timeout: float) -> None:
         self._bus = bus
-        self._search_timeout = search_timeout
+        self.search_timeout = search_timeout
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def worker_lost(self) -> None:
@@ -73,71 +73,13 @@ class VectorClient:
         self._lost.set_result(None)
         self._lost = asyncio.get_running_loop().create_future()
 
-    async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits:
-        """Find the nearest vectors, as long as the caller of the current tool waits for them."""
-        patience = min(self._search_timeout, may_wait())
-        request = VectorSearch(text=text, limit=limit, patience=patience, tenant=tenant)
-        hits = await self._ask(subjects.VECTOR_SEARCH, request, VectorHits, patience)
-        if telemetry.meter is not None:
-            telemetry.meter.question_vectors.labels("true" if hits.cached else "false").inc()
-        return hits
-
     async def rerank(self, query: str, documents: list[str], *, within: float) -> list[float]:
         """Read for `within` seconds, and return the scores of the first documents."""
         request = VectorRerank(query=query, documents=documents, patience=within)
         seconds = within + RERANK_GRACE
-        return (await self._ask(subjects.VECTOR_RERANK, request, VectorScores, seconds)).scores
+        return (await self.ask(subjects.VECTOR_RERANK, request, VectorScores, seconds)).scores
 
-    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
-        return await self._upsert(VectorUpsert(items=items, tenant=tenant))
-
-    async def upsert_next(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
-        return await self._upsert(VectorUpsert(items=items, tenant=tenant, into_next=True))
-
-    async def _upsert(self, request: VectorUpsert) -> VectorsStored:
-        return await self._ask(subjects.VECTOR_UPSERT, request, VectorsStored, BATCH_TIMEOUT)
-
-    async def delete(self, ids: list[str], *, tenant: str) -> None:
-        request = VectorDelete(ids=ids, tenant=tenant)
-        await self._ask(subjects.VECTOR_DELETE, request, Empty, BATCH_TIMEOUT)
-
-    async def ids(
-        self, offset: int, limit: int, *, tenant: str, of_next: bool = False
-    ) -> list[str]:
-        """Read a page of the ids in the index, or in the next one."""
-        request = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
-        return (await self._ask(subjects.VECTOR_IDS, request, VectorIdPage, BATCH_TIMEOUT)).ids
-
-    async def held(self, ids: list[str], *, tenant: str) -> list[str]:
-        """Find out which of these ids are in the index."""
-        request = VectorIds(offset=0, limit=len(ids), tenant=tenant, among=ids)
-        return (await self._ask(subjects.VECTOR_IDS, request, VectorIdPage, BATCH_TIMEOUT)).ids
-
-    async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
-        """Find the ids of those items whose vectors a search does not find."""
-        request = VectorCheck(items=items, tenant=tenant)
-        return (await self._ask(subjects.VECTOR_LOST, request, VectorIdPage, BATCH_TIMEOUT)).ids
-
-    async def status(self, *, tenant: str) -> VectorStatus:
-        request = TenantOnly(tenant=tenant)
-        return await self._ask(subjects.VECTOR_STATUS, request, VectorStatus, STATUS_TIMEOUT)
-
-    async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus:
-        """Empty the tenant's index; with `whole`, empty the folder of all tenants' indexes."""
-        request = VectorReset(tenant=tenant, whole=whole)
-        return await self._ask(subjects.VECTOR_RESET, request, VectorStatus, BATCH_TIMEOUT)
-
-    async def begin_next(self, embedder: str, *, tenant: str) -> VectorStatus:
-        """Begin or continue to fill the index of another embedder."""
-        request = VectorNext(action="begin", embedder=embedder, tenant=tenant)
-        return await self._ask(subjects.VECTOR_NEXT, request, VectorStatus, BATCH_TIMEOUT)
-
-    async def swap(self, embedder: str, *, tenant: str) -> VectorStatus:
-        """Replace the current index by the one of another embedder."""
-        request = VectorNext(action="swap", embedder=embedder, tenant=tenant)
-        return await self._ask(subjects.VECTOR_NEXT, request, VectorStatus, BATCH_TIMEOUT)
-
-    async def _ask(self, subject: str, payload: msgspec.Struct, into: type[R], seconds: float) -> R:
+    async def ask(self, subject: str, payload: msgspec.Struct, into: type[R], seconds: float) -> R:
         if self._bus.lost.is_set():
             raise VectorError(NO_CONNECTION)
         envelope = seal(payload, type="request", source="memory")
@@ -172,6 +114,71 @@ class VectorClient:
         finally:
             request.cancel()
             lost.cancel()
+
+
+class VectorClient:
+    """One tenant's vectors, which the vector worker keeps."""
+
+    def __init__(self, requests: VectorRequests, tenant: str) -> None:
+        self._ask = requests.ask
+        self._search_timeout = requests.search_timeout
+        self._tenant = tenant
+
+    async def search(self, text: str, limit: int) -> VectorHits:
+        """Find the nearest vectors, as long as the caller of the current tool waits for them."""
+        patience = min(self._search_timeout, may_wait())
+        request = VectorSearch(text=text, limit=limit, patience=patience, tenant=self._tenant)
+        hits = await self._ask(subjects.VECTOR_SEARCH, request, VectorHits, patience)
+        if telemetry.meter is not None:
+            telemetry.meter.question_vectors.labels("true" if hits.cached else "false").inc()
+        return hits
+
+    async def upsert(self, items: list[VectorItem]) -> VectorsStored:
+        return await self._upsert(VectorUpsert(items=items, tenant=self._tenant))
+
+    async def upsert_next(self, items: list[VectorItem]) -> VectorsStored:
+        return await self._upsert(VectorUpsert(items=items, tenant=self._tenant, into_next=True))
+
+    async def _upsert(self, request: VectorUpsert) -> VectorsStored:
+        return await self._ask(subjects.VECTOR_UPSERT, request, VectorsStored, BATCH_TIMEOUT)
+
+    async def delete(self, ids: list[str]) -> None:
+        request = VectorDelete(ids=ids, tenant=self._tenant)
+        await self._ask(subjects.VECTOR_DELETE, request, Empty, BATCH_TIMEOUT)
+
+    async def ids(self, offset: int, limit: int, *, of_next: bool = False) -> list[str]:
+        """Read a page of the ids in the index, or in the next one."""
+        request = VectorIds(offset=offset, limit=limit, tenant=self._tenant, of_next=of_next)
+        return (await self._ask(subjects.VECTOR_IDS, request, VectorIdPage, BATCH_TIMEOUT)).ids
+
+    async def held(self, ids: list[str]) -> list[str]:
+        """Find out which of these ids are in the index."""
+        request = VectorIds(offset=0, limit=len(ids), tenant=self._tenant, among=ids)
+        return (await self._ask(subjects.VECTOR_IDS, request, VectorIdPage, BATCH_TIMEOUT)).ids
+
+    async def lost(self, items: list[VectorItem]) -> list[str]:
+        """Find the ids of those items whose vectors a search does not find."""
+        request = VectorCheck(items=items, tenant=self._tenant)
+        return (await self._ask(subjects.VECTOR_LOST, request, VectorIdPage, BATCH_TIMEOUT)).ids
+
+    async def status(self) -> VectorStatus:
+        request = TenantOnly(tenant=self._tenant)
+        return await self._ask(subjects.VECTOR_STATUS, request, VectorStatus, STATUS_TIMEOUT)
+
+    async def reset(self, *, whole: bool = False) -> VectorStatus:
+        """Empty the tenant's index; with `whole`, empty the folder of all tenants' indexes."""
+        request = VectorReset(tenant=self._tenant, whole=whole)
+        return await self._ask(subjects.VECTOR_RESET, request, VectorStatus, BATCH_TIMEOUT)
+
+    async def begin_next(self, embedder: str) -> VectorStatus:
+        """Begin or continue to fill the index of another embedder."""
+        request = VectorNext(action="begin", embedder=embedder, tenant=self._tenant)
+        return await self._ask(subjects.VECTOR_NEXT, request, VectorStatus, BATCH_TIMEOUT)
+
+    async def swap(self, embedder: str) -> VectorStatus:
+        """Replace the current index by the one of another embedder."""
+        request = VectorNext(action="swap", embedder=embedder, tenant=self._tenant)
+        return await self._ask(subjects.VECTOR_NEXT, request, VectorStatus, BATCH_TIMEOUT)
 
 
 def _mark_as_retrieved(request: asyncio.Task[BusMessage]) -> None:

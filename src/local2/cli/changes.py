@@ -230,7 +230,7 @@ async def audit(settings: Settings, output: Output, *, args: Audit, caller: Send
         return
     table = Table("When", "What", uncut("Memory"), "By", uncut("Why"), uncut("Run"))
     for entry in entries:
-        by = {"self": "you", "other": "another user", None: ""}[entry.by]
+        by = {"self": "you", "other": "another user", "unnamed": "nobody named", None: ""}[entry.by]
         who = " · ".join(filter(None, (entry.agent, by)))
         about = entry.topic or entry.memory_type or entry.kind or ""
         why = entry.reason or ""

@@ -199,8 +199,9 @@ TOGETHER = (
     Attribute((r"(i|we)('m|'re| am| are) going with (?P<v>(?!(it|this|that|option)\b)\S.+)",), memory_type="event", importance=0.8),
     Attribute((r"<i_did>((switched|migrated|changed)( over)?( from .{2,30}?)?|moved from .{2,30}?) to (?!<coming>)(?P<v>(an? )?(night|<name>).*)",), memory_type="event"),
     Attribute(("(the|our) (project('s)? )?(?P<what><project_noun>)( of (the|our) project)? (<becomes>) (on |at |in )?<exact>",), "project.{what}", importance=0.8),
-    Attribute((r"(the|our) (?P<what><project_noun>) (for|of) (the |our |my )?(?P<of>\w+( \w+)?) (<becomes>) (on |at |in )?<exact>",), "project.{of}_{what}", importance=0.8),
-    Attribute((r"(the|our|my) (project|company|product|book|band) is (called|named) (?P<v>\S+.*)",), "project.name", importance=0.8),
+    Attribute((r"(the|our) (?P<what><project_noun>) (for|of) my (?P<of>\w+( \w+)?) (<becomes>) (on |at |in )?<exact>",), "user.{of}_{what}", importance=0.8),
+    Attribute((r"(the|our) (?P<what><project_noun>) (for|of) (the |our )?(?!(my|his|her)\b)(?P<of>\w+( \w+)?) (<becomes>) (on |at |in )?<exact>",), "project.{of}_{what}", importance=0.8),
+    Attribute((r"(the|our) (project|company|product|book|band) is (called|named) (?P<v>\S+.*)",), "project.name", importance=0.8),
     Attribute((r"our (?P<what><project_noun>) is (?P<v>\w+ (in|with|on|at) .*)",), "project.{what}", importance=0.7),
     # A household has things of its own, too: "Our plumber is Goran" concerns nobody else.
     Attribute((r"our (?!next|first|only|goal|problem|question|hero|solar)(?P<what>[a-z-]+( [a-z-]+)?) (is|are|will be) <definite>",), "user.{what}", importance=0.7),

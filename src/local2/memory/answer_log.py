@@ -11,7 +11,7 @@ from datetime import datetime
 import msgspec
 
 from local2.bounded_dict import BoundedDict
-from local2.ledger.records import TENANT_OWNED
+from local2.memory.scopes import owner_of
 from local2.protocol.envelope import Caller
 
 MAX_RESULTS = 10_000
@@ -48,7 +48,7 @@ class AnswerLog:
 
     def add(self, caller: Caller, tool: str, content: str, ids: Iterable[str]) -> None:
         """Log that a tool is about to answer `content`, which shows these records."""
-        owner = caller.user or TENANT_OWNED
+        owner = owner_of(caller)
         answer = ShownAnswer(
             owner=owner,
             session_id=caller.session_id or NO_SESSION,

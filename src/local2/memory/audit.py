@@ -5,9 +5,9 @@ from local2.ledger.ledger import Ledger
 from local2.ledger.operations.audit import AuditRow
 from local2.ledger.records import DENIED, TENANT_OWNED, Actor
 from local2.memory.changes import Changes
-from local2.memory.scopes import may_write, owns
+from local2.memory.scopes import may_write, owner_of, owns
 from local2.protocol.envelope import Caller
-from local2.protocol.memories import StatedBy
+from local2.protocol.memories import ChangedBy
 from local2.protocol.memory_tools import AuditEntry, AuditTrail, NotDone, UndoReport
 
 CHANGES_PER_TRANSACTION = 100
@@ -58,9 +58,10 @@ class Audit:
         )
         entries = []
         for row in page.rows:
-            by: StatedBy | None = None
+            by: ChangedBy | None = None
             if row.user is not None:
-                by = "self" if row.user == (self._caller.user or TENANT_OWNED) else "other"
+                is_own = row.user == owner_of(self._caller)
+                by = "self" if is_own else "unnamed" if row.user == TENANT_OWNED else "other"
             entries.append(
                 AuditEntry(
                     number=row.row,
@@ -117,7 +118,7 @@ class Audit:
             raise InvalidArgumentsError(
                 f"run: there is no run {quoted(run)}.", remedy="`local2 audit` lists the runs."
             )
-        actor = Actor(agent=self._caller.agent, user=self._caller.user or TENANT_OWNED, run=run)
+        actor = Actor(agent=self._caller.agent, user=owner_of(self._caller), run=run)
         undone: list[str] = []
         not_done = [
             NotDone(id=row.record_id, reason=f"{row.action} cannot be undone")

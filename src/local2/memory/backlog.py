@@ -65,8 +65,8 @@ class Job(ABC):
     """Maximum number of batches in flight."""
     longest_pause: float = 60.0
     """Maximum seconds between two checks whether what the job needs is back."""
-    starting: bool = False
-    """Whether what the job needs is still starting: then a delay is logged as info, not warning."""
+    was_ready: bool = True
+    """Whether what the job needs was ready before: only then is a delay worth a warning."""
 
     def batch_size(self, kind: TaskKind) -> int:
         """The maximum number of tasks in a batch."""
@@ -172,7 +172,7 @@ class Runner:
                 lasts, self.problem = self.problem is not None, str(error)
                 if lasts and self.problem != self._reported:
                     self._reported = self.problem
-                    write_log = log.info if self._job.starting else log.warning
+                    write_log = log.warning if self._job.was_ready else log.info
                     write_log(f"{self._job.name}_delayed", reason=self.problem)
                 await self.pause(self._backoff.next_pause())
             else:

@@ -21,11 +21,11 @@ from local2.keys import checked_topic
 from local2.language.statements import forget_compared
 from local2.ledger.erasing import Erased, ErasureOptions, Selection, combined
 from local2.ledger.ledger import Ledger
-from local2.ledger.records import TENANT_OWNED, Task
+from local2.ledger.records import Task
 from local2.memory.backlog import Backlog
 from local2.memory.indexing import REMOVED_PER_REQUEST, STARTING, Indexer
 from local2.memory.recall.recaller import Recaller, RecallRequest
-from local2.memory.scopes import check_may_write, how_to_send
+from local2.memory.scopes import check_may_write, how_to_send, owner_of
 from local2.memory.vector_index import Vectors
 from local2.protocol.envelope import Caller, Clock, Sender
 from local2.protocol.memory_tools import ErasureCheck, Receipt
@@ -130,21 +130,7 @@ class Erasure:
         erased = combined(parts)
         forget_compared()
         await self._outside.streams.announce(sender)
-        left = await self._ledger.erasures.select(selection)
-        traces = await self._ledger.erasures.traces(erased)
-        by_id = traces.ids + traces.references
-        checks = [
-            ErasureCheck(name="records", found=len(left.rows)),
-            ErasureCheck(name="items", found=left.counts.get("items", 0)),
-            ErasureCheck(name="by id and in histories", found=by_id),
-            ErasureCheck(name="full text", found=traces.texts),
-            ErasureCheck(name="vectors in the ledger", found=traces.vectors),
-            await self._check("recall", self._recalled(erased), AGAIN),
-            await self._check(ON_THE_BUS, self._on_bus(streams, sender), STREAM_LATER),
-            await self._check("files", self._scrubbed(), AGAIN),
-            # The last one, because it waits for a worker that is still starting.
-            await self._check("vector index", self._in_index(erased), INDEX_LATER),
-        ]
+        checks = await self._checks(selection, erased, streams, sender)
         found = sum(check.found for check in checks)
         log.info("erased", records=len(erased.rows), found=found)
         return _receipt(how, counts, checks)
@@ -177,7 +163,7 @@ class Erasure:
         if self._caller.user is None:  # records without a user belong to everybody
             check_may_write("tenant", self._caller)
         return Selection(
-            owner=self._caller.user or TENANT_OWNED,
+            owner=owner_of(self._caller),
             scopes=self._caller.writes,
             session_id=session_id,
             topic=checked_topic(topic) if topic is not None else None,
@@ -195,13 +181,27 @@ class Erasure:
         self, selection: Selection, rows: Sequence[int], how: ErasureOptions
     ) -> list[Erased]:
         """Erase rows part by part, and remove each part from the index at the same time."""
+
+        async def unindex(erased: Erased) -> None:
+            gone = erased.unindexed
+            try:
+                for start in range(0, len(gone), REMOVED_PER_REQUEST):
+                    ids = [record.id for record in gone[start : start + REMOVED_PER_REQUEST]]
+                    await self._outside.vectors.delete(ids)
+                # One write for all: each waits for the transaction that erases the next part.
+                tasks = [Task(kind="unindex", row=record.row, id=record.id) for record in gone]
+                await self._ledger.backlog.finish(tasks)
+            except (StorageError, VectorError) as error:  # their tasks remain
+                log.warning("erased_not_unindexed", reason=error.logged)
+                self._outside.backlog.wake("unindex")
+
         parts: list[Erased] = []
         done = 0
         leaving: list[asyncio.Task[None]] = []
         try:
             async for part in self._ledger.erasures.erase(selection, rows, how):
                 parts.append(part)
-                leaving.append(asyncio.create_task(self._unindex(part)))
+                leaving.append(asyncio.create_task(unindex(part)))
                 done += len(part.rows)
                 await report(done, len(rows))
         finally:
@@ -210,64 +210,65 @@ class Erasure:
         self._outside.backlog.wake("index")
         return parts
 
-    async def _unindex(self, erased: Erased) -> None:
-        """Remove vectors from the index. If it cannot be reached, their tasks remain."""
-        gone = erased.unindexed
-        try:
-            for start in range(0, len(gone), REMOVED_PER_REQUEST):
-                ids = [record.id for record in gone[start : start + REMOVED_PER_REQUEST]]
-                await self._outside.vectors.delete(ids, tenant=self._ledger.tenant)
-            # One write for all: each waits for the transaction that erases the next part.
-            tasks = [Task(kind="unindex", row=record.row, id=record.id) for record in gone]
-            await self._ledger.backlog.finish(tasks)
-        except (StorageError, VectorError) as error:
-            log.warning("erased_not_unindexed", reason=error.logged)
-            self._outside.backlog.wake("unindex")
+    async def _checks(
+        self, selection: Selection, erased: Erased, streams: Streams, sender: Sender
+    ) -> list[ErasureCheck]:
+        """What is still found of what was erased, wherever it was."""
 
-    async def _check(self, name: str, finding: Awaitable[int], note: str) -> ErasureCheck:
-        try:
-            found = await finding
-        except Local2Error as error:
-            return ErasureCheck(name=name, found=1, note=f"{error} {note}")
-        return ErasureCheck(name=name, found=found, note=note if found else None)
+        async def recalled() -> int:
+            found, rows = 0, set(erased.rows)
+            for sample in erased.samples[:RECALLED_SAMPLES]:
+                request = RecallRequest(query=sample[:SAMPLE_CHARACTERS], top_k=SAMPLE_TOP_K)
+                items = (await self._outside.recaller.recall(self._caller, request)).items
+                found += sum(item.record.row in rows for item in items)
+            return found
 
-    async def _in_index(self, erased: Erased) -> int:
-        """The number of erased records in the index, once batches in flight have arrived.
+        async def on_bus() -> int:
+            # Waiting turns count as well: as long as there are any, the stream's file keeps older
+            # ones.
+            return await streams.count(sender) + await self._outside.streams.wait_until_stored()
 
-        A starting worker is waited for as long as the caller waits.
-        """
-        await self._outside.indexer.wait_for_start()
-        if self._outside.indexer.is_starting:
-            raise VectorError(STARTING)
-        for _ in range(INDEX_CHECKS):
-            found = 0
-            for start in range(0, len(erased.ids), ID_PAGE):
-                page = list(erased.ids[start : start + ID_PAGE])
-                found += len(await self._outside.vectors.held(page, tenant=self._ledger.tenant))
-            if not found:
-                break
-            self._outside.backlog.wake("unindex")
-            await asyncio.sleep(CHECK_PAUSE)
-        return found
+        async def in_files() -> int:
+            await self._ledger.erasures.scrub()
+            return 0
 
-    async def _recalled(self, erased: Erased) -> int:
-        found, rows = 0, set(erased.rows)
-        for sample in erased.samples[:RECALLED_SAMPLES]:
-            request = RecallRequest(query=sample[:SAMPLE_CHARACTERS], top_k=SAMPLE_TOP_K)
-            items = (await self._outside.recaller.recall(self._caller, request)).items
-            found += sum(item.record.row in rows for item in items)
-        return found
+        async def in_index() -> int:
+            await self._outside.indexer.wait_for_start()  # as long as the caller waits
+            if self._outside.indexer.is_starting:
+                raise VectorError(STARTING)
+            for _ in range(INDEX_CHECKS):  # until batches in flight have arrived
+                found = 0
+                for start in range(0, len(erased.ids), ID_PAGE):
+                    page = list(erased.ids[start : start + ID_PAGE])
+                    found += len(await self._outside.vectors.held(page))
+                if not found:
+                    break
+                self._outside.backlog.wake("unindex")
+                await asyncio.sleep(CHECK_PAUSE)
+            return found
 
-    async def _on_bus(self, streams: Streams, sender: Sender) -> int:
-        """The number of messages left in the streams.
+        async def check(name: str, finding: Awaitable[int], note: str) -> ErasureCheck:
+            try:
+                found = await finding
+            except Local2Error as error:
+                return ErasureCheck(name=name, found=1, note=f"{error} {note}")
+            return ErasureCheck(name=name, found=found, note=note if found else None)
 
-        Waiting turns count as well: as long as there are any, the stream's file keeps older ones.
-        """
-        return await streams.count(sender) + await self._outside.streams.wait_until_stored()
-
-    async def _scrubbed(self) -> int:
-        await self._ledger.erasures.scrub()
-        return 0
+        left = await self._ledger.erasures.select(selection)
+        traces = await self._ledger.erasures.traces(erased)
+        by_id = traces.ids + traces.references
+        return [
+            ErasureCheck(name="records", found=len(left.rows)),
+            ErasureCheck(name="items", found=left.counts.get("items", 0)),
+            ErasureCheck(name="by id and in histories", found=by_id),
+            ErasureCheck(name="full text", found=traces.texts),
+            ErasureCheck(name="vectors in the ledger", found=traces.vectors),
+            await check("recall", recalled(), AGAIN),
+            await check(ON_THE_BUS, on_bus(), STREAM_LATER),
+            await check("files", in_files(), AGAIN),
+            # The last one, because it waits for a worker that is still starting.
+            await check("vector index", in_index(), INDEX_LATER),
+        ]
 
 
 def _receipt(

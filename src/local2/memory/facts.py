@@ -36,6 +36,7 @@ from local2.memory.scopes import (
     may_see,
     own_places,
     owner_in,
+    owner_of,
     stated_by,
 )
 from local2.protocol.envelope import Caller, Clock, new_id
@@ -150,9 +151,60 @@ class Facts:
         )
         older = await self._replaceable(replaces, "replaces", lambda _: record)
         written = await self._write(record, replaces=older)
-        if written.was_new or not await self._changed_since(record, written.id):
+        if written.was_new or record.topic is not None:
             return written
-        return await self._write(record, again=True, replaces=older)
+        # It is known, but news again if another value was stated since: "I live in Rome", once more
+        # after "I live in Bath".
+        (same, *_), (similar,) = await asyncio.gather(
+            self._ledger.records.chain(written.id), self._ledger.extraction.similar([record])
+        )
+        was_changed = any(
+            other.row > same.row
+            and may_retire(record, other)
+            and differ_in_value(record.content, other.content)
+            for other in similar
+        )
+        return await self._write(record, again=True, replaces=older) if was_changed else written
+
+    async def store_triplets(self, triplets: Sequence[Triplet], scope: OwnerScope) -> list[Written]:
+        """Store each triplet as a fact of its own, all or none. Known facts are not stored again.
+
+        A known name is stored in its first spelling. A fact is linked with the facts of its scope
+        and owner, and of the tenant, that name its subject or object, also by an alias that another
+        fact states ("Bob is also known as Robert Smith").
+
+        Raises:
+            InvalidArgumentsError: The caller lacks the identity that the scope needs, or a part is
+                blank.
+        """
+        owner, at = owner_in(scope, self._caller), self._clock()
+        normalised = [triplet.normalised() for triplet in triplets]
+        for number, triplet in enumerate(normalised):
+            for part in Triplet.__struct_fields__:
+                if not getattr(triplet, part):
+                    raise InvalidArgumentsError(
+                        f"facts[{number}].{part} is blank.",
+                        remedy="Give each fact a subject, a predicate and an object.",
+                    )
+        facts = [
+            TripletFact(
+                triplet=triplet,
+                alias=states_alias(triplet.subject, triplet.predicate, triplet.object),
+                record=self._record(
+                    triplet.sentence(),
+                    scope,
+                    owner,
+                    memory_type="fact",
+                    metadata={"triplet": msgspec.to_builtins(triplet)},
+                    tasks=self._changes.tasks_of_facts,
+                    event_time=at,
+                ),
+            )
+            for triplet in normalised
+        ]
+        written = await self._ledger.knowledge.store(facts)
+        self._changes.written(written, [fact.record for fact in facts])
+        return written
 
     async def edit(self, id_: str, content: str, reason: str) -> EditedMemory:
         """Replace a fact or a note with a version of another text, which keeps its other columns.
@@ -229,17 +281,6 @@ class Facts:
         changed = await self._ledger.facts.pin(facts, reason, actor, self._clock(), pinned=pinned)
         return PinnedMemories(changed=changed, run=actor.run if changed else None)
 
-    async def _withdraw(
-        self, ids: Sequence[str], reason: str, kinds: Collection[Kind], why: RetirementReason
-    ) -> tuple[list[str], str | None]:
-        """The ids of the records that were still active, and the run, if there are any."""
-        checked_text(reason, "reason")
-        records = await self._replaceable(ids, "ids", self._statement(reason), kinds)
-        actor = self._actor_of_run()
-        retired = await self._ledger.facts.withdraw(records, reason, actor, self._clock(), why=why)
-        self._changes.ended(retired, why)
-        return [record.id for record in retired if record.id in ids], actor.run if retired else None
-
     async def reasons(self, records: Sequence[Record]) -> dict[str, str]:
         """What was said to `edit`, `retire` or `hide`, by the ids of these records."""
         ids = [record.id for record in records if record.retired_why in WITH_REASON]
@@ -266,14 +307,31 @@ class Facts:
         }
         return list(standing.values())[:MAX_RELATED]
 
+    async def known_entities(self, text: str) -> list[str]:
+        """The known names in a text, in their stored spelling.
+
+        Known are the names in facts that the caller may see. Extractors use the known spelling.
+        """
+        return await self._ledger.knowledge.names_in(text, own_places(self._caller))
+
+    async def _withdraw(
+        self, ids: Sequence[str], reason: str, kinds: Collection[Kind], why: RetirementReason
+    ) -> tuple[list[str], str | None]:
+        """The ids of the records that were still active, and the run, if there are any."""
+        checked_text(reason, "reason")
+        records = await self._replaceable(ids, "ids", self._statement(reason), kinds)
+        actor = self._actor_of_run()
+        retired = await self._ledger.facts.withdraw(records, reason, actor, self._clock(), why=why)
+        self._changes.ended(retired, why)
+        return [record.id for record in retired if record.id in ids], actor.run if retired else None
+
     def _statement(self, text: str) -> Callable[[Record], NewRecord]:
         """What makes the caller's statement in the place of a record."""
         return lambda record: self._record(text, record.scope, record.owner)
 
     def _actor_of_run(self) -> Actor:
         """The caller as the author of changes that are undone together."""
-        user = self._caller.user or TENANT_OWNED
-        return Actor(agent=self._caller.agent, user=user, run=new_id())
+        return Actor(agent=self._caller.agent, user=owner_of(self._caller), run=new_id())
 
     async def _replaceable(
         self,
@@ -309,67 +367,6 @@ class Facts:
             facts.append(fact)
         return facts
 
-    async def _changed_since(self, record: NewRecord, known: str) -> bool:
-        """Whether a later fact than the known one states another value of the same thing."""
-        if record.topic is not None:
-            return False
-        ((same, *_), (similar,)) = await asyncio.gather(
-            self._ledger.records.chain(known), self._ledger.extraction.similar([record])
-        )
-        return any(
-            other.row > same.row
-            and may_retire(record, other)
-            and differ_in_value(record.content, other.content)
-            for other in similar
-        )
-
-    async def store_triplets(self, triplets: Sequence[Triplet], scope: OwnerScope) -> list[Written]:
-        """Store each triplet as a fact of its own, all or none. Known facts are not stored again.
-
-        A known name is stored in its first spelling. A fact is linked with the facts of its scope
-        and owner, and of the tenant, that name its subject or object, also by an alias that another
-        fact states ("Bob is also known as Robert Smith").
-
-        Raises:
-            InvalidArgumentsError: The caller lacks the identity that the scope needs, or a part is
-                blank.
-        """
-        owner, at = owner_in(scope, self._caller), self._clock()
-        normalised = [triplet.normalised() for triplet in triplets]
-        for number, triplet in enumerate(normalised):
-            for part in Triplet.__struct_fields__:
-                if not getattr(triplet, part):
-                    raise InvalidArgumentsError(
-                        f"facts[{number}].{part} is blank.",
-                        remedy="Give each fact a subject, a predicate and an object.",
-                    )
-        facts = [
-            TripletFact(
-                triplet=triplet,
-                alias=states_alias(triplet.subject, triplet.predicate, triplet.object),
-                record=self._record(
-                    triplet.sentence(),
-                    scope,
-                    owner,
-                    memory_type="fact",
-                    metadata={"triplet": msgspec.to_builtins(triplet)},
-                    tasks=self._changes.tasks_of_facts,
-                    event_time=at,
-                ),
-            )
-            for triplet in normalised
-        ]
-        written = await self._ledger.knowledge.store(facts)
-        self._changes.written(written, [fact.record for fact in facts])
-        return written
-
-    async def known_entities(self, text: str) -> list[str]:
-        """The known names in a text, in their stored spelling.
-
-        Known are the names in facts that the caller may see. Extractors use the known spelling.
-        """
-        return await self._ledger.knowledge.names_in(text, own_places(self._caller))
-
     def _record(self, content: str, scope: OwnerScope, owner: str, **columns: Any) -> NewRecord:
         check_may_write(scope, self._caller)
         defaults: dict[str, Any] = {
@@ -383,7 +380,7 @@ class Facts:
             scope=scope,
             owner=owner,
             agent=self._caller.agent,
-            stated_by=self._caller.user or TENANT_OWNED,
+            stated_by=owner_of(self._caller),
             **{**defaults, **columns},
         )
 

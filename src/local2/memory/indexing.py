@@ -75,10 +75,10 @@ class Indexer(Job):
         self._records = records
         self._vectors = vectors
         self._runner = backlog.add_job(self)
-        self._worker: VectorStatus | None = None
-        """The worker whose index has been compared with the ledger."""
+        self.worker: VectorStatus | None = None
+        """The worker whose index has been compared with the ledger, with its status then."""
         self._batch_records = MIN_BATCH_RECORDS
-        self.starting = True
+        self.was_ready = False
         self._losses = 0
         self._damage = Damage()
         self._rebuilding = asyncio.Lock()
@@ -99,11 +99,6 @@ class Indexer(Job):
         problem."""
         self._settled.set()
 
-    @property
-    def worker(self) -> VectorStatus | None:
-        """The worker whose index has been compared with the ledger, with its status then."""
-        return self._worker
-
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
         """Stop indexing while the context is open, once the batches in flight are done."""
@@ -116,7 +111,7 @@ class Indexer(Job):
 
     def swapped(self, status: VectorStatus) -> None:
         """Note that the index of another embedder, with the same records, has taken over."""
-        self._worker, self.embedder = status, status.embedder
+        self.worker, self.embedder = status, status.embedder
 
     @property
     def is_caught_up(self) -> bool:
@@ -124,7 +119,7 @@ class Indexer(Job):
 
         Where several stacks share the ledger, only the ledger knows.
         """
-        is_known = self._worker is not None and not self._records.is_shared
+        is_known = self.worker is not None and not self._records.is_shared
         return is_known and self._runner.is_caught_up
 
     @property
@@ -135,7 +130,7 @@ class Indexer(Job):
     @property
     def problem(self) -> str | None:
         """The reason why the index may not match the ledger, or None."""
-        if self._worker is not None:
+        if self.worker is not None:
             return None
         if self._damage.pending:
             return str(self._damage)
@@ -178,7 +173,7 @@ class Indexer(Job):
     def worker_started(self, worker: str) -> None:
         """Note that a worker with this id is on the bus; its index is compared first."""
         self.failure = None
-        if self._worker is None or self._worker.worker != worker:
+        if self.worker is None or self.worker.worker != worker:
             self._start_over()
 
     def worker_failed(self, problem: str) -> None:
@@ -209,7 +204,7 @@ class Indexer(Job):
 
     def _forget_worker(self) -> None:
         self._losses += 1
-        self._worker = None
+        self.worker = None
         self._filling = False
         self._runner.is_caught_up = False
 
@@ -250,8 +245,8 @@ class Indexer(Job):
                     self._damage.record_attempt()
                     raise
                 self._damage.record_attempt()
-            if self._worker is None:
-                await self._verify()
+            if self.worker is None:
+                await self._compare()
         except IndexDamagedError as error:
             self.report_damage(str(error))
             raise
@@ -259,12 +254,29 @@ class Indexer(Job):
     async def do(self, tasks: Sequence[Task]) -> None:
         """Index records or remove them."""
         try:
-            if tasks[0].kind == "index":
-                await self._index(tasks)
-            else:
-                ids = [task.id for task in tasks]
-                await self._vectors.delete(ids, tenant=self._records.tenant)
+            if tasks[0].kind == "unindex":
+                await self._vectors.delete([task.id for task in tasks])
                 await self._runner.finish(tasks)
+                return
+            await self._may_index.wait()
+            self._batches_running += 1
+            self._idle.clear()
+            try:
+                if self.worker is None:
+                    raise VectorError(REPLACED)
+                embedder, dimensions = self.worker.embedder, self.worker.dimensions
+                waiting = await self._records.waiting(tasks, embedder=embedder)
+                for batch in batches(waiting, dimensions):
+                    begun = time.monotonic()
+                    stored = await self._vectors.upsert(vector_items(batch))
+                    await self._records.store_vectors(batch, stored.vectors, stored.embedder)
+                    self._batch_records = next_batch_size(len(batch), time.monotonic() - begun)
+            finally:
+                self._batches_running -= 1
+                if not self._batches_running:
+                    self._idle.set()
+            if self._records.next is not None:
+                self._backlog.wake("embed")
         except IndexDamagedError as error:
             self.report_damage(str(error))
             raise
@@ -272,54 +284,52 @@ class Indexer(Job):
     def all_done(self) -> None:
         """Note that the index is complete and sound."""
         self._filling = False
-        if self._worker is not None and self._damage.reason:
+        if self.worker is not None and self._damage.reason:
             log.info("index_rebuilt")
             self._damage.record_repair()
 
-    async def _index(self, tasks: Sequence[Task]) -> None:
-        await self._may_index.wait()
-        self._batches_running += 1
-        self._idle.clear()
-        try:
-            worker = self._worker
-            if worker is None:
-                raise VectorError(REPLACED)
-            waiting = await self._records.waiting(tasks, embedder=worker.embedder)
-            for batch in batches(waiting, worker.dimensions):
-                begun = time.monotonic()
-                stored = await self._vectors.upsert(
-                    vector_items(batch), tenant=self._records.tenant
-                )
-                await self._records.store_vectors(batch, stored.vectors, stored.embedder)
-                self._batch_records = next_batch_size(len(batch), time.monotonic() - begun)
-        finally:
-            self._batches_running -= 1
-            if not self._batches_running:
-                self._idle.set()
-        if self._records.next is not None:
-            self._backlog.wake("embed")
+    async def _compare(self) -> None:
+        """Make the index equal to the ledger after a restart or a crash, and then trust the worker.
 
-    async def _verify(self) -> None:
-        """Compare the index with the ledger, and from then on trust the worker.
+        Missing records are queued for indexing, unknown ones are removed.
 
         Raises:
+            IndexDamagedError: Too many vectors of a random sample are missing.
             VectorError: The worker reports a problem, or was lost during the call.
         """
         losses = self._losses
-        status = await self._vectors.status(tenant=self._records.tenant)
+        records, vectors = self._records, self._vectors
+        status = await vectors.status()
         if status.problem is not None:
             self._settled.set()
             raise VectorError(status.problem)
-        await compare(self._records, self._vectors, status)
+        if status.count == 0:
+            await records.queue_all()
+        elif not status.clean or status.count != await records.indexed():
+            missing, unknown = await records.compare_ids(await ids_in_index(vectors))
+            log.info(
+                "index_compared", missing=len(missing), unknown=len(unknown), clean=status.clean
+            )
+            await records.queue(missing)
+            for start in range(0, len(unknown), REMOVED_PER_REQUEST):
+                await vectors.delete(unknown[start : start + REMOVED_PER_REQUEST])
+        # Test a random sample: an index with cut or deleted files loses vectors without an error.
+        sample = await records.sample_indexed(SAMPLE, embedder=status.embedder)
+        lost: list[str] = []
+        for batch in batches(sample, status.dimensions):
+            lost += await vectors.lost(vector_items(batch))
+        if len(lost) > max(TOLERATED_LOSSES, TOLERATED_FRACTION * len(sample)):
+            raise IndexDamagedError(f"It misses {len(lost)} of {len(sample)} vectors at random.")
+        await records.queue(lost)
         if losses != self._losses:
             raise VectorError(REPLACED)
-        self._worker, self.starting = status, False
+        self.worker, self.was_ready = status, True
         self.embedder = status.embedder
         self._settled.set()
         self._backlog.wake("embed")
 
     async def _empty(self, *, whole: bool) -> None:
-        await self._vectors.reset(tenant=self._records.tenant, whole=whole)
+        await self._vectors.reset(whole=whole)
         await self._records.queue_all()
 
 
@@ -348,34 +358,6 @@ def batches(records: Sequence[Waiting], dimensions: int) -> Iterator[list[Waitin
         return max(len(msgspec.json.encode(text)), vector_bytes)
 
     return split_into_parts(records, size_of, max_bytes=BATCH_BYTES, max_items=BATCH_RECORDS)
-
-
-async def compare(records: IndexedRecords, vectors: Vectors, status: VectorStatus) -> None:
-    """Make the index consistent with the ledger after a restart or a crash.
-
-    Missing records are queued for indexing, unknown ones are removed.
-
-    Raises:
-        IndexDamagedError: Too many vectors of a random sample are missing.
-        VectorError: The worker does not answer.
-    """
-    if status.count == 0:
-        await records.queue_all()
-    elif not status.clean or status.count != await records.indexed():
-        tenant = records.tenant
-        missing, unknown = await records.compare_ids(await ids_in_index(vectors, tenant))
-        log.info("index_compared", missing=len(missing), unknown=len(unknown), clean=status.clean)
-        await records.queue(missing)
-        for start in range(0, len(unknown), REMOVED_PER_REQUEST):
-            await vectors.delete(unknown[start : start + REMOVED_PER_REQUEST], tenant=tenant)
-    # Test a random sample: an index with cut or deleted files loses vectors without an error.
-    sample = await records.sample_indexed(SAMPLE, embedder=status.embedder)
-    lost: list[str] = []
-    for batch in batches(sample, status.dimensions):
-        lost += await vectors.lost(vector_items(batch), tenant=records.tenant)
-    if len(lost) > max(TOLERATED_LOSSES, TOLERATED_FRACTION * len(sample)):
-        raise IndexDamagedError(f"It misses {len(lost)} of {len(sample)} vectors at random.")
-    await records.queue(lost)
 
 
 class Damage:

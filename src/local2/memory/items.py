@@ -19,11 +19,11 @@ from local2.ledger.operations.items import (
     ItemWriter,
     NewItem,
 )
-from local2.ledger.records import TENANT_OWNED, NewRecord
+from local2.ledger.records import NewRecord
 from local2.memory.changes import Changes
 from local2.memory.intake.episodes import EPISODE
 from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
-from local2.memory.scopes import Weights, check_may_write
+from local2.memory.scopes import Weights, check_may_write, owner_of
 from local2.protocol.envelope import Caller, Clock, new_id
 from local2.protocol.items import (
     MAX_INDEXED_CHARACTERS,
@@ -84,7 +84,7 @@ class CallerItems:
                     id=new_id(),
                     kind=EPISODE,
                     scope="user",
-                    owner=self._owner,
+                    owner=owner_of(self._caller),
                     content=item.text[:MAX_INDEXED_CHARACTERS],
                     source_ref=path_text((of.collection, *item.namespace, item.key)),
                     event_time=self._clock(),
@@ -187,17 +187,13 @@ class CallerItems:
         return ItemsChanged(stored=written.stored, deleted=written.deleted)
 
     def _items_of(self, collection: str) -> ItemCollection:
-        return ItemCollection(owner=self._owner, collection=collection)
+        return ItemCollection(owner=owner_of(self._caller), collection=collection)
 
     def _writer(self) -> ItemWriter:
         caller = self._caller
         return ItemWriter(
             at=self._clock(), agent=caller.agent, user=caller.user, session_id=caller.session_id
         )
-
-    @property
-    def _owner(self) -> str:
-        return self._caller.user or TENANT_OWNED
 
 
 Path = tuple[str, ...]
@@ -279,15 +275,15 @@ def fixed_prefix(matches: Sequence[NamespaceMatch]) -> Path:
 
 def matching(request: ListNamespaces, namespaces: Sequence[Path]) -> list[Path]:
     """The matching namespaces, cut to the requested depth and sorted."""
+
+    def fits(match: NamespaceMatch, namespace: Path) -> bool:
+        if len(namespace) < len(match.path):
+            return False
+        start = 0 if match.type == "prefix" else len(namespace) - len(match.path)
+        parts = zip(namespace[start:], match.path, strict=False)
+        return all(wanted in {WILDCARD, part} for part, wanted in parts)
+
     found = {
-        path[: request.depth] for path in namespaces if all(_fits(m, path) for m in request.matches)
+        path[: request.depth] for path in namespaces if all(fits(m, path) for m in request.matches)
     }
     return sorted(found)[request.offset : request.offset + request.limit]
-
-
-def _fits(match: NamespaceMatch, namespace: Path) -> bool:
-    if len(namespace) < len(match.path):
-        return False
-    start = 0 if match.type == "prefix" else len(namespace) - len(match.path)
-    parts = zip(namespace[start:], match.path, strict=False)
-    return all(wanted in {WILDCARD, part} for part, wanted in parts)

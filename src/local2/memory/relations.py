@@ -5,8 +5,8 @@ from collections.abc import Callable
 from local2.errors import InvalidArgumentsError
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.relations import RelatedRecord, Relation
-from local2.ledger.records import TENANT_OWNED, Record, principal_of
-from local2.memory.scopes import check_may_write, may_retire, may_see, may_write
+from local2.ledger.records import Record, principal_of
+from local2.memory.scopes import check_may_write, may_retire, may_see, may_write, owner_of
 from local2.protocol.envelope import Caller, Clock
 from local2.protocol.memories import RelationType
 
@@ -57,7 +57,7 @@ class Relations:
             # Needed in one of both scopes: a relation changes what others find there.
             if not may_write(newer.scope, self._caller):
                 check_may_write(older.scope, self._caller)
-            user = self._caller.user or TENANT_OWNED
+            user = owner_of(self._caller)
             is_own = principal_of(newer) == user
             if type_ == "supersedes" and not (is_own and may_retire(newer, older)):
                 raise InvalidArgumentsError(
@@ -83,6 +83,6 @@ class Relations:
             type=type_,
             target=target,
             agent=self._caller.agent,
-            user=self._caller.user or TENANT_OWNED,
+            user=owner_of(self._caller),
             at=self._clock(),
         )

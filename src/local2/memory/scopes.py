@@ -124,6 +124,11 @@ def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weight
     )
 
 
+def owner_of(caller: Caller) -> str:
+    """Whose the caller's own records are: the user's, or the tenant's if no user is named."""
+    return caller.user or TENANT_OWNED
+
+
 def owner_in(scope: OwnerScope, caller: Caller) -> str:
     """The owner of records that the caller stores in a scope.
 
@@ -200,7 +205,7 @@ def _owner(class_: OwnerScope, caller: Caller) -> str:
     """The owner of the caller's records of a class; the tenant, if no user is known."""
     if class_ == "agent":
         return caller.agent or TENANT_OWNED
-    return TENANT_OWNED if class_ == "tenant" else caller.user or TENANT_OWNED
+    return TENANT_OWNED if class_ == "tenant" else owner_of(caller)
 
 
 def _owners(class_: OwnerScope, caller: Caller) -> tuple[str, ...]:

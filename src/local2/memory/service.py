@@ -32,7 +32,7 @@ from local2.memory.portability import Portability
 from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
 from local2.memory.recall.synthesis import Synthesis, SynthesisItem
 from local2.memory.relations import Relations
-from local2.memory.scopes import EQUAL_WEIGHTS, visible_places
+from local2.memory.scopes import EQUAL_WEIGHTS, owner_of, visible_places
 from local2.memory.search_results import ScopedResults, SearchResult, search_result
 from local2.memory.sessions import PreseededMemories, Sessions
 from local2.memory.showings import find_showings
@@ -109,7 +109,7 @@ class MemoryService:
 
     @cached_property
     def outputs(self) -> LongOutputs:
-        return LongOutputs(self._shared.ledger, self.caller.user or TENANT_OWNED)
+        return LongOutputs(self._shared.ledger, owner_of(self.caller))
 
     @cached_property
     def portability(self) -> Portability:
@@ -169,7 +169,7 @@ class MemoryService:
         self._shared.accesses.add(item.record.row for item in recalled.items)
         if self._shared.settings.recall_log_days:
             recall = Showing(
-                owner=self.caller.user or TENANT_OWNED,
+                owner=owner_of(self.caller),
                 agent=self.caller.agent,
                 session_id=self.caller.session_id,
                 query_id=self.caller.query_id,
@@ -202,7 +202,7 @@ class MemoryService:
     async def consolidate(self, *, dry_run: bool) -> Consolidated:
         """Consolidate the caller's own facts and the tenant's, or only report the changes."""
         caller = self.caller
-        actor = Actor(agent=caller.agent, user=caller.user or TENANT_OWNED, run=new_id())
+        actor = Actor(agent=caller.agent, user=owner_of(caller), run=new_id())
         facts: tuple[Kind, ...] = ("fact",)
         places = visible_places(caller, facts)
         return await self._shared.consolidation.consolidate_places(places, actor, dry_run=dry_run)

@@ -22,9 +22,9 @@ from local2.ledger.operations.sessions import (
     StoredMessage,
     StoredSession,
 )
-from local2.ledger.records import TENANT_OWNED, Record, checked_text, principal_of
+from local2.ledger.records import Record, checked_text, principal_of
 from local2.memory.intake.waiting_turns import WaitingTurns, why_incomplete
-from local2.memory.scopes import how_to_send, own_places, view
+from local2.memory.scopes import how_to_send, own_places, owner_of, view
 from local2.protocol.envelope import Caller, Clock, content_id
 from local2.protocol.memories import MemoryType
 from local2.protocol.memory_tools import (
@@ -137,7 +137,7 @@ class Sessions:
     ) -> None:
         self._ledger = ledger
         self._caller = caller
-        self._owner = caller.user or TENANT_OWNED
+        self._owner = owner_of(caller)
         self._top = TopSelection(caller, settings)
         self._clock = clock
         self._turns = turns

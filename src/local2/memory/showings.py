@@ -3,7 +3,6 @@
 from local2.errors import InvalidArgumentsError
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.showings import ShowingFilter, ShownRecord
-from local2.ledger.records import Record
 from local2.memory.access_log import AccessLog
 from local2.memory.scopes import may_see, own_places, view
 from local2.protocol.envelope import Caller
@@ -24,19 +23,38 @@ async def find_showings(
     Raises:
         InvalidArgumentsError: Not exactly one of session, query and memory is named.
     """
+    owners = tuple(owner for scope, owner in own_places(caller) if scope == "user")
+    match wanted:
+        case FindShowings(session_id=str(name), query_id=None, id=None):
+            asked = ShowingFilter(owners=owners, of="session", name=name)
+        case FindShowings(session_id=None, query_id=str(name), id=None):
+            asked = ShowingFilter(owners=owners, of="query", name=name)
+        case FindShowings(session_id=None, query_id=None, id=str(name)):
+            asked = ShowingFilter(owners=owners, of="record", name=name)
+        case _:
+            raise InvalidArgumentsError(
+                "Expected exactly one of session_id, query_id and id.",
+                remedy="Name the session, the query of a turn, or a memory.",
+            )
     await accesses.write()  # what was logged in the last seconds
-    found = await ledger.showings.find(_filter(caller, wanted), wanted.limit, before=wanted.after)
+    found = await ledger.showings.find(asked, wanted.limit, before=wanted.after)
     ids = {record.id for showing in found for record in showing.records}
     records = await ledger.records.by_id(sorted(ids))
+
+    def memory_of(shown: ShownRecord) -> ShownMemory:
+        record = records.get(shown.id)
+        if record is None or not may_see(record, caller):
+            return ShownMemory(id=shown.id, score=shown.score)
+        content = record.content[:SHOWN_CHARACTERS]
+        return view(record, caller, ShownMemory, score=shown.score, content=content)
+
     # Recalls are noted some seconds after they were answered, turns at once.
     latest = sorted(found, key=lambda showing: showing.shown_at, reverse=True)
     return ShowingsPage(
         showings=[
             ShowingFound(
                 shown_at=showing.shown_at,
-                memories=[
-                    _memory(shown, records.get(shown.id), caller) for shown in showing.records
-                ],
+                memories=[memory_of(shown) for shown in showing.records],
                 question=showing.question,
                 answer=showing.answer,
                 agent=showing.agent,
@@ -47,25 +65,3 @@ async def find_showings(
         ],
         next=found[-1].row if len(found) == wanted.limit else None,
     )
-
-
-def _filter(caller: Caller, wanted: FindShowings) -> ShowingFilter:
-    owners = tuple(owner for scope, owner in own_places(caller) if scope == "user")
-    match wanted:
-        case FindShowings(session_id=str(name), query_id=None, id=None):
-            return ShowingFilter(owners=owners, of="session", name=name)
-        case FindShowings(session_id=None, query_id=str(name), id=None):
-            return ShowingFilter(owners=owners, of="query", name=name)
-        case FindShowings(session_id=None, query_id=None, id=str(name)):
-            return ShowingFilter(owners=owners, of="record", name=name)
-    raise InvalidArgumentsError(
-        "Expected exactly one of session_id, query_id and id.",
-        remedy="Name the session, the query of a turn, or a memory.",
-    )
-
-
-def _memory(shown: ShownRecord, record: Record | None, caller: Caller) -> ShownMemory:
-    if record is None or not may_see(record, caller):
-        return ShownMemory(id=shown.id, score=shown.score)
-    content = record.content[:SHOWN_CHARACTERS]
-    return view(record, caller, ShownMemory, score=shown.score, content=content)

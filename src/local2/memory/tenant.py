@@ -17,6 +17,7 @@ from local2.memory.backlog import Backlog
 from local2.memory.changes import Announce, Changes
 from local2.memory.erasure import NoStreams, Outside, Streams
 from local2.memory.extraction.extractor import Extractor
+from local2.memory.extraction.job import Extraction
 from local2.memory.indexing import Indexer
 from local2.memory.intake.echoes import Announced, EchoFinder, KnownTools
 from local2.memory.intake.waiting_turns import WaitingTurns
@@ -25,7 +26,6 @@ from local2.memory.recall.synthesis import Synthesis
 from local2.memory.scopes import Weights
 from local2.memory.service import MemoryService, Shared
 from local2.memory.upkeep.consolidation import Consolidation
-from local2.memory.upkeep.extraction import Extraction
 from local2.memory.upkeep.reembedding import Reembedding
 from local2.memory.upkeep.retention import Retention
 from local2.memory.upkeep.supersession import Judge, Supersession

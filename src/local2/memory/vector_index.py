@@ -29,27 +29,25 @@ log = structlog.get_logger()
 
 
 class Vectors(Protocol):
-    """What keeps the vectors. Every method may raise Local2Error."""
+    """What keeps the vectors of one tenant. Every method may raise Local2Error."""
 
-    async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits: ...
-    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored: ...
-    async def upsert_next(self, items: list[VectorItem], *, tenant: str) -> VectorsStored: ...
-    async def delete(self, ids: list[str], *, tenant: str) -> None: ...
-    async def ids(
-        self, offset: int, limit: int, *, tenant: str, of_next: bool = False
-    ) -> list[str]: ...
-    async def held(self, ids: list[str], *, tenant: str) -> list[str]: ...
-    async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]: ...
-    async def status(self, *, tenant: str) -> VectorStatus: ...
-    async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus: ...
-    async def begin_next(self, embedder: str, *, tenant: str) -> VectorStatus: ...
-    async def swap(self, embedder: str, *, tenant: str) -> VectorStatus: ...
+    async def search(self, text: str, limit: int) -> VectorHits: ...
+    async def upsert(self, items: list[VectorItem]) -> VectorsStored: ...
+    async def upsert_next(self, items: list[VectorItem]) -> VectorsStored: ...
+    async def delete(self, ids: list[str]) -> None: ...
+    async def ids(self, offset: int, limit: int, *, of_next: bool = False) -> list[str]: ...
+    async def held(self, ids: list[str]) -> list[str]: ...
+    async def lost(self, items: list[VectorItem]) -> list[str]: ...
+    async def status(self) -> VectorStatus: ...
+    async def reset(self, *, whole: bool = False) -> VectorStatus: ...
+    async def begin_next(self, embedder: str) -> VectorStatus: ...
+    async def swap(self, embedder: str) -> VectorStatus: ...
 
 
-async def ids_in_index(vectors: Vectors, tenant: str, *, of_next: bool = False) -> set[str]:
+async def ids_in_index(vectors: Vectors, *, of_next: bool = False) -> set[str]:
     """All ids in the index; `of_next`: in the index that is filled to replace it."""
     ids: set[str] = set()
-    while page := await vectors.ids(len(ids), ID_PAGE, tenant=tenant, of_next=of_next):
+    while page := await vectors.ids(len(ids), ID_PAGE, of_next=of_next):
         ids.update(page)
     return ids
 
@@ -69,64 +67,58 @@ class LedgerVectors:
         self._may_have_grown = asyncio.Event()
         self._may_have_grown.set()
 
-    async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits:
+    async def search(self, text: str, limit: int) -> VectorHits:
         """Embed a question; the ledger itself finds what is nearest."""
         del limit
         hits: VectorHits
-        hits, embedders = await asyncio.gather(
-            self._worker.search(text, 0, tenant=tenant), self._kept.embedders()
-        )
+        hits, embedders = await asyncio.gather(self._worker.search(text, 0), self._kept.embedders())
         if embedders.serving is None or embedders.serving == hits.embedder:
             return hits
-        await self._require_served(tenant)
-        return await self._worker.search(text, 0, tenant=tenant)
+        await self._require_served()
+        return await self._worker.search(text, 0)
 
-    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
+    async def upsert(self, items: list[VectorItem]) -> VectorsStored:
         """Embed the items without a vector; the ledger stores it as it finishes their tasks."""
         self._stored += len(items)
         if self._stored >= VECTORS_PER_CHECK:
             self._stored = 0
             self._may_have_grown.set()
         if without := [item for item in items if item.vector is None]:
-            embedded = await self._worker.upsert(without, tenant=tenant)
+            embedded = await self._worker.upsert(without)
         else:
             serving = (await self._kept.embedders()).serving
             embedded = VectorsStored(vectors=[], embedder=serving or "")
         if embedded.embedder != (await self._kept.embedders()).serving:
-            await self._require_served(tenant)
+            await self._require_served()
             raise VectorError("Another embedder has begun to serve.")
         return embedded
 
-    async def upsert_next(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
+    async def upsert_next(self, items: list[VectorItem]) -> VectorsStored:
         without = [item for item in items if item.vector is None]
-        return await self._worker.upsert_next(without, tenant=tenant)
+        return await self._worker.upsert_next(without)
 
-    async def delete(self, ids: list[str], *, tenant: str) -> None:
+    async def delete(self, ids: list[str]) -> None:
         """Do nothing: searches leave out what is retired, and erasures delete vectors."""
 
-    async def ids(
-        self, offset: int, limit: int, *, tenant: str, of_next: bool = False
-    ) -> list[str]:
-        del tenant
+    async def ids(self, offset: int, limit: int, *, of_next: bool = False) -> list[str]:
         embedders = await self._kept.embedders()
         embedder = embedders.next if of_next else embedders.serving
         return [] if embedder is None else await self._kept.ids(embedder, offset, limit)
 
-    async def held(self, ids: list[str], *, tenant: str) -> list[str]:
-        del tenant
+    async def held(self, ids: list[str]) -> list[str]:
         return await self._kept.held(ids)
 
-    async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
+    async def lost(self, items: list[VectorItem]) -> list[str]:
         """None of them: a vector that is stored is also found."""
-        del items, tenant
+        del items
         return []
 
-    async def status(self, *, tenant: str) -> VectorStatus:
+    async def status(self) -> VectorStatus:
         """The state of the worker's embedder and of the ledger's vectors.
 
         A worker with another embedder than the ledger names is told to change it.
         """
-        status = await self._worker.status(tenant=tenant)
+        status = await self._worker.status()
         embedders = await self._kept.embedders()
         serving = embedders.serving
         if status.problem is None and serving is None:
@@ -134,8 +126,8 @@ class LedgerVectors:
             serving = status.embedder
         if status.problem is None and serving is not None and serving != status.embedder:
             try:
-                await self._worker.begin_next(serving, tenant=tenant)
-                status = await self._worker.swap(serving, tenant=tenant)
+                await self._worker.begin_next(serving)
+                status = await self._worker.swap(serving)
             except VectorError as error:
                 problem = f"The vectors were made by {serving}: {error}"
                 status = msgspec.structs.replace(status, problem=problem)
@@ -146,25 +138,25 @@ class LedgerVectors:
             next_dimensions=status.next_dimensions if status.next == embedders.next else 0,
         )
 
-    async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus:
+    async def reset(self, *, whole: bool = False) -> VectorStatus:
         """Let the worker's embedder serve, whichever it is; vectors that it has made remain."""
         del whole
-        status = await self._worker.status(tenant=tenant)
+        status = await self._worker.status()
         await self._kept.serve(status.embedder)
-        return await self.status(tenant=tenant)
+        return await self.status()
 
-    async def begin_next(self, embedder: str, *, tenant: str) -> VectorStatus:
-        status = await self._worker.begin_next(embedder, tenant=tenant)
+    async def begin_next(self, embedder: str) -> VectorStatus:
+        status = await self._worker.begin_next(embedder)
         if status.next is None:  # it serves already
             await self._kept.serve(status.embedder)
         else:
             await self._kept.begin_next(status.next)
         return status
 
-    async def swap(self, embedder: str, *, tenant: str) -> VectorStatus:
+    async def swap(self, embedder: str) -> VectorStatus:
         """Let the next embedder serve; what other stacks have indexed meanwhile is embedded."""
-        present = await ids_in_index(self, tenant, of_next=True)
-        status = await self._worker.swap(embedder, tenant=tenant)
+        present = await ids_in_index(self, of_next=True)
+        status = await self._worker.swap(embedder)
         await self._kept.serve(embedder)
         missing, _ = await self._ledger.index.compare_ids(present)
         await self._ledger.index.queue(missing)
@@ -189,12 +181,12 @@ class LedgerVectors:
                 await asyncio.sleep(backoff.next_pause())
                 self._may_have_grown.set()
 
-    async def _require_served(self, tenant: str) -> None:
+    async def _require_served(self) -> None:
         """Let the worker change to the embedder that the ledger names.
 
         Raises:
             EmbedderMismatchError: It cannot.
         """
-        status = await self.status(tenant=tenant)
+        status = await self.status()
         if status.problem is not None:
             raise EmbedderMismatchError(status.problem)

@@ -31,6 +31,8 @@ Scope = Literal["session", "history", "user", "agent", "tenant", "any"]
 to."""
 StatedBy = Literal["self", "other"]
 """Who stated a record: the calling user, or somebody else."""
+ChangedBy = Literal["self", "other", "unnamed"]
+"""Who changed a record: the calling user, somebody else, or somebody who was not named."""
 SourceClass = Literal["stated", "answered", "observed", "document", "asserted"]
 """The origin of a record: a user's words, an assistant's answer, a tool's output, a document, or an
 agent that stored it deliberately."""

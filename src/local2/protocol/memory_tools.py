@@ -19,6 +19,7 @@ from local2.protocol.envelope import Name, Role
 from local2.protocol.lenient.messages import MessageJson
 from local2.protocol.memories import (
     MAX_TITLE,
+    ChangedBy,
     Durability,
     Kind,
     MemoryType,
@@ -183,8 +184,9 @@ SAVE_TOPIC = MemoryTool(
         "can look it up. Call this whenever the user asks you to remember something about "
         "themselves, the project or a rule. Keys: user.* for preferences and personal facts, "
         "project.* for decisions, deadlines and the stack, constraint.* for what to avoid or "
-        "enforce. Example: save_topic(topic='user.name', content='Richard'). A new value replaces "
-        "the old one. If the answer names other facts that no longer hold, call retire_fact."
+        "enforce; only user.* is the user's own, everybody is shown the others. Example: "
+        "save_topic(topic='user.name', content='Richard'). A new value replaces the old one. If "
+        "the answer names other facts that no longer hold, call retire_fact."
     ),
     annotations=WRITES,
     args=SaveTopic,
@@ -1383,7 +1385,7 @@ class Audit(Arguments, frozen=True):
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One change of a record's state. `by`: whether the calling user or somebody else made it.
+    """One change of a record's state. `by`: who made it; None if the memory itself did.
 
     `number` orders the entries. `action`: why a record was retired, or `importance`, `enriched` (it
     received the sources of a merged record) or `undone`. `superseded_by`: the record that replaced
@@ -1399,7 +1401,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory_type: str | None = None
     scope: str | None = None
     agent: str | None = None
-    by: StatedBy | None = None
+    by: ChangedBy | None = None
     reason: str | None = None
     run: str | None = None
     superseded_by: str | None = None

@@ -28,7 +28,7 @@ from local2.bus.connection import Connection
 from local2.bus.participant import Participant
 from local2.bus.streams import turns_stored
 from local2.bus.tool_host import ToolHost
-from local2.bus.vector_client import VectorClient
+from local2.bus.vector_client import VectorRequests
 from local2.config_files import load_settings
 from local2.home import runtime_file
 from local2.ledger.records import Quota
@@ -113,7 +113,7 @@ async def open_stack(
         if with_generator:
             chat = await choose_chat_model(settings.generator)
             resources.push_async_callback(chat.close)
-        vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
+        vectors = VectorRequests(bus, search_timeout=settings.memory.vector_timeout)
         memories = Memories(roles=register.directory.roles if register else None)
         await resources.enter_async_context(sharing_ledger(ledgers, memories))
         answers: AnswerSharing | None = None

@@ -8,7 +8,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from local2.bus.vector_client import VectorClient
+from local2.bus.vector_client import VectorRequests
 from local2.errors import ModelError
 from local2.llm.budget import BudgetedModel, ModelBudget
 from local2.llm.choice import chosen_model, open_structured_model
@@ -116,7 +116,7 @@ class SharedModels(Struct, frozen=True, kw_only=True):
 
 
 async def open_models(
-    resources: AsyncExitStack, settings: Settings, vectors: VectorClient
+    resources: AsyncExitStack, settings: Settings, vectors: VectorRequests
 ) -> SharedModels:
     """Open each model that the settings choose once, though it may have several tasks."""
     memory, generator = settings.memory, settings.generator

@@ -17,7 +17,7 @@ from signal import SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV
 import structlog
 
 from local2.background import Backoff, running_task
-from local2.bus.vector_client import VectorClient
+from local2.bus.vector_client import VectorRequests
 from local2.memory.tenant import Memories
 from local2.vectors.config import EXIT_SOFTWARE
 
@@ -139,7 +139,7 @@ async def supervised(
 
 
 async def start_vector_worker(
-    resources: AsyncExitStack, memories: Memories, vectors: VectorClient, config: bytes, lock: int
+    resources: AsyncExitStack, memories: Memories, vectors: VectorRequests, config: bytes, lock: int
 ) -> ChildProcess:
     """Start the vector worker; when it exits, fail the requests that wait for its answers."""
 

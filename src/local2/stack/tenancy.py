@@ -20,7 +20,7 @@ from local2.bus.attested import Attested
 from local2.bus.connection import Connection, connect
 from local2.bus.stream_erasure import StreamErasure
 from local2.bus.streams import count_undelivered
-from local2.bus.vector_client import VectorClient
+from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.client.tools import Toolbox
 from local2.errors import Local2Error
 from local2.generator.agent import GeneratorAgent
@@ -56,7 +56,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     joined: Joined
     settings: Settings
     ledgers: Ledgers
-    vectors: VectorClient
+    vectors: VectorRequests
     models: SharedModels | None
     chat: ChatModel | None
     answers: AnswerSharing | None
@@ -149,7 +149,7 @@ class Tenancy:
             await resources.enter_async_context(toolbox)
             memory = Memory(
                 ledger,
-                parts.vectors,
+                VectorClient(parts.vectors, tenant),
                 parts.settings.memory,
                 announce=partial(_announce, parts.joined.tools, tenant),
                 own_tools=TOOL_NAMES,

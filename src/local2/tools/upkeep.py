@@ -92,12 +92,12 @@ async def forget(memory: MemoryService, args: Forget) -> ToolOutput:
     receipt = await memory.erasure.erase(
         selection, dry_run=args.dry_run, allow_again=args.allow_again
     )
-    what = ", ".join(f"{count} {name}" for name, count in receipt.erased.items()) or "nothing"
+    what = ", ".join(f"{name}: {count:,}" for name, count in receipt.erased.items()) or "nothing"
     left = [check for check in receipt.checks if check.found]
     if receipt.dry_run:
         text = f"Would erase {what}."
     elif not left:
-        text = f"Erased {what}; the checks found nothing left."
+        text = f"Erased {what}. The checks found nothing left."
     else:
         rest = [f"{check.name}: {check.found} left. {check.note or ''}".strip() for check in left]
         text = "\n".join([f"Erased {what}.", *rest])

@@ -2,8 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager
 from itertools import count
 from random import Random
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ledgers import EMBEDDER, OWNER, fact, find, index, message, record, searching
-from local2.errors import StorageError
+from local2.errors import StorageError, TaskTakenError
 from local2.ledger.engines.postgres.connections import PostgresConnection, connect
 from local2.ledger.engines.postgres.database import CONNECTIONS, Database
 from local2.ledger.erasing import ErasureOptions, Selection
@@ -23,8 +23,8 @@ from local2.ledger.operations.transactions import TombstoneState, Transaction, a
 from local2.ledger.records import UNLIMITED, NewRecord
 from local2.memory.backlog import Backlog
 from local2.memory.changes import Changes
+from local2.memory.extraction.job import Extraction
 from local2.memory.extraction.rules import RulesExtractor
-from local2.memory.upkeep.extraction import Extraction
 from local2.protocol.envelope import utc_now
 from local2.protocol.tool import caller_waits_until
 from waiting import eventually
@@ -228,13 +228,9 @@ async def test_mixed_writes_of_three_stacks_all_succeed(url: str) -> None:
         assert await ledgers[0].problems() == []
 
 
-async def test_facts_of_one_owner_are_extracted_while_another_owner_writes(
-    here: Database, there: Database
-) -> None:
-    mine, theirs = Ledger(here, "default"), Ledger(there, "default")
-    await here.say_alive("test", utc_now())
-    await mine.records.store([message("Hello.", tasks=("extract",))])
-    tasks = await mine.backlog.claim({"extract": 9}, now=utc_now())
+@asynccontextmanager
+async def while_eve_writes(database: Database) -> AsyncIterator[None]:
+    """A write of what is Eve's lasts as long as the context, which must not wait for it."""
     has_begun, may_end = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
@@ -243,17 +239,60 @@ async def test_facts_of_one_owner_are_extracted_while_another_owner_writes(
         loop.call_soon_threadsafe(has_begun.set)
         may_end.wait()
 
-    writing = asyncio.create_task(theirs._rows.resting_on(["eve"]).write(write_slowly))
+    rows = Ledger(database, "default").facts._rows.resting_on(["eve"])
+    writing = asyncio.create_task(rows.write(write_slowly))
     await has_begun.wait()
     try:
         async with asyncio.timeout(30):
-            ids = [task.id for task in tasks]
-            await mine.extraction.store([], tasks, sources=ids, owners=[OWNER])
+            yield
     finally:
         may_end.set()
         await writing
 
-    assert "extract" not in [counted.kind for counted in await mine.backlog.counts()]
+
+async def test_facts_of_one_owner_are_extracted_while_another_owner_writes(
+    here: Database, there: Database
+) -> None:
+    ledger = Ledger(here, "default")
+    await here.say_alive("test", utc_now())
+    await ledger.records.store([message("Hello.", tasks=("extract",))])
+    tasks = await ledger.backlog.claim({"extract": 9}, now=utc_now())
+
+    async with while_eve_writes(there):
+        ids = [task.id for task in tasks]
+        await ledger.extraction.store([], tasks, sources=ids, owners=[OWNER])
+
+    assert "extract" not in [counted.kind for counted in await ledger.backlog.counts()]
+
+
+async def test_a_message_edited_before_it_is_read_waits_for_no_other_owner(
+    here: Database, there: Database
+) -> None:
+    ledger = Ledger(here, "default")
+    await here.say_alive("test", utc_now())
+    await ledger.conversations.store([message("Bath.", id="m1", tasks=("extract",))])
+    tasks = await ledger.backlog.claim({"extract": 9}, now=utc_now())
+    await ledger.conversations.store([message("Bergen.", id="m1", tasks=("extract",))])
+    extraction = Extraction(
+        ledger, Changes(Backlog(ledger.backlog), lambda *_: None), RulesExtractor()
+    )
+
+    async with while_eve_writes(there):
+        with pytest.raises(TaskTakenError):  # its task was withdrawn
+            await extraction.do(tasks)
+
+
+async def test_an_index_is_filled_again_while_a_user_writes(
+    here: Database, there: Database
+) -> None:
+    ledger = Ledger(here, "default")
+    await ledger.records.store([record("Gold."), record("Lead.", owner="eve")])
+    await index(ledger, {"Gold.": 0, "Lead.": 0})
+
+    async with while_eve_writes(there):
+        await ledger.index.queue_all()
+
+    assert await ledger.index.indexed() == 0
 
 
 async def test_extraction_that_waits_for_one_owner_holds_up_no_other(

@@ -9,7 +9,7 @@ from local2.ledger.engines.postgres.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.sessions import FactSelection, SessionKey, StoredSession
 from local2.ledger.operations.turns import Delivered
-from local2.memory.intake.turns import Turn, records_of_turn
+from local2.memory.intake.conversations import Turn, records_of_turn
 from local2.protocol.envelope import Caller
 
 RICHARD = Caller(tenant="default", user=OWNER, agent="test", session_id="s1")

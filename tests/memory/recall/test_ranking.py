@@ -7,7 +7,7 @@ import pytest
 
 from calling import caller_named
 from local2.ledger.engines.sqlite.database import Database
-from local2.memory.intake.turns import Turn
+from local2.memory.intake.conversations import Turn
 from local2.memory.recall.ranking import Shares
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.recall.results import RecallItem

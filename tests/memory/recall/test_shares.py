@@ -20,7 +20,7 @@ from local2.ledger.ledger import Ledger
 from local2.ledger.records import stamp
 from local2.ledger.search import DetailRequest, Details, Matches, Related, Source, run_choice
 from local2.ledger.stored_vectors import packed
-from local2.memory.intake.turns import Turn
+from local2.memory.intake.conversations import Turn
 from local2.memory.recall import tuning
 from local2.memory.recall.query import analyse
 from local2.memory.recall.ranking import Draft, RankedRecord, Shares, rank

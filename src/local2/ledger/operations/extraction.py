@@ -69,6 +69,14 @@ class MessageGroup(msgspec.Struct, frozen=True, kw_only=True):
     context: Sequence[Record]
 
 
+class OwnerMessages(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be read of one owner. Some of the tasks may be of messages edited since."""
+
+    owner: str
+    tasks: list[Task]
+    groups: list[MessageGroup]
+
+
 class FactRelation(msgspec.Struct, frozen=True, kw_only=True):
     """A relation from a new fact to a known one."""
 
@@ -190,17 +198,24 @@ class Extractions(Part):
         self.is_shared = rows.is_shared
 
     @reads
-    def messages(self, tx: Transaction, tasks: Sequence[Task]) -> list[MessageGroup]:
-        """The messages of these tasks that are still current, in groups by session."""
+    def messages(self, tx: Transaction, tasks: Sequence[Task]) -> list[OwnerMessages]:
+        """The messages of these tasks that are still current, by owner, in groups by session."""
         asked = as_json([task.row for task in tasks])
-        found = tx.execute("records", rows=asked).fetchall()
-        records = [record_of(row) for row in found if row["superseded_by"] is None]
-        ordered = sorted(records, key=lambda record: (*_session_key(record), _position(record)))
-        return [
-            group
-            for _, messages in groupby(ordered, key=_session_key)
-            for group in self._groups(tx, list(messages))
-        ]
+        records = {row["row"]: record_of(row) for row in tx.execute("records", rows=asked)}
+        ordered = sorted(
+            records.values(), key=lambda record: (*_session_key(record), _position(record))
+        )
+        read: list[OwnerMessages] = []
+        for owner, messages in groupby(ordered, key=lambda record: record.owner):
+            current = [message for message in messages if message.superseded_by is None]
+            groups = [
+                group
+                for _, of_session in groupby(current, key=_session_key)
+                for group in self._groups(tx, list(of_session))
+            ]
+            own = [task for task in tasks if records[task.row].owner == owner]
+            read.append(OwnerMessages(owner=owner, tasks=own, groups=groups))
+        return read
 
     def _groups(self, tx: Transaction, messages: list[Record]) -> Iterator[MessageGroup]:
         """Yield the messages of a session with those between them; distant ones in other groups."""
@@ -275,13 +290,13 @@ class Extractions(Part):
         tasks: Sequence[Task],
         *,
         sources: Sequence[str],
-        owners: Collection[str] | None = None,
+        owners: Collection[str],
     ) -> Extracted:
         """Store what was found in messages, in order, all or none, and finish the messages' tasks.
 
         Facts whose only source is an older version of a message are retired. `sources` are the ids
         of all messages that were read, and `owners` theirs: writes about other owners go on
-        meanwhile. None: it is not known whose they are.
+        meanwhile.
         """
 
         def write(tx: Transaction) -> Extracted:
@@ -302,21 +317,16 @@ class Extractions(Part):
                     supersede(tx, row["id"], cause)
             return Extracted(written=written, ended=ended)
 
-        rows = self._rows
-        if owners is not None:
-            facts = (
-                change.record if isinstance(change, ExtractedFact) else change.fact
-                for change in found
-            )
-            # A message of a user may have stated what is the tenant's.
-            rows = rows.resting_on({*owners, *(fact.owner for fact in facts), TENANT_OWNED})
+        facts = [
+            change.record if isinstance(change, ExtractedFact) else change.fact for change in found
+        ]
+        # A message of a user may have stated what is the tenant's.
+        rows = self._rows.resting_on({*owners, *(fact.owner for fact in facts), TENANT_OWNED})
         try:
             return await rows.write(write)
         finally:
-            for change in found:
-                self._topics.forget(
-                    change.record if isinstance(change, ExtractedFact) else change.fact
-                )
+            for fact in facts:
+                self._topics.forget(fact)
 
     def _end(self, tx: Transaction, ended: EndedFact) -> bool:
         """Retire a fact without a successor, unless the message was erased or edited meanwhile.

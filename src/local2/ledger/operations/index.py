@@ -63,7 +63,6 @@ class IndexedRecords(Part):
 
     def __init__(self, rows: TenantRows) -> None:
         super().__init__(rows)
-        self.tenant = rows.tenant
         self.is_shared = rows.is_shared
         self.next: str | None = None
         """Embedder of the index that is being filled to replace the current one; every indexed
@@ -128,8 +127,11 @@ class IndexedRecords(Part):
         """Add the task `index` for every record, for example after the index was emptied."""
         row = await self._rows.one("last_row")
         last = row["last"] if row else 0
+        rows = self._rows.resting_on(
+            ()
+        )  # the first start of a stack does this: others go on writing
         for first in range(1, last + 1, PAGE):
-            await self._rows.change("queue_all", first=first, last=first + PAGE - 1)
+            await rows.change("queue_all", first=first, last=first + PAGE - 1)
 
     async def queue(self, ids: Sequence[str], *, kind: TaskKind = "index") -> None:
         """Add the task `index` for these records, or `embed` for the next index."""

@@ -6,12 +6,14 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from local2.keys import is_topic
+from local2.keys import fold_topic, is_topic
 from local2.language.words import words
 from local2.protocol.memories import Durability, MemoryType
 
 USER = "user"
 ASSISTANT = "assistant"
+MAX_KEYWORDS = 8
+"""Maximum number of an item's keywords."""
 
 
 class Utterance(Struct, frozen=True, kw_only=True):
@@ -70,6 +72,6 @@ def topic_of_speaker(topic: str, speaker: str | None) -> str | None:
     In a conversation between people, each has keys of their own and does not retire the others'.
     """
     scope, _, rest = topic.partition(".")
-    if speaker is not None and scope == USER:
+    if speaker is not None and fold_topic(scope) == USER:  # a model may write "User.Home"
         topic = f"{USER}.{'_'.join(words(speaker))}.{rest}"
     return topic if is_topic(topic) else None

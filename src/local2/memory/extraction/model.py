@@ -15,6 +15,7 @@ from local2.errors import ModelError
 from local2.language.words import informative_stems, informative_words, stems
 from local2.llm.models import StructuredModel
 from local2.memory.extraction.extractor import (
+    MAX_KEYWORDS,
     USER,
     Extractor,
     Item,
@@ -34,7 +35,6 @@ CONTEXT = 4
 """Number of earlier messages that are shown as context."""
 MAX_ITEM = 600
 """Maximum characters of an item: a sentence or two."""
-MAX_KEYWORDS = 8
 MAX_QUERIES = 3
 MAX_PHRASE = 120
 """Maximum characters of a keyword, a question or a summary."""
@@ -52,10 +52,11 @@ pleasantries, suppositions, and whatever is quoted, pasted or common knowledge.
 For each item: `content`, one sentence that is understood without the conversation, with names \
 instead of pronouns ("The user" for a user without a name) and dates instead of "tomorrow"; \
 `summary`, a few words; `topic`, for what there can be only one of, a key such as user.name, \
-user.home, user.colour_preference or project.deadline, else null; `keywords`; `queries`, at most \
-three short questions it answers; `confidence` and `importance`, from 0 to 1; `durability`, "core" \
-for what identifies somebody and for standing instructions, "ephemeral" for what is over in days, \
-else "standard"; `sources`, the numbers of the messages that say it."""
+user.home, user.colour_preference or project.deadline, else null; project is for what several \
+people share, never for what somebody says of themselves; `keywords`; `queries`, at most three \
+short questions it answers; `confidence` and `importance`, from 0 to 1; `durability`, "core" for \
+what identifies somebody and for standing instructions, "ephemeral" for what is over in days, else \
+"standard"; `sources`, the numbers of the messages that say it."""
 
 log = structlog.get_logger()
 

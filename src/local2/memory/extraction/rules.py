@@ -24,14 +24,13 @@ from local2.language.wording import THE_USER, dated, questions, quoted, shortene
 from local2.language.words import informative_words
 from local2.memory.extraction.extractor import (
     ASSISTANT,
+    MAX_KEYWORDS,
     USER,
     Item,
     Passage,
     Utterance,
     topic_of_speaker,
 )
-
-MAX_KEYWORDS = 8
 
 _GREETED = ENGLISH.pattern(r"i('m| am) <v:name>(?=\W*$|,| and\b| from\b)")
 _NAME = Attribute((), "user.name")

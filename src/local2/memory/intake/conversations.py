@@ -1,37 +1,37 @@
-"""Make records of the messages and tool results of conversations, under stable ids.
+"""Make records of conversations and turns: of messages, tool results, episodes; under stable ids.
 
 The same conversation gives the same ids when it is sent again, so nothing changes; a longer version
-adds only what is new. `turns.py` makes the records of a turn with it. Facts are extracted from the
-records later (`memory/upkeep/extraction.py`).
+adds only what is new. A turn's messages are a conversation, too. Facts are extracted from the
+records later (`memory/extraction/job.py`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from local2.ledger.operations.turns import Delivered
 from local2.ledger.records import NewRecord
+from local2.memory.intake.echoes import OWN_RESULT, KnownTools
+from local2.memory.intake.episodes import episode_text, new_episode
 from local2.protocol.conversation import (
     ConversationMessage,
     SkippedMessage,
     is_blank,
     with_calls,
 )
-from local2.protocol.envelope import content_id
-from local2.protocol.payloads import Json, ToolCallRecord
+from local2.protocol.envelope import Caller, content_id
+from local2.protocol.payloads import Json, ToolCallRecord, preview
 from local2.protocol.times import in_utc
-
-SkipReason = Callable[[ToolCallRecord], str | None]
-"""Returns the reason why the result of a call is not recorded, or None if it is."""
-MayBeOwn = Callable[[str, datetime], bool]
-"""Returns whether a result may come from the memory itself, from before its answers were logged."""
+from local2.settings import TOOL_OUTPUT_LIMIT
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """Messages, with everything needed to make records of them.
 
-    Results that may be the memory's own are stored but not searched.
+    `tools` know which results are the memory's own, and which their tools do not want recorded;
+    without them, all are recorded.
     """
 
     messages: Sequence[ConversationMessage]
@@ -40,8 +40,101 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None
     now: datetime
     query_id: str | None = None
-    skip_reason: SkipReason = lambda _call: None
-    may_be_own: MayBeOwn = lambda _tool, _at: False
+    tools: KnownTools | None = None
+
+    def skip_reason(self, call: ToolCallRecord) -> str | None:
+        """The reason why the result of a call is not recorded, or None if it is."""
+        return self.tools.skip_reason(self.owner, call) if self.tools else None
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """A question with its answer, or with None if the answer is not worth remembering.
+
+    `shown`: the ids of the memories that its agent was shown unasked.
+    `delivered`: its place in the stream, if one delivered it.
+    """
+
+    query: str
+    answer: str | None
+    at: datetime
+    tool_calls: list[ToolCallRecord] = []
+    session_id: str | None = None
+    query_id: str | None = None
+    metadata: Json = {}
+    shown: Sequence[str] = ()
+    delivered: Delivered | None = None
+
+
+def question_id_of(query: str, query_id: str, *, owner: str, session_id: str | None) -> str:
+    """The record id of a turn's question, which also identifies the turn.
+
+    Several turns may have the same query id.
+    """
+    return content_id("question", owner, session_id, query_id, query)
+
+
+def records_of_turn(
+    turn: Turn, caller: Caller, tools: KnownTools | None = None
+) -> Iterator[NewRecord]:
+    """Yield the turn's episode, messages and tool results. A turn without answer has no episode.
+
+    Another answer gives the episode and the answer other ids, and no other record: the ids that the
+    records have as messages of a conversation are replaced by ids that depend on the question.
+    """
+    metadata: Json = {
+        **turn.metadata,
+        "session_id": turn.session_id,
+        "query_id": turn.query_id,
+        "timestamp_utc": turn.at.isoformat(),
+        "tool_calls": len(turn.tool_calls),
+    }
+    episode = new_episode(episode_text(turn.query, turn.answer), metadata, caller, turn.at)
+    # Without a query id, the episode's id takes its place: it depends on question and answer.
+    turn_id, owner, session_id = turn.query_id or episode.id, episode.owner, episode.session_id
+    question = question_id_of(turn.query, turn_id, owner=owner, session_id=session_id)
+    messages = [
+        ConversationMessage(
+            role="user", content=turn.query, id=f"{turn_id}:user", timestamp=turn.at
+        )
+    ]
+    calls = [  # also those whose results are not recorded: that they were made is
+        call
+        for call in turn.tool_calls
+        if tools is None or tools.skip_reason(owner, call) != OWN_RESULT
+    ]
+    if calls:
+        messages.append(ConversationMessage(role="assistant", tool_calls=calls, timestamp=turn.at))
+    if turn.answer is not None:
+        messages.append(
+            ConversationMessage(
+                role="assistant", content=turn.answer, id=f"{turn_id}:agent", timestamp=turn.at
+            )
+        )
+    episodes = () if turn.answer is None else (episode,)
+    conversation = Conversation(
+        messages=messages,
+        owner=owner,
+        agent=caller.agent,
+        session_id=session_id,
+        query_id=episode.query_id,
+        now=turn.at,
+        tools=tools,
+    )
+    for record in (*episodes, *records_of(conversation)):
+        is_question = record.role == "user"
+        id_ = question if is_question else content_id(question, record.id, record.content)
+        made = msgspec.structs.replace(record, id=id_, turn=question)
+        is_long = made.kind == "tool_output" and len(made.content) > TOOL_OUTPUT_LIMIT
+        if is_long and "tool_output_key" not in made.metadata:  # its agent sent no preview
+            # Of the record, so that a turn which is delivered again gets the same key.
+            key = f"tout_{content_id('tool_output_key', made.id)}"
+            made = msgspec.structs.replace(
+                made,
+                content=preview(made.content, key, TOOL_OUTPUT_LIMIT),
+                metadata={**made.metadata, "tool_output_key": key},
+                output=made.content,
+            )
+        yield made
 
 
 def records_of(conversation: Conversation) -> Iterator[NewRecord]:
@@ -132,7 +225,9 @@ def _result(
     owner, session_id = conversation.owner, conversation.session_id
     identity = [conversation.query_id, call.id or _identity(message), call.name, call.content]
     message_id = message.id if message.role == "tool" else None
-    may_be_own = conversation.may_be_own(call.name, _time_of(conversation, message))
+    tools = conversation.tools
+    # From before the memory's answers were logged: it is stored, but not searched.
+    may_be_own = tools is not None and tools.may_be_own(call.name, _time_of(conversation, message))
     if message_id and call.id:
         identity.append(message_id)  # some senders number the calls of each reply from 1
     return _record(

@@ -20,9 +20,9 @@ from semantic_text_splitter import MarkdownSplitter
 from local2.errors import InvalidArgumentsError, quoted
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.documents import DocumentPart
-from local2.ledger.records import TENANT_OWNED, NewRecord, checked_text
+from local2.ledger.records import NewRecord, checked_text
 from local2.memory.changes import Changes
-from local2.memory.scopes import check_may_write
+from local2.memory.scopes import check_may_write, owner_of
 from local2.protocol.documents import (
     CHUNK_CHARACTERS,
     ChunksPage,
@@ -187,7 +187,7 @@ def _records(document: Document, caller: Caller, at: datetime) -> list[NewRecord
             source_ref=f"{source}#{number}",
             metadata={"title": title, "source": source},
             agent=caller.agent,
-            stated_by=caller.user or TENANT_OWNED,
+            stated_by=owner_of(caller),
             event_time=at,
         )
         for number, (label, content) in enumerate(labelled, start=1)

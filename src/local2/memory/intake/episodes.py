@@ -5,8 +5,9 @@ from datetime import datetime
 import msgspec
 
 from local2.errors import InvalidArgumentsError, quoted
-from local2.ledger.records import TENANT_OWNED, NewRecord, checked_text
+from local2.ledger.records import NewRecord, checked_text
 from local2.memory.intake.echoes import OF_TURNS
+from local2.memory.scopes import owner_of
 from local2.protocol.envelope import Caller, content_id
 from local2.protocol.memories import Kind
 from local2.protocol.payloads import Json
@@ -92,7 +93,7 @@ def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> 
             raise InvalidArgumentsError(
                 f"timestamp_utc: {quoted(written)} is not an ISO 8601 time."
             ) from error
-    owner = caller.user or TENANT_OWNED
+    owner = owner_of(caller)
     identity = [EPISODE, owner, query_id, checked_text(content, "content")]
     own = {name: value for name, value in extra.items() if name not in OF_TURNS}
     if own and query_id is None:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,18 +12,22 @@ from local2.ledger.operations.turns import Rating
 from local2.ledger.records import (
     LONG_TEXT,
     OWN_ONLY,
-    TENANT_OWNED,
     NewRecord,
     Written,
     with_features,
     with_metadata,
 )
 from local2.memory.changes import Changes
-from local2.memory.intake.conversations import Conversation, read_records
+from local2.memory.intake.conversations import (
+    Conversation,
+    Turn,
+    question_id_of,
+    read_records,
+    records_of_turn,
+)
 from local2.memory.intake.echoes import EchoFinder, unanswered_metadata
 from local2.memory.intake.episodes import checked_metadata, new_note
-from local2.memory.intake.turns import Turn, question_id_of, records_of_turn
-from local2.memory.scopes import may_write
+from local2.memory.scopes import may_write, owner_of
 from local2.protocol.conversation import (
     ConversationMessage,
     IngestReport,
@@ -73,7 +76,7 @@ class Intake:
         self._changes = changes
         self._echoes = echoes
         self._caller = caller
-        self._owner = caller.user or TENANT_OWNED
+        self._owner = owner_of(caller)
         self._clock = clock
 
     async def store_conversation(
@@ -95,8 +98,7 @@ class Intake:
             agent=self._caller.agent,
             session_id=session,
             now=self._clock(),
-            skip_reason=self.skip_reason,
-            may_be_own=self._echoes.tools.may_be_own,
+            tools=self._echoes.tools,
         )
 
         def read() -> list[NewRecord | SkippedMessage]:
@@ -178,10 +180,11 @@ class Intake:
 
         Another answer to the same question with the same query id replaces the older answer.
         """
-        records_of = partial(
-            records_of_turn, turn, self._caller, self.skip_reason, self._echoes.tools.may_be_own
-        )
-        made = await asyncio.to_thread(lambda: list(map(with_features, records_of())))
+
+        def make() -> list[NewRecord]:
+            return list(map(with_features, records_of_turn(turn, self._caller, self._echoes.tools)))
+
+        made = await asyncio.to_thread(make)
         echo = await self._echoes.find(turn.query, turn.answer, turn.tool_calls, made[0])
         records = self._with_extraction(
             [with_metadata(record, echo.metadata(record)) for record in made]

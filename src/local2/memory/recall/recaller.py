@@ -111,7 +111,7 @@ class Retrieval:
         if (problem := self._indexer.problem) is not None:
             return VectorResult(waiting=waiting, problem=problem)
         try:
-            hits = await self._vectors.search(search.text, limit, tenant=self._ledger.tenant)
+            hits = await self._vectors.search(search.text, limit)
             if limit and not hits.hits:
                 await self._indexer.check_count(0)
         except IndexDamagedError as error:

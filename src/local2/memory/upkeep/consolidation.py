@@ -186,6 +186,34 @@ def reason_to_merge(fact: ActiveFact, best: ActiveFact, cosine: float | None) ->
     return None
 
 
+def merges(
+    group: Sequence[ActiveFact], vectors: Mapping[int, VectorsByEmbedder], floor: float | None
+) -> Iterator[Change]:
+    """Yield the merges of facts that may say the same; those that do not stay side by side.
+
+    `floor`: of cosines; None means the embedder's.
+    """
+
+    def cosine(fact: ActiveFact, best: ActiveFact) -> float | None:
+        one, other = vectors.get(fact.row, {}), vectors.get(best.row, {})
+        for embedder in one.keys() & other.keys():
+            least = known(embedder).floor if floor is None else floor
+            return (float(np.dot(one[embedder], other[embedder])) - least) / (1 - least)
+        return None
+
+    left = group
+    for _ in range(MAX_KEPT):
+        if len(left) < 2:  # noqa: PLR2004 - a pair
+            return
+        best, *others = best_first(left)
+        gone = {best.row}
+        for fact in others:
+            if reason := reason_to_merge(fact, best, cosine(fact, best)):
+                gone.add(fact.row)
+                yield Change(action="merged", fact=fact, reason=reason, superseded_by=best.id)
+        left = [fact for fact in left if fact.row not in gone]
+
+
 def newer_first(one: ActiveFact, other: ActiveFact) -> tuple[ActiveFact, ActiveFact]:
     """Order two facts by when they were stated: the newer, the older."""
     newer, older = sorted((one, other), key=lambda f: (f.event_time, f.row), reverse=True)
@@ -332,9 +360,12 @@ def select_changes(
 
 
 class Consolidated:
-    """The changes that a run made or planned."""
+    """The changes that a run made or planned. `run`: None if it only plans.
 
-    def __init__(self, run: str | None) -> None:
+    `is_daily`: it is of all facts, and nobody waits for a report: changes are counted only.
+    """
+
+    def __init__(self, run: str | None, *, is_daily: bool = False) -> None:
         self.run = run
         self.facts = 0
         self.changes: list[Change] = []
@@ -342,12 +373,20 @@ class Consolidated:
         self.failed = 0
         self.left: list[LeftAlone] = []
         self.not_done: list[NotDone] = []
+        self._is_daily = is_daily
         self._refused = 0
 
-    def add_changes(self, changes: Sequence[Change], *, reported: bool) -> None:
+    @property
+    def room(self) -> int:
+        """The number of facts that the run may retire in the next place."""
+        if self._is_daily:
+            return MAX_RETIRED
+        return MAX_RETIRED - sum(change.action != "importance" for change in self.changes)
+
+    def add_changes(self, changes: Sequence[Change]) -> None:
         self._refused = 0 if changes else self._refused
         self.changed += len(changes)
-        if reported:
+        if not self._is_daily:
             self.changes += changes
 
     def count_refusal(self, error: StorageError) -> None:
@@ -398,11 +437,7 @@ class Consolidation:
         await asyncio.sleep(START_DELAY)
         while True:
             try:
-                if await self._is_due():
-                    async with self._alone():
-                        if await self._is_due():  # no other stack has just done it
-                            await self._consolidate_everything()
-                            self._problem = None
+                await self.run_once()
             except OverloadedError:
                 log.info("consolidation_left_to_another_stack")
             except Local2Error as error:
@@ -412,6 +447,70 @@ class Consolidation:
                 self._problem = type(error).__name__
                 log.exception("consolidation_failed")
             await asyncio.sleep(CHECK_SECONDS)
+
+    async def run_once(self) -> Consolidated | None:
+        """Consolidate every place that has facts, if the last run is long enough ago.
+
+        Raises:
+            StorageError: The ledger cannot be read or written; changes made so far remain.
+            OverloadedError: Another stack runs.
+        """
+        if not await self._is_due():
+            return None
+        async with self._alone():
+            if not await self._is_due():  # another stack has just done it
+                return None
+            run = new_id()
+            done = self._current = Consolidated(run, is_daily=True)
+            await self._ledger.upkeep.begin(run, self._clock())
+            await self._accesses.write()
+            place = await self._ledger.upkeep.next_place(None)
+            while place is not None:
+                await self._consolidate_place(place, done, Actor(agent=NAME, run=run))
+                await report(done.facts)
+                place = await self._ledger.upkeep.next_place(place)
+            await self._ledger.upkeep.end(
+                run, self._clock(), changed=done.changed, failed=done.failed
+            )
+            self._problem = None
+        log.info("consolidated", run=done.run, changed=done.changed, failed=done.failed)
+        return done
+
+    async def consolidate_places(
+        self, places: Sequence[Place], actor: Actor, *, dry_run: bool
+    ) -> Consolidated:
+        """Consolidate the facts of some places, or only return the changes of a dry run.
+
+        Raises:
+            StorageError: The ledger cannot be read or written; changes made so far remain.
+            OverloadedError: Another run is in progress, which may take minutes.
+        """
+        if self._one_at_a_time.locked():
+            raise OverloadedError
+        async with self._alone():
+            done = self._current = Consolidated(None if dry_run else actor.run)
+            await self._accesses.write()
+            for place in places:
+                await self._consolidate_place(place, done, actor)
+                await report(done.facts)
+        return done
+
+    async def status(self) -> ConsolidationStatus | None:
+        """Tell the state of the last run and of one in progress; None if there was no run."""
+        last = await self._ledger.upkeep.last_run(self._clock())
+        under_way = self._one_at_a_time.locked()
+        if last is None and not under_way and self._problem is None:
+            return None
+        return ConsolidationStatus(
+            run=last.run if last else None,
+            began_at=last.began_at if last else None,
+            ended_at=last.ended_at if last else None,
+            changed=last.changed if last else 0,
+            failed=last.failed if last else 0,
+            under_way=under_way,
+            looked_at=self._current.facts if under_way else 0,
+            problem=self._problem,
+        )
 
     async def _is_due(self) -> bool:
         """Whether the last run is long enough ago; one that failed counts, for what it changed."""
@@ -435,75 +534,10 @@ class Consolidation:
                 raise OverloadedError
             yield
 
-    async def status(self) -> ConsolidationStatus | None:
-        """Tell the state of the last run and of one in progress; None if there was no run."""
-        last = await self._ledger.upkeep.last_run(self._clock())
-        under_way = self._one_at_a_time.locked()
-        if last is None and not under_way and self._problem is None:
-            return None
-        return ConsolidationStatus(
-            run=last.run if last else None,
-            began_at=last.began_at if last else None,
-            ended_at=last.ended_at if last else None,
-            changed=last.changed if last else 0,
-            failed=last.failed if last else 0,
-            under_way=under_way,
-            looked_at=self._current.facts if under_way else 0,
-            problem=self._problem,
-        )
-
-    async def consolidate_everything(self) -> Consolidated:
-        """Consolidate every place that has facts.
-
-        Raises:
-            StorageError: The ledger cannot be read or written; changes made so far remain.
-            OverloadedError: Another stack runs.
-        """
-        async with self._alone():
-            return await self._consolidate_everything()
-
-    async def _consolidate_everything(self) -> Consolidated:
-        run = new_id()
-        actor = Actor(agent=NAME, run=run)
-        done = self._current = Consolidated(run)
-        await self._ledger.upkeep.begin(run, self._clock())
-        await self._accesses.write()
-        place = await self._ledger.upkeep.next_place(None)
-        while place is not None:
-            await self._consolidate_place(place, done, actor, reported=False)
-            await report(done.facts)
-            place = await self._ledger.upkeep.next_place(place)
-        await self._ledger.upkeep.end(run, self._clock(), changed=done.changed, failed=done.failed)
-        log.info("consolidated", run=done.run, changed=done.changed, failed=done.failed)
-        return done
-
-    async def consolidate_places(
-        self, places: Sequence[Place], actor: Actor, *, dry_run: bool
-    ) -> Consolidated:
-        """Consolidate the facts of some places, or only return the changes of a dry run.
-
-        Raises:
-            StorageError: The ledger cannot be read or written; changes made so far remain.
-            OverloadedError: Another run is in progress, which may take minutes.
-        """
-        if self._one_at_a_time.locked():
-            raise OverloadedError
-        async with self._alone():
-            done = self._current = Consolidated(None if dry_run else actor.run)
-            await self._accesses.write()
-            for place in places:
-                await self._consolidate_place(place, done, actor, reported=True)
-                await report(done.facts)
-        return done
-
-    async def _consolidate_place(
-        self, place: Place, done: Consolidated, actor: Actor, *, reported: bool
-    ) -> None:
+    async def _consolidate_place(self, place: Place, done: Consolidated, actor: Actor) -> None:
         """Plan the changes of one place, and make them. A place that fails is skipped."""
-        retired = sum(change.action != "importance" for change in done.changes)
-        left: list[LeftAlone] = []
         try:
-            changes = await self._plan(place, MAX_RETIRED - retired, done, left)
+            changes, left = await self._plan(place, done)
         except Exception as error:
             log.exception("place_not_consolidated", scope=place.scope)
             done.fail("", f"The facts of scope {place.scope} could not be looked at.")
@@ -512,7 +546,7 @@ class Consolidation:
             return
         done.left = [*done.left, *left][:MAX_REPORTED]
         if done.run is None:
-            done.add_changes(changes, reported=reported)
+            done.add_changes(changes)
             return
         for start in range(0, len(changes), CHANGES_PER_TRANSACTION):
             batch = changes[start : start + CHANGES_PER_TRANSACTION]
@@ -523,18 +557,16 @@ class Consolidation:
             if len(failures) == len(batch) and isinstance(failures[0], StorageError):
                 done.count_refusal(failures[0])
             await rest(begun)
-            done.add_changes(made, reported=reported)
+            done.add_changes(made)
 
-    async def _plan(
-        self, place: Place, room: int, done: Consolidated, left: list[LeftAlone]
-    ) -> list[Change]:
-        """Plan the changes in a place, reading its facts page by page; nothing is changed yet.
+    async def _plan(self, place: Place, done: Consolidated) -> tuple[list[Change], list[LeftAlone]]:
+        """The changes to make in a place, and the contradictions that stay.
 
-        `room`: the number of facts that the run may still retire. `left` receives the
-        contradictions that stay.
+        Its facts are read page by page; nothing is changed yet.
         """
         now = self._clock()
-        limits = Limits.for_facts(await self._ledger.upkeep.count(place), self._share, room)
+        facts = await self._ledger.upkeep.count(place)
+        limits = Limits.for_facts(facts, self._share, done.room)
         survey = Survey(limits, now)
         pairs: list[Pair] = []
         after = 0
@@ -545,23 +577,50 @@ class Consolidation:
             done.facts += len(page)
             pairs = [*pairs, *await self._ledger.upkeep.contradictions(page)][-MAX_PAIRS:]
             await rest(begun)
-        replaced = await self._resolve_contradictions(pairs[::-1], left)
-        replaced += await self._merge_duplicates(survey, limits.retired)
-        return select_changes(survey, replaced, limits, now)
+        replaced, left = await self._resolve_contradictions(pairs[::-1])
+        for rows in survey.equal_groups(PAGE):
+            if sum(change.action == "merged" for change in replaced) >= limits.retired:
+                break
+            begun = time.monotonic()
+            groups: dict[MergeKey | None, list[ActiveFact]] = {}
+            for fact in await self._ledger.upkeep.facts_at(rows):
+                groups.setdefault(merge_key(fact), []).append(fact)
+            groups.pop(None, None)  # never merged
+            vectors = await self._ledger.upkeep.vectors(rows)
+            for group in groups.values():
+                replaced += merges(group, vectors, self._floor)
+            await rest(begun)
+        return select_changes(survey, replaced, limits, now), left
 
     async def _resolve_contradictions(
-        self, pairs: Sequence[Pair], left: list[LeftAlone]
-    ) -> list[Change]:
-        """Retire the older fact of each contradiction, unless there is a doubt; see `left`."""
-        replaced, judged = [], 0
+        self, pairs: Sequence[Pair]
+    ) -> tuple[list[Change], list[LeftAlone]]:
+        """Retire the older fact of each contradiction, unless there is a doubt: then both stay."""
+        replaced: list[Change] = []
+        left: list[LeftAlone] = []
+        judged = 0
         for pair in pairs:
             newer, older = newer_first(*pair)
             reason = reason_to_keep(newer, older)
             if reason is None and not is_certain(newer, older):
                 judged += 1
-                reason = (
-                    await self._doubt(newer, older) if judged <= MAX_JUDGED else "it was not judged"
-                )
+                if judged > MAX_JUDGED:
+                    reason = "it was not judged"
+                elif self._judge is None:
+                    reason = "it is not certain, and no model is configured to judge"
+                else:
+                    rows = [newer.row, older.row]
+                    records = {record.row: record for record in await self._ledger.records.at(rows)}
+                    try:
+                        verdicts = await self._judge.verdicts(
+                            records[newer.row], [records[older.row]]
+                        )
+                    except ModelError as error:
+                        log.warning("contradiction_not_judged", id=newer.id, reason=error.logged)
+                        reason = "no model could judge"
+                    else:
+                        if verdicts != ["replaces"]:
+                            reason = "a model judged that both may hold"
             if reason is not None:
                 left.append(LeftAlone(id=newer.id, contradicts=older.id, reason=reason))
                 continue
@@ -573,61 +632,7 @@ class Consolidation:
                     superseded_by=newer.id,
                 )
             )
-        return replaced
-
-    async def _doubt(self, newer: ActiveFact, older: ActiveFact) -> str | None:
-        """Say why a model does not retire the older fact; None if it does."""
-        if self._judge is None:
-            return "it is not certain, and no model is configured to judge"
-        rows = [newer.row, older.row]
-        records = {record.row: record for record in await self._ledger.records.at(rows)}
-        try:
-            verdicts = await self._judge.verdicts(records[newer.row], [records[older.row]])
-        except ModelError as error:
-            log.warning("contradiction_not_judged", id=newer.id, reason=error.logged)
-            return "no model could judge"
-        return None if verdicts == ["replaces"] else "a model judged that both may hold"
-
-    async def _merge_duplicates(self, survey: Survey, limit: int) -> list[Change]:
-        """Merge facts that say the same as another one, in the same words or in others."""
-        changes: list[Change] = []
-        for rows in survey.equal_groups(PAGE):
-            if len(changes) >= limit:
-                break
-            begun = time.monotonic()
-            groups: dict[MergeKey | None, list[ActiveFact]] = {}
-            for fact in await self._ledger.upkeep.facts_at(rows):
-                groups.setdefault(merge_key(fact), []).append(fact)
-            groups.pop(None, None)  # never merged
-            vectors = await self._ledger.upkeep.vectors(rows)
-            for group in groups.values():
-                changes += self._merge_group(group, vectors)
-            await rest(begun)
-        return changes
-
-    def _merge_group(
-        self, group: Sequence[ActiveFact], vectors: Mapping[int, VectorsByEmbedder]
-    ) -> Iterator[Change]:
-        """Yield the merges of facts that may say the same; those that do not stay side by side."""
-        left = group
-        for _ in range(MAX_KEPT):
-            if len(left) < 2:  # noqa: PLR2004 - a pair
-                return
-            best, *others = best_first(left)
-            gone = {best.row}
-            for fact in others:
-                cosine = self._cosine(vectors.get(fact.row, {}), vectors.get(best.row, {}))
-                if reason := reason_to_merge(fact, best, cosine):
-                    gone.add(fact.row)
-                    yield Change(action="merged", fact=fact, reason=reason, superseded_by=best.id)
-            left = [fact for fact in left if fact.row not in gone]
-
-    def _cosine(self, one: VectorsByEmbedder, other: VectorsByEmbedder) -> float | None:
-        """The cosine of two facts, rescaled from the floor of the embedder."""
-        for embedder in one.keys() & other.keys():
-            floor = known(embedder).floor if self._floor is None else self._floor
-            return (float(np.dot(one[embedder], other[embedder])) - floor) / (1 - floor)
-        return None
+        return replaced, left
 
     async def _make_changes(
         self,

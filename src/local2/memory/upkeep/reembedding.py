@@ -59,7 +59,7 @@ class Reembedding(Job):
             VectorError: The embedder does not work, or there is no worker. Nothing has changed.
         """
         async with self._changing:
-            self._set_filling(await self._vectors.begin_next(embedder, tenant=self._records.tenant))
+            self._set_filling(await self._vectors.begin_next(embedder))
             self._compared = None
         self._runner.resume()
 
@@ -101,9 +101,7 @@ class Reembedding(Job):
         waiting = await self._records.waiting(tasks, embedder=filling.next, kind="embed")
         for batch in batches(waiting, filling.next_dimensions):
             begun = time.monotonic()
-            stored = await self._vectors.upsert_next(
-                vector_items(batch), tenant=self._records.tenant
-            )
+            stored = await self._vectors.upsert_next(vector_items(batch))
             await self._records.store_vectors(batch, stored.vectors, stored.embedder, kind="embed")
             self._backlog.wake("unindex")  # for records retired while they were embedded
             self._batch_records = next_batch_size(len(batch), time.monotonic() - begun)
@@ -121,15 +119,14 @@ class Reembedding(Job):
 
     async def _compare(self) -> None:
         """Queue the records that the next index lacks, if one is being filled."""
-        tenant = self._records.tenant
-        status = await self._vectors.status(tenant=tenant)
+        status = await self._vectors.status()
         wanted = status.next or self._records.next
         if wanted is None or wanted == status.embedder:
             await self._finish(status)
             return
         self._records.next = wanted
-        self._set_filling(await self._vectors.begin_next(wanted, tenant=tenant))
-        present = await ids_in_index(self._vectors, tenant, of_next=True)
+        self._set_filling(await self._vectors.begin_next(wanted))
+        present = await ids_in_index(self._vectors, of_next=True)
         missing, _ = await self._records.compare_ids(present)
         await self._records.queue(missing, kind="embed")
         log.info("reembedding", embedder=wanted, there=len(present), missing=len(missing))
@@ -141,7 +138,7 @@ class Reembedding(Job):
         async with self._indexer.paused():
             if await self._records.count_to_embed():
                 return
-            status = await self._vectors.swap(embedder, tenant=self._records.tenant)
+            status = await self._vectors.swap(embedder)
             self._indexer.swapped(status)
             self._compared = status
         log.info("index_swapped", embedder=embedder)

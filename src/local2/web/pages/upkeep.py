@@ -270,7 +270,7 @@ class ChangesPart(RefreshedPart):
             await undo_run(self.viewer, run, self.refresh)
 
 
-BY = {"self": "you", "other": "somebody else"}
+BY = {"self": "you", "other": "somebody else", "unnamed": "nobody named"}
 ENTRY_COLUMNS = {"said": "When", "what": "What", "memory": "Memory", "who": "Who", "why": "Why"}
 ENTRY_ROWS = """
 <tr tabindex="0" data-row :key="props.row.key" @click="$parent.$emit('open', props.row.id)">

@@ -14,8 +14,9 @@ nothing replaces it. What an agent stored for the user is only marked, and no lo
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Literal
 
 import msgspec
@@ -26,7 +27,13 @@ from local2.language.corrections import has_new_amount
 from local2.language.endings import Ending, Match, endings_of, matched
 from local2.language.statements import contains, forget_compared
 from local2.ledger.ledger import Ledger
-from local2.ledger.operations.extraction import EndedFact, ExtractedFact, FactRelation, MessageGroup
+from local2.ledger.operations.extraction import (
+    EndedFact,
+    ExtractedFact,
+    FactRelation,
+    MessageGroup,
+    OwnerMessages,
+)
 from local2.ledger.records import (
     EXTRACTED_FROM,
     OWN_ONLY,
@@ -46,7 +53,7 @@ from local2.memory.scopes import may_retire
 from local2.protocol.envelope import content_id
 from local2.protocol.memories import ACCUMULATING, OwnerScope
 
-Verdict = Literal["unrelated", "duplicate", "enriches", "supersedes", "outdated", "contradicts"]
+Effect = Literal["unrelated", "duplicate", "enriches", "supersedes", "outdated", "contradicts"]
 """What a new fact does to a known one; `outdated`: the known one was stated later."""
 
 BATCH_MESSAGES = 64
@@ -56,11 +63,6 @@ GATHERING = 0.1
 other writes."""
 
 log = structlog.get_logger()
-
-
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    known: NewRecord
-    verdict: Verdict
 
 
 class StatedFact(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,28 +106,25 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
 
 def compare(
     new: NewRecord, known: Sequence[NewRecord], *, corrects: str | None = None
-) -> list[Comparison]:
-    """Find the known facts that are related to a new one; if there is a duplicate, only that.
+) -> Mapping[Effect, Sequence[NewRecord]]:
+    """The known facts by what a new one does to them; if it is a duplicate, only the first such.
 
     `corrects`: the content of a fact that the new one corrects.
     """
-    compared = []
+    compared: defaultdict[Effect, list[NewRecord]] = defaultdict(list)
     for old in known:
-        is_corrected = (
-            corrects is not None
-            and old.content == corrects
-            and may_retire(new, old)
-            and new.event_time >= old.event_time
-        )
-        verdict: Verdict = "supersedes" if is_corrected else verdict_on(new, old)
-        compared.append(Comparison(known=old, verdict=verdict))
-    related = [comparison for comparison in compared if comparison.verdict != "unrelated"]
-    duplicates = [comparison for comparison in related if comparison.verdict == "duplicate"]
-    return duplicates[:1] or related
+        compared[effect_on(new, old, corrects=corrects)].append(old)
+    if duplicates := compared["duplicate"]:
+        return {"duplicate": duplicates[:1]}
+    return compared
 
 
-def verdict_on(new: NewRecord, old: NewRecord) -> Verdict:
+def effect_on(new: NewRecord, old: NewRecord, *, corrects: str | None = None) -> Effect:
     """Decide what a new fact does to an old one of the same scope and owner."""
+    is_later = new.event_time >= old.event_time
+    retires = may_retire(new, old)
+    if corrects is not None and old.content == corrects and retires and is_later:
+        return "supersedes"
     if new.memory_type == "task" and new.session_id != old.session_id:
         return "unrelated"
     if _contains(old, new):
@@ -137,16 +136,15 @@ def verdict_on(new: NewRecord, old: NewRecord) -> Verdict:
     ):
         if source_class_of(old) == "asserted" and _contains(new, old):
             return "duplicate"  # the old one may be just "Elixir", the new one a sentence with it
-        if not may_retire(new, old):
+        if not retires:
             return "contradicts"
-        return "supersedes" if new.event_time >= old.event_time else "outdated"
-    verdict: Verdict = "unrelated"
-    if may_retire(new, old) and new.event_time >= old.event_time:
+        return "supersedes" if is_later else "outdated"
+    if retires and is_later:
         if has_new_amount(new.content, old.content):
-            verdict = "supersedes"
-        elif _contains(new, old) and new.topic is None is old.topic:
-            verdict = "enriches"
-    return verdict
+            return "supersedes"
+        if _contains(new, old) and new.topic is None is old.topic:
+            return "enriches"
+    return "unrelated"
 
 
 def _contains(one: NewRecord, other: NewRecord) -> bool:
@@ -179,70 +177,92 @@ class Extraction(Job):
         """
         if len(tasks) < BATCH_MESSAGES:
             await asyncio.sleep(GATHERING)
-        groups = await self._ledger.extraction.messages(tasks)
-        if not self._ledger.extraction.is_shared:
-            await self._extract(tasks, groups)
-            return
-        owners = {message.id: message.owner for group in groups for message in group.messages}
-        by_owner: defaultdict[str | None, list[Task]] = defaultdict(list)
-        for task in tasks:
-            by_owner[owners.get(task.id)].append(task)
-        for owner, own in by_owner.items():
-            await self._extract(
-                own, [group for group in groups if group.messages[0].owner == owner]
-            )
+        read = await self._ledger.extraction.messages(tasks)
+        if self._ledger.extraction.is_shared:
+            for of_owner in read:
+                await self._extract(of_owner.tasks, [of_owner])
+        else:
+            await self._extract(tasks, read)
 
-    async def _extract(self, tasks: Sequence[Task], groups: Sequence[MessageGroup]) -> None:
-        statements = []
-        for group in groups:
-            passage = Passage(
-                messages=[_utterance(message) for message in group.messages],
-                context=[_utterance(message) for message in group.context],
-            )
-            messages = {message.id: message for message in group.messages}
-            for item in await self._extractor.extract(passage):
-                stating = [messages[source] for source in item.sources]
-                statements += [
-                    StatedFact(probe=record, corrects=item.corrects)
-                    for record in _records(item, stating)
-                ]
-        denials = _denials_in(groups, {task.id for task in tasks})
-        rows = {message.id: message.row for group in groups for message in group.messages}
-        found = await self._compare(statements, denials, rows)
+    async def _extract(self, tasks: Sequence[Task], read: Sequence[OwnerMessages]) -> None:
+        """Extract facts from messages in one transaction, and finish their tasks."""
+        facts: list[StatedFact] = []
+        denials: list[Denial] = []
+        rows: dict[str, int] = {}
+        """The rows of the messages by their ids."""
         sources = [task.id for task in tasks]
-        owners = {message.owner for group in groups for message in group.messages}
+        for group in chain.from_iterable(of_owner.groups for of_owner in read):
+            facts += await self._facts_in(group)
+            denials += denials_in(group, sources)
+            rows.update((message.id, message.row) for message in group.messages)
+        found = await self._compare(facts, denials, rows)
         stored = await self._ledger.extraction.store(
-            found,
-            tasks,
-            sources=sources,
-            owners=owners if rows.keys() >= set(sources) else None,
+            found, tasks, sources=sources, owners=[of_owner.owner for of_owner in read]
         )
-        facts = [change.record for change in found if isinstance(change, ExtractedFact)]
+        records = [change.record for change in found if isinstance(change, ExtractedFact)]
         new = sum(fact.was_new for fact in stored.written)
         if new or stored.ended:
             log.info(
                 "facts_extracted",
                 messages=len(sources),
-                found=len(facts),
+                found=len(records),
                 new=new,
                 ended=len(stored.ended),
             )
-        self._changes.written(stored.written, facts)
+        self._changes.written(stored.written, records)
         self._changes.ended(stored.ended, "contradicted")
 
+    async def _facts_in(self, group: MessageGroup) -> list[StatedFact]:
+        """What the extractor finds: a fact for each place of each item."""
+        passage = Passage(
+            messages=[_utterance(message) for message in group.messages],
+            context=[_utterance(message) for message in group.context],
+        )
+        messages = {message.id: message for message in group.messages}
+        facts = []
+        for item in await self._extractor.extract(passage):
+            last = messages[item.sources[-1]]
+            for scope, owner in _places(item, last):
+                record = NewRecord(
+                    id=content_id("extracted", scope, owner, list(item.sources), item.content),
+                    kind="fact",
+                    content=item.content,
+                    event_time=last.newness,
+                    scope=scope,
+                    owner=owner,
+                    topic=item.topic,
+                    memory_type=item.memory_type,
+                    durability=item.durability,
+                    importance=item.importance,
+                    metadata={EXTRACTED_FROM: list(item.sources)},
+                    agent=last.agent,
+                    session_id=last.session_id,
+                    source_class="stated",
+                    stated_by=last.owner,
+                    summary=item.summary,
+                    keywords=item.keywords,
+                    queries=item.queries,
+                    confidence=item.confidence,
+                )
+                facts.append(StatedFact(probe=record, corrects=item.corrects))
+        return facts
+
     async def _compare(
-        self,
-        statements: Sequence[StatedFact],
-        denials: Sequence[Denial],
-        rows: Mapping[str, int],
+        self, facts: Sequence[StatedFact], denials: Sequence[Denial], rows: Mapping[str, int]
     ) -> list[ExtractedFact | EndedFact]:
         """Compare each fact with known ones and with those before it, and end what was denied.
 
         `rows`: the rows of the messages by their ids.
         """
-        compared: Sequence[StatedFact | Denial] = statements
+
+        def said_at(said: StatedFact | Denial) -> tuple[datetime, int, bool]:
+            if isinstance(said, Denial):
+                return said.message.newness, said.message.row, False
+            return said.probe.event_time, rows[sources_of(said.probe)[-1]], True
+
+        compared: Sequence[StatedFact | Denial] = facts
         if denials:  # in order of time, a message's denials before its facts
-            compared = sorted([*denials, *statements], key=lambda said: _said_at(said, rows))
+            compared = sorted([*denials, *facts], key=said_at)
         if not compared:
             return []
         wanted = [said.probe for said in compared]
@@ -252,22 +272,23 @@ class Extraction(Job):
         for said, known in zip(
             compared, await self._ledger.extraction.similar(wanted), strict=True
         ):
-            remaining = [fact for fact in known if fact.id not in gone]
             place = (said.probe.scope, said.probe.owner)
-            earlier = [  # of this batch, and stored in the same place
-                change.record
-                for change in found
-                if isinstance(change, ExtractedFact)
-                and change.same_as is None
-                and change.outdated_by is None
-                and change.record.id not in gone
-                and (change.record.scope, change.record.owner) == place
+            candidates = [
+                *(fact for fact in known if fact.id not in gone),
+                *(  # of this batch, and stored in the same place
+                    change.record
+                    for change in found
+                    if isinstance(change, ExtractedFact)
+                    and change.same_as is None
+                    and change.outdated_by is None
+                    and change.record.id not in gone
+                    and (change.record.scope, change.record.owner) == place
+                ),
             ]
-            candidates = [*remaining, *earlier]
             if isinstance(said, Denial):
                 replaced = {  # by what the message states instead
                     fold_topic(own.probe.topic)
-                    for own in statements
+                    for own in facts
                     if own.probe.topic and said.message.id in sources_of(own.probe)
                 }
                 ended = [
@@ -277,62 +298,52 @@ class Extraction(Job):
                 ]
                 gone |= {change.fact.id for change in ended if change.retires}
                 found += ended
-            else:
-                found_as: dict[Verdict, list[NewRecord]] = {}
-                for comparison in compare(said.probe, candidates, corrects=said.corrects):
-                    found_as.setdefault(comparison.verdict, []).append(comparison.known)
-                same, later = found_as.get("duplicate"), found_as.get("outdated")
-                replaced_facts = [
-                    *found_as.get("supersedes", ()),
-                    *found_as.get("enriches", ()),
-                ]
-                fact = ExtractedFact(
-                    record=said.probe,
-                    sources=said.probe.metadata[EXTRACTED_FROM],
-                    same_as=same[0].id if same else None,
-                    replaces=[old.id for old in replaced_facts],
-                    outdated_by=later[0].id if later else None,
-                    relations=[
-                        FactRelation(type="contradicts", target=old.id)
-                        for old in found_as.get("contradicts", ())
-                    ],
-                )
-                gone |= set(fact.replaces)
-                found.append(fact)
+                continue
+            by_effect = compare(said.probe, candidates, corrects=said.corrects)
+            same, later = by_effect.get("duplicate"), by_effect.get("outdated")
+            fact = ExtractedFact(
+                record=said.probe,
+                sources=said.probe.metadata[EXTRACTED_FROM],
+                same_as=same[0].id if same else None,
+                replaces=[
+                    old.id
+                    for effect in ("supersedes", "enriches")
+                    for old in by_effect.get(effect, ())
+                ],
+                outdated_by=later[0].id if later else None,
+                relations=[
+                    FactRelation(type="contradicts", target=old.id)
+                    for old in by_effect.get("contradicts", ())
+                ],
+            )
+            gone |= set(fact.replaces)
+            found.append(fact)
         forget_compared()  # erased content must not stay in memory
         return found
 
 
-def _said_at(said: StatedFact | Denial, rows: Mapping[str, int]) -> tuple[datetime, int, bool]:
-    """When it was said, in which message, and whether it is a fact: these come last."""
-    if isinstance(said, Denial):
-        return said.message.newness, said.message.row, False
-    return said.probe.event_time, rows[sources_of(said.probe)[-1]], True
-
-
-def _denials_in(groups: Sequence[MessageGroup], ids: Collection[str]) -> list[Denial]:
+def denials_in(group: MessageGroup, ids: Collection[str]) -> list[Denial]:
     """What users end or deny in those of the messages that are to be read."""
     denials: list[Denial] = []
-    for group in groups:
-        before: dict[str | None, str] = {}
-        """Each speaker's message before."""
-        for message in (*group.context, *group.messages):
-            if message.role != USER:
-                continue
-            if message.id in ids:
-                for ending in endings_of(message.content, before.get(message.label, "")):
-                    probe = NewRecord(
-                        id=content_id("denial", message.id, ending.searched),
-                        kind="fact",
-                        content=ending.searched,
-                        event_time=message.newness,
-                        scope="user",
-                        owner=message.owner,
-                        source_class="stated",
-                        stated_by=message.owner,
-                    )
-                    denials.append(Denial(ending=ending, message=message, probe=probe))
-            before[message.label] = message.content
+    before: dict[str | None, str] = {}
+    """Each speaker's message before."""
+    for message in (*group.context, *group.messages):
+        if message.role != USER:
+            continue
+        if message.id in ids:
+            for ending in endings_of(message.content, before.get(message.label, "")):
+                probe = NewRecord(
+                    id=content_id("denial", message.id, ending.searched),
+                    kind="fact",
+                    content=ending.searched,
+                    event_time=message.newness,
+                    scope="user",
+                    owner=message.owner,
+                    source_class="stated",
+                    stated_by=message.owner,
+                )
+                denials.append(Denial(ending=ending, message=message, probe=probe))
+        before[message.label] = message.content
     return denials
 
 
@@ -345,35 +356,6 @@ def _utterance(message: Record) -> Utterance:
         at=message.event_time,
         speaker=None if speaks_for_self else message.label,
     )
-
-
-def _records(item: Item, messages: Sequence[Record]) -> Iterator[NewRecord]:
-    """Yield a record for each place of the item."""
-    last = messages[-1]
-    for scope, owner in _places(item, last):
-        yield NewRecord(
-            id=content_id(
-                "extracted", scope, owner, [message.id for message in messages], item.content
-            ),
-            kind="fact",
-            content=item.content,
-            event_time=last.newness,
-            scope=scope,
-            owner=owner,
-            topic=item.topic,
-            memory_type=item.memory_type,
-            durability=item.durability,
-            importance=item.importance,
-            metadata={EXTRACTED_FROM: [message.id for message in messages]},
-            agent=last.agent,
-            session_id=last.session_id,
-            source_class="stated",
-            stated_by=last.owner,
-            summary=item.summary,
-            keywords=item.keywords,
-            queries=item.queries,
-            confidence=item.confidence,
-        )
 
 
 def _places(item: Item, message: Record) -> list[tuple[OwnerScope, str]]:
