@@ -36,6 +36,8 @@ from local2.memory.recall.tuning import (
     ASKING,
     ASSUMED_DEVIATION,
     ASSUMED_MEAN,
+    COMMON,
+    DATE_NUMBERS,
     FIRST_ITEM_NEEDS,
     LATER_ASSUMED,
     LATER_CANDIDATES,
@@ -80,8 +82,7 @@ class LaterStatements:
         self._scores = scores
         self._relevant = relevant
         self._rarities = found.view.derive(_Rarities)
-        # In a small memory, a word that no third record has is rare enough.
-        self._rarest = math.log((found.view.size + 1) / 2.5)
+        self._rarest = _rarest(found.view)
 
     def beside(self, rows: Sequence[int]) -> Choice[list[list[int]]]:
         """Return for each row at most three rows of what stands beside it, the best first."""
@@ -134,7 +135,6 @@ class LaterStatements:
             {*self._view.stems(position), *self._stems_of_partner(partner)}
             for position, partner in zip(positions.tolist(), partners.tolist(), strict=True)
         ]
-        length = self._view.column["length"][candidates]
         labels: list[int] = self._view.column["label"][candidates].tolist()
         values = self._view.names.labels.values
         # A speaker's name is in the stems, and is not what they say.
@@ -143,6 +143,9 @@ class LaterStatements:
             {*self._view.stems(candidate)} - names[label]
             for candidate, label in zip(candidates.tolist(), labels, strict=True)
         ]
+        short = self._view.column["length"][candidates] <= NOTHING_SAID
+        numbers = [sum(map(str.isdigit, self._view.stems(one))) for one in candidates.tolist()]
+        says_nothing = short & (np.array(numbers) <= DATE_NUMBERS)  # mostly thanks and goodbyes
         found: list[list[tuple[float, int]]] = [[] for _ in positions]
         items, near = np.nonzero(may_be_later)
         for item, candidate, how_close, how_relevant in zip(
@@ -157,7 +160,7 @@ class LaterStatements:
             rarest = max(rarities, default=0.0)
             if how_close < close and rarest < min(rare, self._rarest):
                 continue
-            if not rarest and length[candidate] <= NOTHING_SAID:  # mostly thanks and goodbyes
+            if not rarest and says_nothing[candidate]:
                 continue
             # The order of a set is not always the same, nor then the sum of floats.
             overlap = math.fsum(rarities)
@@ -266,6 +269,7 @@ class LaterStatements:
         replies &= partners < self._view.size
         said = np.where(replies, partners, positions)
         same = column["principal"][candidates] == column["principal"][said][:, None]
+        same &= column["label"][candidates] == column["label"][said][:, None]
         same &= candidates != positions[:, None]
         time, row = column["newness"], column["row"]
         own_time, own_row = time[positions][:, None], row[positions][:, None]
@@ -331,18 +335,27 @@ def _closeness(cosines: Floats, usual: _Usual, usual_of_later: _Usual) -> Array:
     )
 
 
+def _rarest(view: View) -> float:
+    """Return how rare a word is that two records have: in a small memory, this is rare enough."""
+    return math.log((view.size + 1) / 2.5)
+
+
 class _Rarities(dict[str, float]):
-    """How rare each informative stem is, computed when first asked for; 0 for those of a date."""
+    """How rare each informative stem is, computed when first asked for.
+
+    0 for those of a date, and for those that are common in this memory.
+    """
 
     def __init__(self, view: View) -> None:
         super().__init__()
         self._view = weakref.proxy(view)  # which keeps this from one question to the next
+        self._needed = min(COMMON, _rarest(view))
 
     def __missing__(self, stem: str) -> float:
         rarity = 0.0
         if may_be_name(stem):
             rarity = math.log((self._view.size + 1) / (self._view.frequency(stem) + 0.5))
-        self[stem] = max(rarity, 0.0)
+        self[stem] = rarity if rarity >= self._needed else 0.0
         return self[stem]
 
 
