@@ -10,7 +10,7 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
 from operator import attrgetter
@@ -175,7 +175,6 @@ class Columns:
     def __init__(self, *, only: Collection[str] | None = None) -> None:
         """`only`: the stems to index; None means all of them."""
         every = "|".join(map(re.escape, only or ()))
-        self._indexed = only
         self._only = None if only is None else re.compile(rf" ({every})=(\d+)")
         self._records = np.zeros(INITIAL_SIZE, COLUMNS)
         self._vectors = np.zeros((INITIAL_SIZE, 0), np.float32)
@@ -273,25 +272,12 @@ class Columns:
         return self._packed(stem, size) >> COUNT_BITS
 
     def _packed(self, stem: str, size: int | None) -> Positions:
-        packed = np.array(self._known(stem), np.int64)
+        packed = np.array(self._postings.get(stem, ()), np.int64)
         return packed if size is None else packed[: self.count_postings(stem, size)]
 
     def count_postings(self, stem: str, size: int) -> int:
         """How many of the first `size` positions have a stem."""
-        return bisect_left(self._known(stem), size << COUNT_BITS)
-
-    def _known(self, stem: str) -> Sequence[int]:
-        """The postings of a stem, read from the records if it is not indexed."""
-        if self._indexed is None or stem in self._indexed:
-            return self._postings.get(stem, ())
-        token = f" {stem}="
-        return [
-            position << COUNT_BITS
-            | min(int(stems[at + len(token) :].partition(" ")[0]), MAX_COUNT) << 1
-            | (at < stems.index(HEAD_SEPARATOR))
-            for position, stems in enumerate(self._stems)
-            if (at := stems.find(token)) >= 0
-        ]
+        return bisect_left(self._postings.get(stem, ()), size << COUNT_BITS)
 
     def _write(self, position: int, candidate: Candidate, read: Features) -> None:
         embedder = None

@@ -306,6 +306,7 @@ async def test_a_short_statement_with_a_number_needs_no_common_word(
     assert later_of(items, first) == [last]
 
 
+@pytest.mark.parametrize("either_size", ["whole"], indirect=True)  # candidates do not show it
 async def test_words_that_are_common_in_this_memory_are_shared_with_nothing(
     bus: Connection, memory: Memory
 ) -> None:
