@@ -272,3 +272,56 @@ async def test_what_only_asks_is_no_later_statement(bus: Connection, memory: Mem
     items = await recall(bus, memory)
 
     assert later_of(items, VOLVO) == ["I drive the blue Volvo to work."]
+
+
+async def test_what_another_named_person_said_is_no_later_statement(
+    bus: Connection, memory: Memory
+) -> None:
+    said = (
+        ("Nora", "I can take my brother's van to the cabin."),
+        *zip(("Piet", "Samira") * 2, SMALL_TALK, strict=True),
+        ("Piet", "The van at the cabin was not ours."),
+        ("Nora", "My brother's van is broken."),
+    )
+    messages = [
+        {"role": "user", "name": name, "content": text, "timestamp": f"2026-05-{day:02}T12:00:00Z"}
+        for day, (name, text) in enumerate(said, start=1)
+    ]
+    await call(bus, "ingest", {"messages": messages, "session_id": "cabin"}, RICHARD)
+
+    items = await recall(bus, memory, "Who can take a van to the cabin?")
+
+    assert later_of(items, said[0][1]) == ["My brother's van is broken."]
+
+
+async def test_a_short_statement_with_a_number_needs_no_common_word(
+    bus: Connection, memory: Memory
+) -> None:
+    first, last = "My blood pressure was 148 over 95.", "The cuff reads 127:82."
+    for day, text in enumerate((first, *SMALL_TALK, "Thank you.", last, "Goodbye then."), start=1):
+        await tell(bus, day, text)
+
+    items = await recall(bus, memory, "What's my blood pressure?")
+
+    assert later_of(items, first) == [last]
+
+
+@pytest.mark.parametrize("either_size", ["whole"], indirect=True)  # candidates do not show it
+async def test_words_that_are_common_in_this_memory_are_shared_with_nothing(
+    bus: Connection, memory: Memory
+) -> None:
+    thanks = "Danke, das ist wirklich nett von dir."
+    small_talk = (
+        "Das Wetter ist heute schlecht.",
+        "Das neue Buch ist lang.",
+        "Danke, mein Nachbar ist nett.",
+        "Das Orchester ist nett und probt heute.",
+        "Das Brot ist gut.",
+        "Das Paket ist da, danke.",
+    )
+    for day, text in enumerate((thanks, *small_talk, "Danke, das ist nett."), start=1):
+        await tell(bus, day, text)
+
+    items = await recall(bus, memory, "Was ist wirklich nett von dir?")
+
+    assert later_of(items, thanks) == []

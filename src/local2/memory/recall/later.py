@@ -35,6 +35,8 @@ from local2.memory.recall.tuning import (
     ASKING,
     ASSUMED_DEVIATION,
     ASSUMED_MEAN,
+    COMMON,
+    DATE_NUMBERS,
     FIRST_ITEM_NEEDS,
     LATER_ASSUMED,
     LATER_CANDIDATES,
@@ -78,8 +80,7 @@ class LaterStatements:
         self._scores = scores
         self._relevant = relevant
         self._rarities = found.view.derive(_Rarities)
-        # In a small memory, a word that no third record has is rare enough.
-        self._rarest = math.log((found.view.size + 1) / 2.5)
+        self._rarest = _rarest(found.view)
 
     def beside(self, rows: Sequence[int]) -> Choice[list[list[int]]]:
         """Return for each row at most three rows of what stands beside it, the best first."""
@@ -140,6 +141,7 @@ class LaterStatements:
         by_machine = (column["principal"][positions] < 0) | column["machine"][positions]
         speaking = np.where(by_machine & (partners < view.size), partners, positions)
         may_be_later = column["principal"][candidates] == column["principal"][speaking][:, None]
+        may_be_later &= column["label"][candidates] == column["label"][speaking][:, None]
         may_be_later &= candidates != positions[:, None]
         time, row = column["newness"], column["row"]
         own_time, own_row = time[positions][:, None], row[positions][:, None]
@@ -189,7 +191,10 @@ class LaterStatements:
             rarest = max(rarities, default=0.0)
             if how_close < close and rarest < min(rare, self._rarest):
                 continue
-            if not rarest and length <= NOTHING_SAID:  # mostly thanks and goodbyes
+            says_nothing = length <= NOTHING_SAID and (
+                sum(map(str.isdigit, stems_later)) <= DATE_NUMBERS
+            )
+            if not rarest and says_nothing:  # mostly thanks and goodbyes
                 continue
             # The order of a set is not always the same, nor then the sum of floats.
             overlap = math.fsum(rarities)
@@ -297,18 +302,27 @@ class _Usual:
         return np.asarray(cosines >= mean + self.assumed_deviation * (number > 0))
 
 
+def _rarest(view: View) -> float:
+    """Return how rare a word is that two records have: in a small memory, this is rare enough."""
+    return math.log((view.size + 1) / 2.5)
+
+
 class _Rarities(dict[str, float]):
-    """How rare each informative stem is, computed when first asked for; 0 for those of a date."""
+    """How rare each informative stem is, computed when first asked for.
+
+    0 for those of a date, and for those that are common in this memory.
+    """
 
     def __init__(self, view: View) -> None:
         super().__init__()
         self._view = weakref.proxy(view)  # which keeps this from one question to the next
+        self._needed = min(COMMON, _rarest(view))
 
     def __missing__(self, stem: str) -> float:
         rarity = 0.0
         if may_be_name(stem):
             rarity = math.log((self._view.size + 1) / (self._view.frequency(stem) + 0.5))
-        self[stem] = max(rarity, 0.0)
+        self[stem] = rarity if rarity >= self._needed else 0.0
         return self[stem]
 
 

@@ -156,8 +156,14 @@ MAX_COMPARED = 20
 MAX_LATER, MAX_READ_LATER = 3, 6
 """Maximum number of statements beside an item, and of those that are read to find them: some only
 ask."""
+COMMON = 2.4
+"""Rarity below which a word that two statements share does not count: what stands in a tenth of the
+records is a little word of any language, or what this memory is always about."""
 NOTHING_SAID = 30
-"""Maximum characters of a statement that stands beside nothing with which it shares no word."""
+"""Maximum characters of a statement without a number, for it to stand beside nothing with which it
+shares no word."""
+DATE_NUMBERS = 2
+"""How many of each record's stems are numbers of its date: the day and the year."""
 ASKING = 0.5
 """Minimum fraction of a message's sentences that ask, for its reply to stand beside it."""
 LATER_CANDIDATES, LATER_SAMPLE = 40, 150
