@@ -10,11 +10,16 @@ word, another vowel; other slips, such as two letters exchanged, need no alphabe
 import math
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import pairwise, product
+from itertools import islice, pairwise, product
 from string import ascii_lowercase
 
-from local2.language.words import STOP_WORDS, stems
+from local2.language.words import STOP_WORDS, stems, stems_of_guesses
 
+Frequency = Callable[[str], float]
+"""How many records have a stem."""
+
+MAX_UNKNOWN = 8
+"""Maximum number of words of a question that are compared."""
 MIN_LETTERS = 4
 """Minimum letters of a word that is compared: a shorter one is near to too many."""
 MIN_VOWELS_EXCHANGED = 7
@@ -26,6 +31,9 @@ EXCHANGED, DOUBLED, SINGLE, MISSED, BESIDE = 1.0, 1.0, 1.0, 0.8, 0.6
 """How likely it is that two letters are exchanged, that one is written twice or once in place of
 twice, left out, or replaced by a key beside it. Other letters are not added by mistake as often as
 they make another word: "driver", "drive"."""
+
+MIN_PART = 3
+"""Minimum letters of each of two words that were run together."""
 
 _KEYS = "qwertyuiop", "asdfghjkl", "zxcvbnm"
 _VOWELS = "aeiouy"
@@ -51,54 +59,51 @@ def slips(word: str) -> dict[str, float]:
         found[word.replace("ss", "ß")] = SINGLE
     if "ß" in word:
         found[word.replace("ß", "ss")] = SINGLE
-    vowels = _VOWELS if len(word) >= MIN_VOWELS_EXCHANGED else ""
-    for at in range(1, len(word) + 1):
-        before, letter, after = word[:at], word[at : at + 1], word[at + 1 :]
+    cuts = [(word[:at], word[at : at + 1], word[at + 1 :]) for at in range(1, len(word) + 1)]
+    for before, letter, after in cuts:  # the likelier slips come first
         last = before[-1]
         if after:
             found.setdefault(before + after[0] + letter + after[1:], EXCHANGED)
         if letter == last or (letter == "e" and last in "aou"):  # Muenchen
             found.setdefault(before + after, DOUBLED)
         found.setdefault(before + last + letter + after, SINGLE)
-        for other in _BESIDE.get(letter, "") + (vowels if letter in vowels else ""):
-            found.setdefault(before + other + after, BESIDE)
+    vowels = _VOWELS if len(word) >= MIN_VOWELS_EXCHANGED else ""
+    for before, letter, after in cuts:
         for other in ascii_lowercase:
             found.setdefault(before + other + letter + after, MISSED)
+        for other in _BESIDE.get(letter, "") + (vowels if letter and letter in vowels else ""):
+            found.setdefault(before + other + after, BESIDE)
     found.pop(word, None)
     return found
 
 
-def unknown_words(terms: Sequence[str], frequency: Callable[[str], float]) -> frozenset[str]:
-    """The terms of which no record has the stem."""
+def meant_by(terms: Sequence[str], frequency: Frequency) -> dict[str, tuple[str, ...]]:
+    """The words that are meant by each term that is not meant itself; `frequency` knows all."""
+    unknown = unknown_words(terms, frequency)
+    meant = respelled(terms, unknown, frequency) if unknown else {}
+    return meant | taken_apart(unknown - meant.keys(), frequency)
+
+
+def unknown_words(terms: Sequence[str], frequency: Frequency) -> frozenset[str]:
+    """The terms that occur nowhere, at most MAX_UNKNOWN of them."""
     found = zip(terms, stems(terms), strict=True)
-    return frozenset(word for word, stem in found if not frequency(stem))
+    unknown = (word for word, stem in found if not frequency(stem))
+    return frozenset(islice(unknown, MAX_UNKNOWN))
 
 
-def possible_words(terms: Sequence[str], unknown: Collection[str]) -> Iterator[str]:
-    """Yield every word that `respelled` may ask for."""
-    for word in unknown:
-        if _is_compared(word):
-            yield from slips(_plain(word))
-    for one, other in pairwise(terms):
-        if one in unknown or other in unknown:
-            yield one + other
+def possible_words(terms: Sequence[str], unknown: Collection[str]) -> set[str]:
+    """Every word that `respelled` may ask for."""
+    possible = {one + other for one, other in _neighbours(terms, unknown)}
+    return possible.union(*(slips(_plain(word)) for word in unknown if _is_compared(word)))
 
 
 def respelled(
-    terms: Sequence[str], unknown: Collection[str], frequency: Callable[[str], float]
+    terms: Sequence[str], unknown: Collection[str], frequency: Frequency
 ) -> dict[str, tuple[str, ...]]:
-    """The words that are meant by each term that is not meant itself.
-
-    Args:
-        terms: The words of a question, in their order.
-        unknown: Those of them that occur nowhere.
-        frequency: How many records have a stem.
-    """
+    """The words that are meant by unknown terms that were mistyped, or written as two words."""
     meant: dict[str, tuple[str, ...]] = {}
-    if not unknown:
-        return meant
-    for one, other in pairwise(terms):
-        if (one in unknown or other in unknown) and frequency(stems([one + other])[0]):
+    for one, other in _neighbours(terms, unknown):
+        if frequency(stems([one + other])[0]):
             for part in (one, other):
                 meant[part] = (one + other,) if part in unknown else (part, one + other)
     for word in terms:
@@ -106,8 +111,25 @@ def respelled(
             near = slips(_plain(word))
             if not STOP_WORDS.isdisjoint(near):
                 meant[word] = ()
-            elif best := _best(word, near, frequency):
+            elif best := _likeliest(word, near, frequency):
                 meant[word] = (best,)
+    return meant
+
+
+def possible_parts(unknown: Collection[str]) -> set[str]:
+    """Every word that `taken_apart` may ask for."""
+    return {part for word in unknown for parts in _pairs(word) for part in _informative(parts)}
+
+
+def taken_apart(unknown: Collection[str], frequency: Frequency) -> dict[str, tuple[str, ...]]:
+    """The informative words that are meant by unknown words that are two, run together."""
+    meant: dict[str, tuple[str, ...]] = {}
+    for word in unknown:
+        most = 0.0
+        for informative in map(_informative, _pairs(word)):
+            having = min(map(frequency, stems(informative)), default=0.0)
+            if having > most:
+                meant[word], most = informative, having
     return meant
 
 
@@ -130,12 +152,34 @@ def _plain(word: str) -> str:
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
-def _best(word: str, near: dict[str, float], frequency: Callable[[str], float]) -> str | None:
-    """The likeliest of the words that some record has."""
+def _neighbours(terms: Sequence[str], unknown: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the terms that may be one word, since at least one of them is none by itself."""
+    for one, other in pairwise(terms):
+        if (one in unknown or other in unknown) and _is_compared(one + other):
+            yield one, other
+
+
+def _pairs(word: str) -> list[tuple[str, str]]:
+    if not word.isalpha():
+        return []
+    return [(word[:at], word[at:]) for at in range(MIN_PART, len(word) - MIN_PART + 1)]
+
+
+def _informative(words: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word for word in words if word not in STOP_WORDS)
+
+
+def _likeliest(word: str, near: Mapping[str, float], frequency: Frequency) -> str | None:
+    """The likeliest of the words that some record has.
+
+    Letters that are missing or wrong in an ending only make another form of the same word, or
+    another word: "driver" is not "drive".
+    """
     shortest = MIN_STEM_SHARE * len(word)
     best, most = None, 0.0
-    for (other, likelihood), stem in zip(near.items(), stems(near), strict=True):
-        if len(stem) >= shortest and (having := frequency(stem)):
+    for (other, likelihood), stem in zip(near.items(), stems_of_guesses(near), strict=True):
+        is_form = likelihood < SINGLE and word.startswith(stem)
+        if not is_form and len(stem) >= shortest and (having := frequency(stem)):
             likely = likelihood * math.log1p(having)
             if likely > most:
                 best, most = other, likely

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from local2.language.spelling import respelled, unknown_words
+from local2.language.spelling import meant_by
 from local2.ledger.columns import ECHO, Columns
 from local2.ledger.engines import Database, FullText
 from local2.ledger.operations.candidates import WIDER_LIMIT, Filter, Pool, PoolMatches
@@ -101,12 +101,11 @@ class SearchRun(Generic[D, T]):
             view = columns.without(asked)
         else:
             view = columns.within(set(pool.own_rows()).difference(asked))
-        terms = self._search.terms
         worded = WordMatches(
             view=view,
             topics=pool.rows_of_topics(self._search.topics),
             phrases=pool.rows_of_phrases(self._search.phrases),
-            meant=respelled(terms, unknown_words(terms, view.frequency), view.frequency),
+            meant=meant_by(self._search.terms, view.frequency),
         )
         return worded, self._draft(worded)
 
