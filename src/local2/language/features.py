@@ -110,6 +110,11 @@ def pairs_of(stems: str) -> str | None:
     return " ".join(_PAIR.findall(unicodedata.normalize("NFC", stems))) or None
 
 
+def stems_in(stems: str) -> list[str]:
+    """The stems of a text, each once, from the column of that name."""
+    return [token.rpartition("=")[0] for token in stems.split() if "=" in token]
+
+
 def _counted(head: Sequence[str], rest: Sequence[str]) -> str:
     """All stems with their counts, first those of the head, then the others."""
     in_head, in_rest = _count_stems(head), _count_stems(rest)

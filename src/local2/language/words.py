@@ -190,6 +190,12 @@ def stems(words_: Iterable[str], stemmer_name: str = "porter") -> list[str]:
     ]
 
 
+def stems_of_guesses(words_: Iterable[str]) -> list[str]:
+    """The same for many words at once, hardly any of which is ever asked for again."""
+    stemmed: list[str] = Stemmer("porter", 0).stemWords(list(words_))
+    return stemmed
+
+
 def _stem(word: str, stemmer_name: str) -> str:
     if not word.isascii():
         word = _ACCENTS.sub("", unicodedata.normalize("NFD", word))

@@ -89,6 +89,8 @@ class WordMatches(msgspec.Struct, frozen=True, kw_only=True):
     topics: list[int]
     counts: StemCounts | None = None
     """Counts in the caller's memory, if the view does not contain all of it."""
+    meant: Mapping[str, tuple[str, ...]] = {}
+    """What is meant by words of the question that no record has (`language/spelling.py`)."""
 
     @property
     def total(self) -> float:
@@ -124,6 +126,7 @@ class Matches(WordMatches, frozen=True, kw_only=True):
             phrases=worded.phrases,
             topics=worded.topics,
             counts=worded.counts,
+            meant=worded.meant,
             question=hits.question if hits else b"",
             embedder=hits.embedder if hits else "",
             min_score=hits.min_score if hits else 0.0,

@@ -103,6 +103,11 @@ class TextIndex(Protocol):
     ) -> list[int]:
         """The last rows before one that have all the words, of all tenants or the places."""
 
+    def rows_of_any(
+        self, tx: "Transaction", words: Sequence[str], places: Sequence[str], limit: int
+    ) -> list[int]:
+        """The newest active rows of the places that have any of the words."""
+
     def facts_like(
         self, tx: "Transaction", words: Sequence[str], place: str, limit: int
     ) -> list[Row]:

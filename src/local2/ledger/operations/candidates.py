@@ -7,7 +7,8 @@ the statement `visible` before it is used.
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Self
 
@@ -15,6 +16,16 @@ import msgspec
 import numpy as np
 
 from local2.keys import fold_topic
+from local2.language.features import stems_in
+from local2.language.spelling import (
+    Frequency,
+    possible_parts,
+    possible_words,
+    respelled,
+    spelled,
+    taken_apart,
+    unknown_words,
+)
 from local2.language.words import stems
 from local2.ledger.columns import (
     MAX_COUNT,
@@ -309,6 +320,7 @@ class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
     topics: list[int]
     phrases: list[list[int]]
     counts: StemCounts
+    meant: Mapping[str, tuple[str, ...]]
 
     def with_later(self, pool: Pool) -> WordMatches:
         """The matches, with the candidates that were added to the pool since."""
@@ -319,11 +331,54 @@ class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
             topics=self.topics,
             phrases=self.phrases,
             counts=self.counts,
+            meant=self.meant,
         )
 
 
-def pooled(pool: Pool, search: Search, words: Sequence[int], counts: StemCounts) -> PoolMatches:
-    """The matches of a search by words, whose visible rows are in the pool already."""
+CountWords = Callable[[Transaction, Search, Filter], StemCounts]
+"""Counts the records in the searched places, in total and with each stem of the search's terms."""
+
+
+def find_meant(
+    tx: Transaction, search: Search, filter_: Filter, count: CountWords
+) -> tuple[Search, Mapping[str, tuple[str, ...]]]:
+    """What is meant by words of the search that no record has, and the search for that.
+
+    What records the caller may see have instead is read from the newest that have a similar word.
+    """
+
+    def counted(terms: Collection[str]) -> Frequency:
+        counts = count(tx, msgspec.structs.replace(search, terms=tuple(terms)), filter_)
+        return lambda stem: counts.by_stem.get(stem, 0.0)
+
+    unknown = unknown_words(search.terms, counted(search.terms))
+    possible = possible_words(search.terms, unknown)
+    if not possible or not filter_.words:
+        return search, {}
+    pool = Pool(tx, filter_)
+    rows = tx.text.rows_of_any(tx, sorted(possible), filter_.words, PROBE)
+    newest = Counter(
+        stem
+        for row in pool.take_first(rows, WORD_CANDIDATES)
+        for stem in stems_in(pool.candidates[row].features().stems)
+    )
+    meant = respelled(search.terms, unknown, newest.__getitem__)
+    if left := unknown - meant.keys():
+        meant |= taken_apart(left, counted(possible_parts(left)))
+    return msgspec.structs.replace(search, terms=spelled(search.terms, meant)), meant
+
+
+def pooled(
+    pool: Pool,
+    search: Search,
+    words: Sequence[int],
+    counts: StemCounts,
+    meant: Mapping[str, tuple[str, ...]],
+) -> PoolMatches:
+    """The matches of a search by words, whose visible rows are in the pool already.
+
+    `meant`: as `find_meant` has found it.
+    """
     topics, retired = pool.rows_of_topics(search.topics), pool.retired_rows()
     former = set(retired)
     active = [row for row in words if row not in former]
@@ -339,6 +394,7 @@ def pooled(pool: Pool, search: Search, words: Sequence[int], counts: StemCounts)
         topics=topics,
         phrases=pool.rows_of_phrases(search.phrases),
         counts=counts,
+        meant=meant,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from local2.language.spelling import meant_by
 from local2.ledger.columns import ECHO, Columns
 from local2.ledger.engines import Database, FullText
 from local2.ledger.operations.candidates import WIDER_LIMIT, Filter, Pool, PoolMatches
@@ -104,6 +105,7 @@ class SearchRun(Generic[D, T]):
             view=view,
             topics=pool.rows_of_topics(self._search.topics),
             phrases=pool.rows_of_phrases(self._search.phrases),
+            meant=meant_by(self._search.terms, view.frequency),
         )
         return worded, self._draft(worded)
 

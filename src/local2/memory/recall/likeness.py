@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from local2.language.words import stems
-from local2.language.words import terms as terms_of
 from local2.ledger.columns import EXTRACTED, Array, Flags, Positions, Postings, View
 from local2.ledger.search import Matches, WordMatches
 from local2.memory.recall.query import Query
@@ -77,7 +76,7 @@ class Wording:
         short = view.column["length"] <= SAME_LENGTH * len(query.text)
         self.repeats: Flags = short & (self.own_coverage >= SAME)
         """Which records have the words of the question, and hardly more."""
-        asked = frozenset(stems(terms_of(query.text)))
+        asked = frozenset(stems(query.asked))
         self.covered: Array = np.zeros(view.size)
         """The fraction of the stems of the question itself that each record has."""
         for term in terms:

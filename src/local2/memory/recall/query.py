@@ -1,7 +1,7 @@
 """Analyse a question: its words, phrases, topic keys and the time that it is about."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import takewhile
 
@@ -9,6 +9,7 @@ import msgspec
 
 from local2.keys import is_topic
 from local2.language.questions import ASKS_WHEN, FIRST_PERSON, PAST, SECOND_PERSON, stating
+from local2.language.spelling import spelled
 from local2.language.time import Window, find_window
 from local2.language.words import composed, terms, words
 
@@ -28,6 +29,7 @@ _WORD = re.compile(r"\w+")
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """A question in the form that the search channels use.
 
+    `asked`: the terms of the question itself, without those that were added (`expanded`).
     `phrases`: quoted words and identifiers such as `foo-bar.py`, matched in addition to their
     words. `stating`: from 0 to 1, how much the query states something. `continues`: the caller says
     that it continues a conversation instead of asking about one. `of_oneself`: the user asks about
@@ -37,6 +39,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     terms: tuple[str, ...]
+    asked: tuple[str, ...]
     phrases: tuple[str, ...]
     topics: tuple[str, ...]
     window: Window | None
@@ -55,6 +58,14 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
             topics=tuple(dict.fromkeys((*self.topics, *topics))),
         )
 
+    def respelled(self, meant: Mapping[str, tuple[str, ...]]) -> "Query":
+        """The query with the words that are meant by some of its own."""
+        if not meant:
+            return self
+        return msgspec.structs.replace(
+            self, terms=spelled(self.terms, meant), asked=spelled(self.asked, meant)
+        )
+
 
 def analyse(text: str, now: datetime) -> Query:
     """Analyse a question without a model."""
@@ -69,9 +80,11 @@ def analyse(text: str, now: datetime) -> Query:
     dotted = (key.rstrip(".-") for key in found)
     topics = dict.fromkeys(key for key in dotted if is_topic(key))
     spoken = frozenset(words(text))
+    asked = tuple(terms(text))
     return Query(
         text=text,
-        terms=tuple(terms(text)),
+        terms=asked,
+        asked=asked,
         phrases=tuple(phrases)[:MAX_PHRASES],
         topics=tuple(topics),
         window=find_window(text, now),

@@ -125,7 +125,7 @@ class Draft:
         self, query: Query, reach: Reach, now: datetime, feedback_weight: float, worded: WordMatches
     ) -> None:
         view = worded.view
-        self.query = query
+        query = self.query = query.respelled(worded.meant)
         self.caller = reach.caller
         self.wording = Wording(worded, query)
         self.topics: Flags = np.zeros(view.size, bool)

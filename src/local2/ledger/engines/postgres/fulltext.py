@@ -6,7 +6,7 @@ common words only would rank last anyway.
 
 from collections.abc import Sequence
 
-from local2.language.words import stems, words
+from local2.language.words import stems, stems_of_guesses, words
 from local2.ledger.engines import Row
 from local2.ledger.operations.candidates import (
     PROBE,
@@ -15,6 +15,7 @@ from local2.ledger.operations.candidates import (
     Filter,
     Pool,
     PoolMatches,
+    find_meant,
     pooled,
     ranked_by_counts,
 )
@@ -61,6 +62,17 @@ class TextIndex:
             found = tx.execute("active_rows_with_all", **asked, places=as_json(places))
         return [row["row"] for row in found]
 
+    def rows_of_any(
+        self, tx: Transaction, words: Sequence[str], places: Sequence[str], limit: int
+    ) -> list[int]:
+        asked = {
+            "places": as_json(places),
+            "stems": as_json(stems_of_guesses(words)),
+            "limit": limit,
+        }
+        anywhere = {"session_id": None, "excluded_session": None, "since": None, "until": None}
+        return [row for (row,) in tx.execute("rows_with_any", **asked, **anywhere)]
+
     def facts_like(
         self, tx: Transaction, words: Sequence[str], place: str, limit: int
     ) -> list[Row]:
@@ -98,10 +110,11 @@ class FullText:
 
     def pool(self, tx: Transaction, search: Search, filter_: Filter, pool: Pool) -> PoolMatches:
         """The candidates by words and topics, and how many records have each word."""
+        search, meant = find_meant(tx, search, filter_, self.counts)
         counts = self.counts(tx, search, filter_)
         found = self._search(tx, search, filter_, counts)
         best = pool.take_first(found[:WIDER_LIMIT], WORD_CANDIDATES)
-        return pooled(pool, search, best, counts)
+        return pooled(pool, search, best, counts, meant)
 
     def counts(self, tx: Transaction, search: Search, filter_: Filter) -> StemCounts:
         """The numbers of records in the places, in total and with each of the stems."""

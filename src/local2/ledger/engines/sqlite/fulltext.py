@@ -6,6 +6,7 @@ is depends on the searched places alone; only BM25 itself weighs words by all ro
 (decision 0011).
 """
 
+import sys
 from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,6 +24,7 @@ from local2.ledger.operations.candidates import (
     Filter,
     Pool,
     PoolMatches,
+    find_meant,
     pooled,
 )
 from local2.ledger.operations.transactions import Transaction
@@ -73,6 +75,14 @@ class TextIndex:
         if places is not None:
             match = f"({match}) AND {_any_place(places)}"
         found = tx.execute("rows_with_words", match=match, before_row=before, limit=limit)
+        return [row for (row,) in found]
+
+    def rows_of_any(
+        self, tx: Transaction, words: Sequence[str], places: Sequence[str], limit: int
+    ) -> list[int]:
+        any_word = _any_word([f'"{word}"' for word in words])
+        match = f"({any_word}) AND {_any_place(places)}"
+        found = tx.execute("rows_with_words", match=match, before_row=sys.maxsize, limit=limit)
         return [row for (row,) in found]
 
     def facts_like(
@@ -191,6 +201,7 @@ class FullText:
 
     def pool(self, tx: Transaction, search: Search, filter_: Filter, pool: Pool) -> PoolMatches:
         """The candidates by words and topics, and how many records have each word."""
+        search, meant = find_meant(tx, search, filter_, self.counts)
         found = self.search(tx, search, filter_, WORD_CANDIDATES)
         words = pool.take_first(found, WORD_CANDIDATES)
         if len(found) >= WORD_CANDIDATES and len(words) < WORD_CANDIDATES:
@@ -198,7 +209,7 @@ class FullText:
             found = self.search(tx, search, filter_, WIDER_LIMIT, narrow=True)
             words = pool.take_first(found, WORD_CANDIDATES)
         counts = self.counts(tx, search, filter_)
-        return pooled(pool, search, words, counts)
+        return pooled(pool, search, words, counts, meant)
 
     def counts(self, tx: Transaction, search: Search, filter_: Filter) -> StemCounts:
         """The numbers of records in the places, in total and with each of the stems."""

@@ -1,0 +1,100 @@
+"""A word of a question that no record has is taken for the nearest one that some record has."""
+
+import pytest
+
+from calling import caller_named
+from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.ledger import Ledger
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.settings import MemorySettings
+from recalling import recall
+
+pytestmark = pytest.mark.usefixtures("either_size")
+
+RICHARD, EVE = caller_named("richard"), caller_named("eve")
+
+
+@pytest.fixture
+def by_words(searchable: Memory, database: Database) -> Memory:
+    """A memory in which nothing is found by its meaning alone."""
+    settings = MemorySettings(min_score=0.999)
+    memory = Memory(
+        Ledger(database, "default"), searchable.vectors, settings, announce=lambda _, __: None
+    )
+    memory.indexer = searchable.indexer
+    memory.recaller._retrieval._indexer = searchable.indexer
+    return memory
+
+
+@pytest.fixture
+def richard(by_words: Memory) -> MemoryService:
+    return by_words.of(RICHARD)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        pytest.param("restaurnat", "We booked a restaurant.", id="letters exchanged"),
+        pytest.param("adress", "The address is Elm Street 4.", id="one letter instead of two"),
+        pytest.param("addresss", "The address is Elm Street 4.", id="a letter too often"),
+        pytest.param("aprtment", "My apartment is small.", id="a letter left out"),
+        pytest.param("fashipn", "She studies fashion.", id="a key beside it"),
+        pytest.param("definately", "He will definitely come.", id="another vowel"),
+        pytest.param("uebermorgen", "Wir fahren übermorgen.", id="an umlaut written out"),
+        pytest.param("München", "Der Flug nach Muenchen ist gebucht.", id="or not"),
+        pytest.param("Strasse", "Die Straße ist gesperrt.", id="a sharp s written out"),
+        pytest.param("datacenter", "The data center in Oslo burned.", id="run together"),
+        pytest.param("over night", "We drove overnight.", id="written as two words"),
+        pytest.param("userName", "The user name is ada.", id="an identifier"),
+        pytest.param("address", "Die adress is Elm Street 4.", id="mistyped in the record"),
+    ],
+)
+async def test_a_mistyped_word_finds_what_is_meant(
+    richard: MemoryService, asked: str, told: str
+) -> None:
+    await richard.write_episodic(told)
+    await richard.write_episodic("Something else was said at lunch.")
+
+    assert await recall(richard, asked) == [told]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        pytest.param("John", "Jon called.", id="too short to tell"),
+        pytest.param("driver", "We drive home.", id="another word with the same beginning"),
+        pytest.param("rest", "He built a nest.", id="another first letter"),
+        pytest.param("osmium", "Iridium is dense.", id="nothing like it"),
+    ],
+)
+async def test_a_word_is_not_taken_for_any_other(
+    richard: MemoryService, asked: str, told: str
+) -> None:
+    await richard.write_episodic(told)
+
+    assert await recall(richard, asked) == []
+
+
+async def test_a_word_that_some_record_has_means_itself(richard: MemoryService) -> None:
+    await richard.write_episodic("Carla bought a form.")
+    await richard.write_episodic("Carla bought a farm.")
+
+    assert await recall(richard, "form") == ["Carla bought a form."]
+
+
+async def test_the_likelier_of_two_words_is_meant(richard: MemoryService) -> None:
+    for day in range(3):
+        await richard.write_episodic(f"The planning of day {day} is done.")
+    await richard.write_episodic("The plating is done.")
+
+    assert await recall(richard, "planing") == [
+        f"The planning of day {day} is done." for day in (2, 1, 0)
+    ]
+
+
+async def test_words_of_others_are_not_meant(by_words: Memory, richard: MemoryService) -> None:
+    await by_words.of(EVE).write_episodic("The restaurant is closed.")
+    await richard.write_episodic("I restarted it.")
+
+    assert await recall(richard, "restaurnat") == []
