@@ -87,8 +87,15 @@ class Reader:
         problems, self.problems = self.problems, []
         assert not problems, "\n".join(problems)
 
+    def settle(self) -> None:
+        """Wait until everything has stopped moving, such as a drawer that opens."""
+        self.page.wait_for_function(
+            "document.getAnimations().every((a) => a.playState !== 'running')"
+        )
+
     def check_accessibility(self) -> None:
         """Fail for what axe-core calls serious or critical."""
+        self.settle()
         found = axe.run(self.page).response["violations"]
         serious = [
             f"{violation['id']}: {node['html'][:300]}"

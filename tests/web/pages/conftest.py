@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 from playwright.sync_api import Browser
 
@@ -15,7 +16,10 @@ from stacks import settings_in
 
 @pytest.fixture(scope="package")
 def page_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(settings_in(tmp_path_factory.mktemp("pages"))) as running:
+    settings = settings_in(tmp_path_factory.mktemp("pages"))
+    # It settles contradictions by itself a minute after its start, while a test looks at them.
+    memory = msgspec.structs.replace(settings.memory, consolidation_hours=0)
+    with served(msgspec.structs.replace(settings, memory=memory)) as running:
         yield running
 
 

@@ -1,17 +1,24 @@
 """Live shows what passes by on the bus, filtered and paused, and one request as a waterfall."""
 
+import asyncio
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import count
 
 import httpx
+import msgspec
 import pytest
-from playwright.sync_api import expect
+from anyio.from_thread import start_blocking_portal
+from playwright.sync_api import Locator, expect
 
 from browsers import Reader
 from commands import Served
 from failing import publish_turns
 from http_servers import call
-from local2.protocol.envelope import Envelope, new_id
+from local2.bus.connection import connect
+from local2.protocol import subjects
+from local2.protocol.envelope import Envelope, encode, new_id, seal
 from local2.web.pages.live import Seen, time_of_id, waterfall_of
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -20,6 +27,10 @@ TURN = {
     "query_id": "live1",
     "payload": {"query": "Who paints <img src=x onerror=alert(1)>?", "answer": "Ada."},
 }
+
+
+class Streamed(msgspec.Struct):
+    number: int
 
 
 def test_what_is_published_appears_and_is_filtered(ada: httpx.Client, reader: Reader) -> None:
@@ -43,7 +54,7 @@ def test_a_paused_page_says_how_much_has_passed(ada: httpx.Client, reader: Reade
     reader.page.get_by_role("button", name="Pause").click()
 
     call(ada, "remember_fact", content="Ada grows peas.", scope="user")
-    expect(reader.page.get_by_text("more since")).to_be_visible()
+    expect(reader.page.get_by_text("shown when you go on")).to_be_visible()
     expect(reader.page.locator("[data-row]")).to_have_count(0)
 
     reader.page.get_by_role("button", name="Go on").click()
@@ -54,15 +65,63 @@ def test_a_request_is_drawn_as_a_waterfall(page_stack: Served, reader: Reader) -
     reader.open("/live")
     publish_turns(page_stack, TURN)
     rows = reader.page.locator("[data-row]")
-    # While messages come, the table is built again, and a click on a row may be lost.
-    expect(rows.filter(has_text="memory.saved")).to_have_count(3)
-
     rows.filter(has_text="response.generation").click()
 
     drawer = reader.page.locator(".drawer")
     expect(drawer).to_contain_text("onerror=alert(1)")
     expect(drawer.locator(".waterfall li")).to_contain_text(["response.generation"])
     reader.check_accessibility()
+
+
+@pytest.fixture
+def stream(page_stack: Served) -> Iterator[None]:
+    """Messages that pass by, 20 in a second."""
+
+    async def publish(end: asyncio.Event) -> None:
+        numbers = count()
+        async with connect(page_stack.url, name="test") as bus:
+            while not end.is_set():
+                payload = Streamed(number=next(numbers))
+                await bus.publish(
+                    subjects.MEMORY_SAVED, encode(seal(payload, type="event", source="test"))
+                )
+                await asyncio.sleep(0.05)
+
+    with start_blocking_portal() as portal:  # Playwright has the loop of this thread
+        end = portal.call(asyncio.Event)
+        publishing = portal.start_task_soon(publish, end)
+        yield
+        portal.call(end.set)
+        publishing.result()
+
+
+@pytest.mark.usefixtures("stream")
+def test_rows_can_be_clicked_and_keep_the_focus_while_messages_come(reader: Reader) -> None:
+    reader.open("/live")
+    rows = reader.page.locator("[data-row]")
+    drawer = reader.page.locator(".drawer")
+    for place in range(20):
+        newest = words_of(rows.first)
+        expect(rows.first).not_to_contain_text(newest)  # they flow
+        rows.nth(place).hover()
+        aimed = words_of(reader.page.locator("[data-row]:hover"))
+        reader.page.mouse.down()
+        reader.page.mouse.up()
+        expect(drawer.locator("pre")).to_have_text(aimed)
+        reader.page.keyboard.press("Escape")
+        expect(drawer).to_have_count(0)
+        expect(rows.filter(has_text=aimed)).to_be_focused()
+        reader.page.mouse.move(0, 0)
+        if place < 19:
+            reader.page.locator("h1").click()
+    more = reader.page.get_by_text("shown when you leave the table")
+    expect(more).to_have_text(re.compile("[3-9][0-9] more"))
+    expect(rows.filter(has_text=aimed)).to_be_focused()
+
+
+def words_of(row: Locator) -> str:
+    """The last cell of a row, which tells it from others."""
+    return row.locator("td").last.inner_text()
 
 
 def seen(subject: str, milliseconds: int, correlation_id: str | None = None) -> Seen:

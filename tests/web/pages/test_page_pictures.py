@@ -70,17 +70,10 @@ def test_pictures(server: HttpServer, browser: Browser) -> None:
         reader.open("/memories")
         page.get_by_text("Zed at work").click()
         expect(page.get_by_text("Versions (2)")).to_be_visible()
-        take(reader, PICTURES / "memory.png")
+        reader.settle()
+        page.screenshot(path=PICTURES / "memory.png")
         page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
         page.emulate_media(color_scheme="dark")
         reader.open("/memories")
-        take(reader, PICTURES / "narrow.png")
+        page.screenshot(path=PICTURES / "narrow.png")
         assert not reader.problems
-
-
-def take(reader: Reader, file: Path) -> None:
-    """Take a picture once everything has stopped moving."""
-    reader.page.wait_for_function(
-        "document.getAnimations().every((a) => a.playState !== 'running')"
-    )
-    reader.page.screenshot(path=file)

@@ -6,23 +6,23 @@ from local2.protocol.maintenance import TenantReport
 from local2.protocol.payloads import Empty
 from local2.protocol.services import ROTATE_TOKEN_KEY, TENANT
 from local2.web.pages.frame import (
+    Table,
     Viewer,
     confirmed,
     facts,
     notify,
     prose,
     section,
-    show_table,
     text,
 )
 
 MEGABYTE = 1_000_000
-COLUMNS = {"name": "Agent", "role": "Role", "answers": "Answers queries"}
+COLUMNS = ("Agent", "Role", "Answers queries")
 ROWS = """
-<tr :key="props.row.name">
-  <td>{{ props.row.name }}</td>
-  <td><span class="tag">{{ props.row.role }}</span></td>
-  <td class="quiet" data-label="Answers queries">{{ props.row.answers }}</td>
+<tr>
+  <td>{{ row.key }}</td>
+  <td><span class="tag">{{ row.role }}</span></td>
+  <td class="quiet" data-label="Answers queries">{{ row.answers }}</td>
 </tr>
 """
 
@@ -63,13 +63,13 @@ async def show(viewer: Viewer) -> None:
             with section("Agents"):
                 rows = [
                     {
-                        "name": agent.name,
+                        "key": agent.name,
                         "role": agent.role,
                         "answers": "yes" if agent.answers else "no",
                     }
                     for agent in report.agents
                 ]
-                show_table(COLUMNS, ROWS, rows, row_key="name")
+                Table(COLUMNS, ROWS, rows)
                 prose(
                     "`local2 tenants` on the machine of the memory adds and removes agents, and "
                     "replaces their keys.",

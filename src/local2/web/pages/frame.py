@@ -56,6 +56,8 @@ SHORTCUTS = (
 C = TypeVar("C", bound=int | str)
 K = TypeVar("K")
 P = TypeVar("P", BrowsedPage, SessionsPage)
+Row = dict[str, Any]
+"""What the template of a table shows of a row, always as text."""
 Handler = Callable[[GenericEventArguments], Awaitable[None] | None]
 
 
@@ -252,28 +254,30 @@ def empty(icon: str, title: str, hint: str) -> Element:
     return element
 
 
-def show_table(
-    columns: Mapping[str, str],
-    body: str,
-    rows: Sequence[dict[str, Any]],
-    /,
-    *,
-    row_key: str = "key",
-    **handlers: Handler,
-) -> None:
-    """Show rows with the cells of a template, `body`, whose events the handlers take.
+class Table(Element, component="assets/table.js"):
+    """Rows with the cells of a template, `body`, whose events the handlers take.
 
-    `columns`: the heading of each column by its name. `row_key`: what identifies a row.
+    `columns`: their headings. A row is identified by what it has as `key`.
     """
-    described = [
-        {"name": name, "label": label, "field": name, "align": "left"}
-        for name, label in columns.items()
-    ]
-    table = ui.table(rows=list(rows), columns=described, row_key=row_key)
-    table.props("flat").classes("table")
-    table.add_slot("body", body)
-    for event, handler in handlers.items():
-        table.on(event, handler)
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        body: str,
+        rows: Sequence[Row],
+        /,
+        **handlers: Handler,
+    ) -> None:
+        super().__init__()
+        self.props["columns"] = list(columns)
+        self.props["body"] = body
+        self.show(rows)
+        for event, handler in handlers.items():
+            self.on(event, handler)
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """Show these rows; those that were there before stay the same elements."""
+        self.props["rows"] = list(rows)
 
 
 class ChoiceList(Generic[K]):

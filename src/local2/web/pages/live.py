@@ -6,7 +6,6 @@ so at once. A call's beginning is known from its result, which names the id of t
 id (UUIDv7) begins with its time.
 """
 
-import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -25,13 +24,13 @@ from local2.errors import BusError, RequestError
 from local2.protocol import subjects
 from local2.protocol.envelope import Envelope, decode, utc_now
 from local2.web.pages.frame import (
+    Table,
     Viewer,
     drawer,
     empty,
     exact,
     facts,
     set_address,
-    show_table,
     text,
 )
 
@@ -59,13 +58,13 @@ SHOW_SECONDS = 0.5
 FILTER = "words"
 UUID7 = 7
 
-COLUMNS = {"at": "At", "subject": "Subject", "who": "Who", "payload": "Content"}
+COLUMNS = ("At", "Subject", "Who", "Content")
 ROWS = """
-<tr tabindex="0" data-row :key="props.row.key" @click="$parent.$emit('open', props.row.key)">
-  <td class="quiet mono">{{ props.row.at }}</td>
-  <td class="mono">{{ props.row.subject }}</td>
-  <td class="quiet">{{ props.row.who }}</td>
-  <td><span class="two-lines mono quiet">{{ props.row.payload }}</span></td>
+<tr tabindex="0" data-row @click="$parent.$emit('open', row.key)">
+  <td class="quiet mono">{{ row.at }}</td>
+  <td class="mono">{{ row.subject }}</td>
+  <td class="quiet">{{ row.who }}</td>
+  <td><span class="two-lines mono quiet">{{ row.payload }}</span></td>
 </tr>
 """
 
@@ -107,9 +106,12 @@ class LivePage:
         self._seen: deque[Seen] = deque(maxlen=MAX_KEPT)
         self._numbers = count(1)
         self._words = viewer.query.get(FILTER, "")
-        self._is_paused = False
+        self._shown: list[Seen] = []
         self._shown_number = 0
-        """The number of the newest message when the table was built last."""
+        """The number of the newest message when the rows were shown last."""
+        self._is_paused = False
+        self._is_held = False
+        """Whether the reader is in the table, where nothing shall move meanwhile."""
 
     async def show(self) -> None:
         with ui.element("div").classes("filters"):
@@ -118,26 +120,22 @@ class LivePage:
             with ui.element("div").classes("row-of"):
                 self._pause_button = ui.button("Pause", icon="o_pause", on_click=self._pause)
                 self._pause_button.props("outline")
-                self._waiting = text("span", "").classes("quiet").props("role=status")
-        self._place = ui.element("div").props("data-rows")
-        self._build()
-        listening = asyncio.create_task(self._listen())
-
-        def stop_listening() -> None:
-            listening.cancel()
-
-        ui.context.client.on_delete(stop_listening)
-        ui.timer(SHOW_SECONDS, self._show_new, immediate=False)
-
-    async def _listen(self) -> None:
-        """Note what is published, until the stack is lost or the page is closed."""
+        # It is never empty: a line that comes and goes would move the rows.
+        self._said = text("p", "").classes("quiet").props("role=status")
+        with ui.element("div").props("data-rows"):
+            self._table = Table(COLUMNS, ROWS, (), open=self._open, held=self._hold)
+            self._nothing = ui.element("div")
+        self._show_seen()
+        # When the stack is lost and back, the whole page is shown again.
+        subscriptions = AsyncExitStack()
+        ui.context.client.on_delete(subscriptions.aclose)
         wanted = PUBLIC if self._viewer.has_accounts else (*PUBLIC, *UNATTESTED)
         bus = await self._viewer.calls.bus()
-        async with AsyncExitStack() as resources:
-            for subject in wanted:
-                subscription = await bus.subscribe(subject, self._note, limit=1)
-                resources.push_async_callback(subscription.leave, 0)
-            await bus.lost.wait()
+        for subject in wanted:
+            subscription = await bus.subscribe(subject, self._note, limit=1)
+            subscriptions.push_async_callback(subscription.leave, 0)
+        await bus.flush()
+        ui.timer(SHOW_SECONDS, self._show_new, immediate=False)
 
     async def _note(self, message: BusMessage) -> None:
         try:
@@ -167,49 +165,58 @@ class LivePage:
     def _filter(self, event: ValueChangeEventArguments[Any]) -> None:
         self._words = (event.value or "").strip()
         set_address(**{FILTER: self._words})
-        self._build()
+        self._show_seen()
 
     def _pause(self) -> None:
         self._is_paused = not self._is_paused
         self._pause_button.set_text("Go on" if self._is_paused else "Pause")
         self._pause_button.set_icon("o_play_arrow" if self._is_paused else "o_pause")
-        if not self._is_paused:
-            self._build()
+        self._show_new()
+
+    def _hold(self, event: GenericEventArguments) -> None:
+        self._is_held = event.args
+        self._show_new()
 
     def _show_new(self) -> None:
         newest = self._seen[-1].number if self._seen else 0
         if newest == self._shown_number:
             return
-        if self._is_paused:
-            self._waiting.set_text(f"{newest - self._shown_number:,} more since")
+        if self._is_paused or self._is_held:
+            until = "go on" if self._is_paused else "leave the table"
+            more = f"{newest - self._shown_number:,} more, shown when you {until}."
+            self._said.set_text(more)
         else:
-            self._build()
+            self._show_seen()
 
-    def _build(self) -> None:
+    def _show_seen(self) -> None:
         words = self._words.casefold().split()
         matching = (seen for seen in reversed(self._seen) if seen.has(words))
-        rows = [
-            {
-                "key": seen.number,
-                "at": f"{seen.at.astimezone():%H:%M:%S}.{seen.at.microsecond // 1_000:03}",
-                "subject": seen.subject,
-                "who": ", ".join(filter(None, (seen.envelope.user, seen.envelope.source))),
-                "payload": seen.payload[:ROW_CHARACTERS],
-            }
-            for seen in islice(matching, MAX_SHOWN)
-        ]
+        self._shown = list(islice(matching, MAX_SHOWN))
         self._shown_number = self._seen[-1].number if self._seen else 0
-        self._waiting.set_text("")
-        self._place.clear()
-        with self._place:
-            if not rows:
+        self._said.set_text("Newest first.")
+        self._table.show(
+            [
+                {
+                    "key": seen.number,
+                    "at": f"{seen.at.astimezone():%H:%M:%S}.{seen.at.microsecond // 1_000:03}",
+                    "subject": seen.subject,
+                    "who": ", ".join(filter(None, (seen.envelope.user, seen.envelope.source))),
+                    "payload": seen.payload[:ROW_CHARACTERS],
+                }
+                for seen in self._shown
+            ]
+        )
+        self._table.visible = bool(self._shown)
+        self._nothing.clear()
+        if not self._shown:
+            with self._nothing:
                 hint = "Ask something, or let an agent work: what is published appears here."
                 empty("o_sensors", "Nothing passes by." if not words else "Nothing matches.", hint)
-                return
-            show_table(COLUMNS, ROWS, rows, open=self._open)
 
     def _open(self, event: GenericEventArguments) -> None:
-        opened = next((seen for seen in self._seen if seen.number == event.args), None)
+        # What is shown may be older than what is kept, if the page was paused.
+        kept = {seen.number: seen for seen in (*self._shown, *self._seen)}
+        opened = kept.get(event.args)
         if opened is None:
             raise BusError(f"This message is too long ago: the page keeps the last {MAX_KEPT}.")
         envelope = opened.envelope
@@ -225,8 +232,9 @@ class LivePage:
             facts({name: value for name, value in named.items() if value})
             if envelope.query_id is not None:
                 of_request = [
-                    seen for seen in self._seen if seen.envelope.query_id == envelope.query_id
+                    seen for seen in kept.values() if seen.envelope.query_id == envelope.query_id
                 ]
+                of_request.sort(key=lambda seen: seen.number)
                 text("h3", "The request")
                 _show_waterfall(waterfall_of(of_request))
             text("h3", "Content")

@@ -13,13 +13,13 @@ from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
 from local2.web.pages.frame import (
     TEXT_CHARACTERS,
     Pager,
+    Table,
     Viewer,
     empty,
     exact,
     read_on,
     said,
     set_address,
-    show_table,
     text,
 )
 from local2.web.pages.memory_changes import MemoryChanges
@@ -60,36 +60,26 @@ LISTS = {choice.name for choice in (*CHOICES, *MORE_CHOICES)}
 """Filters whose values are lists, with commas in the address."""
 FILTERS = {WORDS, OF, *ENTRIES, *LISTS}
 
-# A row is built anew with everything that changes on the page, and keeps its state in `props.row`.
 ROWS = """
-<tr tabindex="0" data-row :key="props.row.id" @click="$parent.$emit('open', props.row.id)">
+<tr tabindex="0" data-row @click="$parent.$emit('open', row.key)">
   <td class="choose" @click.stop>
-    <input type="checkbox" :aria-label="'Choose: ' + props.row.text" :checked="props.row.chosen"
-      @change="(event) => {
-        props.row.chosen = event.target.checked;
-        $parent.$emit('choose', props.row.id, event.target.checked);
-      }" />
+    <input type="checkbox" :aria-label="'Choose: ' + row.text"
+      @change="$parent.$emit('choose', row.key, $event.target.checked)" />
   </td>
   <td>
-    <span class="mono quiet" v-if="props.row.topic">{{ props.row.topic }}</span>
-    <span class="two-lines">{{ props.row.text }}</span>
+    <span class="mono quiet" v-if="row.topic">{{ row.topic }}</span>
+    <span class="two-lines">{{ row.text }}</span>
   </td>
   <td>
     <span class="row-of">
-      <span v-for="name in props.row.tags" class="tag">{{ name }}</span>
+      <span v-for="name in row.tags" class="tag">{{ name }}</span>
     </span>
   </td>
-  <td class="quiet">{{ props.row.whose }}</td>
-  <td class="quiet"><time :title="props.row.exact">{{ props.row.said }}</time></td>
+  <td class="quiet">{{ row.whose }}</td>
+  <td class="quiet"><time :title="row.exact">{{ row.said }}</time></td>
 </tr>
 """
-COLUMNS = {
-    "choose": "",
-    "text": "Memory",
-    "tags": "Kind",
-    "whose": "Belongs to",
-    "said": "When",
-}
+COLUMNS = ("", "Memory", "Kind", "Belongs to", "When")
 
 
 async def show(viewer: Viewer) -> None:
@@ -178,11 +168,10 @@ class MemoriesPage:
             self._changes.visible = False
             if page.memories:
                 rows = [_row(memory) for memory in page.memories]
-                show_table(
+                Table(
                     COLUMNS,
                     ROWS,
                     rows,
-                    row_key="id",
                     open=lambda event: self._open(event.args),
                     choose=self._choose_row,
                 )
@@ -223,7 +212,7 @@ def _row(memory: BrowsedMemory) -> dict[str, Any]:
     if memory.pinned:
         tags.append("pinned")
     return {
-        "id": memory.id,
+        "key": memory.id,
         "topic": memory.topic or memory.label or "",
         "text": memory.content[:TEXT_CHARACTERS],
         "tags": tags,

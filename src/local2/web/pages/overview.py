@@ -15,6 +15,7 @@ from local2.protocol.memories import Kind
 from local2.protocol.payloads import Empty
 from local2.protocol.services import FINDINGS, GROWTH, GROWTH_ALL
 from local2.web.pages.frame import (
+    Table,
     Viewer,
     empty,
     exact,
@@ -22,7 +23,6 @@ from local2.web.pages.frame import (
     prose,
     said,
     section,
-    show_table,
     tag,
     text,
 )
@@ -42,16 +42,16 @@ MARKS: dict[Verdict, tuple[str, str]] = {
 """The icon and the word for each verdict, the most urgent first."""
 
 KIND_ROWS = """
-<tr :key="props.row.kind">
-  <td><span class="swatch" :class="props.row.shade"></span> {{ props.row.name }}</td>
-  <td data-label="Stand">{{ props.row.active }}</td>
-  <td data-label="Former" class="quiet">{{ props.row.past }}</td>
+<tr>
+  <td><span class="swatch" :class="row.shade"></span> {{ row.name }}</td>
+  <td data-label="Stand">{{ row.active }}</td>
+  <td data-label="Former" class="quiet">{{ row.past }}</td>
   <td data-label="Newest" class="quiet">
-    <time :title="props.row.exact">{{ props.row.said }}</time>
+    <time :title="row.exact">{{ row.said }}</time>
   </td>
 </tr>
 """
-KIND_COLUMNS = {"name": "Kind", "active": "Stand", "past": "Former", "said": "Newest"}
+KIND_COLUMNS = ("Kind", "Stand", "Former", "Newest")
 
 
 async def show(viewer: Viewer) -> None:
@@ -242,7 +242,7 @@ def _show_kinds(overview: Overview) -> None:
             newest = max(count.last for count in counts)
             rows.append(
                 {
-                    "kind": kind,
+                    "key": kind,
                     "name": readable(kind),
                     "shade": _shade(kind),
                     "active": f"{sum(count.active for count in counts):,}",
@@ -251,4 +251,4 @@ def _show_kinds(overview: Overview) -> None:
                     "exact": exact(newest),
                 }
             )
-    show_table(KIND_COLUMNS, KIND_ROWS, rows, row_key="kind")
+    Table(KIND_COLUMNS, KIND_ROWS, rows)

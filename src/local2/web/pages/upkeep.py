@@ -48,6 +48,8 @@ from local2.protocol.services import (
 from local2.web.pages.frame import (
     TEXT_CHARACTERS,
     Pager,
+    Row,
+    Table,
     Viewer,
     confirmed,
     counted,
@@ -58,7 +60,6 @@ from local2.web.pages.frame import (
     notify,
     said,
     section,
-    show_table,
     tag,
     text,
     when,
@@ -70,6 +71,8 @@ CONSOLIDATION_SECONDS = 600.0
 AUDIT_ENTRIES = 50
 LETTERS = 50
 """Number of dead letters on a page; each is read by itself."""
+LOOK_SECONDS = 2.0
+"""Seconds between two looks at whether another dead letter has come."""
 POLL_SECONDS = 1.0
 """Seconds between two looks at the progress of a backup."""
 MEGABYTE = 1_000_000
@@ -167,7 +170,7 @@ class ConsolidationPart(RefreshedPart):
                     }
                     for number, change in enumerate(report.changes)
                 ]
-                show_table(CHANGE_COLUMNS, CHANGE_ROWS, rows, open=self.open_row)
+                Table(CHANGE_COLUMNS, CHANGE_ROWS, rows, open=self.open_row)
                 with ui.row():
                     ui.button("Apply", on_click=self._apply)
             for left in report.left:
@@ -196,12 +199,12 @@ class ConsolidationPart(RefreshedPart):
         return await self.calls.ask(CONSOLIDATE, asked, within=CONSOLIDATION_SECONDS)
 
 
-CHANGE_COLUMNS = {"what": "What", "text": "Memory", "why": "Why"}
+CHANGE_COLUMNS = ("What", "Memory", "Why")
 CHANGE_ROWS = """
-<tr tabindex="0" data-row :key="props.row.key" @click="$parent.$emit('open', props.row.id)">
-  <td><span class="tag">{{ props.row.what }}</span></td>
-  <td><span class="two-lines">{{ props.row.text }}</span></td>
-  <td class="quiet">{{ props.row.why }}</td>
+<tr tabindex="0" data-row @click="$parent.$emit('open', row.id)">
+  <td><span class="tag">{{ row.what }}</span></td>
+  <td><span class="two-lines">{{ row.text }}</span></td>
+  <td class="quiet">{{ row.why }}</td>
 </tr>
 """
 
@@ -258,7 +261,7 @@ class ChangesPart(RefreshedPart):
                 }
                 for entry in trail.entries
             ]
-            show_table(ENTRY_COLUMNS, ENTRY_ROWS, rows, open=self.open_row, undo=self._undo)
+            Table(ENTRY_COLUMNS, ENTRY_ROWS, rows, open=self.open_row, undo=self._undo)
             self._pager.show(trail.next)
 
     async def _undo(self, event: GenericEventArguments) -> None:
@@ -271,17 +274,17 @@ class ChangesPart(RefreshedPart):
 
 
 BY = {"self": "you", "other": "somebody else", "unnamed": "nobody named"}
-ENTRY_COLUMNS = {"said": "When", "what": "What", "memory": "Memory", "who": "Who", "why": "Why"}
+ENTRY_COLUMNS = ("When", "What", "Memory", "Who", "Why")
 ENTRY_ROWS = """
-<tr tabindex="0" data-row :key="props.row.key" @click="$parent.$emit('open', props.row.id)">
-  <td class="quiet"><time :title="props.row.exact">{{ props.row.said }}</time></td>
-  <td><span class="tag">{{ props.row.what }}</span></td>
-  <td>{{ props.row.memory }} <span class="mono quiet">{{ props.row.id }}</span></td>
-  <td class="quiet">{{ props.row.who }}</td>
+<tr tabindex="0" data-row @click="$parent.$emit('open', row.id)">
+  <td class="quiet"><time :title="row.exact">{{ row.said }}</time></td>
+  <td><span class="tag">{{ row.what }}</span></td>
+  <td>{{ row.memory }} <span class="mono quiet">{{ row.id }}</span></td>
+  <td class="quiet">{{ row.who }}</td>
   <td class="quiet">
-    {{ props.row.why }}
-    <button v-if="props.row.run" type="button" class="row-action"
-      :title="'Run ' + props.row.run" @click.stop="$parent.$emit('undo', props.row.run)">
+    {{ row.why }}
+    <button v-if="row.run" type="button" class="row-action"
+      :title="'Run ' + row.run" @click.stop="$parent.$emit('undo', row.run)">
       Undo
     </button>
   </td>
@@ -317,16 +320,16 @@ async def show_retention(viewer: Viewer) -> None:
         }
         for record in report.records
     ]
-    show_table({"said": "Retired", "what": "Why", "text": "Memory"}, DUE_ROWS, rows)
+    Table(("Retired", "Why", "Memory"), DUE_ROWS, rows)
     if report.due > len(rows):
         text("p", f"… and {report.due - len(rows):,} more.").classes("quiet")
 
 
 DUE_ROWS = """
-<tr :key="props.row.key">
-  <td class="quiet"><time :title="props.row.exact">{{ props.row.said }}</time></td>
-  <td><span class="tag">{{ props.row.what }}</span></td>
-  <td><span class="two-lines">{{ props.row.text }}</span></td>
+<tr>
+  <td class="quiet"><time :title="row.exact">{{ row.said }}</time></td>
+  <td><span class="tag">{{ row.what }}</span></td>
+  <td><span class="two-lines">{{ row.text }}</span></td>
 </tr>
 """
 
@@ -335,11 +338,19 @@ DUE_ROWS = """
 
 
 class LettersPart(RefreshedPart):
-    """Messages that could not be stored: read, published again, or discarded."""
+    """Messages that could not be stored: read, published again, or discarded.
+
+    A letter that comes meanwhile is added, such as one that could not be stored once more.
+    """
 
     def __init__(self, viewer: Viewer) -> None:
         super().__init__(viewer)
         self._pager = Pager[int](self.refresh, before="Earlier", after="Later")
+        self._letters: dict[int, StoredLetter] = {}
+
+    async def show(self) -> None:
+        await super().show()
+        ui.timer(LOOK_SECONDS, self._follow, immediate=False)
 
     async def refresh(self) -> None:
         letters: list[StoredLetter] = []
@@ -356,19 +367,34 @@ class LettersPart(RefreshedPart):
             if not letters:
                 empty("o_mark_email_read", "No dead letters.", "Every message could be stored.")
                 return
-            rows = [
-                {
-                    "key": stored.sequence,
-                    "said": said(stored.at),
-                    "exact": exact(stored.at),
-                    "what": stored.letter.subject,
-                    "who": stored.letter.source,
-                    "why": stored.letter.reason,
-                }
-                for stored in letters
-            ]
-            show_table(LETTER_COLUMNS, LETTER_ROWS, rows, read=self._read)
+            self._table = Table(LETTER_COLUMNS, LETTER_ROWS, self._rows(), read=self._read)
             self._pager.show(found.sequence if found is not None else None)
+
+    def _rows(self) -> list[Row]:
+        return [
+            {
+                "key": stored.sequence,
+                "said": said(stored.at),
+                "exact": exact(stored.at),
+                "what": stored.letter.subject,
+                "who": stored.letter.source,
+                "why": stored.letter.reason,
+            }
+            for stored in self._letters.values()
+        ]
+
+    async def _follow(self) -> None:
+        if not self.viewer.link.is_reached or len(self._letters) == LETTERS:
+            return
+        newest = max(self._letters, default=0)
+        found = await self._ask("next", newest + 1)
+        if found is None or newest != max(self._letters, default=0):  # it was refreshed meanwhile
+            return
+        if not self._letters:
+            await self.refresh()
+            return
+        self._letters[found.sequence] = found
+        self._table.show(self._rows())
 
     async def _read(self, event: GenericEventArguments) -> None:
         stored = self._letters[int(event.args)]
@@ -411,13 +437,13 @@ class LettersPart(RefreshedPart):
         return (await self.calls.ask_service(DEAD_LETTERS, wanted)).found
 
 
-LETTER_COLUMNS = {"said": "When", "what": "Subject", "who": "Sender", "why": "Why not"}
+LETTER_COLUMNS = ("When", "Subject", "Sender", "Why not")
 LETTER_ROWS = """
-<tr tabindex="0" data-row :key="props.row.key" @click="$parent.$emit('read', props.row.key)">
-  <td class="quiet"><time :title="props.row.exact">{{ props.row.said }}</time></td>
-  <td class="mono">{{ props.row.what }}</td>
-  <td class="quiet">{{ props.row.who }}</td>
-  <td>{{ props.row.why }}</td>
+<tr tabindex="0" data-row @click="$parent.$emit('read', row.key)">
+  <td class="quiet"><time :title="row.exact">{{ row.said }}</time></td>
+  <td class="mono">{{ row.what }}</td>
+  <td class="quiet">{{ row.who }}</td>
+  <td>{{ row.why }}</td>
 </tr>
 """
 
@@ -465,7 +491,7 @@ class TasksPart(RefreshedPart):
                     }
                     for task in report.failed
                 ]
-                show_table(TASK_COLUMNS, TASK_ROWS, rows, open=self.open_row, again=self._retry)
+                Table(TASK_COLUMNS, TASK_ROWS, rows, open=self.open_row, again=self._retry)
 
     async def _retry(self, event: GenericEventArguments) -> None:
         kind, id_ = event.args
@@ -493,16 +519,16 @@ class TasksPart(RefreshedPart):
         return await self.calls.ask_service(TASKS, wanted)
 
 
-TASK_COLUMNS = {"what": "Task", "id": "Record", "why": "Why it failed", "due": "Again"}
+TASK_COLUMNS = ("Task", "Record", "Why it failed", "Again")
 TASK_ROWS = """
-<tr tabindex="0" data-row :key="props.row.key" @click="$parent.$emit('open', props.row.id)">
-  <td><span class="tag">{{ props.row.what }}</span></td>
-  <td class="mono quiet">{{ props.row.id }}</td>
-  <td>{{ props.row.why }} <span class="quiet">({{ props.row.tried }} times)</span></td>
+<tr tabindex="0" data-row @click="$parent.$emit('open', row.id)">
+  <td><span class="tag">{{ row.what }}</span></td>
+  <td class="mono quiet">{{ row.id }}</td>
+  <td>{{ row.why }} <span class="quiet">({{ row.tried }} times)</span></td>
   <td class="quiet">
-    {{ props.row.due }}
-    <button v-if="props.row.aside" type="button" class="row-action"
-      @click.stop="$parent.$emit('again', [props.row.kind, props.row.id])">
+    {{ row.due }}
+    <button v-if="row.aside" type="button" class="row-action"
+      @click.stop="$parent.$emit('again', [row.kind, row.id])">
       Try again
     </button>
   </td>
@@ -516,39 +542,30 @@ TASK_ROWS = """
 class BackupsPart(RefreshedPart):
     """Backups of everything: listed, made, and read whole to see whether they are intact."""
 
-    def __init__(self, viewer: Viewer) -> None:
-        super().__init__(viewer)
-        self._status: BackupStatus | None = None
-        self._folder = ""
-
     async def show(self) -> None:
+        status = await self._ask_status()
+        self._folder = status.scheduled or (status.last.folder if status.last is not None else "")
+        with section("Backups"):
+            if status.scheduled is None:
+                hint = "None are made by themselves: set backup_folder in config/memory.yaml."
+                text("p", hint).classes("quiet")
+            folder = ui.input("Folder on the machine of the memory", value=self._folder)
+            folder.props("outlined dense").on_value_change(self._name_folder)
+            with ui.row():
+                self._make_button = ui.button("Make a backup", on_click=self._make)
+                self._show_button = ui.button("Show", on_click=self.refresh).props("outline")
+            self._progress = ui.element("div").classes("stack")
         await super().show()
         ui.timer(POLL_SECONDS, self._follow, immediate=False)
 
     async def refresh(self) -> None:
         status = await self._ask_status()
-        self._status = status
-        self._folder = self._folder or status.scheduled or ""
-        if not self._folder and status.last is not None:
-            self._folder = status.last.folder
+        self._show_progress(status)
         found: BackupsFound | None = None
         if self._folder and not status.under_way:
             with suppress(UnavailableError):  # there is no such folder yet
                 found = await self.calls.ask_service(LIST_BACKUPS, BackupList(folder=self._folder))
         with self.rebuild():
-            with section("Backups"):
-                if status.scheduled is None:
-                    text("p", "None are made by themselves: set backup_folder for that.").classes(
-                        "quiet"
-                    )
-                folder = ui.input("Folder on the machine of the memory", value=self._folder)
-                folder.props("outlined dense").on_value_change(self._name_folder)
-                with ui.row():
-                    make = ui.button("Make a backup", on_click=self._make)
-                    make.set_enabled(not status.under_way)
-                    show_them = ui.button("Show", on_click=self.refresh).props("outline")
-                    show_them.set_enabled(not status.under_way)
-                self._show_progress(status)
             if found is not None and found.backups:
                 rows = [
                     {
@@ -563,24 +580,40 @@ class BackupsPart(RefreshedPart):
                     }
                     for backup in found.backups
                 ]
-                show_table(BACKUP_COLUMNS, BACKUP_ROWS, rows, verify=self._verify)
+                Table(BACKUP_COLUMNS, BACKUP_ROWS, rows, verify=self._verify)
             elif self._folder and not status.under_way:
                 empty("o_inventory_2", "No backups here.", "Make one, or name another folder.")
 
-    def _show_progress(self, status: BackupStatus) -> None:
-        if status.under_way:
-            doing = "Reading the backup" if status.verifying else "Making a backup"
-            total = f" of {_megabytes(status.total)}" if status.total else ""
-            text("p", f"{doing}: {_megabytes(status.done)}{total}").props("role=status")
-            ui.linear_progress(
-                value=status.done / status.total if status.total else 0, show_value=False
-            ).props('aria-label="Progress"')
+    async def _follow(self) -> None:
+        """Show the progress, while there is any; the form above it stays as it is."""
+        if not self._is_under_way or not self.viewer.link.is_reached:
             return
-        if status.problem is not None:
-            with ui.element("p"):
-                tag("failed", "danger")
-                text("span", f" {status.problem}")
-        if (verified := status.verified) is not None:
+        status = await self._ask_status()
+        if status.under_way:
+            self._show_progress(status)
+        else:
+            await self.refresh()
+
+    def _show_progress(self, status: BackupStatus) -> None:
+        self._is_under_way = status.under_way
+        self._make_button.set_enabled(not status.under_way)
+        self._show_button.set_enabled(not status.under_way)
+        self._progress.clear()
+        with self._progress:
+            if status.under_way:
+                doing = "Reading the backup" if status.verifying else "Making a backup"
+                total = f" of {_megabytes(status.total)}" if status.total else ""
+                text("p", f"{doing}: {_megabytes(status.done)}{total}").props("role=status")
+                share = status.done / status.total if status.total else 0
+                bar = ui.linear_progress(value=share, show_value=False)
+                bar.props('aria-label="Progress"')
+                return
+            if status.problem is not None:
+                with ui.element("p"):
+                    tag("failed", "danger")
+                    text("span", f" {status.problem}")
+            if (verified := status.verified) is None:
+                return
             with ui.element("p").classes("row-of"):
                 if verified.damaged:
                     tag("damaged", "danger")
@@ -594,14 +627,6 @@ class BackupsPart(RefreshedPart):
                 elif ledger.unread is not None:
                     whole = f"{ledger.path}: every piece is intact; {ledger.unread}"
                     text("p", whole).classes("quiet")
-
-    async def _follow(self) -> None:
-        """Look at the progress, while there is any."""
-        if self._status is None or not self._status.under_way:
-            return
-        status = await self._ask_status()
-        if status != self._status:
-            await self.refresh()
 
     def _name_folder(self, event: Any) -> None:
         self._folder = (event.value or "").strip()
@@ -619,15 +644,15 @@ class BackupsPart(RefreshedPart):
         return await self.calls.ask_service(BACKUP, BackupRequest())
 
 
-BACKUP_COLUMNS = {"said": "Made", "key": "Backup", "records": "Content", "note": ""}
+BACKUP_COLUMNS = ("Made", "Backup", "Content", "")
 BACKUP_ROWS = """
-<tr :key="props.row.key">
-  <td><time :title="props.row.exact">{{ props.row.said }}</time></td>
-  <td class="mono quiet">{{ props.row.key }}</td>
-  <td class="quiet">{{ props.row.records }} {{ props.row.size }}</td>
+<tr>
+  <td><time :title="row.exact">{{ row.said }}</time></td>
+  <td class="mono quiet">{{ row.key }}</td>
+  <td class="quiet">{{ row.records }} {{ row.size }}</td>
   <td class="quiet">
-    {{ props.row.note }}
-    <button type="button" class="row-action" @click.stop="$parent.$emit('verify', props.row.key)">
+    {{ row.note }}
+    <button type="button" class="row-action" @click.stop="$parent.$emit('verify', row.key)">
       Verify
     </button>
   </td>
