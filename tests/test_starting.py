@@ -12,8 +12,8 @@ from local2.bus.vector_client import VectorClient
 from local2.client.queries import QueryClient
 from local2.client.tools import call_tool
 from local2.errors import VectorError
+from local2.ledger.operations.erasures import Erasures
 from local2.llm.rules import NOTHING
-from local2.memory.erasure import Erasure
 from local2.memory.indexing import Indexer
 from local2.protocol.payloads import Generation
 from local2.protocol.vectors import VectorStatus
@@ -88,14 +88,13 @@ async def test_forget_waits_for_the_starting_worker_and_checks_the_index(
     settings = settings_in(tmp_path)
     await remember_gold(settings)
     gate = Gate(monkeypatch)
-    scrubbed, scrub = asyncio.Event(), Erasure._scrubbed
+    scrubbed, scrub = asyncio.Event(), Erasures.scrub
 
-    async def scrub_and_tell(erasure: Erasure) -> int:
-        left = await scrub(erasure)
+    async def scrub_and_tell(erasures: Erasures) -> None:
+        await scrub(erasures)
         scrubbed.set()
-        return left
 
-    monkeypatch.setattr(Erasure, "_scrubbed", scrub_and_tell)
+    monkeypatch.setattr(Erasures, "scrub", scrub_and_tell)
     async with open_stack(settings, with_generator=False) as stack:
         forgetting = asyncio.create_task(
             call_tool(stack.bus, "forget", {"everything": True}, caller=CALLER, timeout=60)
