@@ -372,6 +372,18 @@ async def test_editing_a_message_retires_the_facts_that_it_no_longer_states(
     assert sorted(found) == ["I live in Rome.", "I own a boat."]
 
 
+async def test_a_message_edited_twice_before_it_is_read_states_only_the_newest(
+    memory: Memory, richard: MemoryService, extractor: Scripted
+) -> None:
+    extractor.facts_by_text = {"I own a boat.": {}, "My editor is Helix.": {}}
+    await send_and_extract(memory, richard, "I own a boat.", id="m1")
+
+    await send_and_extract(memory, richard, "I own a car.", "My editor is Helix.", id="m1")
+
+    found = [one.content for one in await facts(richard, "boat editor")]
+    assert found == ["My editor is Helix."]
+
+
 async def test_facts_are_extracted_only_from_user_messages(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:

@@ -137,10 +137,11 @@ async def test_invalid_fields_beside_an_items_content_are_corrected(
     assert {name: getattr(item, name) for name in expected} == expected
 
 
+@pytest.mark.parametrize("topic", ["user.home", "User.home"])
 async def test_a_key_of_a_named_speaker_contains_their_name(
-    ollama: OllamaStandIn, extractor: ModelExtractor
+    ollama: OllamaStandIn, extractor: ModelExtractor, topic: str
 ) -> None:
-    ollama.script_json({"items": [found(content="Mel moved to Porto.")]})
+    ollama.script_json({"items": [found(content="Mel moved to Porto.", topic=topic)]})
     mel = Utterance(id="m1", role="user", content="I moved to Porto.", at=NOON, speaker="Mel")
 
     (item,) = await extractor.extract(Passage(messages=[mel]))

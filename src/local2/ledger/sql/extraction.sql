@@ -17,13 +17,20 @@ WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
   AND ifnull(stands_at, row) >= :place
 ORDER BY ifnull(stands_at, row) LIMIT :limit;
 
+-- Of all older versions: one that was edited at once was never read.
 -- name: extracted_from_older
-SELECT fact.id FROM record AS older INDEXED BY record_replaced
+WITH RECURSIVE older (id) AS (
+    SELECT id FROM record INDEXED BY record_replaced
+    WHERE tenant = :tenant AND superseded_by = :message
+    UNION
+    SELECT record.id FROM older
+    CROSS JOIN record INDEXED BY record_replaced
+         ON record.tenant = :tenant AND record.superseded_by = older.id)
+SELECT fact.id FROM older
 CROSS JOIN relation INDEXED BY relation_target
      ON relation.tenant = :tenant AND relation.target = older.id AND relation.type = 'derived_from'
 CROSS JOIN record AS fact ON fact.tenant = :tenant AND fact.id = relation.source
-WHERE older.tenant = :tenant AND older.superseded_by = :message
-  AND fact.kind = 'fact' AND fact.superseded_by IS NULL
+WHERE fact.kind = 'fact' AND fact.superseded_by IS NULL
   AND NOT EXISTS (
       SELECT 1 FROM relation AS other
       CROSS JOIN record AS source ON source.tenant = :tenant AND source.id = other.target
