@@ -68,7 +68,7 @@ def begins_correction(text: str, before: str) -> bool:
     """
     if len(text) > MAX_CORRECTION or is_question(text) or is_question(before):
         return False
-    table = table_of(text)
+    table = table_of(text, table_of(before))  # a short one has no little words
     begins = table.pattern(f"(<sorry>|{table.language.takes_back}\\b)+").match(f"{text} ")
     kinds = (table.pattern(kind) for kind in table.language.kinds if kind != NAME)  # "No, Jon!"
     return begins is not None and any(
