@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from local2.language.attributes import Stated, Table
 from local2.language.questions import is_question
 from local2.language.tables import table_of
-from local2.language.words import informative_stems
 
 MAX_CORRECTION = 80
 """Maximum characters of a correction. A longer sentence is a statement of its own."""
@@ -63,22 +62,18 @@ def has_new_amount(later: str, earlier: str) -> bool:
 
 
 def begins_correction(text: str, before: str) -> bool:
-    """Whether a short text begins as a correction does, and gives a value or repeats a word.
+    """Whether a short text begins as a correction does, and gives another day, time or number.
 
-    `before`: what the same speaker said just before.
+    `before`: what the same speaker said just before, which gives one of the same kind.
     """
     if len(text) > MAX_CORRECTION or is_question(text) or is_question(before):
         return False
-    table = table_of(text)
-    if begins := table.pattern(f"(<sorry>|{table.language.takes_back}\\b)+").match(f"{text} "):
-        rest = text[begins.end() :]
-        is_value = any(
-            # The first word has a capital anyway.
-            table.pattern(kind).search(rest, rest.find(" ") + 1 if kind == NAME else 0)
-            for kind in table.language.kinds
-        )
-        return is_value or not informative_stems(rest).isdisjoint(informative_stems(before))
-    return False
+    table = table_of(text, table_of(before))  # a short one has no little words
+    begins = table.pattern(f"(<sorry>|{table.language.takes_back}\\b)+").match(f"{text} ")
+    kinds = (table.pattern(kind) for kind in table.language.kinds if kind != NAME)  # "No, Jon!"
+    return begins is not None and any(
+        kind.search(before) and kind.search(text, begins.end()) for kind in kinds
+    )
 
 
 def takes_back(sentence: str, table: Table) -> bool:

@@ -7,7 +7,7 @@ import re
 from local2.language.attributes import Attribute, Language
 from local2.language.time import MONTH_NAME, MONTHS, WEEKDAYS
 
-IRREGULAR_PAST = "went|got|ran|bought|broke|built|came|chose|did|drove|ate|found|gave|had|heard|hurt|kept|knew|left|lost|made|met|paid|put|quit|read|saw|sold|sent|set|spent|took|taught|told|thought|was|won|wrote|began|became|brought|cut|felt|let|stuck|meant|forgot|lent|stole"
+IRREGULAR_PAST = "went|got|ran|bought|broke|built|came|chose|did|drove|ate|found|gave|had|heard|hurt|kept|knew|left|lost|made|met|paid|put|quit|read|saw|sold|sent|set|spent|took|taught|told|thought|was|won|wrote|began|became|brought|cut|felt|let|stuck|meant|forgot|lent|stole|blew|burnt|caught|dealt|drank|dreamt|drew|fell|flew|fought|froze|grew|held|hid|hung|leapt|learnt|rode|rose|sang|sank|sat|shook|shot|slept|spoke|stood|stung|struck|swam|swept|swore|threw|tore|understood|wept|withdrew|woke|wore"
 
 VOCABULARY = {
     # times, names and amounts

@@ -17,7 +17,7 @@ SUMMARY_CHARACTERS = 80
 _IRREGULAR = {"am": "is", "have": "has", "do": "does", "go": "goes"}
 _NEGATIVE = {"don't": "doesn't", "haven't": "hasn't"}
 _UNCHANGED = re.compile(
-    r"(?:was|had|did|will|can|cannot|must|should|used|can't|won't|couldn't|didn't|wasn't|hadn't)$"
+    r"(?:was|had|did|will|can|cannot|must|should|ought|used|can't|won't|couldn't|didn't|wasn't|hadn't)$"
 )
 _ADVERB = re.compile(
     r"(?:no|longer|never|always|often|sometimes|also|just|now|already|still|once|even|\w{2,}ly)$"

@@ -229,6 +229,7 @@ def test_a_fact_that_can_have_several_values_has_a_type_and_no_key(
         pytest.param("I have to admit it is better today.", id="what nobody has to do"),
         pytest.param("My shift was changed to Monday just for this week.", id="only for a time"),
         pytest.param("I drink tea instead.", id="what points back"),
+        pytest.param("I slept eight hours.", id="what once was so"),
     ],
 )
 def test_passing_statements_and_those_about_others_are_left_out(content: str) -> None:
@@ -242,6 +243,9 @@ def test_passing_statements_and_those_about_others_are_left_out(content: str) ->
                      "The user studies law because their mother did.", id="mine becomes theirs"),
         pytest.param("I don't eat pork.", "The user doesn't eat pork.", id="verb"),
         pytest.param("I really love opera.", "The user really loves opera.", id="adverb"),
+        pytest.param("I grew up in Bergen.", "The user grew up in Bergen.", id="past"),
+        pytest.param("I ought to write more often.", "The user ought to write more often.",
+                     id="auxiliary"),
         pytest.param("We keep bees.", "The user said: We keep bees.", id="we"),
         pytest.param("I live with my wife and her mother in Bath.",
                      "The user said: I live with my wife and her mother in Bath.",
