@@ -16,7 +16,7 @@ import numpy as np
 from local2.language.names import may_be_name
 from local2.ledger.columns import Array, Flags, Positions, View
 from local2.memory.recall.likeness import Likeness, Wording
-from local2.memory.recall.precedence import (
+from local2.memory.recall.scores import (
     Total,
     apply_weights,
     remove_weights,

@@ -17,7 +17,7 @@ from local2.ledger.columns import EXTRACTED, Array, Flags, View
 from local2.ledger.records import SOURCE_STRENGTH, TENANT_OWNED
 from local2.ledger.search import Choice, DetailRequest, Replaced
 from local2.memory.recall.likeness import Wording
-from local2.memory.recall.precedence import (
+from local2.memory.recall.scores import (
     best_positions,
     texts_at,
 )
