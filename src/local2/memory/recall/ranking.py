@@ -261,14 +261,33 @@ class Ranking:
 
 def _add_likeness(ranking: Ranking) -> Choice[None]:
     """Add the shares for meaning and neighbours, and for links from the best hits."""
-    like, hit = ranking.like, ranking.hit
-    linked, related = yield from _linked(ranking.view, like, hit)
+    view, like, hit = ranking.view, ranking.like, ranking.hit
+    # What the best hits link to, by a common name or by a stated relation.
+    likeness = like.own * hit
+    best = np.arange(view.size)
+    if view.size > MAX_LEADING:
+        best = np.argpartition(-likeness, MAX_LEADING)[:MAX_LEADING]
+    best = best[likeness[best] > 0]
+    rows = view.column["row"][best].tolist()
+    links = (yield DetailRequest(related=rows)).related
+    linked, related = np.zeros(view.size, bool), np.zeros(view.size)
+    if links:
+        leading = dict(zip(rows, likeness[best].tolist(), strict=True))
+        leads = np.zeros((2, view.size))  # the best lead by a common name, by a stated relation
+        for row, others in links.items():
+            for stated in (False, True):
+                linked_rows = [other.row for other in others if other.stated is stated]
+                at = view.positions(linked_rows)
+                leads[int(stated), at] = np.maximum(leads[int(stated), at], leading[row])
+        linked = np.asarray(leads.any(axis=0))
+        gains = np.array([[RELATED], [STATED]]) * np.maximum(leads - like.own, 0.0)
+        related = gains.max(axis=0)
     weak = like.weak_hits(hit | linked, ranking.min_score)
     ranking.relevant = hit | linked | weak
     around = like.around * ~weak  # neighbours of weak hits do not count
-    wishes = ranking.view.derive(_wishes)
+    wishes = view.derive(_wishes)
     near = np.minimum(like.meaning[wishes] / WISH_MEANING, 1.0).astype(np.float64)
-    wish = np.zeros(ranking.view.size)
+    wish = np.zeros(view.size)
     wish[wishes] = (1.0 - ranking.query.stating) * WISH * near
     ranking.total.add(
         meaning=like.meaning,
@@ -467,30 +486,6 @@ def _wishes(view: View) -> Positions:
 
 def _recent(view: View) -> Array:
     return np.asarray(RECENT / (1 + view.sessions_back / RECENT_SESSIONS))
-
-
-def _linked(view: View, like: Likeness, hit: Flags) -> Choice[tuple[Flags, Array]]:
-    """Return the records that the best hits link to, by name or relation, and what they gain."""
-    likeness = like.own * hit
-    best = (
-        np.argpartition(-likeness, MAX_LEADING)[:MAX_LEADING]
-        if view.size > MAX_LEADING
-        else np.arange(view.size)
-    )
-    best = best[likeness[best] > 0]
-    rows = view.column["row"][best].tolist()
-    related = (yield DetailRequest(related=rows)).related
-    if not related:
-        return np.zeros(view.size, bool), np.zeros(view.size)
-    leading = dict(zip(rows, likeness[best].tolist(), strict=True))
-    linked = np.zeros((2, view.size))  # the best lead by a common name, and by a stated relation
-    for row, others in related.items():
-        for stated in (False, True):
-            rows = [other.row for other in others if other.stated is stated]
-            for position in view.positions(rows):
-                linked[int(stated), position] = max(linked[int(stated), position], leading[row])
-    gains = np.array([[RELATED], [STATED]]) * np.maximum(linked - like.own, 0.0)
-    return np.asarray(linked.any(axis=0)), gains.max(axis=0)
 
 
 def _importance(view: View) -> Array:
