@@ -36,7 +36,7 @@ from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.search import Choice, Chooser, Drafter, Search, VectorResult
 from local2.memory.intake.waiting_turns import WaitingTurns
-from local2.memory.recall import likeness, precedence, ranking, results
+from local2.memory.recall import likeness, ranking, results
 from local2.memory.recall.recaller import D, Recaller, RecallModels, RecallRequest, Retrieval, T
 from local2.memory.recall.results import RecallItem
 from local2.memory.scopes import Weights
@@ -50,7 +50,7 @@ STEP = timedelta(milliseconds=2)
 """Minimum time between messages of different sessions: `until` tells those of one day apart."""
 DEPTH = TURNS[1]
 SAMPLES = 2_000
-MODULES = likeness, precedence, ranking, results
+MODULES = likeness, ranking, results
 
 Numbers = Mapping[str, object]
 Judge = Callable[[Sequence[RecallItem]], float]

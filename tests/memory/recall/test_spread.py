@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from local2.memory.recall.precedence import _spread_sessions
+from local2.memory.recall.ranking import spread_sessions
 
 
 def spread(
@@ -14,7 +14,7 @@ def spread(
     names = ["talk", *dict.fromkeys(sessions.values())]
     numbers = range(len(scores))
     in_session = {number: names.index(sessions.get(number, "talk")) for number in numbers}
-    return _spread_sessions(order or numbers, dict(enumerate(scores)), in_session)
+    return spread_sessions(order or numbers, dict(enumerate(scores)), in_session)
 
 
 CLOSE = [1 - number / 1_000 for number in range(60)]

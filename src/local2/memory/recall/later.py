@@ -30,7 +30,7 @@ from local2.ledger.columns import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Pos
 from local2.ledger.search import Choice, Matches
 from local2.ledger.stored_vectors import Floats
 from local2.memory.recall.likeness import EPSILON
-from local2.memory.recall.precedence import best_positions, found_in_texts
+from local2.memory.recall.scores import best_positions, found_in_texts
 from local2.memory.recall.tuning import (
     ASKING,
     ASSUMED_DEVIATION,

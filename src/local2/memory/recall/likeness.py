@@ -64,48 +64,24 @@ class Wording:
         self.stems = frozenset(term.stem for term in terms)
         self.has_terms: Flags = np.zeros((len(terms), view.size), bool)
         """Which terms of the question each record has, anywhere in its text."""
-        for number, term in enumerate(terms):
-            self.has_terms[number, term.found.positions] = True
-        weight = WORDS + WORDS_STATING * query.stating
-        self.shares: dict[str, Array] = {
-            "words": weight * self._bm25(worded, terms),
-            "coverage": COVERAGE * self._coverage(terms),
-            "session": SESSION * (1 - query.stating) * self._session_coverage(terms),
-        }
-        self.own: Array = self.shares["words"] + self.shares["coverage"]
-        short = view.column["length"] <= SAME_LENGTH * len(query.text)
-        self.repeats: Flags = short & (self.own_coverage >= SAME)
-        """Which records have the words of the question, and hardly more."""
-        asked = frozenset(stems(query.asked))
         self.covered: Array = np.zeros(view.size)
         """The fraction of the stems of the question itself that each record has."""
-        for term in terms:
-            if term.stem in asked:
-                self.covered[term.found.positions] += 1 / len(asked)
-
-    def _bm25(self, worded: WordMatches, terms: list[_Term]) -> Array:
-        scores = np.zeros(self.view.size)
-        for term in terms:
-            counts = term.found.counts
-            self.has_word[term.found.positions] = True
-            scores[term.found.positions] += term.idf * counts * (BM25_K1 + 1) / (counts + BM25_K1)
-        for rows in worded.phrases:
-            positions = self.view.positions(rows)
+        asked = frozenset(stems(query.asked))
+        session = view.column["session"]
+        bm25, covered = np.zeros((2, view.size))
+        # The last one stands for the records without a session.
+        covered_in_session = np.zeros(session.max(initial=-1) + 2)
+        for number, term in enumerate(terms):
+            positions, counts = term.found.positions, term.found.counts
+            ahead = positions[term.found.ahead]
             self.has_word[positions] = True
-            scores[positions] += _idf(len(positions), worded.total)
-        original = scores[self.view.column["echo"] != EXTRACTED]  # without extracted facts
-        best = (original if len(original) else scores).max(initial=0.0)
-        all_words = sum(term.idf for term in terms)
-        return np.asarray(np.minimum(scores / max(best, FEW_WORDS * all_words, EPSILON), 1.0))
-
-    def _coverage(self, terms: list[_Term]) -> Array:
-        """The rarity-weighted sum of the terms that a record or its neighbours have."""
-        view = self.view
-        covered = np.zeros(view.size)
-        for term in terms:
-            ahead = term.found.positions[term.found.ahead]
+            self.has_terms[number, positions] = True
+            if term.stem in asked:
+                self.covered[positions] += 1 / len(asked)
+            bm25[positions] += term.idf * counts * (BM25_K1 + 1) / (counts + BM25_K1)
+            # A record covers a term that it or a neighbour begins with. Farther neighbours come
+            # first: nearer ones overwrite them.
             has = np.zeros(view.size + 1)
-            # Farther neighbours first: nearer ones overwrite them.
             for distance in reversed(range(len(view.neighbours))):
                 for neighbours in view.neighbours[distance]:
                     has[neighbours[ahead]] = NEIGHBOUR_WORD * NEIGHBOUR_WORD_DECAY**distance
@@ -113,18 +89,28 @@ class Wording:
             has[ahead] = 1.0
             covered += term.rarity * has
             self.own_coverage[ahead] += term.rarity
-        return covered
-
-    def _session_coverage(self, terms: list[_Term]) -> Array:
-        session = self.view.column["session"]
-        covered = np.zeros(session.max(initial=-1) + 2)  # the last one: records without a session
-        for term in terms:
-            ahead = term.found.positions[term.found.ahead]
-            has = np.zeros(len(covered), bool)
-            has[session[ahead]] = True
-            covered += term.rarity * has
-        covered[-1] = 0.0
-        return np.asarray(covered[session] / max(covered.max(), EPSILON))
+            in_session = np.zeros(len(covered_in_session), bool)
+            in_session[session[ahead]] = True
+            covered_in_session += term.rarity * in_session
+        for rows in worded.phrases:
+            positions = view.positions(rows)
+            self.has_word[positions] = True
+            bm25[positions] += _idf(len(positions), worded.total)
+        original = bm25[view.column["echo"] != EXTRACTED]  # without extracted facts
+        best = (original if len(original) else bm25).max(initial=0.0)
+        least = FEW_WORDS * sum(term.idf for term in terms)
+        covered_in_session[-1] = 0.0
+        best_session = max(covered_in_session.max(), EPSILON)
+        weight = WORDS + WORDS_STATING * query.stating
+        self.shares: dict[str, Array] = {
+            "words": weight * np.minimum(bm25 / max(best, least, EPSILON), 1.0),
+            "coverage": COVERAGE * covered,
+            "session": SESSION * (1 - query.stating) * (covered_in_session[session] / best_session),
+        }
+        self.own: Array = self.shares["words"] + self.shares["coverage"]
+        short = view.column["length"] <= SAME_LENGTH * len(query.text)
+        self.repeats: Flags = short & (self.own_coverage >= SAME)
+        """Which records have the words of the question, and hardly more."""
 
 
 class Likeness:
@@ -135,17 +121,38 @@ class Likeness:
     """
 
     def __init__(self, found: Matches, wording: Wording, query: Query) -> None:
+        view = found.view
         self.cosine = found.cosines()
         self.compared = found.has_comparable_vector()
-        self.meaning = np.minimum(MEANING * _deviations(self.cosine, self.compared), MAX_MEANING)
+        # By how many standard deviations each cosine is above the average: the cosines of unrelated
+        # texts depend on the question, and on how alike the records are.
+        all_known = bool(self.compared.all())
+        known = self.cosine if all_known else self.cosine[self.compared]
+        count = ASSUMED + len(known)
+        mean = (ASSUMED * ASSUMED_MEAN + known.sum()) / count
+        assumed = ASSUMED * (ASSUMED_DEVIATION**2 + (ASSUMED_MEAN - mean) ** 2)
+        deviation = math.sqrt((assumed + ((known - mean) ** 2).sum()) / count)
+        above = np.maximum((self.cosine - mean) / deviation, 0.0)
+        if not all_known:
+            above = np.where(self.compared, above, 0.0)
+        self.meaning = np.minimum(MEANING * above, MAX_MEANING)
         self.own: Array = self.meaning + wording.own
+        # The similarity of each record's best neighbour, reduced by its distance.
+        values = np.zeros(view.size + 1)  # the last one stands for no neighbour
+        np.maximum(self.own, 0.0, out=values[:-1])
+        best = np.zeros(view.size)
+        for distance, (before, after) in enumerate(view.neighbours):
+            nearest = np.maximum(values[before], values[after])
+            np.maximum(best, AROUND_DECAY**distance * nearest, out=best)
         around = AROUND * (1 - AROUND_STATING * query.stating)
-        self.around: Array = around * wording.length_damping * _around(found.view, self.own)
-        self.session_best: Array = np.zeros(found.view.size)
+        self.around: Array = around * wording.length_damping * best
+        self.session_best: Array = np.zeros(view.size)
         if query.stating:
-            self.session_best = (
-                SESSION_BEST * query.stating * _best_of_session(found.view, self.own)
-            )
+            session = view.column["session"]
+            best = np.zeros(session.max(initial=-1) + 2)  # the last one: without a session
+            np.maximum.at(best, session, self.own)
+            best[-1] = 0.0
+            self.session_best = SESSION_BEST * query.stating * best[session]
 
     def hits(self, wording: Wording, min_score: float) -> Flags:
         """Which records have a word of the question, or a cosine of at least `min_score`.
@@ -165,44 +172,9 @@ class Likeness:
         return np.asarray(near & ~hit & hit.any())
 
 
-def _deviations(cosine: Array, compared: Flags) -> Array:
-    """By how many standard deviations each cosine is above the average, or 0.
-
-    The cosines of unrelated texts depend on the question, and on how alike the records are.
-    """
-    all_known = bool(compared.all())
-    known = cosine if all_known else cosine[compared]
-    count = ASSUMED + len(known)
-    mean = (ASSUMED * ASSUMED_MEAN + known.sum()) / count
-    assumed = ASSUMED * (ASSUMED_DEVIATION**2 + (ASSUMED_MEAN - mean) ** 2)
-    deviation = math.sqrt((assumed + ((known - mean) ** 2).sum()) / count)
-    above = np.maximum((cosine - mean) / deviation, 0.0)
-    return np.asarray(above if all_known else np.where(compared, above, 0.0))
-
-
 def _length_damping(view: View) -> Array:
     """The factor by which neighbours count for each record: less for a long one."""
     return np.asarray(1 / (1 + (view.column["length"] / HALVING_LENGTH) ** 2))
-
-
-def _around(view: View, own: Array) -> Array:
-    """The similarity of each record's best neighbour, reduced by its distance."""
-    values = np.zeros(view.size + 1)  # the last one stands for no neighbour
-    np.maximum(own, 0.0, out=values[:-1])
-    best = np.zeros(view.size)
-    for distance, (before, after) in enumerate(view.neighbours):
-        nearest = np.maximum(values[before], values[after])
-        np.maximum(best, AROUND_DECAY**distance * nearest, out=best)
-    return best
-
-
-def _best_of_session(view: View, own: Array) -> Array:
-    """The similarity of the best message of each record's session; 0 without a session."""
-    session = view.column["session"]
-    best = np.zeros(session.max(initial=-1) + 2)  # the last one: records without a session
-    np.maximum.at(best, session, own)
-    best[-1] = 0.0
-    return np.asarray(best[session])
 
 
 def _terms(worded: WordMatches, query: Query) -> Iterator[_Term]:
@@ -217,20 +189,17 @@ def _terms(worded: WordMatches, query: Query) -> Iterator[_Term]:
     rarity = {stem: math.log((worded.total + 1) / (ahead[stem] + 0.5)) for stem in wanted}
     idf = {stem: _idf(having[stem], worded.total) for stem in wanted}
     if query.stating and worded.counts is None:  # candidates do not show where else a stem is
+        stretch, number = worded.view.derive(_stretches)
         for stem in wanted:
-            spread = 1 - _concentration(worded.view, postings[stem].positions)
+            spoken = stretch[postings[stem].positions]
+            having_it = len(np.unique(spoken[spoken >= 0]))
+            # From 0, for a stem that is in no stretch, to 1.
+            spread = 1 - math.log((number + 1) / (having_it + 0.5)) / math.log((number + 1) / 0.5)
             rarity[stem] *= 1 - query.stating * spread
             idf[stem] *= 1 - query.stating * spread
     total = max(sum(rarity.values()), EPSILON)
     for stem in wanted:
         yield _Term(stem, postings[stem], rarity[stem] / total, idf[stem])
-
-
-def _concentration(view: View, positions: Positions) -> float:
-    """1 for a stem that is in no stretch of talk, and less the more of them it is in."""
-    stretch, number = view.derive(_stretches)
-    having = len(np.unique(stretch[positions[stretch[positions] >= 0]]))
-    return math.log((number + 1) / (having + 0.5)) / math.log((number + 1) / 0.5)
 
 
 def _stretches(view: View) -> tuple[Positions, int]:

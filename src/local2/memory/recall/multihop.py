@@ -7,7 +7,7 @@ short records lead to others: a long one names too much.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import islice
 
@@ -16,7 +16,7 @@ import numpy as np
 from local2.language.names import may_be_name
 from local2.ledger.columns import Array, Flags, Positions, View
 from local2.memory.recall.likeness import Likeness, Wording
-from local2.memory.recall.precedence import (
+from local2.memory.recall.scores import (
     Total,
     apply_weights,
     remove_weights,
@@ -59,61 +59,64 @@ class Hops:
 
         Return whether any record was raised.
         """
-        if not leads or bool(self._wording.covered[leads[0]] >= ANSWER_COVERED):
+        wording = self._wording
+        if not leads or bool(wording.covered[leads[0]] >= ANSWER_COVERED):
             return False
+        has, rarity = self._question_terms
         gained = self.share.copy()
         for lead in leads:
             if lead not in self._named:
                 self._named[lead] = self._records_named_by(lead)
             found, named = self._named[lead]
-            if len(found):
-                strength = LEAD_GAIN * (self._own[lead] + self.share[lead])
-                gain = strength * self._relevance(lead, found, named) - self._linked[found]
-                # What they name ranks just below the leads, whatever the weights.
-                lead_score = apply_weights(self._sums[lead] + self.share[lead], self._weights[lead])
-                highest = np.full(len(found), lead_score - BELOW_LEAD)
-                below_lead = remove_weights(highest, self._weights[found])
-                limit = np.maximum(below_lead - self._sums[found], 0.0)
-                gained[found] = np.maximum(gained[found], np.minimum(gain, limit))
+            if not len(found):
+                continue
+            # Records with words of the question that the lead lacks gain more, long texts less.
+            beyond = rarity @ (has[:, found] & ~has[:, [lead]])
+            factor = UNRELATED_FACTOR + (1 - UNRELATED_FACTOR) * np.minimum(
+                beyond / RELATED_COVERAGE, 1.0
+            )
+            relevance = named * factor * wording.length_damping[found]
+            strength = LEAD_GAIN * (self._own[lead] + self.share[lead])
+            gain = strength * relevance - self._linked[found]
+            # What they name ranks just below the leads, whatever the weights.
+            lead_score = apply_weights(self._sums[lead] + self.share[lead], self._weights[lead])
+            highest = np.full(len(found), lead_score - BELOW_LEAD)
+            below_lead = remove_weights(highest, self._weights[found])
+            limit = np.maximum(below_lead - self._sums[found], 0.0)
+            gained[found] = np.maximum(gained[found], np.minimum(gain, limit))
         self.share = gained
         return bool(gained.any())
 
     def _records_named_by(self, lead: int) -> tuple[Positions, Array]:
-        """The records with enough of a lead's new stems, and the fraction that each has."""
-        new = list(self._new_stems(lead))
-        if not new:
-            return np.zeros(0, np.int64), np.zeros(0)
-        total = sum(weight for _, weight in new)
-        weights = np.concatenate([np.full(len(at), weight / total) for at, weight in new])
-        positions = np.concatenate([at for at, _ in new])
-        named: Array = np.bincount(positions, weights).astype(np.float64)
-        named[lead] = 0.0
-        found = np.flatnonzero(named >= MIN_NAMED)
-        return found, named[found]
+        """The records with enough of a lead's rare stems that the question lacks.
 
-    def _new_stems(self, lead: int) -> Iterator[tuple[Positions, float]]:
-        """Yield positions and weight of each rare stem of a lead that the question lacks."""
-        if self._view.column["wish"][lead]:
-            return  # a wish about the form of answers names nothing
-        names = list(islice(filter(may_be_name, self._view.stems(lead)), MAX_LEAD_STEMS + 1))
-        size = self._view.size
-        for stem in names if len(names) <= MAX_LEAD_STEMS else ():
-            if stem not in self._wording.stems:
-                count = self._view.frequency(stem)
-                if 1 < count <= max(COMMON_STEM * size, 2):
-                    yield self._view.positions_with(stem), math.log((size + 1) / count)
-
-    def _relevance(self, lead: int, found: Positions, named: Array) -> Array:
-        """Factors for the gain.
-
-        Records with words of the question that the lead lacks get more, long texts less.
+        With the fraction of these stems, by rarity, that each has.
         """
-        has, rarity = self._question_terms
-        beyond = rarity @ (has[:, found] & ~has[:, [lead]])
-        factor = UNRELATED_FACTOR + (1 - UNRELATED_FACTOR) * np.minimum(
-            beyond / RELATED_COVERAGE, 1.0
-        )
-        return np.asarray(named * factor * self._wording.length_damping[found])
+        view, size = self._view, self._view.size
+        found, named = np.zeros(0, np.int64), np.zeros(0)
+        names = list(islice(filter(may_be_name, view.stems(lead)), MAX_LEAD_STEMS + 1))
+        if len(names) > MAX_LEAD_STEMS or view.column["wish"][lead]:
+            return found, named  # a wish about the form of answers names nothing
+        having: list[Positions] = []
+        weights: list[float] = []
+        for stem in names:
+            if stem not in self._wording.stems:
+                count = view.frequency(stem)
+                if 1 < count <= max(COMMON_STEM * size, 2):
+                    having.append(view.positions_with(stem))
+                    weights.append(math.log((size + 1) / count))
+        if having:
+            total = sum(weights)
+            of_each = [
+                np.full(len(at), weight / total) for at, weight in zip(having, weights, strict=True)
+            ]
+            fractions: Array = np.bincount(np.concatenate(having), np.concatenate(of_each)).astype(
+                np.float64
+            )
+            fractions[lead] = 0.0
+            found = np.flatnonzero(fractions >= MIN_NAMED)
+            named = fractions[found]
+        return found, named
 
     @cached_property
     def _question_terms(self) -> tuple[Flags, Array]:

@@ -9,13 +9,15 @@ gets other weights than a question about one: it wants the latest messages of an
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
 
-from local2.ledger.columns import Array, Flags, Positions, View
+from local2.language.questions import asks
+from local2.language.sentences import sentences
+from local2.language.words import informative_stems
+from local2.ledger.columns import ECHO, UNANSWERED, Array, Flags, Positions, View
 from local2.ledger.search import Choice, DetailRequest, Matches, Search, WordMatches
 from local2.memory.recall.later import LaterStatements
 from local2.memory.recall.likeness import Likeness, Wording
@@ -23,14 +25,10 @@ from local2.memory.recall.multihop import Hops
 from local2.memory.recall.precedence import (
     Echoes,
     StandingFacts,
-    Total,
-    best_positions,
-    find_nods,
-    put_replies_first,
     repeats_question,
-    sorted_pages,
 )
 from local2.memory.recall.query import Query
+from local2.memory.recall.scores import Total, best_positions, found_in_texts, texts_at
 from local2.memory.recall.tuning import (
     DENSITY,
     ENDED,
@@ -41,15 +39,25 @@ from local2.memory.recall.tuning import (
     MAX_COMPARED,
     MAX_LEADING,
     MAX_LEADS,
+    MAX_NODS,
+    MAX_QUESTIONS,
     MAX_STEPS,
     NAMED_FIRSTHAND,
     NEW,
     NEW_DAYS,
+    NEW_SESSION,
+    NOD,
+    NOD_CHARACTERS,
+    NOD_LENGTH,
+    NOD_WORDS,
+    RANK_GAP,
     RECENT,
     RECENT_SESSIONS,
     RELATED,
     SPEAKER,
+    SPREAD,
     STATED,
+    SURE,
     TIME,
     TIMED,
     TIMED_WHEN,
@@ -64,6 +72,8 @@ from local2.protocol.memories import OwnerScope
 DAY = 86_400.0
 LeftOut = Literal["retired", "repeated", "below_min_relevance"]
 """Why a record that matches is not in the answer, unless better ones are."""
+PAGE = 100
+"""Number of results sorted in one step; further results are sorted when they are needed."""
 READ_TOGETHER = 24
 """Number of records whose shares are read in one step: as many as most recalls need."""
 
@@ -130,11 +140,49 @@ class Draft:
         self.wording = Wording(worded, query)
         self.topics: Flags = np.zeros(view.size, bool)
         self.topics[view.positions(worded.topics)] = True
-        self.weights = _scope_weights(view, reach)
+        self.weights = view.derive(_weights_in_other_sessions, reach.weights)
+        if (current := self.caller.session_id) is not None:
+            self.weights = self.weights.copy()
+            for scope in get_args(OwnerScope):
+                session = view.names.sessions.number_of((scope, current))
+                of_session = np.flatnonzero(view.column["session"] == session)
+                self.weights[of_session] = reach.weights.in_session(scope)
+
+        # The form of a text counts less the more the query itself states something.
+        asking = 1.0 - query.stating
+        firsthand, speaker = view.derive(_firsthand), np.zeros(view.size)
+        terms = frozenset(query.terms)
+        is_named = view.names.labels.map_values(
+            lambda label: label is not None and not terms.isdisjoint(label.lower().split())
+        )
+        if is_named.any():
+            named = is_named[view.column["label"]]
+            speaker = SPEAKER * named
+            by_named = NAMED_FIRSTHAND * named * view.column["firsthand"] / 4
+            firsthand = firsthand + ~view.column["machine"] * by_named
+
+        time = view.column["time"]
+        in_window = np.zeros(view.size)
+        if query.window is not None:
+            since, until = query.window.since, query.window.until
+            after = time >= since.timestamp() if since else np.ones(view.size, bool)
+            before = time < until.timestamp() if until else np.ones(view.size, bool)
+            in_window = (after & before).astype(np.float64)
+        # New records gain a little; all but `core` records fade.
+        days = np.maximum((now.timestamp() - time) / DAY, 0.0)
+        loss, half_life = view.derive(_fading)
+        fading = loss * (1 - np.exp2(-days / half_life))
+
         self.shares: dict[str, Array] = {
             **self.wording.shares,
-            **_form_shares(view, query),
-            **_record_shares(view, query, now),
+            "speaker": speaker,
+            "firsthand": asking * firsthand,
+            "timed": asking * view.derive(_timed, query.asks_when),
+            "density": asking * view.derive(_dense),
+            "recent": query.stating * query.continues * view.derive(_recent),
+            "time": TIME * in_window,
+            "importance": view.derive(_importance),
+            "age": NEW * np.exp2(-days / NEW_DAYS) - fading,
             "topic": np.where(self.topics, TOPIC, 0.0),
             "feedback": feedback_weight * view.column["feedback"],
         }
@@ -213,14 +261,33 @@ class Ranking:
 
 def _add_likeness(ranking: Ranking) -> Choice[None]:
     """Add the shares for meaning and neighbours, and for links from the best hits."""
-    like, hit = ranking.like, ranking.hit
-    linked, related = yield from _linked(ranking.view, like, hit)
+    view, like, hit = ranking.view, ranking.like, ranking.hit
+    # What the best hits link to, by a common name or by a stated relation.
+    likeness = like.own * hit
+    best = np.arange(view.size)
+    if view.size > MAX_LEADING:
+        best = np.argpartition(-likeness, MAX_LEADING)[:MAX_LEADING]
+    best = best[likeness[best] > 0]
+    rows = view.column["row"][best].tolist()
+    links = (yield DetailRequest(related=rows)).related
+    linked, related = np.zeros(view.size, bool), np.zeros(view.size)
+    if links:
+        leading = dict(zip(rows, likeness[best].tolist(), strict=True))
+        leads = np.zeros((2, view.size))  # the best lead by a common name, by a stated relation
+        for row, others in links.items():
+            for stated in (False, True):
+                linked_rows = [other.row for other in others if other.stated is stated]
+                at = view.positions(linked_rows)
+                leads[int(stated), at] = np.maximum(leads[int(stated), at], leading[row])
+        linked = np.asarray(leads.any(axis=0))
+        gains = np.array([[RELATED], [STATED]]) * np.maximum(leads - like.own, 0.0)
+        related = gains.max(axis=0)
     weak = like.weak_hits(hit | linked, ranking.min_score)
     ranking.relevant = hit | linked | weak
     around = like.around * ~weak  # neighbours of weak hits do not count
-    wishes = ranking.view.derive(_wishes)
+    wishes = view.derive(_wishes)
     near = np.minimum(like.meaning[wishes] / WISH_MEANING, 1.0).astype(np.float64)
-    wish = np.zeros(ranking.view.size)
+    wish = np.zeros(view.size)
     wish[wishes] = (1.0 - ranking.query.stating) * WISH * near
     ranking.total.add(
         meaning=like.meaning,
@@ -241,18 +308,43 @@ def _lower_echoes(ranking: Ranking) -> Choice[None]:
 
 
 def _lower_nods(ranking: Ranking) -> Choice[None]:
-    """Put replies that say nothing last."""
-    share = yield from find_nods(ranking.view, ranking.total, ranking.relevant)
+    """Put replies of assistants that say nothing last: they match by their neighbours' words."""
+    view, share = ranking.view, np.zeros(ranking.view.size)
+    short_replies = view.derive(_short_replies)
+    found = short_replies[ranking.relevant[short_replies]]
+    if len(found):
+        replies = best_positions(ranking.total.scores, found, MAX_NODS)
+        before = view.neighbours[0][0][replies]
+        pairs = list(zip(before.tolist(), replies.tolist(), strict=True))
+        nods = yield from found_in_texts(view, _is_nod, pairs)
+        share[[reply for said, reply in pairs if nods[said, reply]]] = NOD
     ranking.total.add(nod=share)
 
 
 def _answer_repeated_questions(ranking: Ranking) -> Choice[None]:
-    """Put the reply to a question that is asked again in its place."""
-    scores = ranking.total.scores
-    with_replies = yield from put_replies_first(
-        ranking.view, ranking.query, ranking.repeated, scores, ranking.relevant
-    )
-    ranking.total.add_change("reply", scores, with_replies)
+    """Put the reply to a question that is asked again in its place (decision 0048)."""
+    view, relevant, scores = ranking.view, ranking.relevant, ranking.total.scores
+    ordered = scores
+    if not ranking.query.stating and view.neighbours:
+        column, following = view.column, view.neighbours[0][1]
+        found = np.flatnonzero(ranking.repeated & relevant)
+        found = found[following[found] < view.size]
+        if len(found) and asks(ranking.query.text):
+            replies = following[found]
+            by_other = column["machine"][found] != column["machine"][replies]
+            by_other |= column["label"][found] != column["label"][replies]
+            may_answer = by_other & ~np.isin(column["echo"][replies], (ECHO, UNANSWERED))
+            best: list[int] = best_positions(scores, found[may_answer], MAX_QUESTIONS).tolist()
+            reply_to = {question: int(following[question]) for question in best}
+            texts = yield from texts_at(view, {*reply_to, *reply_to.values()})
+            only_asks = {at: all(map(asks, sentences(text))) for at, text in texts.items()}
+            ordered = scores.copy()
+            for question, reply in reply_to.items():
+                if only_asks[question] and not only_asks[reply]:
+                    ordered[reply] = max(ordered[reply], ordered[question])
+                    ordered[question] = min(ordered[question], ordered[reply] - RANK_GAP)
+                    relevant[reply] = True
+    ranking.total.add_change("reply", scores, ordered)
 
 
 def _raise_standing_facts(ranking: Ranking) -> Choice[None]:
@@ -369,46 +461,10 @@ def shown_scores(sums: Array) -> Array:
     return np.asarray(squares / (squares + HALF_SCORE**2))
 
 
-def _scope_weights(view: View, reach: Reach) -> Array:
-    """Return each record's weight, by its scope and by whether it is of the current session."""
-    weights = view.derive(_weights_in_other_sessions, reach.weights)
-    current = reach.caller.session_id
-    if current is None:
-        return weights
-    weights = weights.copy()
-    for scope in get_args(OwnerScope):
-        session = view.names.sessions.number_of((scope, current))
-        of_session = np.flatnonzero(view.column["session"] == session)
-        weights[of_session] = reach.weights.in_session(scope)
-    return weights
-
-
 def _weights_in_other_sessions(view: View, weights: Weights) -> Array:
     by_scope = view.names.scopes.map_values(weights.in_other_sessions)
     ended = view.column["type"] == view.names.types.number_of("task")
     return np.asarray(by_scope[view.column["scope"]] * np.where(ended, ENDED, 1.0))
-
-
-def _form_shares(view: View, query: Query) -> dict[str, Array]:
-    """Return the shares for the form of a text.
-
-    Most count for people's messages only, and less the more the query itself states something.
-    """
-    asking = 1.0 - query.stating
-    firsthand, speaker = view.derive(_firsthand), np.zeros(view.size)
-    is_named = view.names.labels.map_values(partial(_is_named, frozenset(query.terms)))
-    if is_named.any():
-        named = is_named[view.column["label"]]
-        speaker = SPEAKER * named
-        by_named = NAMED_FIRSTHAND * named * view.column["firsthand"] / 4
-        firsthand = firsthand + ~view.column["machine"] * by_named
-    return {
-        "speaker": speaker,
-        "firsthand": asking * firsthand,
-        "timed": asking * view.derive(_timed, query.asks_when),
-        "density": asking * view.derive(_dense),
-        "recent": query.stating * query.continues * view.derive(_recent),
-    }
 
 
 def _firsthand(view: View) -> Array:
@@ -432,64 +488,8 @@ def _recent(view: View) -> Array:
     return np.asarray(RECENT / (1 + view.sessions_back / RECENT_SESSIONS))
 
 
-def _is_named(terms: frozenset[str], label: str | None) -> bool:
-    return label is not None and not terms.isdisjoint(label.lower().split())
-
-
-def _record_shares(view: View, query: Query, now: datetime) -> dict[str, Array]:
-    """Return the shares that do not depend on a record's text."""
-    column = view.column
-    return {
-        "time": TIME * _is_in_window(query, column["time"]),
-        "importance": view.derive(_importance),
-        "age": _age_shares(view, (now.timestamp() - column["time"]) / DAY),
-    }
-
-
-def _linked(view: View, like: Likeness, hit: Flags) -> Choice[tuple[Flags, Array]]:
-    """Return the records that the best hits link to, by name or relation, and what they gain."""
-    likeness = like.own * hit
-    best = (
-        np.argpartition(-likeness, MAX_LEADING)[:MAX_LEADING]
-        if view.size > MAX_LEADING
-        else np.arange(view.size)
-    )
-    best = best[likeness[best] > 0]
-    rows = view.column["row"][best].tolist()
-    related = (yield DetailRequest(related=rows)).related
-    if not related:
-        return np.zeros(view.size, bool), np.zeros(view.size)
-    leading = dict(zip(rows, likeness[best].tolist(), strict=True))
-    linked = np.zeros((2, view.size))  # the best lead by a common name, and by a stated relation
-    for row, others in related.items():
-        for stated in (False, True):
-            rows = [other.row for other in others if other.stated is stated]
-            for position in view.positions(rows):
-                linked[int(stated), position] = max(linked[int(stated), position], leading[row])
-    gains = np.array([[RELATED], [STATED]]) * np.maximum(linked - like.own, 0.0)
-    return np.asarray(linked.any(axis=0)), gains.max(axis=0)
-
-
-def _is_in_window(query: Query, times: Array) -> Array:
-    """Return 1 for each record from the time that the question names, else 0."""
-    if query.window is None:
-        return np.zeros(len(times))
-    since, until = query.window.since, query.window.until
-    after = times >= since.timestamp() if since else np.ones(len(times), bool)
-    before = times < until.timestamp() if until else np.ones(len(times), bool)
-    return (after & before).astype(np.float64)
-
-
 def _importance(view: View) -> Array:
     return np.asarray(IMPORTANCE * (view.column["importance"] - 0.5))
-
-
-def _age_shares(view: View, days: Array) -> Array:
-    """Return the share for age: new records gain a little; all but `core` records fade."""
-    days = np.maximum(days, 0.0)
-    loss, half_life = view.derive(_fading)
-    fading = loss * (1 - np.exp2(-days / half_life))
-    return np.asarray(NEW * np.exp2(-days / NEW_DAYS) - fading)
 
 
 def _fading(view: View) -> tuple[Array, Array]:
@@ -498,3 +498,61 @@ def _fading(view: View) -> tuple[Array, Array]:
     loss = names.map_values(lambda name: FADING.get(name, (0.0, 1.0))[0])
     half_life = names.map_values(lambda name: FADING.get(name, (0.0, 1.0))[1])
     return loss[durability], half_life[durability]
+
+
+def _is_nod(said: str, replied: str) -> bool:
+    """Whether a reply says nothing of its own, though nothing was asked."""
+    if any(map(asks, sentences(f"{said}\n{replied}"))):
+        return False
+    return len(informative_stems(replied) - informative_stems(said)) <= NOD_WORDS
+
+
+def _short_replies(view: View) -> Positions:
+    """The replies of assistants to people that are short, or as short as the statement."""
+    if not view.neighbours:
+        return np.zeros(0, np.int64)
+    column, before = view.column, view.neighbours[0][0]
+    answered = column["spoken"] & (column["source"] == view.names.sources.number_of("answered"))
+    found = np.flatnonzero(answered & (before < view.size))
+    length, statement_length = column["length"][found], column["length"][before[found]]
+    is_short = length <= np.maximum(NOD_CHARACTERS, NOD_LENGTH * statement_length)
+    return np.asarray(found[is_short & ~column["machine"][before[found]]])
+
+
+def sorted_pages(
+    scores: Array, relevant: Positions, column: Mapping[str, Any]
+) -> Iterator[list[int]]:
+    """Yield the relevant positions in pages, best first; among equal scores, oldest first."""
+    while len(relevant):
+        chosen = relevant
+        if len(relevant) > PAGE:
+            values = scores[relevant]
+            threshold = np.partition(values, -PAGE)[-PAGE]
+            chosen = relevant[np.flatnonzero(values >= threshold)]
+        best = chosen[np.lexsort((column["row"][chosen], -scores[chosen]))].tolist()
+        yield spread_sessions(
+            best,
+            dict(zip(best, scores[best].tolist(), strict=True)),
+            dict(zip(best, column["session"][best].tolist(), strict=True)),
+        )
+        relevant = np.setdiff1d(relevant, chosen)
+
+
+def spread_sessions(
+    order: Sequence[int], scores: Mapping[int, float], sessions: Mapping[int, int]
+) -> list[int]:
+    """After the first places, prefer sessions without a result: an answer may need several.
+
+    `order` has the highest score first.
+    """
+    chosen, rest = list(order[:SURE]), list(order[SURE:])
+    seen = {sessions[i] for i in chosen}
+    while rest and len(chosen) < SPREAD:
+        best, ahead = rest[0], rest[: SPREAD + SURE]
+        of_new_session = next((i for i in ahead if sessions[i] not in seen), best)
+        if scores[of_new_session] + NEW_SESSION > scores[best]:
+            best = of_new_session
+        rest.remove(best)
+        chosen.append(best)
+        seen.add(sessions[best])
+    return chosen + rest

@@ -6,7 +6,7 @@ however often they were made. Nothing is retired here; records are only reordere
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +15,9 @@ from local2.language.statements import Sentence, is_about_same, is_same, is_vari
 from local2.language.words import informative_stems
 from local2.ledger.columns import EXTRACTED, Array, Flags, View
 from local2.ledger.records import SOURCE_STRENGTH, TENANT_OWNED
-from local2.ledger.search import Choice, DetailRequest, Replaced
+from local2.ledger.search import Choice, DetailRequest
 from local2.memory.recall.likeness import Wording
-from local2.memory.recall.precedence import (
+from local2.memory.recall.scores import (
     best_positions,
     texts_at,
 )
@@ -62,16 +62,6 @@ def _has_extracted(view: View) -> bool:
     return bool((view.column["echo"] == EXTRACTED).any())
 
 
-def _is_about_another(wording: Wording, instead: Replaced, view: View) -> bool:
-    """Whether only a fact that stands has some word of the question, and not what was replaced."""
-    said = informative_stems("\n".join(instead.texts))
-    has = wording.has_terms
-    about_it = has[:, view.positions(instead.facts)].any(axis=1)
-    about_it |= np.array([term.stem in said for term in wording.terms], bool)
-    about_another = has[:, view.positions(instead.stand)].any(axis=1)
-    return bool((about_another & ~about_it).any())
-
-
 class Variants:
     """Compares the statements of candidates, and finds those that others replace."""
 
@@ -96,25 +86,13 @@ class Variants:
         if not (new := [position for position in positions if position not in self._seen]):
             return
         self._seen.update(new)
-        alike = yield from self._find_alike(new)
-        yield from self._read(alike)
-        pairs = len(self._pairs)
-        for position in alike:
-            self._compare_text(position, self._texts[position])
-        self._compared.update(alike)
-        if len(self._pairs) > pairs:
-            self._find_replacements()
-
-    def _find_alike(self, new: Sequence[int]) -> Choice[list[int]]:
-        """The texts to compare: they have a sentence that opens like one of another text.
-
-        How texts open is known from former searches.
-        """
+        # Only texts with a sentence that opens like one of another text are compared. How texts
+        # open is known from former searches.
         row, machine = self.view.column["row"], self.view.column["machine"]
         known: dict[tuple[int, bool], tuple[int, ...]] = self.view.found_in_texts("openings")
         keys = {position: (int(row[position]), bool(machine[position])) for position in new}
         yield from self._read([position for position in new if keys[position] not in known])
-        alike = []
+        alike: dict[int, None] = {}
         for position, key in keys.items():
             if key not in known:
                 read = sentences_of(self._texts[position], to_user=key[1])
@@ -123,8 +101,15 @@ class Variants:
                 others = self._opened_alike[opening]
                 others.append(position)
                 if len(others) > 1:
-                    alike += others
-        return [position for position in dict.fromkeys(alike) if position not in self._compared]
+                    alike |= dict.fromkeys(others)
+        uncompared = [position for position in alike if position not in self._compared]
+        yield from self._read(uncompared)
+        pairs = len(self._pairs)
+        for position in uncompared:
+            self._compare_text(position, self._texts[position])
+        self._compared.update(uncompared)
+        if len(self._pairs) > pairs:
+            self._find_replacements()
 
     def _read(self, positions: Iterable[int]) -> Choice[None]:
         unread = [position for position in positions if position not in self._texts]
@@ -137,7 +122,12 @@ class Variants:
         ordered = scores.copy()
         replaced: defaultdict[int, list[int]] = defaultdict(list)
         for position in self.replaced_by:
-            replaced[self._final_replacement(position)].append(position)
+            final = position
+            passed: set[int] = set()  # two rules may contradict each other
+            while final not in passed:
+                passed.add(final)
+                final = self.replaced_by.get(final, final)
+            replaced[final].append(position)
         for replacement, others in replaced.items():
             ordered[replacement] = scores[[replacement, *others]].max()
             ordered[others] = np.minimum(ordered[others], ordered[replacement] - RANK_GAP)
@@ -164,7 +154,11 @@ class Variants:
         replaced = (yield DetailRequest(replaced=list(positions))).replaced
         for former, instead in replaced.items():
             position = positions[former]
-            if _is_about_another(wording, instead, self.view):
+            has, said = wording.has_terms, informative_stems("\n".join(instead.texts))
+            about_it = has[:, self.view.positions(instead.facts)].any(axis=1)
+            about_it |= np.array([term.stem in said for term in wording.terms], bool)
+            about_another = has[:, self.view.positions(instead.stand)].any(axis=1)
+            if (about_another & ~about_it).any():
                 continue
             present = self.view.positions(instead.messages).tolist()
             latest = max([position, *present], key=self.age_key)
@@ -177,13 +171,6 @@ class Variants:
         """Mark the records at these positions as outdated by the rows."""
         for position, row in newer.items():
             self.marks.setdefault(position, Mark(outdated_by=row))
-
-    def _final_replacement(self, position: int) -> int:
-        passed: set[int] = set()  # two rules may contradict each other
-        while position not in passed:
-            passed.add(position)
-            position = self.replaced_by.get(position, position)
-        return position
 
     def _compare_text(self, position: int, text: str) -> None:
         to_user = bool(self.view.column["machine"][position])
