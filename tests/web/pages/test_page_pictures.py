@@ -1,7 +1,6 @@
 """The pictures of docs/web.md: `pytest tests/web/pages/test_page_pictures.py -n0 --pictures`."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
