@@ -90,7 +90,8 @@ class Reader:
     def settle(self) -> None:
         """Wait until everything has stopped moving, such as a drawer that opens."""
         self.page.wait_for_function(
-            "document.getAnimations().every((a) => a.playState !== 'running')"
+            "document.querySelector('.q-dialog__inner--animating') === null"
+            " && document.getAnimations().every((a) => a.playState !== 'running')"
         )
 
     def check_accessibility(self) -> None:

@@ -1,5 +1,6 @@
 """Sessions: conversations with their tools' outputs, what was shown before answers, and ratings."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import httpx
@@ -19,13 +20,14 @@ from local2.protocol.envelope import Sender, encode, seal, utc_now
 from local2.protocol.memory_tools import MAX_LIMIT
 from local2.protocol.payloads import Generation, ToolCallRecord
 from local2.protocol.services import SHOWN
-from local2.protocol.showings import FindShowings
+from local2.protocol.showings import MAX_SHOWINGS, FindShowings
 from local2.protocol.subjects import RESPONSE_GENERATION
 from local2.web.pages.sessions import SHOWN_MESSAGES
 from waiting import eventually
 
 SESSION = "harbour-talk"
 CONTENT = "Ada's harbour is Genoa."
+ADA = Sender(user="ada")
 
 
 @pytest.fixture(scope="module")
@@ -41,20 +43,30 @@ def turn(ada: httpx.Client, page_stack: Served) -> Generation:
         shown=[fact],
     )
 
-    async def publish() -> None:
-        message = seal(made, type="response", source="agent", user="ada")
-        async with connect(page_stack.url, name="test") as bus:
-            await publish_durably(bus, RESPONSE_GENERATION, encode(message))
-
-            async def is_stored() -> bool:
-                wanted, sender = FindShowings(session_id=SESSION), Sender(user="ada")
-                return bool((await ask_service(bus, SHOWN, wanted, sender)).showings)
-
-            await eventually(is_stored)
-
-    with start_blocking_portal() as portal:
-        portal.call(publish)
+    store(page_stack, [made])
     return made
+
+
+def store(running: Served, turns: Sequence[Generation]) -> None:
+    """Publish ada's turns, and wait until the memory has stored them."""
+
+    async def publish() -> None:
+        async with connect(running.url, name="test") as bus:
+            for turn in turns:
+                message = seal(turn, type="response", source="agent", user="ada")
+                await publish_durably(bus, RESPONSE_GENERATION, encode(message))
+
+            async def are_stored() -> bool:
+                found = [
+                    await ask_service(bus, SHOWN, FindShowings(query_id=turn.query_id), ADA)
+                    for turn in turns
+                ]
+                return all(page.showings for page in found)
+
+            await eventually(are_stored)
+
+    with start_blocking_portal() as portal:  # Playwright has the loop of this thread
+        portal.call(publish)
 
 
 def test_a_conversation_shows_tools_outputs_and_what_was_shown_before_an_answer(
@@ -139,6 +151,43 @@ def test_a_long_conversation_is_read_page_by_page(reader: Reader, page_stack: Se
 
     reader.page.get_by_role("link", name="Read all").click()
     expect(reader.page.get_by_label("Session")).to_have_value("tides")
+
+
+def test_earlier_messages_have_what_was_shown_before_them_and_their_ratings(
+    ada: httpx.Client, reader: Reader, page_stack: Served
+) -> None:
+    fact = call(ada, "remember_fact", content="Ada rows on Sundays.", scope="user")["data"]["id"]
+    turns = [
+        Generation(
+            query=f"What of boat {number}?",
+            answer=f"Boat {number} is ashore.",
+            session_id="boats",
+            query_id=f"boat-{number}",
+            shown=[fact],
+        )
+        for number in range(MAX_SHOWINGS + SHOWN_MESSAGES // 2 + 1)
+    ]
+    store(page_stack, turns)
+    first = reader.page.locator(".message", has_text="Boat 0 is ashore.")
+    of_turn = first.locator("+ .of-turn")
+
+    def open_earliest() -> None:
+        reader.open("/sessions?id=boats&user=ada")
+        for _ in range(2 * len(turns) // SHOWN_MESSAGES):
+            reader.page.get_by_role("button", name="Earlier messages").click()
+            expect(reader.page.get_by_role("button", name="Later messages")).to_be_visible()
+        expect(first).to_be_visible()
+
+    open_earliest()
+    expect(of_turn).to_contain_text("Shown before this answer: 1")
+    of_turn.get_by_role("button", name="Good answer").click()
+    expect(of_turn).to_contain_text("rated +1")
+    rated = of_turn.get_by_text("rated +1")
+    for _ in range(50):  # until the memory has stored what was published
+        open_earliest()
+        if rated.is_visible():
+            break
+    expect(rated).to_be_visible()
 
 
 def test_an_answer_is_rated_and_the_rating_stays(reader: Reader, turn: Generation) -> None:

@@ -360,7 +360,8 @@ class Pager(Generic[C]):
         await self._load()
 
     async def _go_on(self, cursor: C) -> None:
-        self._cursors.append(cursor)
+        if cursor != self.cursor:  # a double click goes on once
+            self._cursors.append(cursor)
         await self._load()
 
 

@@ -1,14 +1,16 @@
 """Sessions: conversations as they were, and beside each answer what had been shown before it."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from urllib.parse import urlencode
 
+import msgspec
 from nicegui import ui
 
-from local2.protocol.browsing import Browse, ListSessions, SessionsPage
+from local2.protocol.browsing import MAX_PAGE, Browse, ListSessions, SessionsPage
 from local2.protocol.memory_tools import MAX_LIMIT, SessionContent, SessionMessage
-from local2.protocol.showings import FindShowings, ShowingFound, ShowingsPage
+from local2.protocol.showings import MAX_SHOWINGS, FindShowings, ShowingFound, ShowingsPage
 from local2.web.pages.frame import (
     ChoiceList,
     Pager,
@@ -27,8 +29,8 @@ from local2.web.pages.memory_drawer import open_memory
 
 SHOWN_MESSAGES = 200
 """Maximum number of messages of a session that are shown together, first the newest ones."""
-RATED_MESSAGES = 100
-"""Number of the newest messages whose ratings are shown."""
+TURN = timedelta(minutes=5)
+"""What was shown before an answer may be so much older than the answer."""
 RATINGS = {1.0: "o_thumb_up", -1.0: "o_thumb_down"}
 
 
@@ -83,10 +85,10 @@ class SessionsView:
                 with self._list.add(key, partial(self._open, *key)):
                     text("span", session.session_id).classes("cut-text")
                     with ui.element("span").classes("row-of quiet"):
+                        if session.user and session.user != self._viewer.caller.user:
+                            text("span", session.user)
                         when(session.last)
                         text("span", counted(session.messages, "message"))
-                        if session.user:
-                            text("span", session.user)
             if not page.sessions:
                 text("p", "No further ones." if page.next is None else "None so far: read on.")
             self._pager.show(page.next)
@@ -105,11 +107,31 @@ class SessionsView:
         later = self._messages.cursor or 0
         content = await viewer.memory.load_session(id_, limit=later + SHOWN_MESSAGES)
         messages = content.messages[: len(content.messages) - later][-SHOWN_MESSAGES:]
-        shown = await viewer.memory.shown(FindShowings(session_id=id_, limit=100))
-        browsed = await viewer.memory.browse(
-            Browse(session_id=id_, kinds=("chat_message",), limit=RATED_MESSAGES)
-        )
-        ratings = {memory.id: memory.score for memory in browsed.memories if memory.score}
+        find = FindShowings(session_id=id_, limit=MAX_SHOWINGS)
+        if self._messages.is_first:
+            self._shown = await viewer.memory.shown(find)
+        ratings: dict[str, float] = {}
+        if messages:
+            oldest, newest = messages[0].event_time, messages[-1].event_time
+            # What was shown before later answers has been read already, with their page.
+            while self._shown.next and self._shown.showings[-1].shown_at > oldest - TURN:
+                find = msgspec.structs.replace(find, after=self._shown.next)
+                more = await viewer.memory.shown(find)
+                showings = [*self._shown.showings, *more.showings]
+                self._shown = ShowingsPage(showings=showings, next=more.next)
+            browse = Browse(
+                session_id=id_,
+                kinds=("chat_message",),
+                since=oldest.isoformat(),
+                until=newest.isoformat(),
+                limit=MAX_PAGE,
+            )
+            while True:
+                page = await viewer.memory.browse(browse)
+                ratings |= {memory.id: memory.score for memory in page.memories if memory.score}
+                if page.next is None:
+                    break
+                browse = msgspec.structs.replace(browse, after=page.next)
         can_go_on = content.earlier and later + SHOWN_MESSAGES < MAX_LIMIT
         self._place.clear()
         with self._place:
@@ -120,7 +142,7 @@ class SessionsView:
                 link = text("a", f"Only the last {MAX_LIMIT:,} messages are here. Read all")
                 link.props["href"] = f"/memories?{urlencode(chosen)}"
             self._messages.show(later + SHOWN_MESSAGES if can_go_on else None)
-            ShownConversation(viewer, content, messages, shown, ratings).show()
+            ShownConversation(viewer, content, messages, self._shown, ratings).show()
 
 
 class ShownConversation:
