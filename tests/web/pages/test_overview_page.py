@@ -37,7 +37,13 @@ def test_an_overview_follows_what_changes(ada: httpx.Client, reader: Reader) -> 
     reader.open("/overview")
     records = reader.page.locator("dt", has_text=re.compile("^Records$")).locator("+ dd")
     before = int(records.inner_text().replace(",", ""))
+    works = reader.page.get_by_role("button", name=re.compile("What works"))
+    works.press("Enter")
+    opened = reader.page.get_by_text("every message could be stored")
+    expect(opened).to_be_visible()
 
     store(ada, "Ada moved to the aisle.")
 
     expect(records).to_have_text(f"{before + 1:,}", timeout=SOON)
+    expect(opened).to_be_visible()
+    expect(works).to_be_focused()

@@ -68,7 +68,10 @@ class OverviewPage:
 
     async def show(self) -> None:
         with section("Health"):
-            self._health = ui.element("div").classes("stack")
+            self._urgent = ui.element("div").classes("stack")
+            with ui.element("div").classes("stack"):
+                # It stays as the viewer has left it, open or not.
+                self._works = ui.expansion("What works").props("dense")
         with ui.element("div").classes("columns"):
             with section("Index and queue"):
                 self._index = ui.element("div")
@@ -89,10 +92,9 @@ class OverviewPage:
         if found == self._found:
             return
         self._found = found
-        for place in (self._health, self._index, self._models, self._disk):
+        for place in (self._urgent, self._works, self._index, self._models, self._disk):
             place.clear()
-        with self._health:
-            _show_findings(found.findings)
+        self._show_findings(found.findings)
         with self._index:
             _show_index(found.status)
         with self._models:
@@ -106,6 +108,27 @@ class OverviewPage:
                     "Backups": details.get("backups", "the operator makes those of all tenants"),
                 }
             )
+
+    def _show_findings(self, findings: Sequence[CheckResult]) -> None:
+        """Show what needs attention, and the rest behind a line that opens."""
+        urgent = [
+            finding
+            for verdict in ("broken", "note")
+            for finding in findings
+            if finding.verdict == verdict
+        ]
+        with self._urgent:
+            if not any(finding.verdict == "broken" for finding in urgent):
+                with ui.element("div").classes("finding"):
+                    ui.icon(MARKS["ok"][0]).props("aria-hidden=true")
+                    text("strong", "The memory works.")
+            for finding in urgent:
+                _show_finding(finding)
+        works = [finding for finding in findings if finding.verdict == "ok"]
+        self._works.text = f"What works ({len(works)})"
+        with self._works:
+            for finding in works:
+                _show_finding(finding)
 
     async def _count(self) -> None:
         if not self._viewer.link.is_reached:
@@ -127,26 +150,6 @@ class OverviewPage:
                 return
             _show_growth(growth.days, utc_now().date())
             _show_kinds(overview)
-
-
-def _show_findings(findings: Sequence[CheckResult]) -> None:
-    """Show what needs attention, and the rest behind a line that opens."""
-    urgent = [
-        finding
-        for verdict in ("broken", "note")
-        for finding in findings
-        if finding.verdict == verdict
-    ]
-    works = [finding for finding in findings if finding.verdict == "ok"]
-    if not any(finding.verdict == "broken" for finding in urgent):
-        with ui.element("div").classes("finding"):
-            ui.icon(MARKS["ok"][0]).props("aria-hidden=true")
-            text("strong", "The memory works.")
-    for finding in urgent:
-        _show_finding(finding)
-    with ui.expansion(f"What works ({len(works)})").props("dense"):
-        for finding in works:
-            _show_finding(finding)
 
 
 def _show_finding(finding: CheckResult) -> None:
