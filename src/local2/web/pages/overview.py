@@ -41,6 +41,13 @@ MARKS: dict[Verdict, tuple[str, str]] = {
 }
 """The icon and the word for each verdict, the most urgent first."""
 
+PARTS = {
+    "tasks": ("tasks", "tasks"),
+    "dead letters": ("letters", "dead_letters"),
+    "backups": ("backups", "backup"),
+}
+"""The part of Upkeep where a finding is settled, and what the viewer's role must permit there."""
+
 KIND_ROWS = """
 <tr>
   <td><span class="swatch" :class="row.shade"></span> {{ row.name }}</td>
@@ -123,12 +130,26 @@ class OverviewPage:
                     ui.icon(MARKS["ok"][0]).props("aria-hidden=true")
                     text("strong", "The memory works.")
             for finding in urgent:
-                _show_finding(finding)
+                self._show_finding(finding)
         works = [finding for finding in findings if finding.verdict == "ok"]
         self._works.text = f"What works ({len(works)})"
         with self._works:
             for finding in works:
-                _show_finding(finding)
+                self._show_finding(finding)
+
+    def _show_finding(self, finding: CheckResult) -> None:
+        icon, word = MARKS[finding.verdict]
+        with ui.element("div").classes(f"finding {finding.verdict}"):
+            ui.icon(icon).props(f'role=img aria-label="{word}"')
+            with ui.element("div"):
+                with ui.element("p"):
+                    text("strong", f"{finding.name.capitalize()}: ")
+                    text("span", finding.detail)
+                if finding.remedy:
+                    prose(finding.remedy).classes("quiet")
+                part, needs = PARTS.get(finding.name, ("", ""))
+                if finding.verdict != "ok" and part and self._viewer.may(needs):
+                    text("a", "Open in Upkeep").props["href"] = f"/upkeep?part={part}"
 
     async def _count(self) -> None:
         if not self._viewer.link.is_reached:
@@ -150,18 +171,6 @@ class OverviewPage:
                 return
             _show_growth(growth.days, utc_now().date())
             _show_kinds(overview)
-
-
-def _show_finding(finding: CheckResult) -> None:
-    icon, word = MARKS[finding.verdict]
-    with ui.element("div").classes(f"finding {finding.verdict}"):
-        ui.icon(icon).props(f'role=img aria-label="{word}"')
-        with ui.element("div"):
-            with ui.element("p"):
-                text("strong", f"{finding.name.capitalize()}: ")
-                text("span", finding.detail)
-            if finding.remedy:
-                prose(finding.remedy).classes("quiet")
 
 
 def _show_index(status: MemoryStatus) -> None:
