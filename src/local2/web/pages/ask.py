@@ -30,7 +30,7 @@ MAX_NAMED = 5
 DEFAULT_TOP_K = 5
 SECOND = "2"
 """Behind the names of the second setting in the address."""
-HUES = 9
+HUES = 24
 """Number of colours of the parts of scores; see `.part-0` in page.css."""
 MIN_DAYS = 30
 """Minimum number of days that the slider reaches back."""

@@ -56,7 +56,8 @@ class DocumentsView:
             for document in page.documents:
                 with self._list.add(document.source, partial(self._open, document.source)):
                     text("span", document.title).classes("cut-text")
-                    text("span", document.source).classes("cut-text quiet")
+                    if document.source != document.title:
+                        text("span", document.source).classes("cut-text quiet")
                     with ui.element("span").classes("row-of quiet"):
                         when(document.newest)
                         text("span", counted(document.chunks, "chunk"))

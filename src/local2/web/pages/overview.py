@@ -41,6 +41,13 @@ MARKS: dict[Verdict, tuple[str, str]] = {
 }
 """The icon and the word for each verdict, the most urgent first."""
 
+PARTS = {
+    "tasks": ("tasks", "tasks"),
+    "dead letters": ("letters", "dead_letters"),
+    "backups": ("backups", "backup"),
+}
+"""The part of Upkeep where a finding is settled, and what the viewer's role must permit there."""
+
 KIND_ROWS = """
 <tr>
   <td><span class="swatch" :class="row.shade"></span> {{ row.name }}</td>
@@ -68,7 +75,10 @@ class OverviewPage:
 
     async def show(self) -> None:
         with section("Health"):
-            self._health = ui.element("div").classes("stack")
+            self._urgent = ui.element("div").classes("stack")
+            with ui.element("div").classes("stack"):
+                # It stays as the viewer has left it, open or not.
+                self._works = ui.expansion("What works").props("dense")
         with ui.element("div").classes("columns"):
             with section("Index and queue"):
                 self._index = ui.element("div")
@@ -89,10 +99,9 @@ class OverviewPage:
         if found == self._found:
             return
         self._found = found
-        for place in (self._health, self._index, self._models, self._disk):
+        for place in (self._urgent, self._works, self._index, self._models, self._disk):
             place.clear()
-        with self._health:
-            _show_findings(found.findings)
+        self._show_findings(found.findings)
         with self._index:
             _show_index(found.status)
         with self._models:
@@ -106,6 +115,41 @@ class OverviewPage:
                     "Backups": details.get("backups", "the operator makes those of all tenants"),
                 }
             )
+
+    def _show_findings(self, findings: Sequence[CheckResult]) -> None:
+        """Show what needs attention, and the rest behind a line that opens."""
+        urgent = [
+            finding
+            for verdict in ("broken", "note")
+            for finding in findings
+            if finding.verdict == verdict
+        ]
+        with self._urgent:
+            if not any(finding.verdict == "broken" for finding in urgent):
+                with ui.element("div").classes("finding"):
+                    ui.icon(MARKS["ok"][0]).props("aria-hidden=true")
+                    text("strong", "The memory works.")
+            for finding in urgent:
+                self._show_finding(finding)
+        works = [finding for finding in findings if finding.verdict == "ok"]
+        self._works.text = f"What works ({len(works)})"
+        with self._works:
+            for finding in works:
+                self._show_finding(finding)
+
+    def _show_finding(self, finding: CheckResult) -> None:
+        icon, word = MARKS[finding.verdict]
+        with ui.element("div").classes(f"finding {finding.verdict}"):
+            ui.icon(icon).props(f'role=img aria-label="{word}"')
+            with ui.element("div"):
+                with ui.element("p"):
+                    text("strong", f"{finding.name.capitalize()}: ")
+                    text("span", finding.detail)
+                if finding.remedy:
+                    prose(finding.remedy).classes("quiet")
+                part, needs = PARTS.get(finding.name, ("", ""))
+                if finding.verdict != "ok" and part and self._viewer.may(needs):
+                    text("a", "Open in Upkeep").props["href"] = f"/upkeep?part={part}"
 
     async def _count(self) -> None:
         if not self._viewer.link.is_reached:
@@ -127,38 +171,6 @@ class OverviewPage:
                 return
             _show_growth(growth.days, utc_now().date())
             _show_kinds(overview)
-
-
-def _show_findings(findings: Sequence[CheckResult]) -> None:
-    """Show what needs attention, and the rest behind a line that opens."""
-    urgent = [
-        finding
-        for verdict in ("broken", "note")
-        for finding in findings
-        if finding.verdict == verdict
-    ]
-    works = [finding for finding in findings if finding.verdict == "ok"]
-    if not any(finding.verdict == "broken" for finding in urgent):
-        with ui.element("div").classes("finding"):
-            ui.icon(MARKS["ok"][0]).props("aria-hidden=true")
-            text("strong", "The memory works.")
-    for finding in urgent:
-        _show_finding(finding)
-    with ui.expansion(f"What works ({len(works)})").props("dense"):
-        for finding in works:
-            _show_finding(finding)
-
-
-def _show_finding(finding: CheckResult) -> None:
-    icon, word = MARKS[finding.verdict]
-    with ui.element("div").classes(f"finding {finding.verdict}"):
-        ui.icon(icon).props(f'role=img aria-label="{word}"')
-        with ui.element("div"):
-            with ui.element("p"):
-                text("strong", f"{finding.name.capitalize()}: ")
-                text("span", finding.detail)
-            if finding.remedy:
-                prose(finding.remedy).classes("quiet")
 
 
 def _show_index(status: MemoryStatus) -> None:

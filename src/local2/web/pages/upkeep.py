@@ -279,7 +279,9 @@ ENTRY_ROWS = """
 <tr tabindex="0" data-row @click="$parent.$emit('open', row.id)">
   <td class="quiet"><time :title="row.exact">{{ row.said }}</time></td>
   <td><span class="tag">{{ row.what }}</span></td>
-  <td>{{ row.memory }} <span class="mono quiet">{{ row.id }}</span></td>
+  <td>{{ row.memory }}
+    <span class="mono quiet cut-text" :title="row.id">{{ row.id }}</span>
+  </td>
   <td class="quiet">{{ row.who }}</td>
   <td class="quiet">
     {{ row.why }}
