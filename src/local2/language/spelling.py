@@ -22,9 +22,10 @@ MAX_UNKNOWN = 8
 """Maximum number of words of a question that are compared."""
 MIN_LETTERS = 4
 """Minimum letters of a word that is compared: a shorter one is near to too many."""
-MIN_VOWELS_EXCHANGED = 7
-"""Minimum letters of a word in which a vowel may stand for another one, as in "definately"; in
-short words that makes another word: "list", "last"."""
+MIN_DOUBLED, MIN_BESIDE, MIN_VOWELS_EXCHANGED = 5, 6, 7
+"""Minimum letters of a word in which one may be written twice or once in place of twice, stand for
+one beside it on the keyboard, and a vowel for another one, as in "definately". In shorter words
+that makes another word: "feed" and "fed", "cost" and "coat", "list" and "last"."""
 MIN_STEM_SHARE = 0.5
 """Minimum length of the stem of what is meant, as a share of the word's own length."""
 EXCHANGED, DOUBLED, SINGLE, MISSED, BESIDE = 1.0, 1.0, 1.0, 0.8, 0.6
@@ -64,6 +65,8 @@ def slips(word: str) -> dict[str, float]:
         last = before[-1]
         if after:
             found.setdefault(before + after[0] + letter + after[1:], EXCHANGED)
+        if len(word) < MIN_DOUBLED:
+            continue
         if letter == last or (letter == "e" and last in "aou"):  # Muenchen
             found.setdefault(before + after, DOUBLED)
         found.setdefault(before + last + letter + after, SINGLE)
@@ -71,7 +74,8 @@ def slips(word: str) -> dict[str, float]:
     for before, letter, after in cuts:
         for other in ascii_lowercase:
             found.setdefault(before + other + letter + after, MISSED)
-        for other in _BESIDE.get(letter, "") + (vowels if letter and letter in vowels else ""):
+        beside = _BESIDE.get(letter, "") if len(word) >= MIN_BESIDE else ""
+        for other in beside + (vowels if letter and letter in vowels else ""):
             found.setdefault(before + other + after, BESIDE)
     found.pop(word, None)
     return found
