@@ -8,7 +8,7 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Self
 
@@ -341,20 +341,23 @@ CountWords = Callable[[Transaction, Search, Filter], StemCounts]
 
 def find_meant(
     tx: Transaction, search: Search, filter_: Filter, count: CountWords
-) -> tuple[Search, Mapping[str, tuple[str, ...]]]:
-    """What is meant by words of the search that no record has, and the search for that.
+) -> tuple[Search, Mapping[str, tuple[str, ...]], StemCounts]:
+    """What is meant by words of the search that no record has; the search for that, and its counts.
 
     What records the caller may see have instead is read from the newest that have a similar word.
     """
 
-    def counted(terms: Collection[str]) -> Frequency:
-        counts = count(tx, msgspec.structs.replace(search, terms=tuple(terms)), filter_)
+    def searching(terms: Iterable[str]) -> Search:
+        return msgspec.structs.replace(search, terms=tuple(terms))
+
+    def frequency_in(counts: StemCounts) -> Frequency:
         return lambda stem: counts.by_stem.get(stem, 0.0)
 
-    unknown = unknown_words(search.terms, counted(search.terms))
+    counts = count(tx, search, filter_)
+    unknown = unknown_words(search.terms, frequency_in(counts))
     possible = possible_words(search.terms, unknown)
     if not possible or not filter_.words:
-        return search, {}
+        return search, {}, counts
     pool = Pool(tx, filter_)
     rows = tx.text.rows_of_any(tx, sorted(possible), filter_.words, PROBE)
     newest = Counter(
@@ -364,8 +367,12 @@ def find_meant(
     )
     meant = respelled(search.terms, unknown, newest.__getitem__)
     if left := unknown - meant.keys():
-        meant |= taken_apart(left, counted(possible_parts(left)))
-    return msgspec.structs.replace(search, terms=spelled(search.terms, meant)), meant
+        of_parts = count(tx, searching(possible_parts(left)), filter_)
+        meant |= taken_apart(left, frequency_in(of_parts))
+    if not meant:
+        return search, meant, counts
+    search = searching(spelled(search.terms, meant))
+    return search, meant, count(tx, search, filter_)
 
 
 def pooled(

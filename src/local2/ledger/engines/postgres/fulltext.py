@@ -110,8 +110,7 @@ class FullText:
 
     def pool(self, tx: Transaction, search: Search, filter_: Filter, pool: Pool) -> PoolMatches:
         """The candidates by words and topics, and how many records have each word."""
-        search, meant = find_meant(tx, search, filter_, self.counts)
-        counts = self.counts(tx, search, filter_)
+        search, meant, counts = find_meant(tx, search, filter_, self.counts)
         found = self._search(tx, search, filter_, counts)
         best = pool.take_first(found[:WIDER_LIMIT], WORD_CANDIDATES)
         return pooled(pool, search, best, counts, meant)

@@ -201,14 +201,13 @@ class FullText:
 
     def pool(self, tx: Transaction, search: Search, filter_: Filter, pool: Pool) -> PoolMatches:
         """The candidates by words and topics, and how many records have each word."""
-        search, meant = find_meant(tx, search, filter_, self.counts)
+        search, meant, counts = find_meant(tx, search, filter_, self.counts)
         found = self.search(tx, search, filter_, WORD_CANDIDATES)
         words = pool.take_first(found, WORD_CANDIDATES)
         if len(found) >= WORD_CANDIDATES and len(words) < WORD_CANDIDATES:
             # Some of the best are others', retired, or of another session or time.
             found = self.search(tx, search, filter_, WIDER_LIMIT, narrow=True)
             words = pool.take_first(found, WORD_CANDIDATES)
-        counts = self.counts(tx, search, filter_)
         return pooled(pool, search, words, counts, meant)
 
     def counts(self, tx: Transaction, search: Search, filter_: Filter) -> StemCounts:
