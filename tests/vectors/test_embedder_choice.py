@@ -11,7 +11,8 @@ from local2.vectors.choice import choose_embedder
 from local2.vectors.config import WorkerConfig
 from local2.vectors.embedder import Embedder
 from local2.vectors.minilm import MiniLM
-from local2.vectors.served import OllamaEmbedder, OpenAIEmbedder
+from local2.vectors.ollama import OllamaEmbedder
+from local2.vectors.served import OpenAIEmbedder
 from stand_ins.ollama_server import OllamaStandIn
 
 NOMIC = "nomic-embed-text"

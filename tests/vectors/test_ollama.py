@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from local2.errors import VectorError
-from local2.vectors.served import OllamaEmbedder, probe
+from local2.vectors.ollama import OllamaEmbedder, probe
 from stand_ins.ollama_server import OllamaStandIn
 
 MODEL = "nomic-embed-text"

@@ -8,7 +8,8 @@ import pytest
 
 from local2.endpoint.address import Endpoint
 from local2.errors import VectorError
-from local2.vectors.served import OllamaEmbedder, OpenAIEmbedder
+from local2.vectors.ollama import OllamaEmbedder
+from local2.vectors.served import OpenAIEmbedder
 from stand_ins.ollama_server import OllamaStandIn, embed
 from stand_ins.openai_server import OpenAIStandIn
 

@@ -69,6 +69,7 @@ class ChildProcess:
             sys.executable,
             "-P",  # import nothing from the current folder
             "-m",
+            "local2.child_main",
             self._module,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,

@@ -5,9 +5,10 @@ built with, whichever others become available.
 """
 
 from local2.errors import VectorError
-from local2.vectors import joined, minilm, served
+from local2.vectors import joined, minilm
 from local2.vectors.config import WorkerConfig
 from local2.vectors.embedder import OPENAI_PREFIX, Embedder
+from local2.vectors.served import OpenAIEmbedder
 
 
 def named_embedder(config: WorkerConfig, name: str) -> Embedder:
@@ -25,14 +26,17 @@ def named_embedder(config: WorkerConfig, name: str) -> Embedder:
     if name in {joined.MODEL, "minilm+e5"}:
         return joined.JoinedEmbedder.load(config.models_dir)
     if not name.startswith(OPENAI_PREFIX):
-        return served.OllamaEmbedder(config.ollama_url, name, config.properties_of(name))
+        # The package takes 7 MB, and a second of a start on a busy machine.
+        from local2.vectors.ollama import OllamaEmbedder  # noqa: PLC0415
+
+        return OllamaEmbedder(config.ollama_url, name, config.properties_of(name))
     if config.openai is None:
         raise VectorError(
             f"{name} is a model of an endpoint, and none is configured.",
             remedy="Set openai_url in config/memory.yaml.",
         )
     model = name.removeprefix(OPENAI_PREFIX)
-    return served.OpenAIEmbedder(
+    return OpenAIEmbedder(
         config.openai, model, config.properties_of(model), batch=config.embedding_batch
     )
 
@@ -69,6 +73,8 @@ def choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
     if fixed is None and config.openai is not None:
         fixed = OPENAI_PREFIX + config.embedding_model
     if fixed is None:
-        answers = served.probe(config.ollama_url, config.embedding_model)
+        from local2.vectors.ollama import probe  # noqa: PLC0415
+
+        answers = probe(config.ollama_url, config.embedding_model)
         fixed = config.embedding_model if answers else minilm.MODEL
     return named_embedder(config, fixed)

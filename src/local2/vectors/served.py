@@ -1,18 +1,16 @@
-"""Embedders that call a server: an endpoint with OpenAI's API, or Ollama."""
+"""Embedders that call a server; here, an endpoint with OpenAI's API."""
 
 import base64
 import binascii
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
-import httpx
 import msgspec
 import numpy as np
-import ollama
 
 from local2.endpoint.address import Endpoint, EndpointError, is_too_large, unreadable_error
 from local2.endpoint.clients import EndpointClient
-from local2.errors import VectorError, VectorFaultError, without_credentials
+from local2.errors import VectorError, VectorFaultError
 from local2.vectors.embedder import OPENAI_PREFIX, FloatMatrix, KnownModel, known, unit_rows
 
 QUERY_SECONDS = 4.0
@@ -27,15 +25,6 @@ DOCUMENT_ATTEMPTS = 4
 SHORTEST = 200
 """Minimum length in characters to which texts are cut that an endpoint finds too long."""
 ENDPOINT_BROKEN = "See the endpoint's log, or choose another embedder and run `local2 reindex`."
-OLLAMA_BATCH_SIZE = 32
-"""Maximum number of texts in one request: queries wait longer for a larger one."""
-OLLAMA_CONNECT_TIMEOUT = 2.0
-"""Timeout in seconds for connecting; Ollama runs nearby, and a start waits for the probe."""
-OLLAMA_READ_TIMEOUT = 60.0
-"""Timeout in seconds for an answer; the first request waits until the model is loaded."""
-# Connection refused, timeouts, error statuses, answers of another shape (pydantic's ValueError).
-_FAILURES = (OSError, httpx.HTTPError, ollama.ResponseError, ValueError)
-OLLAMA_BROKEN = "Update Ollama and the model, or choose another embedder and run `local2 reindex`."
 
 
 class ServedEmbedder(ABC):
@@ -154,7 +143,7 @@ class OpenAIEmbedder(ServedEmbedder):
                 return self._embed(inputs, query=query)
             # A refusal is the texts' fault, any other error the endpoint's.
             kind = VectorFaultError if error.kind == "refused" else VectorError
-            failed_to_embed = f"{self._model} did not embed {_counted(len(inputs))}"
+            failed_to_embed = f"{self._model} did not embed {counted(len(inputs))}"
             failed = kind(
                 f"{failed_to_embed}: {error.message}",
                 remedy=error.remedy or ENDPOINT_BROKEN,
@@ -211,60 +200,6 @@ class OpenAIEmbedder(ServedEmbedder):
         return self._request(inputs, query=query)
 
 
-def _counted(texts: int) -> str:
+def counted(texts: int) -> str:
+    """How many texts, in words."""
     return "1 text" if texts == 1 else f"{texts} texts"
-
-
-class OllamaEmbedder(ServedEmbedder):
-    """A model of an Ollama server."""
-
-    def __init__(self, url: str, model: str, properties: KnownModel | None = None) -> None:
-        """`properties`: those of the model, if they differ from the known ones."""
-        super().__init__(properties or known(model), batch=OLLAMA_BATCH_SIZE)
-        self.name = model.removesuffix(":latest")
-        self._url = without_credentials(url)
-        self._client = _client(url, read_timeout=OLLAMA_READ_TIMEOUT)
-
-    def close(self) -> None:
-        self._client.close()  # type: ignore[no-untyped-call]
-
-    def _embed(self, texts: list[str], *, query: bool) -> FloatMatrix:  # noqa: ARG002 - as long
-        failed = f"Ollama at {self._url} did not embed {_counted(len(texts))} with {self.name}"
-        try:
-            answer = self._client.embed(model=self.name, input=texts, truncate=True)
-            with np.errstate(over="ignore"):  # becomes infinite, and is refused below
-                vectors = np.array(answer.embeddings, np.float32)
-        except ValueError as error:  # pydantic's and numpy's, whose messages quote the texts
-            raise VectorError(
-                f"{failed}: its answer is not a list of vectors.", remedy=OLLAMA_BROKEN
-            ) from error
-        except _FAILURES as error:
-            remedy = (
-                "Start it with `ollama serve`, or choose another embedder and run `local2 reindex`."
-            )
-            if (
-                isinstance(error, ollama.ResponseError)
-                and error.status_code == httpx.codes.NOT_FOUND
-            ):
-                remedy = f"Run `ollama pull {self.name}`."
-            raise VectorError(f"{failed}: {error}", remedy=remedy) from error
-        if problem := self._problem(vectors, len(texts)):
-            raise VectorError(f"{failed}: it returned {problem}.", remedy=OLLAMA_BROKEN)
-        return unit_rows(vectors)
-
-
-def probe(url: str, model: str) -> bool:
-    """Whether an Ollama server answers at `url` and has `model`."""
-    client = _client(url, read_timeout=OLLAMA_CONNECT_TIMEOUT)
-    try:
-        installed = {known.model for known in client.list().models}
-    except _FAILURES:
-        return False
-    finally:
-        client.close()  # type: ignore[no-untyped-call]
-    return bool(installed & {model, f"{model}:latest"})
-
-
-def _client(url: str, *, read_timeout: float) -> ollama.Client:
-    timeout = httpx.Timeout(read_timeout, connect=OLLAMA_CONNECT_TIMEOUT)
-    return ollama.Client(host=without_credentials(url), timeout=timeout)
