@@ -268,6 +268,7 @@ async def test_the_status_counts_records_and_indexed_records(client: Connection)
         vectors_available=True,
         in_index=now.indexed,
         embedder="all-MiniLM-L6-v2",
+        consolidation_hours=now.consolidation_hours,
         models=now.models,
     )
 

@@ -57,6 +57,7 @@ async def test_without_a_worker_the_status_names_the_waiting_records_and_the_pro
         waiting=1,
         vectors_available=False,
         problem=f"{NO_WORKER}status.",
+        consolidation_hours=24.0,
         waiting_since=now.waiting_since,
     )
 
@@ -227,4 +228,4 @@ async def test_findings_name_what_is_broken_and_what_to_do(bus: Connection, memo
     assert found["index"].detail == "1 records, 0 indexed, 1 waiting"
     assert found["index"].remedy == f"{NO_WORKER}status."
     assert (found["backups"].verdict, found["tasks"].verdict) == ("note", "ok")
-    assert "MB are free" in found["disk"].detail
+    assert " are free" in found["disk"].detail

@@ -23,6 +23,7 @@ from local2.protocol.maintenance import (
     NextIndex,
     TaskCounts,
     Verdict,
+    size_in_units,
 )
 from local2.settings import MemorySettings
 from local2.vectors import weights
@@ -193,11 +194,11 @@ def check_disk(memory: MemorySettings) -> CheckResult:
     """Report how much room the memory takes, and how much is left; it reads the folders."""
     folders = {path.resolve() for path in (memory.data_dir, memory.chroma_path)}
     outermost = [path for path in folders if not folders & set(path.parents)]
-    used = sum(map(_size_of, outermost)) // MEGABYTE
+    used = sum(map(_size_of, outermost))
     existing = [next(p for p in (path, *path.parents) if p.exists()) for path in folders]
-    free = min(shutil.disk_usage(path).free for path in existing) // MEGABYTE
-    detail = f"{used:,} MB are used, {free:,} MB are free"
-    if free < MIN_FREE_MB:
+    free = min(shutil.disk_usage(path).free for path in existing)
+    detail = f"{size_in_units(used)} are used, {size_in_units(free)} are free"
+    if free < MIN_FREE_MB * MEGABYTE:
         return CheckResult("disk", "broken", detail, f"Make room: a start needs {MIN_FREE_MB} MB.")
     return CheckResult("disk", "ok", detail)
 

@@ -150,6 +150,7 @@ class StatusReader:
             waiting_since=indexer.last_progress if read.counts.waiting else None,
             set_aside=read.set_aside,
             consolidation=read.consolidation,
+            consolidation_hours=self._memory.consolidation.hours,
             next=read.next_index,
             to_anonymise=read.to_anonymise,
             models=self._memory.models.status(),

@@ -23,14 +23,13 @@ from local2.cli.upkeep import stack_bus
 from local2.client.access import ask_service
 from local2.errors import BackupError, InvalidArgumentsError
 from local2.logs import logging_to
-from local2.protocol.maintenance import BackupReport, BackupRequest
+from local2.protocol.maintenance import BackupReport, BackupRequest, size_in_units
 from local2.protocol.services import BACKUP
 from local2.settings import Settings
 from local2.stack.ledgers import content_keys
 
 POLL = 0.1
 """Seconds between two readings of a backup's progress."""
-MEGABYTE = 1_000_000
 
 generation_option = click.option(
     "--generation", help="The name of a backup in DIR. Default: the newest."
@@ -100,8 +99,8 @@ def backup(
     output.data(report)
     output.text(
         f"{report.folder}: backup {report.generation} has {report.records} records"
-        f"{', encrypted' if report.encrypted else ''}. {_megabytes(report.written)} of "
-        f"{_megabytes(report.size)} are new; {report.removed} earlier backups were deleted."
+        f"{', encrypted' if report.encrypted else ''}. {size_in_units(report.written)} of "
+        f"{size_in_units(report.size)} are new; {report.removed} earlier backups were deleted."
     )
     if report.turns_waiting:
         output.failure(
@@ -132,7 +131,7 @@ def _list(output: Output, folder: Path) -> None:
     table = Table("Backup", "Time", "Records", "Size", uncut("Note"))
     for listed in backups:
         records = "" if listed.records is None else f"{listed.records:,}"
-        size = "" if listed.size is None else _megabytes(listed.size)
+        size = "" if listed.size is None else size_in_units(listed.size)
         note = "encrypted" if listed.encrypted else listed.problem or ""
         cells = listed.generation, shown_time(listed.at), records, size, note
         table.add_row(*map(shown, cells))
@@ -141,10 +140,6 @@ def _list(output: Output, folder: Path) -> None:
 
 def bytes_progress(output: Output) -> Progress:
     return output.progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / MEGABYTE:,.1f} MB"
 
 
 def _verify(
@@ -166,7 +161,7 @@ def _verify(
         table.add_row(
             shown(ledger.path),
             f"{ledger.records:,}",
-            _megabytes(ledger.size),
+            size_in_units(ledger.size),
             f"{ledger.pieces:,}",
             shown(finding),
         )

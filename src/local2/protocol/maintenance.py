@@ -358,10 +358,11 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     `turns_problem`: why JetStream stores no turns, and what to do. `turns_waiting`: number of turns
     and ratings that nobody has begun to store. `unread`: number of messages waiting for extraction,
     and of turns and ratings in JetStream. `set_aside`: tasks that are not retried until the next
-    start. `consolidation`: the last one; None before the first. `next`: the index of another
-    embedder that is being filled. `to_anonymise`: number of retired records that are due for
-    anonymisation. `models`: what judges, extracts, reads questions and answers; None if the stack
-    opened no models. `stacks`: all that share the ledger and live, if several may.
+    start. `consolidation`: the last one; None before the first. `consolidation_hours`: how often
+    one begins by itself; 0: never. `next`: the index of another embedder that is being filled.
+    `to_anonymise`: number of retired records that are due for anonymisation. `models`: what judges,
+    extracts, reads questions and answers; None if the stack opened no models. `stacks`: all that
+    share the ledger and live, if several may.
     """
 
     records: int
@@ -378,6 +379,7 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     unread: int = 0
     set_aside: list[TaskCounts] = []
     consolidation: ConsolidationStatus | None = None
+    consolidation_hours: float | None = None
     next: NextIndex | None = None
     to_anonymise: int = 0
     models: ModelStatus | None = None
@@ -491,3 +493,12 @@ class ImportReport(msgspec.Struct, kw_only=True, omit_defaults=True):
     unplaced: int = 0
     conflicts: list[Conflict] = []
     refused: list[RefusedLine] = []
+
+
+def size_in_units(size: int) -> str:
+    """A size in bytes as people say it, such as "79.4 GB"."""
+    shown, unit = size / 1_000, "kB"
+    for larger in ("MB", "GB", "TB"):
+        if shown >= 1_000:  # noqa: PLR2004 - a unit is a thousand of the one before
+            shown, unit = shown / 1_000, larger
+    return f"{shown:,.1f} {unit}"

@@ -46,11 +46,13 @@ def test_a_contradiction_is_settled_either_way_and_brought_back(reader: Reader) 
     waiting = reader.page.locator(".section", has_text="Waiting for a decision")
     expect(waiting.locator(".contradiction")).to_have_count(2)
 
-    waiting.get_by_role("button", name="It no longer holds").first.click()
+    later = waiting.locator(".contradiction").first.locator(".panel").last
+    later.get_by_role("button", name="This holds").click()
     expect(waiting.locator(".contradiction")).to_have_count(1)
     reader.page.get_by_role("button", name="Undo").click()
     expect(waiting.locator(".contradiction")).to_have_count(2)
-    waiting.get_by_role("button", name="It still holds").last.click()
+    earlier = waiting.locator(".contradiction").last.locator(".panel").first
+    earlier.get_by_role("button", name="This holds").click()
     expect(waiting.locator(".contradiction")).to_have_count(1)
 
     reader.open("/facts?owner=mia")
@@ -69,6 +71,6 @@ def test_a_fact_that_a_message_denies_still_holds_once_it_is_stated_again(
     denied = reader.page.locator(".contradiction", has_text="Mia has a dinghy.")
     expect(denied).to_contain_text("I have no dinghy.")
 
-    reader.page.get_by_role("button", name="It still holds").first.click()
+    denied.locator(".panel", has_text="Stands").get_by_role("button", name="This holds").click()
 
     expect(denied).to_have_count(0)

@@ -40,6 +40,7 @@ def test_consolidation_is_previewed_applied_and_undone(ada: httpx.Client, reader
     both = [remember(ada, content) for content in ("Ada likes cocoa.", "ada likes cocoa")]
     assert len(set(both)) == 2
     reader.open("/upkeep")
+    expect(reader.page.get_by_text("It only runs when it is applied here")).to_be_visible()
 
     reader.page.get_by_role("button", name="Preview").click()
     planned = reader.page.locator("tr", has_text="likes cocoa")
@@ -63,6 +64,7 @@ def test_the_log_of_changes_undoes_a_run(ada: httpx.Client, reader: Reader) -> N
 
     row = reader.page.locator("tr", has_text="A slip.")
     expect(row).to_contain_text("edited")
+    expect(row).to_contain_text("Ada paints in oil.")
     reader.check_accessibility()
     row.get_by_role("button", name="Undo").click()
     confirm(reader, "Undo")

@@ -420,7 +420,8 @@ class Consolidation:
         self._ledger = ledger
         self._changes = changes
         self._accesses = accesses
-        self._every = timedelta(hours=settings.consolidation_hours)
+        self.hours = settings.consolidation_hours
+        """How often one begins by itself; 0: never."""
         self._share = settings.consolidation_share
         self._floor = settings.cosine_floor
         self._clock = clock
@@ -432,7 +433,7 @@ class Consolidation:
 
     async def run(self) -> None:
         """Consolidate all facts in the configured interval until cancelled."""
-        if not self._every:
+        if not self.hours:
             return
         await asyncio.sleep(START_DELAY)
         while True:
@@ -517,7 +518,7 @@ class Consolidation:
         last = await self._ledger.upkeep.last_run(self._clock())
         if last is not None and last.ended_at is not None:
             self._problem = None
-        return last is None or last.began_at + self._every <= self._clock()
+        return last is None or last.began_at + timedelta(hours=self.hours) <= self._clock()
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:

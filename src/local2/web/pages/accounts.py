@@ -2,7 +2,7 @@
 
 from nicegui import ui
 
-from local2.protocol.maintenance import TenantReport
+from local2.protocol.maintenance import TenantReport, size_in_units
 from local2.protocol.payloads import Empty
 from local2.protocol.services import ROTATE_TOKEN_KEY, TENANT
 from local2.web.pages.frame import (
@@ -16,7 +16,6 @@ from local2.web.pages.frame import (
     text,
 )
 
-MEGABYTE = 1_000_000
 COLUMNS = ("Agent", "Role", "Answers queries")
 ROWS = """
 <tr>
@@ -47,9 +46,9 @@ async def show(viewer: Viewer) -> None:
                 records = f"{report.records:,}"
                 if report.max_records:
                     records += f" of {report.max_records:,}"
-                texts = f"{report.bytes / MEGABYTE:,.1f} MB"
+                texts = size_in_units(report.bytes)
                 if report.max_bytes:
-                    texts += f" of {report.max_bytes / MEGABYTE:,.0f} MB"
+                    texts += f" of {size_in_units(report.max_bytes)}"
                 facts({"Tenant": report.tenant, "Records": records, "Texts": texts})
             if report.agents is None:
                 with section("Accounts"):

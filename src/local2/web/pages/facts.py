@@ -133,24 +133,19 @@ class FactsPage:
 
     def _show_contradiction(self, contradiction: Contradiction) -> None:
         fact, against = contradiction
+        if against.kind == "fact":
+            keep = partial(self._retire, against.id, "The earlier fact holds.")
+        else:
+            keep = partial(self._state_again, fact)
+        retire = partial(self._retire, fact.id, "What says otherwise holds.")
         with ui.element("div").classes("contradiction"):
-            for name, content, moment in (
-                ("Stands", fact.content, fact.event_time),
-                ("Says otherwise", against.content, against.event_time),
-            ):
+            for name, said, settle in (("Stands", fact, keep), ("Says otherwise", against, retire)):
                 with ui.element("div").classes("panel"):
                     with ui.element("div").classes("row-of quiet"):
                         text("span", name)
-                        when(moment)
-                    text("p", content).classes("whole-text")
-        with ui.element("div").classes("row-of"):
-            retire = partial(self._retire, fact.id, "What says otherwise holds.")
-            ui.button("It no longer holds", on_click=retire).props("outline")
-            if against.kind == "fact":
-                keep = partial(self._retire, against.id, "The earlier fact holds.")
-            else:
-                keep = partial(self._state_again, fact)
-            ui.button("It still holds", on_click=keep).props("outline")
+                        when(said.event_time)
+                    text("p", said.content).classes("whole-text")
+                    ui.button("This holds", on_click=settle).props("outline")
 
     async def _retire(self, id_: str, reason: str) -> None:
         retired = await self._seen_by.memory.retire([id_], reason)

@@ -14,6 +14,9 @@ from local2.web.pages.memory_drawer import open_memory
 
 MAX_NODES = 300
 """Maximum number of nodes: more of them are a thicket."""
+MAX_NAMED_EDGES = 12
+"""Maximum number of relations that are named in the picture; of more, those of the node under the
+pointer are, and the list names all."""
 NAME_CHARACTERS = 28
 """Maximum characters of a name in the picture."""
 COLOURS = {"thing": "#1a9384", "memory": "#98918a"}
@@ -106,7 +109,7 @@ class GraphPage:
             {
                 "source": edge.source,
                 "target": edge.target,
-                "label": {"show": True, "formatter": _cut(edge.label)},
+                "label": {"formatter": _cut(edge.label)},
             }
             for edge in self._edges
         ]
@@ -120,10 +123,18 @@ class GraphPage:
                     "roam": True,
                     "draggable": True,
                     "label": {"show": True, "position": "bottom"},
+                    "labelLayout": {"hideOverlap": True},
+                    "edgeLabel": {"show": len(links) <= MAX_NAMED_EDGES},
+                    "emphasis": {
+                        "focus": "adjacency",
+                        "label": {"show": True},
+                        "edgeLabel": {"show": True},
+                    },
                     "lineStyle": {"color": LINES, "opacity": 1},  # its label is as opaque
                     "edgeSymbol": ["none", "arrow"],
                     "edgeSymbolSize": 7,
-                    "force": {"repulsion": 260, "edgeLength": 110},
+                    "force": {"repulsion": 300, "edgeLength": 110, "gravity": 0.2},
+                    "zoom": 0.8,  # room for names at the edges
                     "data": nodes,
                     "links": links,
                 }

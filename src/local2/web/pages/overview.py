@@ -176,10 +176,13 @@ class OverviewPage:
 def _show_index(status: MemoryStatus) -> None:
     in_index = "the index does not answer" if status.in_index is None else f"{status.in_index:,}"
     aside = sum(tasks.aside for tasks in status.set_aside)
+    not_indexed = sum(tasks.aside for tasks in status.set_aside if tasks.kind == "index")
+    unsearched = status.records - status.indexed - status.waiting - not_indexed
     facts(
         {
             "Records": f"{status.records:,}",
-            "Indexed": f"{status.indexed:,} (vectors: {in_index})",
+            "Found by searches": f"{status.indexed:,} (vectors: {in_index})",
+            "Only in the history": f"{unsearched:,}",
             "Wait for the index": f"{status.waiting:,}",
             "Wait to be read for facts": f"{status.unread:,}",
             "Turns that wait": f"{status.turns_waiting:,}",

@@ -25,14 +25,17 @@ from local2.protocol.maintenance import (
     TaskReport,
     TaskRequest,
     VerificationRequest,
+    size_in_units,
 )
 from local2.protocol.memory_tools import (
     AUDIT,
     CONSOLIDATE,
+    MEMORY_HISTORY,
     UNDO,
     Audit,
     Consolidate,
     ConsolidationReport,
+    MemoryHistory,
     Undo,
 )
 from local2.protocol.payloads import Empty
@@ -75,7 +78,7 @@ LOOK_SECONDS = 2.0
 """Seconds between two looks at whether another dead letter has come."""
 POLL_SECONDS = 1.0
 """Seconds between two looks at the progress of a backup."""
-MEGABYTE = 1_000_000
+DAY_HOURS = 24
 
 
 class Part(NamedTuple):
@@ -132,12 +135,20 @@ class ConsolidationPart(RefreshedPart):
 
     async def refresh(self) -> None:
         status = await self.calls.ask_service(STATUS, Empty())
-        last = status.consolidation
+        last, hours = status.consolidation, status.consolidation_hours
+        match hours:
+            case None:
+                by_itself = ""
+            case 0:
+                by_itself = " It only runs when it is applied here (consolidation_hours: 0)."
+            case _:
+                often = "once a day" if hours == DAY_HOURS else f"every {hours:g} hours"
+                by_itself = f" It runs by itself {often}."
         with self.rebuild():
             with section(
                 "Keep facts in order",
-                "Archives what is stale, merges what says the same, and settles contradictions. "
-                "It runs by itself once a day.",
+                "Archives what is stale, merges what says the same, and settles contradictions."
+                + by_itself,
             ):
                 if last is not None and last.began_at is not None:
                     with ui.element("p").classes("row-of"):
@@ -239,6 +250,7 @@ class ChangesPart(RefreshedPart):
     async def refresh(self) -> None:
         asked = Audit(limit=AUDIT_ENTRIES, before=self._pager.cursor)
         trail = await self.calls.ask(AUDIT, asked)
+        contents = await self._contents_of({entry.id for entry in trail.entries})
         with self.rebuild():
             if not trail.entries:
                 empty(
@@ -254,7 +266,8 @@ class ChangesPart(RefreshedPart):
                     "said": said(entry.at),
                     "exact": exact(entry.at),
                     "what": readable(entry.action),
-                    "memory": entry.topic or readable(entry.memory_type or entry.kind or ""),
+                    "memory": contents.get(entry.id, ""),
+                    "what_of": entry.topic or readable(entry.memory_type or entry.kind or ""),
                     "who": ", ".join(filter(None, (BY.get(entry.by or ""), entry.agent))),
                     "why": entry.reason or "",
                     "run": None if entry.action == "undone" else entry.run,
@@ -263,6 +276,17 @@ class ChangesPart(RefreshedPart):
             ]
             Table(ENTRY_COLUMNS, ENTRY_ROWS, rows, open=self.open_row, undo=self._undo)
             self._pager.show(trail.next)
+
+    async def _contents_of(self, ids: set[str]) -> dict[str, str]:
+        """The texts of memories by id, as far as the viewer may see them: the log has none."""
+        contents: dict[str, str] = {}
+        for id_ in ids:
+            if id_ not in contents:  # a fact's history has its other versions, too
+                history = await self.calls.ask(MEMORY_HISTORY, MemoryHistory(topic_or_id=id_))
+                contents |= {
+                    version.id: version.content[:TEXT_CHARACTERS] for version in history.versions
+                }
+        return contents
 
     async def _undo(self, event: GenericEventArguments) -> None:
         run = str(event.args)
@@ -279,8 +303,9 @@ ENTRY_ROWS = """
 <tr tabindex="0" data-row @click="$parent.$emit('open', row.id)">
   <td class="quiet"><time :title="row.exact">{{ row.said }}</time></td>
   <td><span class="tag">{{ row.what }}</span></td>
-  <td>{{ row.memory }}
-    <span class="mono quiet cut-text" :title="row.id">{{ row.id }}</span>
+  <td :title="row.id">
+    <span v-if="row.memory" class="two-lines">{{ row.memory }}</span>
+    <span class="quiet">{{ row.what_of || row.id }}</span>
   </td>
   <td class="quiet">{{ row.who }}</td>
   <td class="quiet">
@@ -577,7 +602,7 @@ class BackupsPart(RefreshedPart):
                         "records": ""
                         if backup.records is None
                         else counted(backup.records, "record"),
-                        "size": "" if backup.size is None else _megabytes(backup.size),
+                        "size": "" if backup.size is None else size_in_units(backup.size),
                         "note": "encrypted" if backup.encrypted else backup.problem or "",
                     }
                     for backup in found.backups
@@ -604,8 +629,8 @@ class BackupsPart(RefreshedPart):
         with self._progress:
             if status.under_way:
                 doing = "Reading the backup" if status.verifying else "Making a backup"
-                total = f" of {_megabytes(status.total)}" if status.total else ""
-                text("p", f"{doing}: {_megabytes(status.done)}{total}").props("role=status")
+                total = f" of {size_in_units(status.total)}" if status.total else ""
+                text("p", f"{doing}: {size_in_units(status.done)}{total}").props("role=status")
                 share = status.done / status.total if status.total else 0
                 bar = ui.linear_progress(value=share, show_value=False)
                 bar.props('aria-label="Progress"')
@@ -660,10 +685,6 @@ BACKUP_ROWS = """
   </td>
 </tr>
 """
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / MEGABYTE:,.1f} MB"
 
 
 OPERATOR_ONLY = "backup"
