@@ -109,7 +109,7 @@ def test_the_installed_command_imports_little(tmp_path: Path) -> None:
         (b"{", "Input data was truncated"),
         (b'{"hook_event_name": "Other"}', "Invalid value at hook_event_name"),
         (b"\xff", "JSON is malformed"),
-        (b'{"hook_event_name": "Stop"}', "missing required field `session_id`"),
+        (b'{"hook_event_name": "Stop"}', "Object missing required field `session_id`"),
     ],
 )
 def test_an_unreadable_payload_exits_with_0_and_is_logged_with_a_remedy(
