@@ -102,13 +102,26 @@ def test_the_installed_command_imports_little(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "payload",
-    [b"", b"[]", b"{", b'{"hook_event_name": "Other"}', b"\xff", b'{"hook_event_name": "Stop"}'],
+    ("payload", "problem"),
+    [
+        (b"", "Input data was truncated"),
+        (b"[]", "Expected `object`, got `array`"),
+        (b"{", "Input data was truncated"),
+        (b'{"hook_event_name": "Other"}', "Invalid value at hook_event_name"),
+        (b"\xff", "JSON is malformed"),
+        (b'{"hook_event_name": "Stop"}', "Object missing required field `session_id`"),
+    ],
 )
-def test_an_unreadable_payload_exits_with_0(payload: bytes, tmp_path: Path) -> None:
+def test_an_unreadable_payload_exits_with_0_and_is_logged_with_a_remedy(
+    payload: bytes, problem: str, tmp_path: Path
+) -> None:
     done = run(tmp_path, "claude-code", "Stop", payload)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    (line,) = (tmp_path / LOG).read_text().splitlines()
+    assert f"What claude-code sent with Stop cannot be read: {problem}" in line
+    assert "Other" not in line
+    assert "Update local2" in line
 
 
 @pytest.mark.parametrize("client", ["another", ""])

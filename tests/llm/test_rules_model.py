@@ -168,6 +168,10 @@ async def test_a_statement_that_fits_no_topic_is_saved_as_free_text(
         "Never deploy on Fridays.",
         "I can't remember my password.",
         "Call me tomorrow.",
+        "Will and I went to Rome.",
+        "May 5 is my birthday.",
+        "Had dinner with Ann.",
+        "Did the laundry.",
     ],
 )
 async def test_without_a_request_only_a_name_is_saved(text: str) -> None:
@@ -186,6 +190,11 @@ async def test_without_a_request_only_a_name_is_saved(text: str) -> None:
         ("Search your memory for Canberra.", "Canberra"),
         ("Where do we meet?", "Where do we meet?"),
         ("Is it raining?", "Is it raining?"),
+        ("whos my boss", "whos my boss"),
+        ("what's the name of our dog", "what's the name of our dog"),
+        ("do i drink coffee", "do i drink coffee"),
+        ("does tom like olives", "does tom like olives"),
+        ("did Anna call", "did Anna call"),
     ],
 )
 async def test_a_question_is_recalled(question: str, query: str) -> None:

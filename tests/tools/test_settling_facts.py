@@ -282,3 +282,26 @@ async def test_a_write_whose_related_facts_take_too_long_says_so(
     assert (output.data.related, output.data.related_in_time) == ([], False)
     assert output.content.startswith("Fact remembered.\n(There was no time")
     assert await standing(memory, output.data.id) == [BLUE]
+
+
+async def test_a_mistyped_key_is_answered_with_the_callers_own_keys_like_it(
+    memory: Memory,
+) -> None:
+    await call(memory, "save_topic", topic="user.language_preference", content="Elixir")
+    await call(memory, "save_topic", topic="user.shoe_size", content="43")
+    await call(memory, "save_topic", EVE, topic="user.languages_preference", content="Greek")
+    await call(memory, "save_topic", EVE, topic="project.deadline", content="1 December")
+
+    answers = [
+        (await call(memory, "recall_topic", topic=topic)).content
+        for topic in ("user.languge_preference", "project.dedline", "user.city")
+    ]
+    await call(memory, "save_topic", topic="user.language_preference", content="Gleam")
+    again = await call(memory, "recall_topic", topic="user.Language_Preferences")
+
+    assert answers == [
+        "No memories found.\n(Did you mean user.language_preference?)",
+        "No memories found.\n(Did you mean project.deadline?)",
+        "No memories found.",
+    ]
+    assert again.content == answers[0]

@@ -14,7 +14,12 @@ from typing import NoReturn
 
 import msgspec
 
-from local2.errors import BusTimeoutError, NoRespondersError, StackNotRunningError
+from local2.errors import (
+    BadRequestError,
+    BusTimeoutError,
+    NoRespondersError,
+    StackNotRunningError,
+)
 from local2.home import MEMORY_FOLDER, PRIVATE_UMASK, home_of, own_home, user_name
 from local2.hooks import BEGAN
 from local2.hooks.clients import CLIENTS
@@ -40,6 +45,7 @@ from local2.hooks.state import (
 )
 from local2.prompt_counts import count_prompt
 from local2.protocol.envelope import new_id, seal, utc_now
+from local2.protocol.msgspec_errors import split_path
 from local2.protocol.payloads import Generation
 
 HOOK_SECONDS = 2.0
@@ -88,7 +94,7 @@ class HookRun:
             options = dict(zip(rest[::2], rest[1::2], strict=True))
             self._data_dir = home_of(options.get("--home")) / MEMORY_FOLDER
             client = CLIENTS[client_name]
-            self._event = event = client.read(sys.stdin.buffer.read())
+            self._event = event = _read(client, event_name, sys.stdin.buffer.read())
             if event is None:
                 return b""
             if event.project is not None:
@@ -241,6 +247,19 @@ class Hooks:
         )
         self._outbox.put(msgspec.structs.replace(message, timestamp_utc=session.at))
         self._deliver(self._situation)
+
+
+def _read(client: Client, event_name: str, data: bytes) -> Event | None:
+    try:
+        return client.read(data)
+    except msgspec.MsgspecError as error:
+        problem, path = split_path(str(error))
+        where = f" at {path.lstrip('.')}" if path else ""
+        problem = problem.partition(" '")[0]  # without the value
+        raise BadRequestError(
+            f"What {client.name} sent with {event_name} cannot be read: {problem}{where}.",
+            remedy=f"Update local2, unless something else than {client.name} runs this hook.",
+        ) from error
 
 
 def start_delivery(situation: Situation) -> None:

@@ -186,4 +186,5 @@ def log_problem(data_dir: Path, where: str, error: BaseException) -> None:
             file.replace(file.with_suffix(".log.1"))
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         with file.open("a", encoding="utf-8") as log:
-            log.write(f"{at} {where}: {described(error)}\n")
+            remedy = f" {error.remedy}" if isinstance(error, Local2Error) and error.remedy else ""
+            log.write(f"{at} {where}: {described(error)}{remedy}\n")

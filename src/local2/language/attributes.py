@@ -198,6 +198,11 @@ class Table:
         topic, groups = attribute.topic, found.groupdict()
         if topic is not None and "{" in topic:
             parts = {name: key_part(text) for name, text in groups.items() if text}
+            if kin := parts.get("kin"):  # "mum" is the mother
+                named = self.nouns.get(kin)
+                key = named and named.topic and filled(named.topic, {"thing": kin})
+                relation = (key or kin).removeprefix("user.")
+                parts["kin"] = "_".join(filter(None, (relation, parts.get("given"))))
             known = self.nouns.get(parts.get("thing") or parts.get("who") or "")
             attribute = known or attribute
             topic = filled(attribute.topic or topic, parts)

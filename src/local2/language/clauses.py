@@ -44,9 +44,11 @@ _PLAYS = re.compile(
     re.IGNORECASE,
 )
 """Requests to play a part. The text after one speaks for somebody else."""
+_APPOSITION = r"(?!(?:my|our) [\w'-]+(?: [\w'-]+)?, (?-i:[a-z]))"
+"""What may follow ", ": no apposition, as in "Theo, my son, is fifteen"."""
 _CLAUSES = re.compile(
     r",?\s+(?:and|but|so|plus|although|though)\s+(?=(?:i|my|we|our)\b)"
-    r"|,\s+(?=(?:i|my|we|our|it's|he|she|they)\b)",
+    rf"|,\s+{_APPOSITION}(?=(?:i|my|we|our|it's|he|she|they)\b)",
     re.IGNORECASE,
 )
 _EXPLAINED = re.compile(r"((?:i|we)\b[^:]{2,40}):\s+(?=(?:i|my|we|our)\b)", re.IGNORECASE)
@@ -63,9 +65,30 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 GREETING = re.compile(r"\s*(?:hi|hello|hey|good (?:morning|evening|afternoon))\b", re.IGNORECASE)
-_WHEN_FIRST = expanded(
-    r"(?P<time>(in |on |since |back in )?<past>),? (?P<rest>(i|we|my)\b.+)", VOCABULARY
+_NAME_FIRST = expanded(
+    r"(?P<name><name>), (?P<who>(my|our) [\w'-]+( [\w'-]+)?), (?P<rest>(?-i:[a-z]).+)", VOCABULARY
 )
+_WHEN_FIRST = expanded(
+    r"(?P<time>(in |on |since |back in )?<past>|<henceforth>),? (?P<rest>(i|we|my|our)\b.+)",
+    VOCABULARY,
+)
+
+
+_WITHOUT_APOSTROPHE = re.compile(
+    r"\b(?:(i)(m)|(i|you|we|they)(ve)|(you|they)(re)|(he|she|that|there)(s)"
+    r"|((?:do|does|did|is|are|was|were|have|has|had|would|could|should|ca|wo)n)(t))\b",
+    re.IGNORECASE,
+)
+
+
+def with_apostrophes(sentence: str) -> str:
+    """An English sentence with the apostrophes that people leave out: "im", "dont"."""
+
+    def marked(found: re.Match[str]) -> str:
+        before, after = filter(None, found.groups())
+        return f"{'I' if before == 'i' else before}'{after}"
+
+    return _WITHOUT_APOSTROPHE.sub(marked, sentence)
 
 
 def sentences_of(content: str) -> Iterator[str]:
@@ -104,6 +127,12 @@ def without_lead_in(sentence: str) -> str:
     """The sentence without "Hi", "by the way" and the like at its beginning."""
     found = _LEAD_IN.match(sentence)
     return sentence[found.end() :] if found else sentence
+
+
+def with_name_last(sentence: str) -> str:
+    """The sentence with a name where it is most often: "my son Theo is …" for "Theo, my son, …"."""
+    found = _NAME_FIRST.fullmatch(sentence)
+    return f"{found['who']} {found['name']} {found['rest']}" if found else sentence
 
 
 def with_time_last(sentence: str) -> str:

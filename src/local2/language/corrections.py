@@ -17,6 +17,8 @@ from local2.language.tables import table_of
 
 MAX_CORRECTION = 80
 """Maximum characters of a correction. A longer sentence is a statement of its own."""
+MAX_LONGER = 2
+"""By how many words a right value may be longer than the wrong one; a longer text is a clause."""
 NAME = "<name>"
 """The kind of value that a capital tells."""
 
@@ -92,8 +94,12 @@ def _is_number(table: Table, word: str) -> bool:
 def _replaced(table: Table, clause: str, right: str, wrong: str | None) -> str | None:
     """The clause with the right value; None if it is not clear what it replaces."""
     if wrong is not None:
-        parts = re.split(rf"\b{re.escape(wrong)}\b", clause, flags=re.IGNORECASE)
-        return right.join(parts) if len(parts) == 2 else None  # noqa: PLR2004 - it stands there once
+        # "It's on Tuesday, not Monday": only the days are exchanged.
+        one, other = _same_kind(table, right, wrong) or (right, wrong)
+        if one is right and right.count(" ") > wrong.count(" ") + MAX_LONGER:
+            return None
+        parts = re.split(rf"\b{re.escape(other)}\b", clause, flags=re.IGNORECASE)
+        return one.join(parts) if len(parts) == 2 else None  # noqa: PLR2004 - it stands there once
     for kind in table.language.kinds:
         pattern = table.pattern(kind)
         values = [found[0] for found in pattern.finditer(right)]
@@ -104,6 +110,18 @@ def _replaced(table: Table, clause: str, right: str, wrong: str | None) -> str |
             return f"{clause[:begin]}{value}{clause[end:]}"
         if values:
             return None
+    return None
+
+
+def _same_kind(table: Table, right: str, wrong: str) -> tuple[str, str] | None:
+    """The values of the most special kind of which both texts have one; names may be anything's."""
+    for kind in table.language.kinds:
+        if kind == NAME:
+            break
+        pattern = table.pattern(kind)
+        values = [[found[0] for found in pattern.finditer(text)] for text in (right, wrong)]
+        if all(len(found) == 1 for found in values):
+            return values[0][0], values[1][0]
     return None
 
 

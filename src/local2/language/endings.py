@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from local2.language.attributes import Attribute, Ended, Table
-from local2.language.clauses import sentences_of
 from local2.language.corrections import takes_back
-from local2.language.tables import table_of
+from local2.language.tables import sentences_in, table_of
 from local2.language.wording import first_person
 from local2.language.words import informative_words, stems
 
@@ -42,8 +41,7 @@ def endings_of(content: str, before: str = "") -> list[Ending]:
     endings: dict[Ending, None] = {}
     spoken_in = table_of(content)
     is_jest = spoken_in.pattern(spoken_in.language.jests).search(content) is not None
-    for number, spoken in enumerate(sentences_of(content)):
-        table = table_of(spoken, spoken_in)
+    for number, (spoken, table) in enumerate(sentences_in(content)):
         language = table.language
         if number == 0 and takes_back(spoken, table):
             endings.update(dict.fromkeys(_last_stated(before)))
@@ -58,8 +56,7 @@ def endings_of(content: str, before: str = "") -> list[Ending]:
 
 def _last_stated(content: str) -> Iterator[Ending]:
     """Yield an ending for each statement of the last sentence."""
-    for sentence in list(sentences_of(content))[-1:]:
-        table = table_of(sentence, table_of(content))
+    for sentence, table in list(sentences_in(content))[-1:]:
         for clause in table.clauses(sentence):
             if table.stated(clause) is not None:
                 yield _ending(table, Ended(None, None, clause))

@@ -41,6 +41,9 @@ VOCABULARY = {
     "partner": "wife|husband|partner|girlfriend|boyfriend|fianc\\we?",
     "relative": r"mother|father|mom|mum|dad|parents?|<partner>|brothers?|sisters?|cousins?|aunt|uncle|niece|nephew|grand\w+|\w+-in-law|family",
     "offspring": "sons?|daughters?|kids?|child(ren)?|baby",
+    "only_kin": r"mother|mom|mum|father|dad|<partner>",
+    "kin": r"((older|elder|younger|big|little|twin|eldest|youngest) )?((step)?(brother|sister)|son|daughter|grand(mother|father|ma|pa|dad|son|daughter)|gran|granny|nan)",
+    "given": r"(?-i:[A-Z][\w'-]+)",
     "does": r"('s [\w-]+( [\w-]+)?|s)?,? ((<adverb>|(?-i:[A-Z])[\w'-]+),? )*(?!was|this|says?|said|told|thinks?|wants?|asked)(is|are|has|have|[a-z]{3,}s|<did>)\b (?!(it|this|that|to|no|not|so|too|very|still|me|my)\b).*",
     "person": "<relative>|friend|neighbou?r|colleague|boss|manager|doctor",
     "pet": "dogs?|cats?|parrots?|horses?|pets?",
@@ -108,6 +111,7 @@ ATTRIBUTES = (
         r"(<i_do>|i'm |i am |i('ve| have) )(been )?work(ed|ing)? (for|at) (?P<v>(?!home|it\b)\S.*)",
         "<i_did>((quit|left) .{2,30}? (and|to) )?(joined|started (working |(my |a )?(new )?job )?(at|for|with)|got (a|my) (new )?job (at|with)|was hired by) (?P<v><name>.*)",
     ), "user.employer", nouns="employer, company", ways="sacked quit", searched="work job", importance=0.7),
+    Attribute((r"<i_do>report( directly)? to (?P<v><name>)(?=\W*$|,| now\b| directly\b| and\b| these days\b)",), "user.boss", nouns="boss", ways="gone", importance=0.7),
     # other things of mine that are called differently, but have one key
     Attribute((), "user.email", nouns="email, e-mail, email address, e-mail address, mail"),
     Attribute((
@@ -123,6 +127,18 @@ ATTRIBUTES = (
     Attribute((), "user.{thing}", nouns="wife, husband, partner, spouse, fiance, fiancee, girlfriend, boyfriend", ways="parted", searched=_PARTNERS),
     # people and animals
     Attribute((r"my (new |current )?<not_mine>(?P<thing>[a-z-]+( [a-z-]+)?)('s name)?( is|'s|'s name is)( called| named)? (?!<language>)<v:name>(?=,|\W*$| and\b| but\b)",), "user.{thing}", ways="sold quit cancelled died gone"),
+    # of relatives, of whom one has one mother, or whom one names if there are several
+    *(
+        Attribute((
+            rf"(my|our) {kin}('s| is| has)? <really>(lives?|living|based)( \w+)?? (in|near|outside) (?P<v>(?!the (past|present|moment|future|clouds)\b)(<name>|(an?|the|her|his|their) ).*)",
+            rf"(my|our) {kin}('s| has)? <really>(moved|relocated)( back)?( from .{{2,30}}?)? to (?P<v>(<name>|(an?|the) ([\w-]+ )*(home|house|flat|apartment|city|town|village|countryside|coast)\b).*)",
+        ), "user.{kin}.home", importance=0.6)
+        for kin in (
+            "(?P<kin><only_kin>)(,? <given>,?)?",
+            "(?P<kin><kin>)(,? (?P<given><given>),?)?",
+            "(?P<kin>aunt|uncle|niece|nephew|cousin),? (?P<given><given>),?",
+        )
+    ),
     Attribute((r"(my|our) (?P<v>([\w-]+ )?<offspring><does>)",), nouns="child, children, son, daughter, kid, baby"),
     Attribute((r"(my|our) (?P<v>([\w-]+ )?(<pet>|[\w-]+ (called|named))<does>)",), nouns="pet, pets, animals", ways="sold died"),
     Attribute((r"(my|our) (?P<v>([\w-]+ )?(<person>)<does>)",)),
@@ -160,7 +176,7 @@ ATTRIBUTES = (
     Attribute((r"my (new |current )?(?P<thing>e-?mail( address)?|address|hobby|occupation|username)<is> (?P<v>\S.*)",), "user.{thing}", ways="sold quit cancelled"),
     Attribute((
         "<i_did><change> my <not_mine>(?P<thing>[a-z-]+( [a-z-]+)?) <to_value>",
-        r"my <not_mine>(?P<thing>[a-z-]+( (?!was|were|has|have|is\b)[a-z-]+)?) <was>(<change>|went up|went down)( back| up)? <to_value>",
+        r"my <not_mine>(?!(<person>)\b)(?P<thing>[a-z-]+( (?!was|were|has|have|is\b)[a-z-]+)?) <was>(<change>|went up|went down)( back| up)? <to_value>",
         r"(\w+ ){1,3}(put|raised|lowered|increased|reduced|cut) (my|our|the) (?P<thing>[a-z-]+)( up| down)? to (?P<v>(<money>)\b.*)",
         "(i|we)( have|'ve( got)?| got| found) an? new <not_mine>(?P<thing>[a-z-]+( [a-z-]+)?)(,| called| named|:) (?P<v><name>.*)",
         "<i_did>(changed|switched) (?P<thing>[a-z]+?)s,?( and)? now .*?<v:name>",
@@ -185,12 +201,14 @@ ATTRIBUTES = (
 )  # fmt: skip
 
 TOGETHER = (
+    # what holds from now on, and is no instruction: "From now on squash with Bernd is on Tuesdays"
+    Attribute((r"<henceforth>,? (?P<v>(?!(make|keep|see|tell|assume|say|note|remember|check|know|show|ensure|use|call|ask|let|give|write|treat|when\w*|if|what\w*|every\w*|any\w*|all|no|it|that|this|there|you|your)\b)((the|his|her|their) )?[\w'-]+( [\w'-]+)?( (with|of|at|for|in|from) ((my|our|the) )?[\w'-]+)? (is|are|will be|starts?|takes? place) (at|on|every|each|\d|<weekday>).*)",)),
     # instructions
     Attribute((r"<request>((always|from now on),? )*(?P<v>(answer|reply|respond|speak|talk|write)( to me)? (only )?in <language>.*)",), "user.answer_language", memory_type="instruction"),
     Attribute((
         r"<request>(always|never|don't ever) (?P<v>(?!mind|heard|been|seen|had|an? |the |again|\w+ed\b|thought|said|told|good|really)[a-z]+ .+)",
         r"(please )?<henceforth>,? (?P<v>(?!(i|we|it|he|she|they|there)\b)\S.+)",
-        r"<request>(?P<v>(?!(i|we|it|my|he|she|they)\b)\S+ .+) <henceforth>\W*$",
+        r"<request>(?P<v>(?!(i|we|it|my|our|he|she|they)\b)\S+ .+) <henceforth>\W*$",
         r"(?P<v>(whenever|every time) (i|you)\b.+, ?(please |always )*(?!(i|we|it|he|she|they|you|my|the|there|that)\b)[a-z]+ .+)",
     ), memory_type="instruction", negative=True),
     # decisions

@@ -35,6 +35,9 @@ VOCABULARY = {
     "pet": r"\w*(hunde?|hündin|katzen?|kater|welpen?|papagei(en)?|wellensittiche?|pferde?|pony|kaninchen|hasen?|hamster|meerschweinchen|schildkröten?|schlangen?|hühner|wachteln?|goldfische?|haustiere?)",
     "possession": r"\w*(auto|wagen|haus|wohnung|garten|balkon|boot|motorrad|fahrrad|rad|roller|klavier|gitarre|geige|kamera|laden|firma|führerschein|ferienhaus|hütte|schrebergarten|wohnmobil|moped)",
     "relative": "mutter|mama|vater|papa|eltern|bruder|schwester|geschwister|sohn|tochter|kind(er)?|söhne|töchter|oma|opa|großmutter|großvater|tante|onkel|cousine?|nichte|neffe|enkel(in)?|schwieger\\w+|beste freundin|bester freund|mitbewohner(in)?|nachbar(in)?|kolleg(e|in)",
+    "only_kin": "mutter|mama|vater|papa|<partner>",
+    "kin": "((ältere|jüngere|große|kleine)r? )?(schwester|bruder|sohn|tochter|oma|opa|großmutter|großvater)",
+    "given": r"(?-i:[A-ZÄÖÜ][\w'-]+)",
     "partner": "mann|frau|freund|freundin|partner|partnerin|verlobter|verlobte|ehemann|ehefrau",
     "role": "chef|chefin|vorgesetzter|vermieter|vermieterin|hausarzt|hausärztin|zahnarzt|zahnärztin|therapeut|therapeutin|trainer|trainerin|lehrer|lehrerin|friseur|friseurin|betreuer|betreuerin|anwalt|anwältin|steuerberater|steuerberaterin",
     "titled": r"((frau|herr|herrn|dr\.?|doktor|professor(in)?|prof\.?) )*<name>",
@@ -91,6 +94,27 @@ ATTRIBUTES = (
     Attribute((), "user.doctor", nouns="hausarzt, hausärztin", ways="gone"),
     Attribute((), "user.dentist", nouns="zahnarzt, zahnärztin", ways="gone"),
     Attribute((), "user.landlord", nouns="vermieter, vermieterin", ways="gone"),
+    # of relatives, of whom one has one mother, or whom one names if there are several
+    *(
+        Attribute((
+            rf"<mine> {kin} (wohnt|lebt) <so>(?P<v>(in|im|bei|nahe|auf|an der|am) (?!(angst|armut|frieden|der vergangenheit|großem|großer)\b).*)",
+            rf"<mine> {kin} (ist|sind) <so>(nach|in|zu) (?P<v>\S.*?) (um)?gezogen",
+            rf"<mine> {kin} (zieht) <so>(nach|in die|in den|in das|zu) (?P<v><name>.*)",
+        ), "user.{kin}.home", importance=0.6)
+        for kin in (
+            "(?P<kin><only_kin>)(,? <given>,?)?",
+            "(?P<kin><kin>)(,? (?P<given><given>),?)?",
+            "(?P<kin>tante|onkel|nichte|neffe|cousine?),? (?P<given><given>),?",
+        )
+    ),
+    Attribute((), "user.mother", nouns="mutter, mama"),
+    Attribute((), "user.father", nouns="vater, papa"),
+    Attribute((), "user.sister", nouns="schwester"),
+    Attribute((), "user.brother", nouns="bruder"),
+    Attribute((), "user.son", nouns="sohn"),
+    Attribute((), "user.daughter", nouns="tochter"),
+    Attribute((), "user.grandmother", nouns="oma, großmutter"),
+    Attribute((), "user.grandfather", nouns="opa, großvater"),
     Attribute((r"<mine> (?P<v>([\w-]+e[rn]? )?(<relative>),? (<name>,? )?(heißt|heißen|ist|sind|wohnt|lebt|arbeitet|studiert|hat|macht|geht|spielt|lernt|kommt|zieht|wird) .+)",), ways="died"),
     Attribute((r"(ich|wir) fahren? <so>(?P<v>(<a>) .+)",), "user.car", nouns="auto, wagen", ways="sold", searched="fahre auto"),
     Attribute((r"<i_have>(?P<v>(<a>) ([\w-]+ )*?<possession>\b.*)", r"(ich|wir) besitzen? <so>(?P<v>\S.*)"), ways="sold"),

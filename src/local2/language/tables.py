@@ -1,6 +1,6 @@
 """The tables of the languages that are known, and the one that a text is written in."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from local2.language import clauses, german
 from local2.language.attributes import Table
@@ -12,7 +12,8 @@ class _English(Table):
         return clauses.is_lasting(sentence)
 
     def whole(self, sentence: str) -> str:
-        return clauses.with_time_last(clauses.without_lead_in(sentence))
+        bare = clauses.without_lead_in(sentence)
+        return clauses.with_time_last(clauses.with_name_last(bare))
 
     def clauses(self, sentence: str) -> Sequence[str]:
         return [
@@ -54,3 +55,14 @@ def table_of(text: str, otherwise: Table = ENGLISH) -> Table:
     if english == german_:
         return otherwise
     return ENGLISH if english > german_ else GERMAN
+
+
+def sentences_in(content: str) -> Iterator[tuple[str, Table]]:
+    """Yield the sentences in the user's own words, as they are written properly, with their tables.
+
+    In order, until quoted or pasted text begins.
+    """
+    spoken_in = table_of(content)
+    for sentence in clauses.sentences_of(content):
+        table = table_of(sentence, spoken_in)
+        yield (clauses.with_apostrophes(sentence) if table is ENGLISH else sentence), table

@@ -251,5 +251,8 @@ def questions(topic: str | None, who: str) -> tuple[str, ...]:
         return ()
     scope, _, what = topic.partition(".")
     name = who[:1].lower() + who[1:] if who.startswith("The ") else who
+    if scope == "user" and "." in what:  # of somebody else: `user.sister.home`
+        whose, _, what = what.rpartition(".")
+        name = f"{name}'s {whose.replace('_', ' ')}"
     form = _ASKED.get(what) or (_OF_THE_USER if scope == "user" else _OF_THE_PROJECT)
     return (form.format(who=name, whose=f"{name}'s", what=what.replace("_", " ")),)

@@ -28,6 +28,8 @@ SPOKEN_KINDS = frozenset({"chat_message", "tool_output"})
 MACHINE_ROLES = frozenset({"assistant", "tool"})
 ECHO, UNANSWERED, EXTRACTED = 1, 2, 3
 """Values of the column `echo`: answered from memory, no answer found, extracted from messages."""
+STATING_NOTHING = ECHO, UNANSWERED
+"""Values for records whose words are those of others, or of a question, which may be mistyped."""
 NEIGHBOUR_SPAN = 3
 """Number of messages before and after a message that count as its neighbours."""
 MAX_COUNT = 15
@@ -428,6 +430,13 @@ class View:
         if self._has_all:
             return self._columns.count_postings(stem, len(self._view_positions))
         return len(self.positions_with(stem))
+
+    def stating(self, stem: str) -> int:
+        """How many records have a stem that are no questions to the memory or answers from it."""
+        having = self.positions_with(stem)
+        if not len(having):
+            return 0
+        return int(np.isin(self.column["echo"][having], STATING_NOTHING, invert=True).sum())
 
     def has_comparable_vector(self, embedder: str) -> Flags:
         """For each record whether it has a vector of this embedder."""

@@ -109,8 +109,13 @@ POLITE_REQUEST = r"^(?>.*?\b(?:can|could|will|would) you\b).* that "
 """A request to save that ends with a question mark, but is not a question. The group is atomic, so
 that a line with many such beginnings is scanned once."""
 QUESTION = (
-    r"(?:what|which|who|whose|when|where|why|how|do you|tell me|remind me|recall|search)\b|.*\?$"
+    r"(?:what|which|who|whose|when|where|why|how)(?:['\u2019]?(?:s|re|d))?\b"
+    r"|(?:do|does|did|is|are|was|were|am|can|could|should|will|would|have|has)"
+    r" (?:i|you|we|he|she|it|they|my|our|your|his|her|their|there|any\w*)\b"
+    r"|does (?!not\b)\w|(?:did|is|are|was|were|has|have) (?-i:[A-Z])\w"
+    r"|(?:tell me|remind me|recall|search)\b|.*\?$"
 )
+"""People who type to a machine leave out question marks and apostrophes: "whos my boss"."""
 FILLER = r"^(?:(?:please|and|also|so|well|ok|okay|actually|hi|hello|hey|that)\b[\s,.:!]*)+"
 # A sentence ends after a word of three letters or more, not after "Dr." or "e.g.".
 BETWEEN_CLAUSES = (

@@ -83,11 +83,22 @@ class Facts:
         Raises:
             InvalidArgumentsError: The key violates the rule for topics.
         """
+        for scope, owner in self._places_of(topic):
+            if found := await self._ledger.facts.topic(scope, owner, topic):
+                return found
+        return None
+
+    async def topics_like(self, topic: str) -> list[str]:
+        """The caller's keys that may have been meant by one that is not in use."""
+        places = self._places_of(topic)
+        near = [await self._ledger.facts.topics_like(*place, topic) for place in places]
+        return list(dict.fromkeys(key for keys in near for key in keys))
+
+    def _places_of(self, topic: str) -> list[tuple[OwnerScope, str]]:
+        """Where a fact with this key may be; what was stored without a user comes last."""
         scope, owner = place_of_topic(checked_topic(topic), self._caller.user)
-        found = await self._ledger.facts.topic(scope, owner, topic)
-        if found is None and owner and self._caller.has_unnamed:
-            return await self._ledger.facts.topic(scope, TENANT_OWNED, topic)
-        return found
+        unnamed = [(scope, TENANT_OWNED)] if owner and self._caller.has_unnamed else []
+        return [(scope, owner), *unnamed]
 
     async def history(self, topic_or_id: str) -> list[Record]:
         """All versions of a fact, newest first, by its topic key or any version's id.

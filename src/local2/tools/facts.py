@@ -63,7 +63,9 @@ async def recall_topic(memory: MemoryService, args: RecallTopic) -> ToolOutput:
     record = await memory.facts.topic(args.topic)
     if record is None:
         nothing = RecalledTopic(topic=args.topic, found=False, content=None)
-        return ToolOutput(content=NOTHING_FOUND, data=nothing)
+        near = await memory.facts.topics_like(args.topic)
+        meant = f"\n(Did you mean {' or '.join(near)}?)" if near else ""
+        return ToolOutput(content=f"{NOTHING_FOUND}{meant}", data=nothing)
     topic = record.topic or args.topic
     return ToolOutput(
         content=f"[Memory: {topic}] {inset(record.content)}",

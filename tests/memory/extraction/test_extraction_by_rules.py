@@ -305,6 +305,12 @@ def test_a_correction_replaces_the_value_under_the_same_key() -> None:
         ("My rent is 900 euros.", "No wait, it's 950.", "950 euros"),
         ("My anniversary is June 12th.", "Not June 12th, July 12th.", "July 12th"),
         ("I have a dog called Rex.", "No, Max!", "Max"),
+        (
+            "My flight is on May 14th.",
+            "Oh no, the flight is on May 15th, not 14th.",
+            "is on May 15th",
+        ),
+        ("My appointment is on Monday.", "No, it's on Tuesday, not Monday.", "is on Tuesday"),
         ("Mein Zahnarzttermin ist am Dienstag.", "Nein, ich meinte Donnerstag.", "am Donnerstag"),
         ("Meine Miete beträgt 395 Euro.", "Nein, halt, 405.", "405 Euro"),
         ("Meine Tochter heißt Lena.", "Entschuldigung, Leni, nicht Lena.", "Leni"),
@@ -334,6 +340,7 @@ def test_a_correction_belongs_to_what_was_said_just_before(
         "Oh, it's 3 already.",
         "I meant well.",
         "Not bad, thanks.",
+        "Berta does the cleaning there, not Acme.",
     ],
 )
 def test_what_only_sounds_like_a_correction_corrects_nothing(rest: str) -> None:
@@ -492,3 +499,84 @@ async def test_the_extractor_is_deterministic() -> None:
     passage = Passage(messages=[utterance("I live in Porto. My dog is called Rex.")])
 
     assert await RulesExtractor().extract(passage) == extract(passage) == extract(passage)
+
+
+@pytest.mark.parametrize(
+    ("before", "later", "topic"),
+    [
+        ("my sister lives in Oslo", "My sister has just moved to Bergen.", "user.sister.home"),
+        ("My sister Jo lives in Oslo.", "My sister Jo moved to Ulm.", "user.sister_jo.home"),
+        ("My mum lives in Leeds.", "My mother moved to a care home.", "user.mother.home"),
+        ("My uncle Bob lives near York.", "My uncle Bob lives in Ely.", "user.uncle_bob.home"),
+        ("Meine Schwester wohnt in Ulm.", "Meine Schwester ist nach Bonn gezogen.",
+         "user.sister.home"),
+        ("Meine Mama lebt in Kiel.", "Meine Mutter wohnt jetzt in Bremen.", "user.mother.home"),
+        ("My boss is called Denise.", "I report to Anil now.", "user.boss"),
+    ],
+)  # fmt: skip
+def test_where_a_relative_lives_and_whom_one_reports_to_have_keys(
+    before: str, later: str, topic: str
+) -> None:
+    assert [item.topic for text in (before, later) for item in items(text)] == [topic, topic]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "My sister lives with her boyfriend.",
+        "My brother lives in fear of spiders.",
+        "My uncle lives in Rome.",  # one of several, maybe
+        "My sister lived in Oslo for ten years.",
+        "My dad was moved to Ward 6.",
+        "My neighbour moved to Spain.",
+        "I report to the police.",
+        "I report to Dana about bugs.",
+        "Mein Bruder lebt in Angst.",
+        "Meine Tante wohnt in Bonn.",
+    ],
+)
+def test_what_only_sounds_like_a_home_or_a_boss_has_no_key(content: str) -> None:
+    assert all(item.topic is None for item in items(content))
+
+
+@pytest.mark.parametrize(
+    ("typed", "content"),
+    [
+        ("im allergic to penicillin", "The user is allergic to penicillin."),
+        ("i cant stand olives", "The user can't stand olives."),
+        ("ive got two cats", "The user has got two cats."),
+        ("i dont eat pork", "The user doesn't eat pork."),
+        (
+            "im Sommer bin ich allergisch gegen Gras",
+            "The user said: Im Sommer bin ich allergisch gegen Gras.",
+        ),
+    ],
+)
+def test_apostrophes_may_be_left_out_in_english(typed: str, content: str) -> None:
+    assert [item.content for item in items(typed)] == [content]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("And Theo, my son, is fifteen.", "The user's son Theo is fifteen."),
+        ("Anna, my wife, works at Siemens.", "The user's wife Anna works at Siemens."),
+    ],
+)
+def test_who_is_named_before_what_he_is_keeps_the_name(content: str, expected: str) -> None:
+    assert [item.content for item in items(content)] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("content", "memory_type"),
+    [
+        ("From now on squash with Bernd is on Tuesdays.", "fact"),
+        ("From now on the standup is at 9.", "fact"),
+        ("From now on I work from home on Fridays.", "fact"),
+        ("From now on make sure the report is at most a page.", "instruction"),
+        ("From now on tell me when dinner is at seven.", "instruction"),
+        ("From now on your name is Max.", "instruction"),
+    ],
+)
+def test_what_is_so_from_now_on_is_no_instruction(content: str, memory_type: str) -> None:
+    assert [item.memory_type for item in items(content)] == [memory_type]

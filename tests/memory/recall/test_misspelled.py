@@ -3,6 +3,7 @@
 import pytest
 
 from calling import caller_named
+from ledgers import message
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
 from local2.memory.service import MemoryService
@@ -98,3 +99,23 @@ async def test_words_of_others_are_not_meant(by_words: Memory, richard: MemorySe
     await richard.write_episodic("I restarted it.")
 
     assert await recall(richard, "restaurnat") == []
+
+
+@pytest.mark.parametrize("kind", ["recalled", "unanswered"])
+async def test_a_word_that_was_only_asked_with_before_is_still_unknown(
+    by_words: Memory, richard: MemoryService, kind: str
+) -> None:
+    asked = message(
+        "wat restaurnat did I book?", role="user", owner="richard", metadata={kind: True}
+    )
+    await by_words.ledger.records.store([asked])
+    await richard.write_episodic("I booked the restaurant Roka.")
+
+    assert "I booked the restaurant Roka." in await recall(richard, "which restaurnat")
+
+
+async def test_a_word_that_somebody_stated_is_never_replaced(richard: MemoryService) -> None:
+    await richard.write_episodic("The chat bot is called Restaurnat.")
+    await richard.write_episodic("The restaurant is closed.")
+
+    assert await recall(richard, "restaurnat") == ["The chat bot is called Restaurnat."]

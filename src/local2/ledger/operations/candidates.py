@@ -31,6 +31,7 @@ from local2.ledger.columns import (
     MAX_COUNT,
     NEIGHBOUR_SPAN,
     SPOKEN_KINDS,
+    STATING_NOTHING,
     Candidate,
     Columns,
     Link,
@@ -64,6 +65,8 @@ PROBE = 2_000
 estimated from the newest ones."""
 WORD_CANDIDATES = 70
 """Number of best rows by words that become candidates."""
+MAX_ASKED = 5
+"""Maximum number of records with a word that are read to see whether they only ask with it."""
 WIDER_LIMIT = 1_500
 """Number of rows or hits that a second, wider search reads if too few of the best are visible."""
 
@@ -354,17 +357,15 @@ def find_meant(
         return lambda stem: counts.by_stem.get(stem, 0.0)
 
     counts = count(tx, search, filter_)
-    unknown = unknown_words(search.terms, frequency_in(counts))
+    pool = Pool(tx, filter_)
+    only_asked = _only_asked(tx, pool, search.terms, frequency_in(counts), filter_)
+    unknown = only_asked | unknown_words(search.terms, frequency_in(counts))
     possible = possible_words(search.terms, unknown)
     if not possible or not filter_.words:
         return search, {}, counts
-    pool = Pool(tx, filter_)
     rows = tx.text.rows_of_any(tx, sorted(possible), filter_.words, PROBE)
-    newest = Counter(
-        stem
-        for row in pool.take_first(rows, WORD_CANDIDATES)
-        for stem in stems_in(pool.candidates[row].features().stems)
-    )
+    found = pool.take_first(rows, WORD_CANDIDATES)
+    newest = _stems_stated(pool.candidates[row] for row in found)
     meant = respelled(search.terms, unknown, newest.__getitem__)
     if left := unknown - meant.keys():
         of_parts = count(tx, searching(possible_parts(left)), filter_)
@@ -373,6 +374,30 @@ def find_meant(
         return search, meant, counts
     search = searching(spelled(search.terms, meant))
     return search, meant, count(tx, search, filter_)
+
+
+def _stems_stated(found: Iterable[Candidate]) -> Counter[str]:
+    """How many of these records have each stem, and are no questions to or answers from memory."""
+    return Counter(
+        stem
+        for one in found
+        if one.echo not in STATING_NOTHING
+        for stem in stems_in(one.features().stems)
+    )
+
+
+def _only_asked(
+    tx: Transaction, pool: Pool, terms: Sequence[str], frequency: Frequency, filter_: Filter
+) -> frozenset[str]:
+    """The rare words that only questions to the memory have, and answers from it."""
+    by_word = dict(zip(terms, stems(terms), strict=True))
+    rare = {word: stem for word, stem in by_word.items() if 0 < frequency(stem) <= MAX_ASKED}
+    if not (rare and filter_.words):
+        return frozenset()
+    rows = tx.text.rows_of_any(tx, sorted(rare), filter_.words, PROBE)
+    stating = set(pool.take_first(rows, PROBE)).difference(pool.pending_question())
+    stated = _stems_stated(pool.candidates[row] for row in stating)
+    return frozenset(word for word, stem in rare.items() if stem not in stated)
 
 
 def pooled(

@@ -6,6 +6,7 @@ turn.
 
 from collections.abc import Collection
 from datetime import datetime
+from difflib import get_close_matches
 from functools import partial
 
 import msgspec
@@ -37,6 +38,10 @@ from local2.protocol.memories import OwnerScope, RetirementReason
 
 LARGEST_HELD = 4_096
 """Maximum length in characters of a fact that is held in memory."""
+MAX_COMPARED, MAX_NEAR = 500, 3
+"""Number of keys that are compared with one that is not in use, and of those that are named."""
+ALIKE = 0.8
+"""Minimum likeness of two keys of which one may be the other, mistyped (`difflib`)."""
 
 
 class LedgerFacts(Part):
@@ -57,6 +62,26 @@ class LedgerFacts(Part):
         if record is not None and version == self._topics.version:
             self._topics.keep(record)
         return record
+
+    async def topics_like(self, scope: OwnerScope, owner: str, topic: str) -> list[str]:
+        """The keys in use that are near to one, the nearest first; the first letter is right."""
+        topic = fold_topic(topic)
+        beginning = topic[: topic.find(".") + 2]
+
+        def near(tx: Transaction) -> list[str]:
+            rows = tx.execute(
+                "topics_beginning_with",
+                scope=scope,
+                owner=owner,
+                beginning=beginning,
+                length=len(beginning),
+                limit=MAX_COMPARED,
+            )
+            written = {fold_topic(row["topic"]): str(row["topic"]) for row in rows}
+            alike = get_close_matches(topic, written, n=MAX_NEAR, cutoff=ALIKE)
+            return [written[key] for key in alike]
+
+        return await self._rows.read(near)
 
     async def history(self, scope: OwnerScope, owner: str, topic: str) -> list[Record]:
         """Every version of a topic's fact, the newest first."""

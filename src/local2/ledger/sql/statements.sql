@@ -6,6 +6,12 @@ SELECT record.* FROM record
 WHERE tenant = :tenant AND scope = :scope AND owner = :owner
   AND folded_topic = :topic AND superseded_by IS NULL;
 
+-- name: topics_beginning_with
+SELECT topic FROM record
+WHERE tenant = :tenant AND scope = :scope AND owner = :owner
+  AND substr(folded_topic, 1, :length) = :beginning AND superseded_by IS NULL
+ORDER BY row DESC LIMIT :limit;
+
 -- name: topic_as_written
 SELECT topic FROM record
 WHERE tenant = :tenant AND scope = :scope AND owner = :owner AND folded_topic = :topic

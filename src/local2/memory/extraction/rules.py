@@ -14,12 +14,11 @@ from local2.language.clauses import (
     Salience,
     is_talk,
     join_short,
-    sentences_of,
     without_lead_in,
 )
 from local2.language.corrections import corrected
 from local2.language.questions import is_question
-from local2.language.tables import ENGLISH, table_of
+from local2.language.tables import ENGLISH, sentences_in, table_of
 from local2.language.wording import THE_USER, dated, questions, quoted, shortened, standalone
 from local2.language.words import informative_words
 from local2.memory.extraction.extractor import (
@@ -86,12 +85,11 @@ def _said_in(
 
     `asked`: the other side has asked something since.
     """
-    sentences = list(sentences_of(message.content))
-    talk = is_talk(message.content, sentences)
+    sentences = list(sentences_in(message.content))
+    talk = is_talk(message.content, [sentence for sentence, _ in sentences])
     unmatched: list[str] = []
     spoken_in = table_of(message.content)
-    for sentence in sentences:
-        table = table_of(sentence, spoken_in)
+    for sentence, table in sentences:
         if before and (right := corrected(before.stated, sentence, asked=asked)):
             before = _Said(right, _item(right, message, corrects=before.item.content))
             yield before
