@@ -37,8 +37,9 @@ from local2.protocol.envelope import utc_now
 T = TypeVar("T")
 
 ERASED_AT, AFTER_ERASURES = DAY + timedelta(days=1), DAY + timedelta(days=2)
-TENANTS = st.sampled_from(["acme", "other"])
-OWNERS = st.sampled_from([OWNER, "eve"])
+TENANTS = st.sampled_from(["acme", "acme", "acme", "other"])
+OWNERS = st.sampled_from([OWNER, OWNER, OWNER, "eve"])
+"""Most is done to one owner's records: so they meet often."""
 SESSIONS = st.sampled_from(["s1", "s2"])
 TOPICS = ("user.metal", "user.drink")
 METALS = st.sampled_from(["osmium", "iridium", "gold"])
@@ -484,7 +485,7 @@ class AnyHistory(RuleBasedStateMachine):
         assert sorted(self._run(remove())) == sorted(expected.leaving)
         expected.leaving.clear()
 
-    @rule(tenant=TENANTS, owner=OWNERS, part=st.sampled_from(["topic", "id", "id", "session", ""]),
+    @rule(tenant=TENANTS, owner=OWNERS, part=st.sampled_from(["topic", "id", "session", "session", ""]),
           picked=PICKED)  # fmt: skip
     def erase(self, tenant: str, owner: str, part: str, picked: int) -> None:
         expected, ledger = self._tenants[tenant], self._ledger(tenant)
@@ -599,5 +600,5 @@ def test_any_history_leaves_what_was_written_and_nothing_of_what_was_erased(
     run_state_machine_as_test(
         lambda: AnyHistory(new_ledger),  # type: ignore[arg-type]
         # Shrinking what failed takes longer than a test may.
-        settings=settings(max_examples=6, stateful_step_count=40, phases=(Phase.generate,)),
+        settings=settings(max_examples=6, stateful_step_count=50, phases=(Phase.generate,)),
     )
