@@ -140,7 +140,8 @@ class Tenant:
         if selection.id is not None:
             gone = self.versions_of(selection.id) & owned.keys()
         elif selection.topic is not None:
-            gone = {id_ for id_, found in owned.items() if found.topic == selection.topic}
+            topic = selection.topic.lower()
+            gone = {id_ for id_, found in owned.items() if found.topic == topic}
         else:
             session_id = selection.session_id
             gone = {
@@ -212,9 +213,20 @@ class AnyHistory(RuleBasedStateMachine):
         self._of_tenant = of_tenant
         self._opens = ledger
 
-    @initialize()
-    def open(self) -> None:
+    @initialize(metals=st.lists(METALS, min_size=2, max_size=2), picked=PICKED)
+    def open(self, metals: list[str], picked: int) -> None:
+        """Open the ledgers; in one, messages, a turn and facts are there, of more than one source.
+
+        So the first steps already meet what belongs together.
+        """
         self._run(self._open(self._new_ledger()))
+        for session_id, metal in zip(("s1", "s2"), metals, strict=True):
+            self.say("acme", OWNER, session_id, metal)
+        self.state("acme", OWNER, TOPICS[0], metals[0], None)
+        self.extract("acme", 0, 1, metals[1])
+        self.extract("acme", picked, picked, metals[1])
+        self.answer("acme", OWNER, "s1", picked)
+        self.merge("acme", OWNER, picked, picked + 1, undone=False)
 
     def teardown(self) -> None:
         self._run(self._opened.aclose())
@@ -485,17 +497,33 @@ class AnyHistory(RuleBasedStateMachine):
         assert sorted(self._run(remove())) == sorted(expected.leaving)
         expected.leaving.clear()
 
-    @rule(tenant=TENANTS, owner=OWNERS, part=st.sampled_from(["topic", "id", "session", "session", ""]),
-          picked=PICKED)  # fmt: skip
-    def erase(self, tenant: str, owner: str, part: str, picked: int) -> None:
+    @rule(tenant=TENANTS, picked=PICKED)
+    def erase_one(self, tenant: str, picked: int) -> None:
+        """Erase a record, or one that is not there."""
+        ids = [*self._tenants[tenant].records] or ["nothing"]
+        id_ = ids[picked % len(ids)]
+        one = self._tenants[tenant].records.get(id_)
+        self._erase(tenant, Selection(owner=one.owner if one else OWNER, id=id_))
+
+    @rule(tenant=TENANTS, owner=OWNERS, session_id=SESSIONS)
+    def erase_a_session(self, tenant: str, owner: str, session_id: str) -> None:
+        self._erase(tenant, Selection(owner=owner, session_id=session_id))
+
+    @rule(tenant=TENANTS, owner=OWNERS, topic=st.sampled_from(TOPICS))
+    def erase_a_topic(self, tenant: str, owner: str, topic: str) -> None:
+        self._erase(tenant, Selection(owner=owner, topic=topic.upper()))
+
+    @rule(
+        tenant=TENANTS, owner=OWNERS, of=st.sampled_from(["an owner", "another's"]), picked=PICKED
+    )
+    def erase_more(self, tenant: str, owner: str, of: str, picked: int) -> None:
+        """Erase everything of an owner, or nothing: the record is another's."""
+        ids = [*self._tenants[tenant].records] or ["nothing"]
+        id_ = None if of == "an owner" else ids[picked % len(ids)]
+        self._erase(tenant, Selection(owner=owner, id=id_))
+
+    def _erase(self, tenant: str, selection: Selection) -> None:
         expected, ledger = self._tenants[tenant], self._ledger(tenant)
-        ids = [*expected.records] or ["nothing"]
-        selection = {
-            "topic": Selection(owner=owner, topic=TOPICS[picked % 2].upper()),
-            "id": Selection(owner=owner, id=ids[picked % len(ids)]),
-            "session": Selection(owner=owner, session_id=f"s{1 + picked % 2}"),
-            "": Selection(owner=owner),
-        }[part]
 
         async def erase() -> tuple[Selected, Erased, Traces]:
             selected = await ledger.erasures.select(selection)
@@ -504,9 +532,7 @@ class AnyHistory(RuleBasedStateMachine):
             erased = combined([part async for part in parts])
             return selected, erased, await ledger.erasures.traces(erased)
 
-        folded = TOPICS[picked % 2] if part == "topic" else None
-        gone = expected.selected(Selection(owner=owner, session_id=selection.session_id,
-                                           topic=folded, id=selection.id))  # fmt: skip
+        gone = expected.selected(selection)
         names = {"chat_message": "messages", "episode": "episodes", "fact": "facts"}
         counts = Counter(names[expected.records[id_].kind] for id_ in gone)
         in_index = {id_ for id_ in gone if expected.records[id_].active} | gone & expected.leaving
