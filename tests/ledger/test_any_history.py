@@ -223,6 +223,7 @@ class AnyHistory(RuleBasedStateMachine):
         for session_id, metal in zip(("s1", "s2"), metals, strict=True):
             self.say("acme", OWNER, session_id, metal)
         self.state("acme", OWNER, TOPICS[0], metals[0], None)
+        self.state("acme", OWNER, TOPICS[1], metals[1], 0)  # which replaces the former
         self.extract("acme", 0, 1, metals[1])
         self.extract("acme", picked, picked, metals[1])
         self.answer("acme", OWNER, "s1", picked)
