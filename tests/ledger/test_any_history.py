@@ -2,7 +2,7 @@
 
 Two tenants' ledgers in one file are changed at random, beside a plain model of what they should
 hold. After each step a ledger holds, counts and finds what the model holds, and nothing else; its
-audit tells what became of each record, and names nothing that was erased.
+audit tells what became of each record, and a successor that was erased is not named.
 """
 
 import asyncio
@@ -213,9 +213,12 @@ class AnyHistory(RuleBasedStateMachine):
         self._of_tenant = of_tenant
         self._opens = ledger
 
-    @initialize(metals=st.lists(METALS, min_size=2, max_size=2), picked=PICKED)
-    def open(self, metals: list[str], picked: int) -> None:
-        """Open the ledgers; in one, messages, a turn and facts are there, of more than one source.
+    @initialize(
+        metals=st.lists(METALS, min_size=2, max_size=2),
+        picked=st.lists(PICKED, min_size=7, max_size=7),
+    )
+    def open(self, metals: list[str], picked: list[int]) -> None:
+        """Open the ledgers, one with messages, a turn, and facts that were replaced and merged.
 
         So the first steps already meet what belongs together.
         """
@@ -224,10 +227,11 @@ class AnyHistory(RuleBasedStateMachine):
             self.say("acme", OWNER, session_id, metal)
         self.state("acme", OWNER, TOPICS[0], metals[0], None)
         self.state("acme", OWNER, TOPICS[1], metals[1], 0)  # which replaces the former
-        self.extract("acme", 0, 1, metals[1])
-        self.extract("acme", picked, picked, metals[1])
-        self.answer("acme", OWNER, "s1", picked)
-        self.merge("acme", OWNER, picked, picked + 1, undone=False)
+        self.extract("acme", picked[0], picked[1], metals[1])
+        self.extract("acme", picked[2], picked[3], metals[0])
+        self.answer("acme", OWNER, "s1", picked[4])
+        self.merge("acme", OWNER, picked[5], picked[6], undone=True)
+        self.merge("acme", OWNER, picked[6], picked[5], undone=False)
 
     def teardown(self) -> None:
         self._run(self._opened.aclose())
@@ -605,15 +609,27 @@ class AnyHistory(RuleBasedStateMachine):
                 stands = next((id_ for id_ in expected.under(owner, topic) if id_ in active), None)
                 assert (current.id if current else None) == stands
         done: defaultdict[str, list[str]] = defaultdict(list)
+        successors: dict[str, str] = {}
         erasures = 0
         for row in (await ledger.audit.page(lambda _: True, 999)).rows:
-            assert row.detail.get("superseded_by") not in expected.erased
+            if "superseded_by" in row.detail:  # the newest rows come first
+                successors.setdefault(row.record_id, row.detail["superseded_by"])
             if row.action == ERASED:
                 erasures += 1
             else:
                 done[row.record_id].insert(0, row.action)
         assert erasures == expected.erasures
+        retired = {id_: one for id_, one in expected.records.items() if not one.active}
+        assert {id_: successors.get(id_) for id_ in retired} == {
+            id_: one.superseded_by for id_, one in retired.items()
+        }
         assert done == {id_: one.audit for id_, one in expected.records.items() if one.audit}
+        for id_, one in active.items():
+            if one.kind == "fact":
+                shown = await ledger.records.shown(
+                    [id_], excluded_turn="none of these", characters=1
+                )
+                assert {source.id for source in shown} == {id_, *one.derived_from}
         terms = ("osmium", "iridium", "gold", "lead", "which")
         assert (await find(ledger, searching(*terms))).contents == {
             one.content for one in active.values() if one.owner == OWNER
