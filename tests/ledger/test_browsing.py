@@ -149,14 +149,6 @@ async def test_what_was_erased_is_not_shown_and_what_was_anonymised_only_when_as
     assert await browse(stored, states=frozenset({"replaced", "retired"})) == []
 
 
-async def test_another_tenant_is_not_shown(stored: Ledger, other: Ledger) -> None:
-    await other.records.store([message("Their osmium.", 50, id="theirs")])
-
-    assert "theirs" not in await browse(stored, places=None)
-    assert "theirs" not in await browse(stored, places=None, terms=("osmium",))
-    assert await browse(other, places=None, terms=("osmium",)) == ["theirs"]
-
-
 async def test_each_scope_owner_and_kind_is_a_place_of_its_own(ledger: Ledger) -> None:
     owners = ("al", "alice", "Älice", "fa", "\U0001f600 x y", "")
     places = {

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from exporting import IMPORTER, SESSION, copy, fill, lines, pages, parsed
-from ledger.conftest import OfTenant, OpenLedger
 from ledgers import (
     DAY,
     EMBEDDER,
@@ -365,18 +364,6 @@ async def test_pages_fit_the_bus_and_a_larger_line_is_sent_in_pieces(
 def test_an_invalid_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(BadRequestError, match="cursor"):
         ExportCursor.of(cursor)
-
-
-async def test_an_import_survives_reopening_the_ledger(
-    open_ledger: OpenLedger,
-) -> None:
-    async with open_ledger() as opened:
-        of_tenant: OfTenant = opened
-        await fill(of_tenant("default"))
-        before = await lines(of_tenant("default"))
-        await copy(of_tenant("default"), of_tenant("other"))
-    async with open_ledger() as opened:
-        assert sorted(await lines(opened("other"))) == sorted(before)
 
 
 async def test_an_import_does_not_restore_an_erased_fact_even_if_it_was_stated(
