@@ -383,6 +383,23 @@ async def test_an_import_does_not_restore_an_erased_fact_even_if_it_was_stated(
     assert await other.facts.topic("user", OWNER, "user.language") is None
 
 
+async def test_an_older_audit_names_no_successor_that_was_erased_since(ledger: Ledger) -> None:
+    await ledger.facts.store(fact("Elixir", id="f1", topic="user.language"))
+    (older,) = (await ledger.records.by_id(["f1"])).values()
+    await ledger.facts.store(fact("Python", id="f2", topic="user.tongue"), replaces=[older])
+    before = await exported(ledger)
+    selection = Selection(owner=OWNER, topic="user.tongue")
+    rows = (await ledger.erasures.select(selection)).rows
+    async for _ in ledger.erasures.erase(selection, rows, ErasureOptions(at=NEWER)):
+        pass
+
+    report = await ledger.imports.store(before, IMPORTER)
+
+    assert report.new == {}
+    page = await ledger.audit.page(lambda _: True, 9, record_id="f1")
+    assert [row.detail for row in page.rows] == [{"superseded_by": ""}]
+
+
 async def test_the_audit_of_erasures_and_denied_requests_is_imported(
     ledger: Ledger, other: Ledger
 ) -> None:
