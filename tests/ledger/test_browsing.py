@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 import pytest
 
-from ledgers import DAY, OWNER, fact, message, record
-from local2.ledger.erasing import ErasureOptions, Selection
+from ledgers import DAY, OWNER, erase, fact, message, record
+from local2.ledger.erasing import Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import browsing
 from local2.ledger.operations.browsing import BrowseFilter, SessionUse
@@ -132,12 +132,7 @@ async def test_a_record_is_shown_with_its_state_and_its_recalls(stored: Ledger) 
 async def test_what_was_erased_is_not_shown_and_what_was_anonymised_only_when_asked_for(
     stored: Ledger,
 ) -> None:
-    selected = await stored.erasures.select(Selection(owner=OWNER, id="m1"))
-    erasing = stored.erasures.erase(
-        Selection(owner=OWNER, id="m1"), selected.rows, ErasureOptions(at=DAY)
-    )
-    async for _ in erasing:
-        pass
+    await erase(stored, Selection(owner=OWNER, id="m1"))
     later = DAY + timedelta(days=999_999)
     await stored.erasures.anonymise(before=later, limit=99, agent="cli", at=later)
 

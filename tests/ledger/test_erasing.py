@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ledger.conftest import OpenLedger
-from ledgers import DAY, OWNER, fact, find, message, record, searching, to_index
-from local2.ledger.erasing import Anonymised, Erased, ErasureOptions, Selection, combined
+from ledgers import DAY, OWNER, erase, fact, find, message, record, searching, to_index
+from local2.ledger.erasing import Anonymised, ErasureOptions, Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import erasures
 from local2.ledger.operations.turns import Rating
@@ -17,13 +17,7 @@ from local2.ledger.search import Place
 from local2.protocol.envelope import new_id, utc_now
 
 SESSION = Selection(owner=OWNER, session_id="s1")
-HOW = ErasureOptions(at=DAY)
 LONG = "The key to the shed hangs behind the clock."
-
-
-async def erase(ledger: Ledger, selection: Selection, how: ErasureOptions = HOW) -> Erased:
-    selected = await ledger.erasures.select(selection)
-    return combined([part async for part in ledger.erasures.erase(selection, selected.rows, how)])
 
 
 async def remaining(ledger: Ledger, *records: NewRecord) -> list[str]:
@@ -43,7 +37,7 @@ async def extracted(ledger: Ledger, content: str, *sources: NewRecord) -> NewRec
 async def test_an_erased_message_is_not_recognised_by_its_senders_id(ledger: Ledger) -> None:
     sent = message(LONG, alias="its sender's")
     await ledger.conversations.store([sent])
-    erased = await erase(ledger, SESSION, ErasureOptions(at=DAY, allow_again=True))
+    erased = await erase(ledger, SESSION, allow_again=True)
     assert (await ledger.erasures.traces(erased)).ids == 0
 
     again = message("Another text.", alias="its sender's")
@@ -209,7 +203,7 @@ async def test_tombstones_outlive_a_restart_and_can_be_lifted(open_ledger: OpenL
     async with open_ledger() as of_tenant:
         ledger = of_tenant("default")
         (refused,) = await ledger.conversations.store([sent])
-        await erase(ledger, SESSION, ErasureOptions(at=DAY, allow_again=True))
+        await erase(ledger, SESSION, allow_again=True)
         (allowed,) = await ledger.conversations.store([sent])
 
     assert (refused.erased, allowed.was_new) == (True, True)
@@ -234,7 +228,7 @@ async def test_an_erasure_interrupted_by_a_kill_can_be_completed(
     made = await extracted(ledger, "Lives in Bern.", sent)
     monkeypatch.setattr(erasures, "ROWS_PER_TRANSACTION", 1)
     selected = await ledger.erasures.select(SESSION)
-    async for _ in ledger.erasures.erase(SESSION, selected.rows, HOW):
+    async for _ in ledger.erasures.erase(SESSION, selected.rows, ErasureOptions(at=DAY)):
         break  # the process is killed here
 
     await erase(ledger, SESSION)

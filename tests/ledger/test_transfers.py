@@ -15,6 +15,7 @@ from ledgers import (
     EMBEDDER,
     ITEMS,
     OWNER,
+    erase,
     fact,
     find,
     item,
@@ -24,7 +25,7 @@ from ledgers import (
     to_index,
 )
 from local2.errors import BadRequestError, InvalidArgumentsError
-from local2.ledger.erasing import ErasureOptions, Selection
+from local2.ledger.erasing import Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import exports
 from local2.ledger.operations.exports import ExportCursor, ExportFilter
@@ -372,10 +373,7 @@ async def test_an_import_does_not_restore_an_erased_fact_even_if_it_was_stated(
     stated = fact("Elixir", topic="user.language", source_class="asserted")
     await ledger.facts.store(stated)
     await copy(ledger, other)
-    selection = Selection(owner=OWNER, topic="user.language")
-    rows = (await other.erasures.select(selection)).rows
-    async for _ in other.erasures.erase(selection, rows, ErasureOptions(at=NEWER)):
-        pass
+    await erase(other, Selection(owner=OWNER, topic="user.language"), at=NEWER)
 
     report = await copy(ledger, other)
 
@@ -388,10 +386,7 @@ async def test_an_older_audit_names_no_successor_that_was_erased_since(ledger: L
     (older,) = (await ledger.records.by_id(["f1"])).values()
     await ledger.facts.store(fact("Python", id="f2", topic="user.tongue"), replaces=[older])
     before = await exported(ledger)
-    selection = Selection(owner=OWNER, topic="user.tongue")
-    rows = (await ledger.erasures.select(selection)).rows
-    async for _ in ledger.erasures.erase(selection, rows, ErasureOptions(at=NEWER)):
-        pass
+    await erase(ledger, Selection(owner=OWNER, topic="user.tongue"), at=NEWER)
 
     report = await ledger.imports.store(before, IMPORTER)
 
@@ -404,10 +399,7 @@ async def test_the_audit_of_erasures_and_denied_requests_is_imported(
     ledger: Ledger, other: Ledger
 ) -> None:
     await ledger.facts.store(fact("Elixir", topic="user.language"))
-    selection = Selection(owner=OWNER, topic="user.language")
-    rows = (await ledger.erasures.select(selection)).rows
-    async for _ in ledger.erasures.erase(selection, rows, ErasureOptions(at=NEWER)):
-        pass
+    await erase(ledger, Selection(owner=OWNER, topic="user.language"), at=NEWER)
     await ledger.audit.deny("export", Caller(tenant="default"), "A reader may not.", NEWER)
 
     report = await copy(ledger, other)
@@ -428,10 +420,7 @@ async def test_an_import_restores_only_later_notes_ratings_and_outputs_after_for
     await fill(ledger)
     await copy(ledger, other)
     await ledger.notes.store(NOT_HIS, "user", "Eve's.", DAY, merge=lambda _: None)
-    selection = Selection(owner=OWNER, session_id=session_id)
-    rows = (await other.erasures.select(selection)).rows
-    async for _ in other.erasures.erase(selection, rows, ErasureOptions(at=utc_now())):
-        pass
+    await erase(other, Selection(owner=OWNER, session_id=session_id), at=utc_now())
     erased = len(notes_ratings_and_outputs(await exported(ledger)))
     later = utc_now() + timedelta(seconds=1)
     await ledger.notes.store(SESSION, "user", "Said since.", later, merge=lambda _: None)
@@ -452,11 +441,8 @@ async def test_an_import_restores_forgotten_records_once_that_is_allowed(
     ledger: Ledger, other: Ledger
 ) -> None:
     await fill(ledger)
-    selection = Selection(owner=OWNER)
     for allow_again in (False, True):
-        how = ErasureOptions(at=utc_now(), allow_again=allow_again)
-        async for _ in other.erasures.erase(selection, (), how):
-            pass
+        await erase(other, Selection(owner=OWNER), at=utc_now(), allow_again=allow_again)
 
     report = await copy(ledger, other)
 
@@ -498,9 +484,7 @@ async def test_an_import_does_not_restore_forgotten_items(ledger: Ledger, other:
     for each in (ledger, other):
         await each.items.put(ITEMS, [forgotten], storing(OLDER))
         await each.items.put(ITEMS, [remaining], session)
-    selection = Selection(owner=OWNER, session_id="s1")
-    async for _ in other.erasures.erase(selection, (), ErasureOptions(at=NEWER)):
-        pass
+    await erase(other, Selection(owner=OWNER, session_id="s1"), at=NEWER)
 
     report = await copy(ledger, other)
 
