@@ -14,6 +14,7 @@ from msgspec.json import encode
 from local2.content_key import ContentKey
 from local2.ledger.engines.sqlite.database import COUNTED, Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.erasing import Erased, ErasureOptions, Selection, combined
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.index import Waiting
 from local2.ledger.operations.items import ItemCollection, NewItem
@@ -163,3 +164,12 @@ async def index(ledger: Ledger, angles: dict[str, float]) -> None:
     waiting = await to_index(ledger, 999)
     taken = [one for one in waiting if one.text in angles]
     await ledger.index.store_vectors(taken, [angle(angles[one.text]) for one in taken], EMBEDDER)
+
+
+async def erase(
+    ledger: Ledger, selection: Selection, *, at: datetime = DAY, allow_again: bool = False
+) -> Erased:
+    """Erase what is selected, in as many transactions as that takes."""
+    rows = (await ledger.erasures.select(selection)).rows
+    how = ErasureOptions(at=at, allow_again=allow_again)
+    return combined([part async for part in ledger.erasures.erase(selection, rows, how)])

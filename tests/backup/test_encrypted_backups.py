@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from backups import back_up, data_dir, generations, remember, restore_backup
 from commands import answer, local2
-from ledgers import open_ledger
+from ledgers import erase, open_ledger
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import LedgerKeyError
-from local2.ledger.erasing import ErasureOptions, Selection
+from local2.ledger.erasing import Selection
 from local2.protocol.envelope import utc_now
 from local2.stack.app import open_stack
 from local2.stack.ledgers import content_keys
@@ -137,10 +137,7 @@ async def test_records_that_an_encrypted_tenant_forgot_since_are_erased_again(
 ) -> None:
     back_up(tmp_path, tmp_path / "backups", key_of=key_of)
     async with open_ledger(settings_in(tmp_path).memory, "acme", key) as ledger:
-        chosen = Selection(owner="ada", id="r1")
-        selected = await ledger.erasures.select(chosen)
-        async for _ in ledger.erasures.erase(chosen, selected.rows, ErasureOptions(at=utc_now())):
-            pass
+        await erase(ledger, Selection(owner="ada", id="r1"), at=utc_now())
     restored = await restore_backup(tmp_path / "backups", tmp_path, replace=True, key_of=key_of)
 
     assert (restored.forgotten, restored.warnings) == (1, [])

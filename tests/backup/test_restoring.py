@@ -13,12 +13,12 @@ from backups import (
     restore_backup,
     rows,
 )
-from ledgers import open_ledger
+from ledgers import erase, open_ledger
 from local2.backup import restoring
 from local2.errors import BackupError, DamagedError, FolderLockedError, StorageError
 from local2.home import folder_lock
 from local2.ledger.engines.sqlite.schema import SCHEMA
-from local2.ledger.erasing import ErasureOptions, Selection
+from local2.ledger.erasing import Selection
 from local2.protocol.envelope import utc_now
 from stacks import settings_in
 
@@ -42,11 +42,7 @@ def backups(folder: Path, tmp_path: Path) -> Path:
 
 async def forget(folder: Path, selection: Selection) -> None:
     async with open_ledger(settings_in(folder).memory, "default") as ledger:
-        selected = await ledger.erasures.select(selection)
-        async for _ in ledger.erasures.erase(
-            selection, selected.rows, ErasureOptions(at=utc_now())
-        ):
-            pass
+        await erase(ledger, selection, at=utc_now())
 
 
 async def count(folder: Path) -> int:

@@ -162,6 +162,15 @@ async def test_a_toolbox_accepts_a_tool_with_a_minimal_schema(
     assert "required" not in parameters_
 
 
+async def announced(bus: Connection, payload: dict[str, Any]) -> ToolSchema:
+    """Return what a toolbox knows from an announcement."""
+    async with Toolbox(bus, source="test") as toolbox:
+        await bus.publish("tool.schema", json.dumps({"payload": payload}).encode())
+        await eventually(lambda: toolbox.schemas)
+        (schema,) = toolbox.schemas
+        return schema
+
+
 @pytest.mark.parametrize(
     ("attributes", "expected"),
     [
@@ -182,13 +191,10 @@ async def test_a_toolbox_accepts_a_tool_with_a_minimal_schema(
 async def test_a_tool_may_announce_in_every_form_how_its_results_are_treated(
     bus: Connection, attributes: dict[str, Any], form: dict[str, Any], expected: tuple[bool, ...]
 ) -> None:
-    async with Toolbox(bus, source="test") as toolbox:
-        await bus.publish("tool.schema", json.dumps({"payload": {**form, **attributes}}).encode())
-        await eventually(lambda: toolbox.schemas)
+    schema = await announced(bus, {**form, **attributes})
 
-        (schema,) = toolbox.schemas
-    announced = (schema.reads_memory, schema.for_models, schema.recorded, schema.whole)
-    assert announced == expected
+    treated = (schema.reads_memory, schema.for_models, schema.recorded, schema.whole)
+    assert treated == expected
 
 
 @pytest.mark.parametrize(
@@ -209,11 +215,8 @@ async def test_a_tool_may_announce_in_every_form_how_its_results_are_treated(
 async def test_a_tool_may_announce_in_every_form_its_title_and_hints(
     bus: Connection, attributes: dict[str, Any], form: dict[str, Any], title: str, hints: ToolHints
 ) -> None:
-    async with Toolbox(bus, source="test") as toolbox:
-        await bus.publish("tool.schema", json.dumps({"payload": {**form, **attributes}}).encode())
-        await eventually(lambda: toolbox.schemas)
+    schema = await announced(bus, {**form, **attributes})
 
-        (schema,) = toolbox.schemas
     assert (schema.title, schema.annotations) == (title, hints)
 
 

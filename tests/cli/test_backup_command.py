@@ -14,9 +14,9 @@ NOTE = "The observatory opens at nine."
 
 
 @pytest.fixture(scope="module")
-def stack_with_note(running: Served) -> Served:
-    assert local2(running.folder, "call", "save_memory", f"content={NOTE}").returncode == 0
-    return running
+def stack_with_note(running_alone: Served) -> Served:
+    assert local2(running_alone.folder, "call", "save_memory", f"content={NOTE}").returncode == 0
+    return running_alone
 
 
 def test_a_backup_of_a_running_stack_is_restored_without_a_stack(

@@ -31,7 +31,7 @@ from local2.llm.rules import HINT
 from local2.protocol.memory_tools import TOOLS
 from local2.protocol.payloads import Empty
 from local2.protocol.services import STATUS
-from waiting import eventually
+from waiting import eventually, wait_until
 
 TURNS = 2
 
@@ -143,20 +143,32 @@ def test_a_wrong_setting_has_a_code_of_its_own(tmp_path: Path) -> None:
     assert "porrt" in error["message"]
 
 
-def test_reindex_over_the_bus_indexes_every_record(running: Running) -> None:
-    local2(running.folder, "call", "save_memory", "content=The release is on Tuesday.")
-    status = answer(running.folder, "reindex")
+@pytest.fixture
+def indexing(running: Running) -> Running:
+    """The stack, once its vector worker has started."""
+    wait_until(lambda: findings(running)["index"]["verdict"] != "broken")
+    return running
+
+
+def findings(running: Running) -> dict[str, dict[str, str]]:
+    """Return what the doctor finds, by name."""
+    return {finding["name"]: finding for finding in answer(running.folder, "doctor")}
+
+
+def test_reindex_over_the_bus_indexes_every_record(indexing: Running) -> None:
+    local2(indexing.folder, "call", "save_memory", "content=The release is on Tuesday.")
+    status = answer(indexing.folder, "reindex")
     assert status["problem"] is None
     assert status["waiting"] == 0
     assert status["indexed"] > 0
 
 
-def test_doctor_finds_ledger_and_index_in_agreement(running: Running) -> None:
-    findings = {finding["name"]: finding for finding in answer(running.folder, "doctor")}
-    assert findings["nats-server"]["verdict"] == "ok"
-    assert findings["MiniLM"]["verdict"] == "ok"
-    assert findings["stack"]["verdict"] == "ok"
-    assert findings["index"]["verdict"] != "broken"
+def test_doctor_finds_ledger_and_index_in_agreement(indexing: Running) -> None:
+    found = findings(indexing)
+    assert found["nats-server"]["verdict"] == "ok"
+    assert found["MiniLM"]["verdict"] == "ok"
+    assert found["stack"]["verdict"] == "ok"
+    assert found["index"]["verdict"] != "broken"
 
 
 def test_a_health_check_reports_whether_the_stack_is_ready(

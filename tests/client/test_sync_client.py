@@ -96,6 +96,8 @@ async def test_an_interruption_cancels_the_call_and_ends_the_program(
     stack: Served, tmp_path: Path
 ) -> None:
     report = tmp_path / "report"
+    async with local2.connect(url=stack.url, user="ada") as memory:
+        await memory.topics["user.city"].set("Oslo")
     async with team_tool(stack) as notes:
         notes.may_finish.clear()
         program = Fork(call_until_interrupted, stack.url, report)

@@ -250,6 +250,8 @@ async def test_non_json_values_unknown_operators_and_a_time_to_live_are_refused(
         await store.asearch(("n",), filter={"n": {"$regex": "x"}})
     with pytest.raises(NotImplementedError, match="time to live"):
         await store.aput(("n",), "k", {}, ttl=5)
+    with pytest.raises(NotImplementedError, match="time to live"):
+        await store.abatch([PutOp(("n",), "k", {}, ttl=5)])
     with pytest.raises(BadRequestError, match="limit"):
         await store.asearch(("n",), limit=-1)
 

@@ -11,8 +11,21 @@ from typing import Any, get_args
 import msgspec
 
 from exporting import IMPORTER, lines, parsed
-from ledgers import DAY, EMBEDDER, ITEMS, OWNER, angle, fact, find, item, message, record, searching
-from local2.ledger.erasing import Erased, ErasureOptions, Selection, combined
+from ledgers import (
+    DAY,
+    EMBEDDER,
+    ITEMS,
+    OWNER,
+    angle,
+    erase,
+    fact,
+    find,
+    item,
+    message,
+    record,
+    searching,
+)
+from local2.ledger.erasing import Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.browsing import BrowseFilter
 from local2.ledger.operations.exports import ExportFilter
@@ -785,19 +798,13 @@ async def erasures__select(ledger: Ledger, _: str) -> object:
 
 @operation
 async def erasures__erase(ledger: Ledger, _: str) -> object:
-    erased = await _erase(ledger, Selection(owner=OWNER, session_id="s1"))
+    erased = await erase(ledger, Selection(owner=OWNER, session_id="s1"))
     return len(erased.rows), sorted(erased.ids), sorted(erased.samples)
-
-
-async def _erase(ledger: Ledger, selection: Selection) -> Erased:
-    selected = await ledger.erasures.select(selection)
-    how = ErasureOptions(at=DAY)
-    return combined([part async for part in ledger.erasures.erase(selection, selected.rows, how)])
 
 
 @operation
 async def erasures__traces(ledger: Ledger, _: str) -> object:
-    erased = await _erase(ledger, Selection(owner=OWNER, id="m2"))
+    erased = await erase(ledger, Selection(owner=OWNER, id="m2"))
     return await ledger.erasures.traces(erased)
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ledger.conftest import OpenLedger
-from ledgers import DAY, OWNER, fact, find, index, message, record, searching, to_index
-from local2.ledger.erasing import Anonymised, Erased, ErasureOptions, Selection, combined
+from ledgers import DAY, OWNER, erase, fact, find, message, record, searching, to_index
+from local2.ledger.erasing import Anonymised, ErasureOptions, Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import erasures
 from local2.ledger.operations.turns import Rating
@@ -17,13 +17,7 @@ from local2.ledger.search import Place
 from local2.protocol.envelope import new_id, utc_now
 
 SESSION = Selection(owner=OWNER, session_id="s1")
-HOW = ErasureOptions(at=DAY)
 LONG = "The key to the shed hangs behind the clock."
-
-
-async def erase(ledger: Ledger, selection: Selection, how: ErasureOptions = HOW) -> Erased:
-    selected = await ledger.erasures.select(selection)
-    return combined([part async for part in ledger.erasures.erase(selection, selected.rows, how)])
 
 
 async def remaining(ledger: Ledger, *records: NewRecord) -> list[str]:
@@ -40,29 +34,10 @@ async def extracted(ledger: Ledger, content: str, *sources: NewRecord) -> NewRec
     return made
 
 
-async def test_erasing_a_session_leaves_other_sessions(ledger: Ledger) -> None:
-    one, other = message("In the first."), message("In the other.", session_id="s2")
-    eves = message("Eve's, of the same name.", owner="eve")
-    await ledger.records.store([one, other, eves])
-    assert (await find(ledger, searching("first", "other"))).contents == {
-        one.content,
-        other.content,
-    }
-
-    erased = await erase(ledger, SESSION)
-
-    assert await remaining(ledger, one, other, eves) == [other.content, eves.content]
-    found = await find(ledger, searching("first", "other"))
-    assert found.contents == {other.content}
-    assert erased.ids == (one.id,)
-    assert (await ledger.counts()).records == 2
-    assert await ledger.problems() == []
-
-
 async def test_an_erased_message_is_not_recognised_by_its_senders_id(ledger: Ledger) -> None:
     sent = message(LONG, alias="its sender's")
     await ledger.conversations.store([sent])
-    erased = await erase(ledger, SESSION, ErasureOptions(at=DAY, allow_again=True))
+    erased = await erase(ledger, SESSION, allow_again=True)
     assert (await ledger.erasures.traces(erased)).ids == 0
 
     again = message("Another text.", alias="its sender's")
@@ -70,35 +45,6 @@ async def test_an_erased_message_is_not_recognised_by_its_senders_id(ledger: Led
 
     assert written.was_new
     assert not written.replaced
-
-
-async def test_a_fact_is_erased_with_the_last_message_it_was_extracted_from(ledger: Ledger) -> None:
-    one, other = message("I moved to Bern."), message("Bern it is.", session_id="s2")
-    await ledger.records.store([one, other])
-    of_one = await extracted(ledger, "Lives in Bern.", one)
-    of_both = await extracted(ledger, "Likes Bern.", one, other)
-    of_that = await extracted(ledger, "Lives in a capital.", of_one)
-
-    await erase(ledger, SESSION)
-
-    assert await remaining(ledger, of_one, of_both, of_that) == ["Likes Bern."]
-    (left,) = await ledger.records.chain(of_both.id)
-    assert left.metadata[EXTRACTED_FROM] == [other.id]
-
-
-async def test_an_edited_fact_is_erased_with_the_last_message_it_was_extracted_from(
-    ledger: Ledger,
-) -> None:
-    said = message("I live in Bern.", 1, id="m1")
-    await ledger.records.store([said])
-    older = await extracted(ledger, "Lives in Bern.", said)
-    newer = fact("Lives in Berne.", 2, metadata=older.metadata)
-    stored = (await ledger.records.by_id([older.id]))[older.id]
-    await ledger.facts.edit(stored, newer, "Spelling.", Actor(agent="cli", user=OWNER))
-
-    await erase(ledger, Selection(owner=OWNER, session_id="s1"))
-
-    assert await remaining(ledger, older, newer) == []
 
 
 async def test_another_users_answer_derived_from_an_erased_fact_stays(ledger: Ledger) -> None:
@@ -257,7 +203,7 @@ async def test_tombstones_outlive_a_restart_and_can_be_lifted(open_ledger: OpenL
     async with open_ledger() as of_tenant:
         ledger = of_tenant("default")
         (refused,) = await ledger.conversations.store([sent])
-        await erase(ledger, SESSION, ErasureOptions(at=DAY, allow_again=True))
+        await erase(ledger, SESSION, allow_again=True)
         (allowed,) = await ledger.conversations.store([sent])
 
     assert (refused.erased, allowed.was_new) == (True, True)
@@ -282,25 +228,12 @@ async def test_an_erasure_interrupted_by_a_kill_can_be_completed(
     made = await extracted(ledger, "Lives in Bern.", sent)
     monkeypatch.setattr(erasures, "ROWS_PER_TRANSACTION", 1)
     selected = await ledger.erasures.select(SESSION)
-    async for _ in ledger.erasures.erase(SESSION, selected.rows, HOW):
+    async for _ in ledger.erasures.erase(SESSION, selected.rows, ErasureOptions(at=DAY)):
         break  # the process is killed here
 
     await erase(ledger, SESSION)
 
     assert await remaining(ledger, sent, made) == []
-
-
-async def test_removal_from_the_index_waits_under_the_records_former_id(ledger: Ledger) -> None:
-    sent = message("In the index.")
-    await ledger.records.store([sent])
-    await index(ledger, {"In the index.": 10})
-
-    erased = await erase(ledger, SESSION)
-
-    (task,) = await ledger.backlog.claim({"unindex": 9, "index": 9}, now=utc_now())
-    assert (task.kind, task.id) == ("unindex", sent.id)
-    assert [one.id for one in erased.unindexed] == [sent.id]
-    assert (await ledger.erasures.traces(erased)).vectors == 0
 
 
 async def test_a_vector_of_a_record_erased_meanwhile_is_removed_from_the_index(

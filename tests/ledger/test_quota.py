@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from exporting import fill, lines, parsed
-from ledgers import DAY, OWNER, fact, find, record, searching
+from ledgers import DAY, OWNER, erase, fact, find, record, searching
 from local2.errors import QuotaError
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.erasing import ErasureOptions, Selection
+from local2.ledger.erasing import Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.imports import Importing
 from local2.ledger.operations.sessions import SessionKey
@@ -37,13 +37,6 @@ async def recorded_usage(ledger: Ledger) -> tuple[int, int]:
     return int(noted["records"]), int(noted["bytes"])
 
 
-async def forget_all(ledger: Ledger) -> None:
-    selection = Selection(owner=OWNER)
-    selected = await ledger.erasures.select(selection)
-    async for _ in ledger.erasures.erase(selection, selected.rows, ErasureOptions(at=DAY)):
-        pass
-
-
 async def test_the_recorded_usage_stays_exact_through_writes_and_forgetting(
     database: Database,
 ) -> None:
@@ -53,7 +46,7 @@ async def test_the_recorded_usage_stays_exact_through_writes_and_forgetting(
     filled = await recorded_usage(ledger)
     assert filled > (1, 1)
 
-    await forget_all(ledger)
+    await erase(ledger, Selection(owner=OWNER))
 
     assert await recorded_usage(ledger) < filled
     assert await recorded_usage(other) == (1, len("Theirs."))
@@ -136,7 +129,7 @@ async def test_forgetting_makes_room(database: Database) -> None:
     ledger = Ledger(database, "default", Quota(records=1, bytes=9))
     await ledger.records.store([record("Osmium 1.")])
 
-    await forget_all(ledger)
+    await erase(ledger, Selection(owner=OWNER))
     await ledger.records.store([record("Osmium 2.")])
 
     assert await recorded_usage(ledger) == (1, 9)

@@ -5,10 +5,10 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from ledgers import DAY, ITEMS, OWNER, find, item, searching
+from ledgers import DAY, ITEMS, OWNER, erase, find, item, searching
 from local2.errors import QuotaError
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.erasing import ErasureOptions, Selection
+from local2.ledger.erasing import Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.items import ItemSelection, ItemWriter, NewItem
 from local2.ledger.records import Quota
@@ -48,8 +48,7 @@ async def test_a_text_of_another_session_is_a_separate_record(ledger: Ledger) ->
 
     selection = Selection(owner=OWNER, session_id="s1")
     selected = await ledger.erasures.select(selection)
-    async for _ in ledger.erasures.erase(selection, selected.rows, ErasureOptions(at=DAY)):
-        pass
+    await erase(ledger, selection)
 
     assert selected.counts == {"episodes": 1}
     assert await found(ledger, "osmium") == ["Osmium."]
@@ -61,8 +60,7 @@ async def test_an_item_is_deleted_when_its_record_is_forgotten(ledger: Ledger) -
 
     selection = Selection(owner=OWNER, id="i1")
     selected = await ledger.erasures.select(selection)
-    async for _ in ledger.erasures.erase(selection, selected.rows, ErasureOptions(at=DAY)):
-        pass
+    await erase(ledger, selection)
 
     assert selected.counts == {"episodes": 1, "items": 1}
     assert [one.key for one in await ledger.items.keys(ITEMS, ItemSelection())] == ["b"]

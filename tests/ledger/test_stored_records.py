@@ -53,24 +53,6 @@ async def test_every_field_of_a_record_is_stored(ledger: Ledger) -> None:
     assert (stored.superseded_by, stored.score) == (None, None)
 
 
-async def test_later_records_have_higher_rows(ledger: Ledger) -> None:
-    ids = [one.id for one in await ledger.records.store([record(f"Note {n}.") for n in range(5)])]
-
-    chains = [await ledger.records.chain(id_) for id_ in ids]
-    rows = [stored.row for (stored,) in chains]
-    assert rows == sorted(set(rows))
-
-
-async def test_a_chain_has_every_version_newest_first(ledger: Ledger) -> None:
-    versions = [fact(f"Metal {n}.", topic="user.metal") for n in range(3)]
-    for version in versions:
-        await ledger.facts.store(version)
-
-    for version in versions:
-        chain = await ledger.records.chain(version.id)
-        assert [one.content for one in chain] == ["Metal 2.", "Metal 1.", "Metal 0."]
-
-
 async def test_a_shown_record_is_returned_with_its_turn_and_its_sources(ledger: Ledger) -> None:
     source, shown, in_same_turn, asking = (
         record("Source."),

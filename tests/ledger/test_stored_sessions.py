@@ -165,14 +165,6 @@ def no_merge(_: Sequence[Note]) -> None:
     """Merge no notes."""
 
 
-async def test_notes_are_stored_in_order_and_once(ledger: Ledger) -> None:
-    for content in ("One.", "Two.", "One."):
-        noted = await ledger.notes.store(SESSION, "shell", content, DAY, merge=no_merge)
-
-    assert (noted.was_new, [one.content for one in noted.notes]) == (False, ["One.", "Two."])
-    assert (await load(ledger)).notes == noted.notes
-
-
 async def test_a_merged_note_replaces_all_before_it(ledger: Ledger) -> None:
     def merge_two(notes: Sequence[Note]) -> Note | None:
         last = notes[-1] if len(notes) == 2 else None
@@ -220,10 +212,3 @@ async def test_past_its_end_an_output_has_no_text(ledger: Ledger, offset: int) -
 
     assert read is not None
     assert (read.text, read.total) == ("", 6)
-
-
-async def test_another_owners_output_cannot_be_read(ledger: Ledger, other: Ledger) -> None:
-    await ledger.outputs.store(OWNER, part("Osmium", 0, last=True))
-
-    assert await ledger.outputs.read("eve", "k1", 0, 9) is None
-    assert await other.outputs.read(OWNER, "k1", 0, 9) is None

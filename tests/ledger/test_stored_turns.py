@@ -106,15 +106,6 @@ async def test_a_message_received_after_its_turn_adds_nothing(ledger: Ledger) ->
     assert (received.id, received.was_new) == (result_in_turn.id, False)
 
 
-async def test_a_conversation_sent_again_adds_only_its_new_messages(ledger: Ledger) -> None:
-    talk = [message(f"Message {n}.", id=f"m{n}") for n in range(4)]
-    await ledger.conversations.store(talk[:3])
-
-    written = await ledger.conversations.store(talk)
-
-    assert [one.was_new for one in written] == [False, False, False, True]
-
-
 async def test_an_edited_message_is_a_newer_version(ledger: Ledger) -> None:
     await ledger.conversations.store([message("Osmum.", id="m1")])
 

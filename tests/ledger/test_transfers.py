@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from exporting import IMPORTER, SESSION, copy, fill, lines, pages, parsed
-from ledger.conftest import OfTenant, OpenLedger
 from ledgers import (
     DAY,
     EMBEDDER,
     ITEMS,
     OWNER,
+    erase,
     fact,
     find,
     item,
@@ -25,7 +25,7 @@ from ledgers import (
     to_index,
 )
 from local2.errors import BadRequestError, InvalidArgumentsError
-from local2.ledger.erasing import ErasureOptions, Selection
+from local2.ledger.erasing import Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import exports
 from local2.ledger.operations.exports import ExportCursor, ExportFilter
@@ -367,28 +367,13 @@ def test_an_invalid_cursor_is_refused(cursor: str) -> None:
         ExportCursor.of(cursor)
 
 
-async def test_an_import_survives_reopening_the_ledger(
-    open_ledger: OpenLedger,
-) -> None:
-    async with open_ledger() as opened:
-        of_tenant: OfTenant = opened
-        await fill(of_tenant("default"))
-        before = await lines(of_tenant("default"))
-        await copy(of_tenant("default"), of_tenant("other"))
-    async with open_ledger() as opened:
-        assert sorted(await lines(opened("other"))) == sorted(before)
-
-
 async def test_an_import_does_not_restore_an_erased_fact_even_if_it_was_stated(
     ledger: Ledger, other: Ledger
 ) -> None:
     stated = fact("Elixir", topic="user.language", source_class="asserted")
     await ledger.facts.store(stated)
     await copy(ledger, other)
-    selection = Selection(owner=OWNER, topic="user.language")
-    rows = (await other.erasures.select(selection)).rows
-    async for _ in other.erasures.erase(selection, rows, ErasureOptions(at=NEWER)):
-        pass
+    await erase(other, Selection(owner=OWNER, topic="user.language"), at=NEWER)
 
     report = await copy(ledger, other)
 
@@ -396,14 +381,25 @@ async def test_an_import_does_not_restore_an_erased_fact_even_if_it_was_stated(
     assert await other.facts.topic("user", OWNER, "user.language") is None
 
 
+async def test_an_older_audit_names_no_successor_that_was_erased_since(ledger: Ledger) -> None:
+    await ledger.facts.store(fact("Elixir", id="f1", topic="user.language"))
+    (older,) = (await ledger.records.by_id(["f1"])).values()
+    await ledger.facts.store(fact("Python", id="f2", topic="user.tongue"), replaces=[older])
+    before = await exported(ledger)
+    await erase(ledger, Selection(owner=OWNER, topic="user.tongue"), at=NEWER)
+
+    report = await ledger.imports.store(before, IMPORTER)
+
+    assert report.new == {}
+    page = await ledger.audit.page(lambda _: True, 9, record_id="f1")
+    assert [row.detail for row in page.rows] == [{"superseded_by": ""}]
+
+
 async def test_the_audit_of_erasures_and_denied_requests_is_imported(
     ledger: Ledger, other: Ledger
 ) -> None:
     await ledger.facts.store(fact("Elixir", topic="user.language"))
-    selection = Selection(owner=OWNER, topic="user.language")
-    rows = (await ledger.erasures.select(selection)).rows
-    async for _ in ledger.erasures.erase(selection, rows, ErasureOptions(at=NEWER)):
-        pass
+    await erase(ledger, Selection(owner=OWNER, topic="user.language"), at=NEWER)
     await ledger.audit.deny("export", Caller(tenant="default"), "A reader may not.", NEWER)
 
     report = await copy(ledger, other)
@@ -424,10 +420,7 @@ async def test_an_import_restores_only_later_notes_ratings_and_outputs_after_for
     await fill(ledger)
     await copy(ledger, other)
     await ledger.notes.store(NOT_HIS, "user", "Eve's.", DAY, merge=lambda _: None)
-    selection = Selection(owner=OWNER, session_id=session_id)
-    rows = (await other.erasures.select(selection)).rows
-    async for _ in other.erasures.erase(selection, rows, ErasureOptions(at=utc_now())):
-        pass
+    await erase(other, Selection(owner=OWNER, session_id=session_id), at=utc_now())
     erased = len(notes_ratings_and_outputs(await exported(ledger)))
     later = utc_now() + timedelta(seconds=1)
     await ledger.notes.store(SESSION, "user", "Said since.", later, merge=lambda _: None)
@@ -448,11 +441,8 @@ async def test_an_import_restores_forgotten_records_once_that_is_allowed(
     ledger: Ledger, other: Ledger
 ) -> None:
     await fill(ledger)
-    selection = Selection(owner=OWNER)
     for allow_again in (False, True):
-        how = ErasureOptions(at=utc_now(), allow_again=allow_again)
-        async for _ in other.erasures.erase(selection, (), how):
-            pass
+        await erase(other, Selection(owner=OWNER), at=utc_now(), allow_again=allow_again)
 
     report = await copy(ledger, other)
 
@@ -494,9 +484,7 @@ async def test_an_import_does_not_restore_forgotten_items(ledger: Ledger, other:
     for each in (ledger, other):
         await each.items.put(ITEMS, [forgotten], storing(OLDER))
         await each.items.put(ITEMS, [remaining], session)
-    selection = Selection(owner=OWNER, session_id="s1")
-    async for _ in other.erasures.erase(selection, (), ErasureOptions(at=NEWER)):
-        pass
+    await erase(other, Selection(owner=OWNER, session_id="s1"), at=NEWER)
 
     report = await copy(ledger, other)
 

@@ -10,7 +10,7 @@ from local2.errors import StorageError
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.audit import AuditPage, AuditRow
 from local2.ledger.operations.upkeep import Access, ActiveFact, Change
-from local2.ledger.records import DERIVED_FROM, EXTRACTED_FROM, Actor, NewRecord, sources_of
+from local2.ledger.records import EXTRACTED_FROM, Actor
 from local2.ledger.search import Place
 from local2.protocol.envelope import utc_now
 
@@ -26,10 +26,6 @@ async def stored(ledger: Ledger, *contents: str, **columns: Any) -> list[ActiveF
     for content in contents:
         await ledger.facts.store(fact(content, **columns))
     return (await facts(ledger))[-len(contents) :]
-
-
-def extracted(content: str, *messages: str) -> NewRecord:
-    return fact(content, metadata={EXTRACTED_FROM: list(messages)})
 
 
 def archive(one: ActiveFact) -> Change:
@@ -170,28 +166,6 @@ async def test_undoing_while_the_fact_leaves_the_index_returns_it_there(ledger: 
     await ledger.backlog.finish(leaving)
 
     assert len(await to_index(ledger)) == 1
-
-
-async def test_a_merged_fact_hands_over_its_sources_and_regains_them_when_undone(
-    ledger: Ledger,
-) -> None:
-    for record in (extracted("One", "m1", "m2"), extracted("Two", "m2")):
-        await ledger.facts.store(record)
-        for source in sources_of(record):
-            await ledger.facts.relate(record.id, DERIVED_FROM, source)
-    one, two = await facts(ledger)
-
-    async def sources() -> list[str]:
-        (record,) = await ledger.records.at([two.row])
-        return sources_of(record)
-
-    await ledger.upkeep.carry_out([merge(one, two)], ACTOR)
-    assert await sources() == ["m2", "m1"]
-
-    assert await undo(ledger) == [None, None]
-
-    assert await sources() == ["m2"]
-    assert await facts(ledger) == [one, two]
 
 
 async def test_only_changes_without_later_ones_are_undone(ledger: Ledger) -> None:

@@ -102,13 +102,3 @@ async def test_an_invalid_page_is_refused(bus: Connection) -> None:
 
     assert refused.error is not None
     assert refused.error.code == "invalid_arguments"
-
-
-async def test_no_entry_contains_content(bus: Connection) -> None:
-    for value in ("Berlin", "Rome"):
-        await save(bus, "user.city", value)
-
-    result = str(await call(bus, "audit", {}))
-
-    assert "Berlin" not in result
-    assert "Rome" not in result

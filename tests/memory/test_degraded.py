@@ -193,16 +193,6 @@ async def test_a_worker_lost_during_its_comparison_is_not_trusted(
     await eventually(lambda: memory.indexer.problem is None)
 
 
-async def test_many_concurrent_searches_are_answered_without_a_worker(
-    richard: MemoryService,
-) -> None:
-    await richard.write_episodic(GOLD)
-
-    results = await asyncio.gather(*(richard.search_episodic("gold") for _ in range(50)))
-
-    assert all(result.degraded and len(result.hits) == 1 for result in results)
-
-
 async def test_recall_waits_for_a_starting_worker_no_longer_than_its_caller(
     memory: Memory, richard: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,9 +24,9 @@ from local2.memory.intake.intake import Question
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory, Models
-from local2.protocol.envelope import utc_now
+from local2.protocol.envelope import Caller, utc_now
 from local2.protocol.memories import Kind
-from local2.protocol.payloads import MemoryChange
+from local2.protocol.payloads import Json, MemoryChange
 from local2.settings import MemorySettings
 from recalling import DAY, chat_message, recall, remember
 from stored import relations, select
@@ -596,24 +596,21 @@ async def test_what_was_ended_may_be_true_again(
     ]  # fmt: skip
 
 
-async def test_an_end_that_was_said_earlier_ends_nothing_stated_later(
-    memory: Memory, richard: MemoryService, extractor: Scripted
+@pytest.mark.parametrize(
+    ("caller", "said"),
+    [
+        pytest.param(RICHARD, {"timestamp": DAY - timedelta(9)}, id="earlier"),
+        pytest.param(ADA, {}, id="by another user"),
+        pytest.param(RICHARD, {"role": "assistant"}, id="by an assistant"),
+    ],
+)
+async def test_only_a_later_statement_of_the_user_ends_what_the_user_stated(
+    memory: Memory, richard: MemoryService, extractor: Scripted, caller: Caller, said: Json
 ) -> None:
     extractor.facts_by_text = {ACME: EMPLOYER}
     await send_and_extract(memory, richard, ACME, timestamp=DAY)
 
-    await send_and_extract(memory, richard, LEFT, timestamp=DAY - timedelta(9), session="s2")
-
-    assert await richard.recall_topic("user.employer") == ACME
-
-
-async def test_nobody_ends_what_another_user_stated(
-    memory: Memory, richard: MemoryService, extractor: Scripted
-) -> None:
-    extractor.facts_by_text = {ACME: EMPLOYER}
-    await send_and_extract(memory, richard, ACME)
-
-    await send_and_extract(memory, memory.of(ADA), LEFT, session="s9")
+    await send_and_extract(memory, memory.of(caller), LEFT, session="s2", **said)
 
     assert await richard.recall_topic("user.employer") == ACME
 
@@ -624,17 +621,6 @@ async def test_an_end_leaves_what_a_model_or_tool_stored(
     await richard.facts.store_topic("user.employer", ACME)
 
     await send_and_extract(memory, richard, LEFT)
-
-    assert await richard.recall_topic("user.employer") == ACME
-
-
-async def test_an_assistants_words_end_nothing(
-    memory: Memory, richard: MemoryService, extractor: Scripted
-) -> None:
-    extractor.facts_by_text = {ACME: EMPLOYER}
-    await send_and_extract(memory, richard, ACME)
-
-    await send_and_extract(memory, richard, LEFT, role="assistant", session="s2")
 
     assert await richard.recall_topic("user.employer") == ACME
 

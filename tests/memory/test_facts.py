@@ -223,21 +223,6 @@ async def test_an_unknown_topic_or_id_has_no_history(richard: MemoryService, unk
     assert await history(richard, unknown) == []
 
 
-@pytest.mark.parametrize("content", ["", " ", "\n\t"])
-async def test_a_blank_fact_is_refused(
-    memory: Memory, richard: MemoryService, content: str
-) -> None:
-    with pytest.raises(InvalidArgumentsError, match="blank"):
-        await remember(richard, content)
-    assert (await memory.ledger.counts()).records == 0
-
-
-async def test_an_invalid_topic_is_refused(memory: Memory, richard: MemoryService) -> None:
-    with pytest.raises(InvalidArgumentsError, match="is not a topic key"):
-        await remember(richard, "Edits with Vim.", topic="editor")
-    assert (await memory.ledger.counts()).records == 0
-
-
 async def test_a_fact_is_stored_with_all_its_fields(memory: Memory, richard: MemoryService) -> None:
     await remember(
         richard, "Vim.", memory_type="preference", durability="core", importance=0.9, topic=EDITOR

@@ -1,12 +1,10 @@
 """Recall reports exactly when vectors are missing, and searches by words where they are."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pytest
 
 from calling import RICHARD, caller_named
-from factories import ConnectBus
 from indexed import indexed, paused_indexing
 from local2.errors import VectorError
 from local2.ledger.operations import searches, working_sets
@@ -23,7 +21,6 @@ from local2.vectors.embedder import FloatMatrix
 from local2.vectors.minilm import MiniLM
 from recalling import chat_message, contents
 from waiting import eventually
-from workers import vector_worker
 
 GOLD = "The chemical symbol of gold is Au."
 SCOPES: tuple[Scope, ...] = ("session", "history", "user", "agent", "tenant", "any")
@@ -175,22 +172,6 @@ async def test_records_that_an_embedder_refuses_keep_recall_degraded(
 
     assert (contents(recalled), recalled.degraded) == ([GOLD], True)
     assert not (await ask(richard)).degraded
-
-
-async def test_after_the_worker_ended_words_are_searched(
-    memory: Memory, connect_bus: ConnectBus, embedder: MiniLM, tmp_path: Path
-) -> None:
-    richard = memory.of(RICHARD)
-    async with vector_worker(await connect_bus(), embedder, tmp_path / "chroma") as store:
-        memory.indexer.worker_started(store.id)
-        await richard.intake.store_conversation([chat_message(GOLD)])
-        await indexed(memory)
-        assert not (await ask(richard)).degraded
-
-    recalled = await ask(richard)
-
-    assert (contents(recalled), recalled.degraded) == ([GOLD], True)
-    assert "The vector worker does not answer" in str(recalled.reason)
 
 
 @pytest.mark.parametrize("own_records", [pytest.param(3_000, id="few"), pytest.param(1, id="many")])

@@ -81,15 +81,6 @@ async def test_a_longer_version_adds_only_its_new_messages(
     assert (await memory.ledger.counts()).records == 7
 
 
-async def test_a_conversation_of_one_message_may_grow(
-    memory: Memory, richard: MemoryService
-) -> None:
-    for until in range(1, len(TALK) + 1):
-        await richard.intake.store_conversation(TALK[:until], "s1")
-
-    assert (await memory.ledger.counts()).records == len(TALK)
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -235,19 +226,6 @@ async def test_tool_results_are_stored_with_the_id_of_their_call(
     assert {(row["kind"], row["role"]) for row in stored} == {("tool_output", "tool")}
     calls = [one["name"] for one in json.loads(asking["metadata"])["tool_calls"]]
     assert (asking["content"], calls) == ("  ", ["count", "wait"])
-
-
-async def test_a_result_in_both_the_call_and_a_message_is_one_record(
-    richard: MemoryService, database: Database
-) -> None:
-    await richard.intake.store_conversation(
-        [
-            chat_message(None, "assistant", tool_calls=[call("weigh", "22.59 g", id="c1")]),
-            chat_message("22.59 g", "tool", tool_call_id="c1"),
-        ]
-    )
-
-    assert len(await records(database)) == 1
 
 
 async def test_an_identical_result_of_two_calls_is_stored_twice(

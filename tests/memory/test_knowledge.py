@@ -243,11 +243,3 @@ async def test_a_blank_part_is_refused_by_name_and_nothing_is_written(
 async def test_private_knowledge_without_a_user_is_refused(memory: Memory) -> None:
     with pytest.raises(InvalidArgumentsError, match="has no user"):
         await store_triplets(memory.of(caller_named(None, agent="shell")), ADA)
-
-
-async def test_a_caller_without_own_knowledge_finds_a_tenant_fact(
-    richard: MemoryService, eve: MemoryService
-) -> None:
-    await store_triplets(richard, BOSS, scope="tenant")
-
-    assert await recall(eve, "Northwind") == [BOSS_TEXT]

@@ -43,20 +43,15 @@ async def owner_of_many_records(
     return richard
 
 
-async def test_a_session_is_searched_by_meaning_among_many_other_records(
-    searchable: Memory, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "narrowed", [{"scope": "session"}, {"since": BETWEEN}], ids=["session", "time"]
+)
+async def test_a_session_or_a_time_is_searched_by_meaning_among_many_other_records(
+    searchable: Memory, monkeypatch: pytest.MonkeyPatch, narrowed: dict[str, object]
 ) -> None:
     richard = await owner_of_many_records(searchable, monkeypatch)
 
-    assert await recall(richard, QUESTION, scope="session") == [GOLD]
-
-
-async def test_a_time_is_searched_by_meaning_among_many_records_of_other_times(
-    searchable: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    richard = await owner_of_many_records(searchable, monkeypatch)
-
-    assert await recall(richard, QUESTION, since=BETWEEN) == [GOLD]
+    assert await recall(richard, QUESTION, **narrowed) == [GOLD]
 
 
 async def test_a_time_is_searched_by_words_that_are_frequent_at_other_times(

@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +9,8 @@ import pytest
 from calling import caller_named
 from local2.errors import InvalidArgumentsError
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.engines.sqlite.schema import SCHEMA
-from local2.ledger.ledger import Ledger
-from local2.ledger.operations.sessions import SessionKey
 from local2.memory.service import MemoryService
-from local2.memory.sessions import MAX_NOTES, MERGED_ROLE, MERGED_SIZE, merge, merge_oldest
+from local2.memory.sessions import MAX_NOTES, MERGED_ROLE, MERGED_SIZE, merge
 from local2.memory.tenant import Memory
 from local2.protocol.memory_tools import Note, SessionNotes
 from recalling import DAY
@@ -34,11 +30,6 @@ async def note_many(service: MemoryService, count: int, content: str = "Step {}.
 
 async def notes_of(service: MemoryService) -> list[Note]:
     return (await service.sessions.load(None, 1)).notes
-
-
-async def stored(ledger: Ledger, content: str) -> SessionNotes:
-    session = SessionKey("richard", "s1")
-    return await ledger.notes.store(session, "shell", content, DAY, merge=merge_oldest)
 
 
 async def test_notes_are_returned_in_their_order_with_their_roles(richard: MemoryService) -> None:
@@ -189,15 +180,6 @@ async def test_a_blank_note_is_refused(richard: MemoryService, blank: str) -> No
 async def test_a_blank_role_is_refused(richard: MemoryService) -> None:
     with pytest.raises(InvalidArgumentsError, match="blank"):
         await richard.sessions.note("Whose?", role=" \n")
-
-
-async def test_notes_survive_the_process(tmp_path: Path) -> None:
-    for number in (1, 2):
-        async with Database.open(tmp_path / "notes.sqlite3", SCHEMA) as opened:
-            result = await stored(Ledger(opened, "default"), f"Step {number}.")
-
-    assert notes_in(result) == [("shell", "Step 1."), ("shell", "Step 2.")]
-    assert [note.event_time for note in result.notes] == [DAY, DAY]
 
 
 def note(position: int, content: str, at: datetime = DAY, **fields: Any) -> Note:

@@ -59,20 +59,6 @@ def test_messages_added_at_the_end_leave_the_earlier_records_unchanged(
     assert longer[: len(ids)] == ids
 
 
-def test_a_repeated_message_is_two_records() -> None:
-    first, second = records([chat_message("Yes."), chat_message("Yes.")])
-
-    assert first.id != second.id
-
-
-def test_only_the_senders_ids_become_references() -> None:
-    references = [
-        r.source_ref for r in records([chat_message("Yes.", id="D1:3"), chat_message("No.")])
-    ]
-
-    assert references == ["D1:3", None]
-
-
 def test_empty_ids_are_ignored() -> None:
     first, second = records([chat_message("alpha", id=""), chat_message("beta", id="")])
 

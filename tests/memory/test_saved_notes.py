@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from calling import RICHARD, caller_named
+from calling import RICHARD
 from indexed import indexed
 from local2.memory.intake.conversations import Turn
 from local2.memory.intake.episodes import new_episode
@@ -74,16 +74,6 @@ async def test_a_note_is_found_in_every_session_if_the_users_notes_are_requested
         {"kinds": ("fact", "chat_message")},
     ):
         assert await recall(richard, "Postgres", **excluded) == []
-
-
-@pytest.mark.parametrize("user", ["eve", None])
-async def test_other_users_do_not_find_a_note(
-    memory: Memory, richard: MemoryService, user: str | None
-) -> None:
-    await save(richard)
-
-    assert await found(memory.of(caller_named(user, agent="shell"))) == []
-    assert await found(richard) == [POSTGRES, POSTGRES]
 
 
 async def test_a_turn_and_a_note_are_each_recalled_once_and_found_by_search(

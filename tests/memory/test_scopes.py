@@ -177,16 +177,6 @@ async def test_without_a_session_all_of_the_users_sessions_are_history(
     assert set(await recall(outside, "osmium", scope="history")) == SESSION | PAST
 
 
-async def test_the_users_facts_are_found_by_every_agent_and_an_agents_by_every_user(
-    memory: Memory,
-) -> None:
-    by_robot = memory.of(caller_named("richard", agent="robot"))
-    for_eve = memory.of(caller_named("eve", agent="shell"))
-
-    assert set(await recall(by_robot, "osmium", scope="user")) == USER
-    assert set(await recall(for_eve, "osmium", scope="agent")) == AGENT
-
-
 async def test_similar_names_of_users_and_agents_are_distinguished(
     memory: Memory,
 ) -> None:

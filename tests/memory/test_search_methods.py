@@ -91,17 +91,6 @@ async def test_no_more_items_than_requested_are_not_reranked(
     assert (len(found.items), found.rerank_used, reranker.lengths) == (6, False, [])
 
 
-async def test_a_failing_reranker_leaves_the_order(cto: MemoryService, reranker: Reversing) -> None:
-    await store_facts(cto, "tenant", 9)
-    reranker.fails = True
-
-    found = await cto.search_tenant("osmium")
-
-    assert not found.rerank_used
-    fast = await cto.search_scopes("osmium", ["tenant"], fast_mode=True)
-    assert contents(found) == contents(fast.scopes["tenant"])
-
-
 async def test_several_scopes_are_searched_together_without_reranking_in_fast_mode(
     cto: MemoryService, reranker: Reversing
 ) -> None:

@@ -8,12 +8,10 @@ import pytest
 
 from calling import RICHARD, caller_named
 from local2.errors import InvalidArgumentsError
-from local2.ledger.engines.sqlite.connections import SqlConnection
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.sessions import SESSION_CHARACTERS
 from local2.ledger.records import Fact
-from local2.ledger.sql import statements
 from local2.memory.intake.conversations import Turn
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.service import MemoryService
@@ -23,7 +21,6 @@ from local2.protocol.memory_tools import SessionContent, SessionMessage
 from local2.protocol.payloads import ToolCallRecord
 from local2.settings import MemorySettings
 from recalling import DAY, chat_message
-from stored import change
 
 WEATHER = ToolCallRecord(
     id="call-1", name="weather", args={"city": "Rome"}, content="Rain in Rome."
@@ -143,12 +140,6 @@ async def test_oversized_arguments_are_left_out(richard: MemoryService) -> None:
     assert (call.name, call.args) == ("weather", {})
 
 
-async def test_loading_a_session_twice_returns_the_same(richard: MemoryService) -> None:
-    await richard.intake.store_turn(turn(1, WEATHER))
-
-    assert await load(richard) == await load(richard)
-
-
 async def test_the_newest_messages_are_loaded_and_earlier_ones_are_indicated(
     richard: MemoryService,
 ) -> None:
@@ -245,14 +236,6 @@ async def test_without_a_session_the_error_names_what_is_missing(memory: Memory)
         await load(memory.of(caller_named("richard")))
 
 
-async def test_retired_messages_are_not_loaded(richard: MemoryService, database: Database) -> None:
-    await richard.intake.store_turn(turn(1))
-    retire = "UPDATE record SET superseded_by = 'x' WHERE content = 'Answer 1.'"
-    await change(database, retire)
-
-    assert roles_and_contents(await load(richard)) == [("user", "Question 1?")]
-
-
 async def remember(service: MemoryService, content: str, importance: float, **fields: Any) -> None:
     fact = {"content": content, "scope": "user", "importance": importance, **fields}
     await service.facts.store(Fact(**fact))
@@ -340,13 +323,6 @@ async def test_settings_determine_which_facts_are_included_and_how_many(
     assert await found(preseed_importance=0, preseed_count=0) == []
 
 
-async def test_only_active_facts_are_included(richard: MemoryService) -> None:
-    await remember(richard, "Lives in Rome.", 1, topic="user.city")
-    await remember(richard, "Lives in Berlin.", 0.9, topic="user.city")
-
-    assert await memories(richard) == ["Lives in Berlin."]
-
-
 async def test_other_users_facts_are_not_included(memory: Memory, richard: MemoryService) -> None:
     await remember(richard, "Diabetic.", 1)
     await remember(richard, "Only for the shell.", 1, scope="agent")
@@ -366,33 +342,6 @@ async def test_an_unknown_session_has_memories_and_nothing_else(
     session = await load(richard, session_id="never")
     assert (session.messages, session.notes, session.earlier) == ([], [], False)
     assert [memory.content for memory in session.memories] == ["Diabetic."]
-
-
-@pytest.mark.parametrize(
-    ("statement", "index"),
-    [
-        ("notes", "note_active"),
-        ("merge_notes", "note_active"),
-        ("session_messages", "record_standing"),
-        ("important_facts", "record_important"),
-        ("important_facts", "record_core"),
-        ("standing_facts", "record_keyed"),
-    ],
-)
-async def test_every_statement_uses_its_index(
-    database: Database, statement: str, index: str
-) -> None:
-    values = dict.fromkeys(
-        ("tenant", "owner", "session_id", "position", "limit", "importance"), 1
-    ) | {"places": "[]", "types": "[]"}
-
-    def explain(connection: SqlConnection) -> list[str]:
-        found = connection.execute(f"EXPLAIN QUERY PLAN {statements()[statement]}", values)
-        return [row["detail"] for row in found]
-
-    plan = await database.read(explain)
-    assert any(f"USING INDEX {index}" in step for step in plan)
-    assert not [step for step in plan if "SCAN record" in step or "SCAN note" in step]
 
 
 async def test_a_message_contains_only_known_fields(richard: MemoryService) -> None:

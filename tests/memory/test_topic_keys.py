@@ -2,9 +2,8 @@
 
 import pytest
 
-from calling import RICHARD, answer, caller_named
+from calling import answer, caller_named
 from local2.bus.connection import Connection
-from local2.client.tools import call_tool
 from local2.protocol.payloads import MemoryChange
 
 pytestmark = pytest.mark.usefixtures("tools")
@@ -80,11 +79,3 @@ async def test_a_user_topic_belongs_to_the_user_in_any_case(bus: Connection) -> 
 
     assert theirs.data["found"] is False
     assert mine.content == "[Memory: USER.Name] Richard"
-
-
-async def test_an_invalid_key_is_refused_and_the_error_states_the_rule(bus: Connection) -> None:
-    result = await call_tool(bus, "save_topic", {"topic": "name", "content": "x"}, caller=RICHARD)
-
-    assert result.error is not None
-    assert result.error.code == "invalid_arguments"
-    assert "letters, digits, hyphens and underscores" in result.error.message

@@ -1,17 +1,13 @@
 """Standing facts: one active version per key, older ones in history, and every change audited."""
 
-import json
-
 import pytest
 
 from calling import caller_named
 from local2.errors import InvalidArgumentsError
-from local2.ledger.engines.sqlite.database import Database
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller
 from local2.protocol.payloads import MemoryChange
-from stored import select
 
 LANGUAGE = "user.language_preference"
 
@@ -19,12 +15,6 @@ LANGUAGE = "user.language_preference"
 @pytest.fixture
 def eve(memory: Memory) -> MemoryService:
     return memory.of(caller_named("eve"))
-
-
-async def test_a_saved_topic_is_recalled(richard: MemoryService) -> None:
-    await richard.write_topic(LANGUAGE, "Elixir")
-
-    assert await richard.recall_topic(LANGUAGE) == "Elixir"
 
 
 async def test_saving_the_same_content_again_changes_nothing(
@@ -36,19 +26,6 @@ async def test_saving_the_same_content_again_changes_nothing(
     assert (again.id, again.was_new) == (first.id, False)
     assert (await memory.ledger.counts()).records == 1
     assert len(announced) == 1
-
-
-async def test_a_replaced_value_leaves_an_audit_row(
-    database: Database, richard: MemoryService
-) -> None:
-    audit = "SELECT tenant, action, record_id, agent, detail FROM audit"
-    old = await richard.write_topic(LANGUAGE, "Elixir")
-    assert await select(database, audit) == []
-    new = await richard.write_topic(LANGUAGE, "Python")
-
-    ((*row, detail),) = await select(database, audit)
-    assert row == ["default", "superseded", old, "shell"]
-    assert json.loads(detail) == {"superseded_by": new}
 
 
 async def test_changes_are_announced_by_id_without_content(

@@ -26,8 +26,14 @@ def test_the_document_is_valid_and_has_everything(document: dict[str, Any]) -> N
     paths = [f"/v1/tools/{tool.name}" for tool in TOOLS]
     paths += [f"/v1/services/{service.subject}" for service in SERVICES]
 
+    of_local2 = {  # tools of others stay for a while: one that another test served may be there
+        path
+        for path, operations in document["paths"].items()
+        if operations.get("post", {}).get("tags") != ["tools of others"]
+    }
+
     assert document["openapi"] == "3.1.0"
-    assert {*paths, "/v1/memories/{id}", "/v1/events"} == document["paths"].keys()
+    assert {*paths, "/v1/memories/{id}", "/v1/events"} == of_local2
 
 
 def test_operations_have_names_of_their_own_and_say_what_they_answer(

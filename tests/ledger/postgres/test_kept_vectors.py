@@ -7,10 +7,21 @@ import numpy as np
 import psycopg
 import pytest
 
-from ledgers import EMBEDDER, OWNER, fact, find, index, record, searching, to_index, vector_result
+from ledgers import (
+    EMBEDDER,
+    OWNER,
+    erase,
+    fact,
+    find,
+    index,
+    record,
+    searching,
+    to_index,
+    vector_result,
+)
 from local2.ledger.engines.postgres import neighbours
 from local2.ledger.engines.postgres.database import Database
-from local2.ledger.erasing import ErasureOptions, Selection
+from local2.ledger.erasing import Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import searches, working_sets
 from local2.ledger.operations.candidates import Filter
@@ -79,11 +90,8 @@ async def test_records_of_a_session_that_is_left_out_do_not_hide_others(
 async def test_an_erased_record_leaves_no_vector(ledger: Ledger) -> None:
     await store(ledger, {"Gold.": 0})
     (gold,) = (await find(ledger, searching("gold"))).records.values()
-    selection = Selection(owner=OWNER)
-    selected = await ledger.erasures.select(selection)
 
-    async for _ in ledger.erasures.erase(selection, selected.rows, ErasureOptions(at=utc_now())):
-        pass
+    await erase(ledger, Selection(owner=OWNER))
 
     kept = ledger.vectors
     assert kept is not None

@@ -13,10 +13,10 @@ import pytest
 
 from exporting import fill
 from forking import exit_code
-from ledger.test_erasing import erase
 from ledgers import (
     DAY,
     ITEMS,
+    erase,
     fact,
     find,
     index,

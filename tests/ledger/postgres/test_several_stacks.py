@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ledgers import EMBEDDER, OWNER, fact, find, index, message, record, searching
+from ledgers import EMBEDDER, OWNER, erase, fact, find, index, message, record, searching
 from local2.errors import StorageError, TaskTakenError
 from local2.ledger.engines.postgres.connections import PostgresConnection, connect
 from local2.ledger.engines.postgres.database import CONNECTIONS, Database
-from local2.ledger.erasing import ErasureOptions, Selection
+from local2.ledger.erasing import Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import transactions
 from local2.ledger.operations.records import store_record
@@ -30,12 +30,6 @@ from local2.protocol.tool import caller_waits_until
 from waiting import eventually
 
 STEPS = 120
-
-
-async def erase(ledger: Ledger, selection: Selection) -> None:
-    selected = await ledger.erasures.select(selection)
-    async for _ in ledger.erasures.erase(selection, selected.rows, ErasureOptions(at=utc_now())):
-        pass
 
 
 @pytest.fixture

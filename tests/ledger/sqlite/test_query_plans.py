@@ -26,7 +26,8 @@ WHOLE = {
 """Statements that read all of a tenant, and the occasion."""
 
 ALL_OF_IT = re.compile(
-    r"SCAN (?:record|task)\b|SCAN (?:feature|vector)$|INDEX (?:record|task)_\w+ \(tenant=\?\)$"
+    r"SCAN (?:record|task|note)\b|SCAN (?:feature|vector)$"
+    r"|INDEX (?:record|task|note)_\w+ \(tenant=\?\)$"
     r"|SEARCH task .*INDEX (?!task_due)\w+ \(tenant=\? AND kind=\?\)$"
 )
 

@@ -23,7 +23,7 @@ from local2.ledger.operations.records import (
 )
 from local2.ledger.operations.relations import MAX_RELATIONS, full_end
 from local2.ledger.operations.showings import Showing, ShownRecord, add_showing
-from local2.ledger.operations.tombstones import was_erased, was_line_erased
+from local2.ledger.operations.tombstones import was_erased, was_id_erased, was_line_erased
 from local2.ledger.operations.transactions import Part, TenantRows, Transaction, as_json, record_of
 from local2.ledger.records import (
     ALSO_NAMES,
@@ -232,7 +232,10 @@ class _Page:
             case AuditLine():
                 if line.action not in {DENIED, ERASED} and not self._exists(line.record_id):
                     return None
-                return self._write_line("import_audit", line, detail=as_json(line.detail))
+                detail, newer = line.detail, line.detail.get("superseded_by")
+                if isinstance(newer, str) and was_id_erased(self._tx, newer):
+                    detail = {**detail, "superseded_by": ""}  # as in the audit that is here
+                return self._write_line("import_audit", line, detail=as_json(detail))
             case AccessLine():
                 if self._write_line("import_access", line):
                     return True

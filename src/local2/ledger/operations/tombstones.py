@@ -57,6 +57,11 @@ def was_erased(tx: Transaction, record: NewRecord, *, copied: bool = False) -> b
     )
 
 
+def was_id_erased(tx: Transaction, id_: str) -> bool:
+    """Whether the record with this id was erased."""
+    return _has_any(tx) and _match(tx, [_digest(tx, "id", id_)])
+
+
 def is_live(record: NewRecord) -> bool:
     """Whether a record is part of a turn, and not of a conversation or an import."""
     return record.turn is not None or record.pending is not None
