@@ -81,6 +81,21 @@ async def test_a_long_message_gains_little_from_its_neighbours(richard: MemorySe
     assert found["Only iridium."].coverage > 5 * found[long].coverage
 
 
+async def test_words_that_stand_together_far_into_a_long_message_count(
+    richard: MemoryService,
+) -> None:
+    filler = "The rain has not let up since Sunday. " * 30
+    together = f"{filler}The surveyor weighed the osmium. {filler}"
+    apart = f"The surveyor came. {filler}{filler}Osmium is dense. {filler}The scales weighed it."
+    for number, text in enumerate((apart, together)):
+        await richard.intake.store_conversation([chat_message(text)], f"s{number}")
+
+    found = await shares(richard, "Has a surveyor weighed osmium?")
+
+    assert list(found) == [together, apart]
+    assert found[together].coverage > 1.5 * found[apart].coverage > 0
+
+
 async def test_a_message_gains_nothing_from_those_of_another_session(
     richard: MemoryService,
 ) -> None:
