@@ -142,8 +142,19 @@ async def test_messages_of_people_rank_above_those_of_machines(richard: MemorySe
     found = await shares(richard, "osmium")
 
     assert next(iter(found)) == "Osmium 3."
-    assert found["Osmium 1."].density == found["Osmium 2."].density == 0
-    assert found["Osmium 3."].density > 0
+    assert found["Osmium 3."].density > found["Osmium 1."].density > 0
+    assert found["Osmium 2."].density == 0
+
+
+async def test_what_a_tool_reports_ranks_above_the_request_for_it(richard: MemoryService) -> None:
+    report = '{"service": "preview server", "status": "running", "port": 4173}'
+    talk = ["Start the preview server, please.", "The preview server is running."]
+    said = [chat_message(talk[0]), chat_message(report, "tool"), chat_message(talk[1], "assistant")]
+    await richard.intake.store_conversation(said, "s1")
+
+    found = await items(richard, "Which port did the preview server report?")
+
+    assert list(found) == [report, *found.keys() - {report}]
 
 
 async def test_ratings_lift_and_lower_rated_answers(richard: MemoryService) -> None:

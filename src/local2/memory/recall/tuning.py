@@ -60,8 +60,9 @@ names. The second grows with the number of such statements in the text."""
 TIMED, TIMED_WHEN = 0.06, 0.12
 """Shares of statements with a time: of speakers about themselves, and of any statement if the
 question asks when."""
-DENSITY = 0.35
-"""Share of a text in which every word is informative."""
+DENSITY, DENSITY_OF_TOOLS = 0.35, 0.3
+"""Shares of a text in which every word is informative: of a person's words, and of a tool's output,
+which otherwise ranks below the request for it and the talk about it. An assistant has none."""
 WISH, WISH_MEANING = 0.3, 0.4
 """Share of a standing wish addressed to an assistant, such as "always answer in grams", and its
 share for meaning from which all of it counts."""
