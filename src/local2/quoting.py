@@ -74,14 +74,39 @@ def quoted_line(text: str, max_characters: int = MAX_LINE) -> str:
     return one
 
 
+def quoted_passage(text: str, question: str, max_characters: int) -> str:
+    """A text as one line; of a longer one, the passage that has most of the question's words."""
+    if len(text) <= max_characters:
+        return quoted_line(text, max_characters)
+    from local2.language.passages import passage  # noqa: PLC0415 - a tenth of a hook's start
+
+    part = passage(text, question, max_characters)
+    if part.start == 0:
+        return quoted_line(text, max_characters)
+    before = f"[… {part.start:,} characters left out …] "
+    after = (
+        f" [… {left_out:,} characters left out …]" if (left_out := len(text) - part.stop) else ""
+    )
+    return f"{before}{quoted_line(text[part])}{after}"
+
+
 def fact_line(
-    content: str, topic: str | None, by: str | None, source_class: SourceClass | None = None
+    content: str,
+    topic: str | None,
+    by: str | None,
+    source_class: SourceClass | None = None,
+    *,
+    question: str = "",
 ) -> str:
-    """Quote a fact, with its author or its source, if known."""
-    fact = f"{topic}: {content}" if topic else content
+    """Quote a fact, with its author or its source, if known.
+
+    Of a long one, the line has the passage that has most of a question's words.
+    """
+    named = f"{quoted_line(topic)}: " if topic else ""
+    said = quoted_passage(content, question, MAX_LINE - len(named))
     stated = f"stated by {AUTHORS.get(by or '', 'somebody')}"
     source = SOURCES[source_class] if source_class and source_class not in STATED else stated
-    return f"- {quoted_line(fact)} [{source}]"
+    return f"- {named}{said} [{source}]"
 
 
 def said_by_others(source_class: SourceClass | None) -> str:
@@ -99,7 +124,9 @@ def with_later(line: str, later: Iterable[LaterStatement]) -> str:
     return f"{line}{''.join(statements)}"
 
 
-def recalled_lines(found: Iterable[RecalledItem], in_context: str | None) -> dict[str, str]:
+def recalled_lines(
+    question: str, found: Iterable[RecalledItem], in_context: str | None
+) -> dict[str, str]:
     """Choose the relevant items of a recall, without outdated ones, and quote each, by its id.
 
     Messages of the session `in_context` are left out, since the model sees them anyway. They do not
@@ -115,7 +142,7 @@ def recalled_lines(found: Iterable[RecalledItem], in_context: str | None) -> dic
     threshold = MIN_RELEVANCE * max((item.score for item in items), default=0.0)
     lines = {}
     for item in [item for item in items if item.score >= threshold][:MAX_RECALLED]:
-        fact = fact_line(item.content, item.topic, item.by, item.source_class)
+        fact = fact_line(item.content, item.topic, item.by, item.source_class, question=question)
         dated = f"{fact} [{item.event_time.date().isoformat()}]"
         lines[item.id] = with_later(dated, item.later)
     return lines

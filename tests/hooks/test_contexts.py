@@ -37,10 +37,21 @@ VOLVO = RecalledItem(
 def test_a_later_statement_is_shown_with_its_date() -> None:
     later = LaterStatement(id="2", content="I sold the Volvo.", event_time=SOLD)
 
-    (line,) = recalled_lines([replace(VOLVO, later=(later,))], "now").values()
+    (line,) = recalled_lines("Which car?", [replace(VOLVO, later=(later,))], "now").values()
 
     assert "I drive a Volvo." in line
     assert line.endswith("[2026-05-01] (later, 2026-05-11: I sold the Volvo.)")
+
+
+def test_of_a_long_message_the_passage_with_the_words_of_the_question_is_shown() -> None:
+    filler = "The rain has not let up since Sunday. " * 60
+    long = replace(VOLVO, content=f"{filler}I drive a Volvo. {filler}", label="Ann")
+
+    (line,) = recalled_lines("Who drives a Volvo?", [long], "now").values()
+
+    assert "I drive a Volvo." in line
+    assert line.startswith("- [… ")
+    assert line.count(" characters left out …]") == 2
 
 
 def test_what_another_memory_supersedes_is_left_out() -> None:
@@ -49,7 +60,7 @@ def test_what_another_memory_supersedes_is_left_out() -> None:
     superseded = replace(VOLVO, content="Works at Northwind.", relations=(newer,))
     superseding = replace(VOLVO, content="Works at Bluebird.", relations=(older,))
 
-    (line,) = recalled_lines([superseded, superseding], "now").values()
+    (line,) = recalled_lines("Which car?", [superseded, superseding], "now").values()
 
     assert "Bluebird" in line
 
@@ -58,11 +69,12 @@ def test_what_the_model_sees_anyway_is_left_out_and_counts_for_nothing() -> None
     said = replace(VOLVO, session_id="now", content="Which car is mine?", score=1.0)
     faint = replace(VOLVO, content="A Volvo needs oil.", score=0.3)
 
-    assert recalled_lines([said], "now") == {}
-    assert len(recalled_lines([said], None)) == 1
-    assert [("drive" in line) for line in recalled_lines([said, VOLVO, faint], "now").values()] == [
-        True
-    ]
+    assert recalled_lines("Which car?", [said], "now") == {}
+    assert len(recalled_lines("Which car?", [said], None)) == 1
+    assert [
+        ("drive" in line)
+        for line in recalled_lines("Which car?", [said, VOLVO, faint], "now").values()
+    ] == [True]
 
 
 @given(of_facts=SIZES, of_notes=SIZES, of_recalled=SIZES)

@@ -17,7 +17,7 @@ from local2.protocol.envelope import Caller, decode
 from local2.protocol.memory_tools import MAX_CONTENT, TOOLS, Hit
 from local2.protocol.payloads import Json, ToolRequest
 from local2.protocol.tool import Tool, ToolOutput
-from local2.tools.base import shortened
+from local2.tools.base import TEXT_BYTES, shortened
 from local2.tools.catalog import memory_tools
 from local2.tools.episodes import formatted
 from waiting import eventually
@@ -120,6 +120,23 @@ async def test_a_search_is_a_dated_numbered_list(searchable: Memory) -> None:
     )
     assert (hit["content"], hit["metadata"]["agent"]) == (gold, "shell")
     assert (data["degraded"], data["reason"]) == (False, None)
+
+
+@pytest.mark.parametrize("name", ["recall", "search_memory"])
+async def test_of_long_memories_a_model_reads_the_passage_that_answers(
+    memory: Memory, name: str
+) -> None:
+    filler = "The rain has not let up since Sunday. " * 300
+    text = f"{filler}I gave the spare key to Dorothea. {filler}"
+    await call(memory, "save_memory", {"content": text})
+
+    found = await call(memory, name, {"query": "Who keeps the spare key?"})
+
+    assert "   … " in found.content
+    assert "I gave the spare key to Dorothea." in found.content
+    assert len(found.content.encode()) < TEXT_BYTES + 200
+    data = msgspec.to_builtins(found.data)
+    assert [one["content"] for one in data.get("items") or data["hits"]] == [text]
 
 
 async def test_several_hits_are_numbered_with_their_days() -> None:

@@ -93,10 +93,10 @@ class ContextReader:
             notes = msgspec.convert(results["load_session"].data, SessionContent).notes
             lines = [note_line(note.role, note.content, merged=note.merges > 0) for note in notes]
             sections.append(Section("notes", lines, newest_last=True))
-        if "recall" in results:
+        if query is not None and "recall" in results:
             found = msgspec.convert(results["recall"].data, RecalledItems).items
             in_context = None if session.compacted else self._session_id
-            lines_by_id = recalled_lines(found, in_context)
+            lines_by_id = recalled_lines(query, found, in_context)
             sections.append(
                 Section(RECALLED_SECTION, list(lines_by_id.values()), ids=list(lines_by_id))
             )

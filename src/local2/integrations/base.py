@@ -135,7 +135,7 @@ async def recalled_context(memory: Memory, message: str, session_id: str) -> str
         "recall", query=message[:MAX_QUERY_CHARACTERS], top_k=SEARCHED_ITEMS, continues=True
     )
     found = msgspec.convert(result.data, RecalledItems).items
-    lines = recalled_lines(found, session_id).values()
+    lines = recalled_lines(message, found, session_id).values()
     return section(MEMORY_SECTION, [FOREWORD, *lines]) if lines else None
 
 

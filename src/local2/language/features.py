@@ -27,8 +27,8 @@ from local2.language.words import (
 )
 
 HEAD = 800
-"""Number of characters at the beginning of a text by which coverage and density are measured: a
-long text contains many words of a question by chance."""
+"""Number of characters at the beginning of a text by which coverage and density are measured, but
+for a better passage: a long text contains many words of a question by chance."""
 STATEMENT_CHARACTERS = 4_000
 """Number of characters that are searched for statements. This limits the time for a pasted page;
 people's own statements are at the beginning."""
@@ -37,6 +37,9 @@ MAX_FIRSTHAND = 4
 one."""
 HEAD_SEPARATOR = " | "
 """Separates the stems of the head from all others in the column `stems`."""
+PASSAGE, MAX_PASSAGES = 400, 32
+"""Maximum characters of a passage, two of which are as long as the head, and the number of passages
+at the beginning of a longer text whose words are told apart."""
 _MOMENTS = frozenset({
     "yesterday", "today", "tonight", "tomorrow", "ago", "recently", "lately", *WEEKDAYS,
     *(month.lower() for month in MONTHS if month not in {"March", "May"}),
@@ -84,7 +87,7 @@ def features(content: str, *, topic: str | None, label: str | None, at: datetime
     else:
         statements = words("\n".join(told))
     return Features(
-        stems=_counted([*names, *head, *day], words(content[HEAD:], characters_and_pairs)),
+        stems=_counted([*names, *head, *day], content, about=[*names, *day]),
         length=len(content),
         density=density(head),
         firsthand=min(sum(map(FIRST_PERSON.__contains__, statements)), MAX_FIRSTHAND),
@@ -115,15 +118,42 @@ def stems_in(stems: str) -> list[str]:
     return [token.rpartition("=")[0] for token in stems.split() if "=" in token]
 
 
-def _counted(head: Sequence[str], rest: Sequence[str]) -> str:
-    """All stems with their counts, first those of the head, then the others."""
-    in_head, in_rest = _count_stems(head), _count_stems(rest)
-    first = [f"{stem}={count + in_rest.pop(stem, 0)}" for stem, count in in_head.items()]
-    others = [f"{stem}={count}" for stem, count in in_rest.items()]
+def _counted(head: Sequence[str], content: str, *, about: Sequence[str]) -> str:
+    """All stems with their counts, first those of the head, then the others.
+
+    Those of a text that is longer than its head are followed by the passages that have them, as the
+    bits of a number: "metal=3@5" stands three times, in the first and in the third passage. The
+    words `about` the text count as in each of them.
+    """
+    in_head = _count_stems(head)
+    in_rest, passages = Counter[str](), dict[str, int]()
+    if len(content) > HEAD:
+        in_rest = _count_stems(words(content[HEAD:], characters_and_pairs))
+        for number, passage in enumerate(_passages(content)):
+            for stem in {*stems(words(passage, characters_and_pairs)), *stems(about)}:
+                passages[stem] = passages.get(stem, 0) | 1 << number
+
+    def counted(stem: str, count: int) -> str:
+        return f"{stem}={count}@{passages[stem]:x}" if stem in passages else f"{stem}={count}"
+
+    first = [counted(stem, count + in_rest.pop(stem, 0)) for stem, count in in_head.items()]
+    others = [counted(stem, count) for stem, count in in_rest.items()]
     return f" {' '.join(first)}{HEAD_SEPARATOR}{' '.join(others)} "
 
 
-def _count_stems(words_: Sequence[str]) -> dict[str, int]:
+def _passages(content: str) -> list[str]:
+    """The first passages of a text, which end between words if possible."""
+    found: list[str] = []
+    begin = 0
+    while begin < len(content) and len(found) < MAX_PASSAGES:
+        last = max(content.rfind(between, begin, begin + PASSAGE) for between in " \n")
+        end = begin + PASSAGE if len(content) - begin <= PASSAGE or last < 0 else last + 1
+        found.append(content[begin:end])
+        begin = end
+    return found
+
+
+def _count_stems(words_: Sequence[str]) -> Counter[str]:
     """Count each stem, in the order of first occurrence."""
     counts = Counter[str]()
     for begin in range(0, len(words_), PIECE):

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from local2.keys import fold_topic
-from local2.language.features import HEAD_SEPARATOR, Features, features_of
+from local2.language.features import HEAD_SEPARATOR, MAX_PASSAGES, Features, features_of
 from local2.ledger.stored_vectors import Floats, unpacked
 from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
 
@@ -36,6 +36,8 @@ MAX_COUNT = 15
 """Maximum count of a stem in a text; larger counts are cut."""
 COUNT_BITS = 5
 """Low bits of a posting: the count, and whether the stem is in the beginning of the text."""
+POSITION_SHIFT = COUNT_BITS + MAX_PASSAGES
+"""The bits below a posting's position: between, which passages of a long text have the stem."""
 STEM = re.compile(r"([^ ]+)=\d")
 INITIAL_SIZE = 1_024
 """Number of records that the arrays have room for at first; they double when full."""
@@ -122,11 +124,15 @@ _stored_features = attrgetter(*Features._fields)
 
 
 class Postings(NamedTuple):
-    """The positions with a stem, its counts, and whether it is in the beginning of the text."""
+    """The positions with a stem, its counts, and whether it is in the beginning of the text.
+
+    `passages`: of a long text, the passages that have the stem, as the bits of a number; else 0.
+    """
 
     positions: Positions
     counts: Array
     ahead: Flags
+    passages: Positions
 
 
 class Numbers:
@@ -177,7 +183,7 @@ class Columns:
     def __init__(self, *, only: Collection[str] | None = None) -> None:
         """`only`: the stems to index; None means all of them."""
         every = "|".join(map(re.escape, only or ()))
-        self._only = None if only is None else re.compile(rf" ({every})=(\d+)")
+        self._only = None if only is None else re.compile(rf" ({every})=(\d+(?:@[0-9a-f]+)?)")
         self._records = np.zeros(INITIAL_SIZE, COLUMNS)
         self._vectors = np.zeros((INITIAL_SIZE, 0), np.float32)
         self._position: dict[int, int] = {}
@@ -267,11 +273,14 @@ class Columns:
         """
         packed = self._packed(stem, size)
         counts = packed >> 1 & MAX_COUNT
-        return Postings(packed >> COUNT_BITS, counts.astype(np.float64), (packed & 1).astype(bool))
+        passages = packed >> COUNT_BITS & (1 << MAX_PASSAGES) - 1
+        return Postings(
+            packed >> POSITION_SHIFT, counts.astype(np.float64), (packed & 1).astype(bool), passages
+        )
 
     def positions_with(self, stem: str, size: int) -> Positions:
         """Which of the first `size` positions have a stem."""
-        return self._packed(stem, size) >> COUNT_BITS
+        return self._packed(stem, size) >> POSITION_SHIFT
 
     def _packed(self, stem: str, size: int | None) -> Positions:
         packed = np.array(self._postings.get(stem, ()), np.int64)
@@ -279,7 +288,7 @@ class Columns:
 
     def count_postings(self, stem: str, size: int) -> int:
         """How many of the first `size` positions have a stem."""
-        return bisect_left(self._postings.get(stem, ()), size << COUNT_BITS)
+        return bisect_left(self._postings.get(stem, ()), size << POSITION_SHIFT)
 
     def _write(self, position: int, candidate: Candidate, read: Features) -> None:
         embedder = None
@@ -322,21 +331,24 @@ class Columns:
         head = stems.index(HEAD_SEPARATOR)
         if self._only is not None:
             for found in self._only.finditer(stems):
-                self._add_posting(found[1], position, int(found[2]), found.start() < head)
+                self._add_posting(found[1], position, found[2], found.start() < head)
             return
         first_stems = []
         for token in stems[:head].split():
-            stem, _, count = token.rpartition("=")
-            self._add_posting(stem, position, int(count), True)
+            stem, _, counted = token.rpartition("=")
+            self._add_posting(stem, position, counted, True)
             if stem:  # Porter's stem of a single "s" is empty
                 first_stems.append(sys.intern(stem))
         self._first_stems[position] = tuple(first_stems)
         for token in stems[head + len(HEAD_SEPARATOR) :].split():
-            stem, _, count = token.rpartition("=")
-            self._add_posting(stem, position, int(count), False)
+            stem, _, counted = token.rpartition("=")
+            self._add_posting(stem, position, counted, False)
 
-    def _add_posting(self, stem: str, position: int, count: int, ahead: int) -> None:
-        packed = position << COUNT_BITS | min(count, MAX_COUNT) << 1 | ahead
+    def _add_posting(self, stem: str, position: int, counted: str, ahead: int) -> None:
+        count, _, passages = counted.partition("@")
+        at = int(passages, 16) if passages else 0
+        packed = position << POSITION_SHIFT | at << COUNT_BITS | min(int(count), MAX_COUNT) << 1
+        packed |= ahead
         if (known := self._postings.get(stem)) is None:
             known = self._postings[stem] = array("q")
         known.append(packed)
@@ -415,7 +427,12 @@ class View:
             return found
         positions = self._view_positions[found.positions]
         present = positions >= 0
-        return Postings(positions[present], found.counts[present], found.ahead[present])
+        return Postings(
+            positions[present],
+            found.counts[present],
+            found.ahead[present],
+            found.passages[present],
+        )
 
     def positions_with(self, stem: str) -> Positions:
         """Which records have a stem."""

@@ -5,7 +5,7 @@ import msgspec
 from local2.ledger.records import source_class_of
 from local2.memory.intake.echoes import UNANSWERED
 from local2.memory.recall.recaller import RecallResult
-from local2.memory.recall.results import labelled_text
+from local2.memory.recall.results import label_of
 from local2.memory.scopes import stated_by, view
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import Scope
@@ -65,6 +65,7 @@ def search_result(recalled: RecallResult) -> SearchResult:
 class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
     """The results of a search in several scopes."""
 
+    query: str
     caller: Caller
     scopes: dict[Scope, RecallResult]
 
@@ -79,10 +80,11 @@ class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
             lines = [
                 with_later(
                     fact_line(
-                        labelled_text(item.record),
-                        None,
+                        item.record.content,
+                        label_of(item.record),
                         stated_by(item.record, self.caller),
                         source_class_of(item.record),
+                        question=self.query,
                     ),
                     [view(later, self.caller, LaterStatement) for later in item.later],
                 )

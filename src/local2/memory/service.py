@@ -244,7 +244,9 @@ class MemoryService:
         if failed := [result for result in results if isinstance(result, BaseException)]:
             raise failed[0]
         found = [result for result in results if not isinstance(result, BaseException)]
-        return ScopedResults(caller=self.caller, scopes=dict(zip(wanted, found, strict=True)))
+        return ScopedResults(
+            query=query, caller=self.caller, scopes=dict(zip(wanted, found, strict=True))
+        )
 
     async def _search(
         self, scope: Scope, query: str, top_k: int, *, rerank: bool = True

@@ -13,6 +13,7 @@ import msgspec
 
 from local2 import telemetry
 from local2.keys import is_topic
+from local2.language.passages import cut_to_passage
 from local2.language.sentences import excerpt
 from local2.ledger.records import Record, place_of_topic
 from local2.memory.recall.results import RecallItem
@@ -77,6 +78,8 @@ def default_scope(caller: Caller, topic: str | None = None) -> OwnerScope:
 
 TEXT_BYTES = 8_000
 """Maximum bytes of all memories in the text for a model, whose context is small."""
+MARKS = len(b"\xe2\x80\xa6 " * 2)
+"""Bytes of the marks where something is left out, which do not count."""
 DATA_BYTES = 400_000
 """Maximum bytes of all memories in the data; the bus carries messages of up to 1 MB."""
 
@@ -91,13 +94,16 @@ class WithContent(Protocol):
 M = TypeVar("M", bound=WithContent)
 
 
-def shortened(memories: Sequence[M], budget: int) -> list[M]:
-    """Cut long memories so that all fit into the budget, in bytes of JSON; mark cuts with "…"."""
+def shortened(memories: Sequence[M], budget: int, question: str | None = None) -> list[M]:
+    """Cut long memories so that all fit into the budget, in bytes of JSON; mark cuts with "…".
+
+    They are cut after the beginning, or to the passage that has most of a question's words.
+    """
     limit = budget // max(len(memories), 1)
     return [
         memory
         if _size(memory.content) <= limit
-        else msgspec.structs.replace(memory, content=f"{_beginning(memory.content, limit)} …")  # type: ignore[type-var]
+        else msgspec.structs.replace(memory, content=_cut(memory.content, limit, question))  # type: ignore[type-var]
         for memory in memories
     ]
 
@@ -165,6 +171,15 @@ def numbered(memories: Sequence[ListedMemory]) -> str:
             said = excerpt(f"{name}{statement.content}", LATER_CHARACTERS)
             lines.append(f"{INSET}({since}, {day}{by}) {said}")
     return "\n".join(lines)
+
+
+def _cut(text: str, limit: int, question: str | None) -> str:
+    if question is not None:
+        text = cut_to_passage(text, question, limit * len(text) // _size(text))
+    # A passage may have more bytes a character than the rest, or as many and two marks.
+    return (
+        f"{_beginning(text, limit)} …" if question is None or _size(text) > limit + MARKS else text
+    )
 
 
 def _beginning(text: str, size: int) -> str:

@@ -47,7 +47,7 @@ async def save_memory(memory: MemoryService, args: SaveMemory) -> ToolOutput:
 async def search_memory(memory: MemoryService, args: SearchMemory) -> ToolOutput:
     result = await memory.search_episodic(args.query, args.top_k)
     if result.hits:
-        content = formatted(shortened(result.hits, TEXT_BYTES))
+        content = formatted(shortened(result.hits, TEXT_BYTES, args.query))
         if result.degraded:
             content += f"\n(The search was incomplete: {result.reason})"
     else:

@@ -66,7 +66,7 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
     ]
     others = [] if items else await memory.other_users()
     return ToolOutput(
-        content=_as_text(items, recalled, answer, memory.caller)
+        content=_as_text(args.query, items, recalled, answer, memory.caller)
         if items
         else nothing_found(recalled.reason, others),
         data=RecalledItems(
@@ -82,14 +82,18 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
 
 
 def _as_text(
-    items: list[RecalledItem], recalled: RecallResult, answer: Answer | None, caller: Caller
+    query: str,
+    items: list[RecalledItem],
+    recalled: RecallResult,
+    answer: Answer | None,
+    caller: Caller,
 ) -> str:
     parts = []
     if answer is not None and answer.text and answer.by_model:
         parts.append(answer.text)
     numbers = {item.id: number for number, item in enumerate(items, start=1)}
     entries = []
-    for found, item in zip(recalled.items, shortened(items, TEXT_BYTES), strict=True):
+    for found, item in zip(recalled.items, shortened(items, TEXT_BYTES, query), strict=True):
         words = [_origin(found.record, caller)]
         for relation in found.relations:
             if relation.id in numbers:

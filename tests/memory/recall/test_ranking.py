@@ -81,6 +81,21 @@ async def test_a_long_message_gains_little_from_its_neighbours(richard: MemorySe
     assert found["Only iridium."].coverage > 5 * found[long].coverage
 
 
+async def test_words_that_stand_together_far_into_a_long_message_count(
+    richard: MemoryService,
+) -> None:
+    filler = "The rain has not let up since Sunday. " * 30
+    together = f"{filler}The surveyor weighed the osmium. {filler}"
+    apart = f"The surveyor came. {filler}{filler}Osmium is dense. {filler}The scales weighed it."
+    for number, text in enumerate((apart, together)):
+        await richard.intake.store_conversation([chat_message(text)], f"s{number}")
+
+    found = await shares(richard, "Has a surveyor weighed osmium?")
+
+    assert list(found) == [together, apart]
+    assert found[together].coverage > 1.5 * found[apart].coverage > 0
+
+
 async def test_a_message_gains_nothing_from_those_of_another_session(
     richard: MemoryService,
 ) -> None:
@@ -127,8 +142,19 @@ async def test_messages_of_people_rank_above_those_of_machines(richard: MemorySe
     found = await shares(richard, "osmium")
 
     assert next(iter(found)) == "Osmium 3."
-    assert found["Osmium 1."].density == found["Osmium 2."].density == 0
-    assert found["Osmium 3."].density > 0
+    assert found["Osmium 3."].density > found["Osmium 1."].density > 0
+    assert found["Osmium 2."].density == 0
+
+
+async def test_what_a_tool_reports_ranks_above_the_request_for_it(richard: MemoryService) -> None:
+    report = '{"service": "preview server", "status": "running", "port": 4173}'
+    talk = ["Start the preview server, please.", "The preview server is running."]
+    said = [chat_message(talk[0]), chat_message(report, "tool"), chat_message(talk[1], "assistant")]
+    await richard.intake.store_conversation(said, "s1")
+
+    found = await items(richard, "Which port did the preview server report?")
+
+    assert list(found) == [report, *found.keys() - {report}]
 
 
 async def test_ratings_lift_and_lower_rated_answers(richard: MemoryService) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from calling import caller_named
-from local2.language.features import features
+from local2.language.features import MAX_PASSAGES, PASSAGE, features
 from local2.ledger.columns import ECHO, UNANSWERED, Candidate, Columns
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
@@ -181,7 +181,8 @@ OTHERS = [candidate(row, "Gold.") for row in range(3, 9)]
         ("time", "Osmium in May 2023?", {"at": datetime(2023, 6, 1, tzinfo=UTC)},
          {"at": datetime(2023, 5, 31, 23, tzinfo=UTC)}),
         ("density", QUESTION, {"role": "assistant", "density": 0.5}, {"density": 0.2}),
-        ("density", QUESTION, {"role": "tool", "density": 0.5}, {"density": 0.2}),
+        ("density", QUESTION, {"role": "assistant", "density": 0.5},
+         {"role": "tool", "source_class": "observed", "density": 0.2}),
         ("density", QUESTION, {"density": 0.2}, {"density": 0.5}),
         ("importance", QUESTION, {"importance": 0.4}, {"importance": 0.5}),
         ("echo", QUESTION, {"echo": UNANSWERED}, {"echo": ECHO}),
@@ -243,6 +244,28 @@ def test_rare_words_count_more_in_coverage() -> None:
     found = shares(candidate(1, "Osmium."), *(candidate(row, "Metal.") for row in range(2, 6)))
 
     assert found[1].coverage > 2 * found[2].coverage > 0
+
+
+@pytest.mark.parametrize("before", [0, 30, 300])
+def test_a_passage_counts_the_same_wherever_it_stands_after_the_beginning(before: int) -> None:
+    filler = "Here is more of it. "
+    long = 60 * filler + before * filler + "Osmium is a dense metal. " + 60 * filler
+
+    found = shares(candidate(1, long, length=len(long)), candidate(2, QUESTION), *OTHERS)
+
+    in_reach = len(long) < PASSAGE * MAX_PASSAGES
+    assert found[1].coverage == pytest.approx(in_reach * tuning.PASSAGE_COVERAGE * tuning.COVERAGE)
+
+
+def test_the_speaker_of_a_long_message_counts_in_each_of_its_passages() -> None:
+    filler = "Here is more of it. " * 60
+    by_ann = candidate(1, f"{filler} Osmium.", label="Ann")
+    by_bob = candidate(2, f"{filler} Osmium.", label="Bob")
+    long = [one._replace(length=2_000) for one in (by_ann, by_bob)]
+
+    found = shares(*long, *OTHERS, query_text="Has Ann any osmium?")
+
+    assert found[1].coverage > 1.5 * found[2].coverage > 0
 
 
 def test_a_match_counts_less_with_its_distance_from_a_neighbour() -> None:
@@ -462,7 +485,13 @@ def test_the_documented_components_equal_the_constants() -> None:
             tuning.WORDS,
             tuning.FEW_WORDS,
         ],
-        "coverage": [tuning.COVERAGE, tuning.NEIGHBOUR_WORD, tuning.NEIGHBOUR_WORD_DECAY],
+        "coverage": [
+            tuning.COVERAGE,
+            tuning.NEIGHBOUR_WORD,
+            tuning.NEIGHBOUR_WORD_DECAY,
+            tuning.PASSAGE_COVERAGE,
+            2 * PASSAGE,
+        ],
         "around": [AROUND, tuning.AROUND, tuning.AROUND_DECAY, tuning.AROUND_STATING],
         "session": [tuning.SESSION],
         "session_best": [0.99, tuning.SESSION_BEST],
@@ -473,7 +502,7 @@ def test_the_documented_components_equal_the_constants() -> None:
             tuning.NAMED_FIRSTHAND,
         ],
         "timed": [tuning.TIMED + tuning.TIMED_WHEN, tuning.TIMED, tuning.TIMED_WHEN],
-        "density": [tuning.DENSITY],
+        "density": [tuning.DENSITY, tuning.DENSITY_OF_TOOLS],
         "wish": [tuning.WISH, tuning.WISH_MEANING],
         "recent": [tuning.RECENT, tuning.RECENT_SESSIONS],
         "time": [tuning.TIME],

@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from local2.language.features import HEAD, MAX_PASSAGES
 from local2.language.words import stems
 from local2.ledger.columns import EXTRACTED, Array, Flags, Positions, Postings, View
 from local2.ledger.search import Matches, WordMatches
 from local2.memory.recall.query import Query
+from local2.memory.recall.scores import best_positions
 from local2.memory.recall.tuning import (
     AROUND,
     AROUND_DECAY,
@@ -22,9 +24,11 @@ from local2.memory.recall.tuning import (
     FEW_WORDS,
     HALVING_LENGTH,
     MAX_MEANING,
+    MAX_PASSAGED,
     MEANING,
     NEIGHBOUR_WORD,
     NEIGHBOUR_WORD_DECAY,
+    PASSAGE_COVERAGE,
     SAME,
     SAME_LENGTH,
     SESSION,
@@ -92,6 +96,7 @@ class Wording:
             in_session = np.zeros(len(covered_in_session), bool)
             in_session[session[ahead]] = True
             covered_in_session += term.rarity * in_session
+        covered = np.maximum(covered, PASSAGE_COVERAGE * self._covered_in_passage())
         for rows in worded.phrases:
             positions = view.positions(rows)
             self.has_word[positions] = True
@@ -111,6 +116,30 @@ class Wording:
         short = view.column["length"] <= SAME_LENGTH * len(query.text)
         self.repeats: Flags = short & (self.own_coverage >= SAME)
         """Which records have the words of the question, and hardly more."""
+
+    def _covered_in_passage(self) -> Array:
+        """The part of the question that two passages of a long text have, which follow each other.
+
+        It is 0 where the head has as much, and beyond the best texts by all of their words.
+        """
+        view = self.view
+        anywhere, covered = np.zeros((2, view.size))
+        for term in self.terms:
+            anywhere[term.found.positions] += term.rarity
+        (long,) = np.nonzero((view.column["length"] > HEAD) & (anywhere > self.own_coverage))
+        if not len(long):
+            return covered
+        long = best_positions(anywhere, long, MAX_PASSAGED)
+        number = np.full(view.size, -1)
+        number[long] = np.arange(len(long))
+        in_both = np.zeros((len(long), MAX_PASSAGES))  # each passage with the one after it
+        for term in self.terms:
+            at = number[term.found.positions]
+            passages = term.found.passages[at >= 0]
+            has = (passages | passages >> 1)[:, None] >> np.arange(MAX_PASSAGES) & 1
+            in_both[at[at >= 0]] += term.rarity * has
+        covered[long] = in_both.max(axis=1)
+        return covered
 
 
 class Likeness:

@@ -31,6 +31,7 @@ from local2.memory.recall.query import Query
 from local2.memory.recall.scores import Total, best_positions, found_in_texts, texts_at
 from local2.memory.recall.tuning import (
     DENSITY,
+    DENSITY_OF_TOOLS,
     ENDED,
     FADING,
     FIRSTHAND,
@@ -477,7 +478,9 @@ def _timed(view: View, asks_when: bool) -> Array:
 
 
 def _dense(view: View) -> Array:
-    return np.asarray(DENSITY * ~view.column["machine"] * view.column["density"])
+    of_tools = view.column["source"] == view.names.sources.number_of("observed")
+    share = np.where(view.column["machine"], DENSITY_OF_TOOLS * of_tools, DENSITY)
+    return np.asarray(share * view.column["density"])
 
 
 def _wishes(view: View) -> Positions:

@@ -150,9 +150,13 @@ def _content_key(record: Record) -> _ContentKey:
     return text
 
 
-def labelled_text(record: Record) -> str:
-    """The text after its topic key, or its speaker's name unless it looks like a key."""
+def label_of(record: Record) -> str | None:
+    """Its topic key, or its speaker's name unless it looks like a key."""
     label = record.topic or record.label
-    if not label or (record.topic is None and is_topic(label)):
-        return record.content
-    return f"{label}: {record.content}"
+    return None if not label or (record.topic is None and is_topic(label)) else label
+
+
+def labelled_text(record: Record) -> str:
+    """The text after its label."""
+    label = label_of(record)
+    return f"{label}: {record.content}" if label else record.content

@@ -8,6 +8,7 @@ import structlog
 from msgspec import Struct
 
 from local2.errors import ModelError
+from local2.language.passages import cut_to_passage, passage
 from local2.ledger.records import Record, source_class_of
 from local2.llm.models import StructuredModel
 from local2.protocol.memory_tools import Answer
@@ -100,8 +101,8 @@ class Synthesis:
         if not items:
             return Answer()
         if self._model is None:
-            return _quote_best(items)
-        shown = list(_shown(items))
+            return _quote_best(query, items)
+        shown = list(_shown(query, items))
         try:
             cited = await self._model.answer_as(
                 _CitedAnswer,
@@ -111,33 +112,32 @@ class Synthesis:
             )
         except ModelError as error:
             log.info("answer_not_synthesized", reason=str(error))
-            return _quote_best(items)
+            return _quote_best(query, items)
         text = cited.answer.strip()[:ALL_CHARACTERS]
         if not text:
             return Answer(by_model=True)
         ids = tuple(items[item.number - 1].id for item in shown if item.number in cited.numbers)
         if not ids:
             log.warning("answer_without_source", model=self._model.name)
-            return _quote_best(items)
+            return _quote_best(query, items)
         return Answer(text=text, ids=ids, by_model=True)
 
 
-def _quote_best(items: Sequence[SynthesisItem]) -> Answer:
+def _quote_best(query: str, items: Sequence[SynthesisItem]) -> Answer:
     """Quote the best item, with what was said later."""
     best = items[0]
-    text = best.content
-    short = text if len(text) <= ITEM_CHARACTERS else f"{text[:ITEM_CHARACTERS]} …"
+    short = cut_to_passage(best.content, query, ITEM_CHARACTERS)
     later = [f"(later, {statement.said:%Y-%m-%d}) {statement.text}" for statement in best.later]
     return Answer(text="\n".join([short, *later]), ids=(best.id,))
 
 
-def _shown(items: Sequence[SynthesisItem]) -> Iterator[_ShownItem]:
-    """Yield the items that fit into the prompt."""
+def _shown(query: str, items: Sequence[SynthesisItem]) -> Iterator[_ShownItem]:
+    """Yield the items that fit into the prompt, of long ones what has most of the question."""
     left = ALL_CHARACTERS
     for number, item in enumerate(items, start=1):
         if left == 0:
             return
-        text = item.content[: min(ITEM_CHARACTERS, left)]
+        text = item.content[passage(item.content, query, min(ITEM_CHARACTERS, left))]
         yield _ShownItem(
             number=number,
             said=item.event_time,

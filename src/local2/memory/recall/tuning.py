@@ -24,6 +24,10 @@ COVERAGE = 0.6
 more."""
 NEIGHBOUR_WORD, NEIGHBOUR_WORD_DECAY = 0.6, 0.8
 """Weight of a word that only an adjacent message has, and the factor for each step further away."""
+PASSAGE_COVERAGE, MAX_PASSAGED = 0.8, 200
+"""Weight of the words that stand together further on in a long text, and the number of long texts
+that are looked at, those with most of the question first: with 1, a long answer of an assistant
+covers too much by chance."""
 AROUND, AROUND_DECAY = 0.4, 0.7
 """Fraction of the best neighbour's meaning, words and coverage that counts, and the factor for each
 step further away."""
@@ -56,8 +60,9 @@ names. The second grows with the number of such statements in the text."""
 TIMED, TIMED_WHEN = 0.06, 0.12
 """Shares of statements with a time: of speakers about themselves, and of any statement if the
 question asks when."""
-DENSITY = 0.35
-"""Share of a text in which every word is informative."""
+DENSITY, DENSITY_OF_TOOLS = 0.35, 0.3
+"""Shares of a text in which every word is informative: of a person's words, and of a tool's output,
+which otherwise ranks below the request for it and the talk about it. An assistant has none."""
 WISH, WISH_MEANING = 0.3, 0.4
 """Share of a standing wish addressed to an assistant, such as "always answer in grams", and its
 share for meaning from which all of it counts."""

@@ -131,7 +131,8 @@ CREATE INDEX record_keyed ON record (tenant, place, importance)
 
 -- What ranking reads of a text, computed when it is stored, so that no question has to: its stems,
 -- each with how often it stands there, those of its beginning before a bar (" metal=2 | dens=1 "),
--- and what kind of text it is.
+-- of a long text also in which passages (" metal=2@5 ", in the first and third); and what kind of
+-- text it is.
 CREATE TABLE feature (
     record    INTEGER PRIMARY KEY,           -- the row; a foreign key would cost FTS5 a flush a row
     stems     TEXT    NOT NULL,

@@ -1,0 +1,98 @@
+"""Find the passage of a long text that answers a question, to show it instead of the beginning."""
+
+import re
+from collections import Counter
+from typing import NamedTuple
+
+from local2.language.words import RUN, composed, stems, terms
+
+READ = 12_800
+"""Maximum number of leading characters that are searched: as many as recall tells apart."""
+LEAD = 0.25
+"""Fraction of the room beside the words of the question that is before them, at most: what answers
+follows them more often."""
+_BREAK = re.compile(r"(?<=[.!?\u2026])\s+|(?<=[\u3002\uff01\uff1f])\s*|\n+")
+
+
+class _Found(NamedTuple):
+    begin: int
+    end: int
+    stem: str
+
+
+def passage(text: str, question: str, limit: int) -> slice:
+    """Which part of a text has most of the question's words, at most `limit` characters long.
+
+    It begins with a sentence or a word. Without these words, it is the beginning.
+    """
+    if len(text) <= limit:
+        return slice(0, len(text))
+    found = _find(text[:READ], question)
+    first, last = _closest(found, limit)
+    if first is None or last is None or last.end <= limit:
+        return slice(0, limit)
+    earliest = max(first.begin - int(LEAD * (limit - (last.end - first.begin))), 0)
+    begin = min(_beginning(text, earliest, first.begin), len(text) - limit)
+    return slice(begin, begin + limit)
+
+
+def cut_to_passage(text: str, question: str, limit: int) -> str:
+    """That part of a text, with "…" where something is left out."""
+    part = passage(text, question, limit)
+    before, after = "… " * (part.start > 0), " …" * (part.stop < len(text))
+    return f"{before}{text[part].strip()}{after}" if before or after else text
+
+
+def _find(text: str, question: str) -> list[_Found]:
+    """Where the text has words of the question, in any inflected form, in their order."""
+    wanted = terms(question)
+    stem_of = dict(zip(wanted, stems(wanted), strict=True))
+    # A stem is not always how a word begins ("happi"), so what begins alike is compared.
+    patterns = {
+        re.escape(word) if RUN.match(word) else rf"(?<![^\W_]){re.escape(begin)}[^\W_]*"
+        for word, stem in stem_of.items()
+        if (begin := _common_beginning(word, stem))
+    }
+    if not patterns:
+        return []
+    sought = frozenset(stem_of.values())
+    every = re.finditer("|".join(sorted(patterns)), text, re.IGNORECASE)
+    read = ((found, stems([composed(found[0]).lower()])[0]) for found in every)
+    return [_Found(found.start(), found.end(), stem) for found, stem in read if stem in sought]
+
+
+def _common_beginning(one: str, other: str) -> str:
+    same = [a == b for a, b in zip(one, other, strict=False)]
+    return one[: [*same, False].index(False)]
+
+
+def _closest(found: list[_Found], limit: int) -> tuple[_Found | None, _Found | None]:
+    """The first and the last of the words within `limit` characters that are most of the question.
+
+    Rare ones count more, and among equal ones the first.
+    """
+    weights = {stem: 1 + 1 / count for stem, count in Counter(one.stem for one in found).items()}
+    within = Counter[str]()
+    best, first, last, begin = 0.0, None, None, 0
+    for at, one in enumerate(found):
+        within[one.stem] += 1
+        while begin < at and (
+            one.end - found[begin].begin > limit or within[found[begin].stem] > 1
+        ):
+            within[found[begin].stem] -= 1
+            begin += 1
+        has = sum(weights[stem] for stem, count in within.items() if count)
+        if has > best:
+            best, first, last = has, found[begin], one
+    return first, last
+
+
+def _beginning(text: str, earliest: int, latest: int) -> int:
+    """Where a sentence, or else a word, begins between two places."""
+    if earliest == 0:
+        return 0
+    breaks = [found.end() for found in _BREAK.finditer(text, earliest, latest + 1)]
+    return next(
+        (at for at in breaks if at <= latest),
+        text.find(" ", earliest, latest) + 1 or latest,
+    )
