@@ -7,6 +7,7 @@ override the values of the configured model.
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -120,6 +121,9 @@ class KnownModel(msgspec.Struct, frozen=True):
     """Minimum cosine of a relevant hit, rescaled from the floor."""
     floor: float = 0.0
     """Cosine of unrelated texts, if far from 0; cosines are rescaled so that it becomes 0."""
+    mean: float = 0.1
+    deviation: float = 0.12
+    """Mean and standard deviation of the cosines of a question and unrelated texts, rescaled."""
 
 
 KNOWN_MODELS = (
@@ -130,7 +134,12 @@ KNOWN_MODELS = (
     KnownModel("qwen3-embedding", query_prefix=f"{INSTRUCTION}Query:"),
     KnownModel("multilingual-e5-small", *E5, 384, E5_MIN_SCORE, E5_FLOOR),
     KnownModel(
-        "all-MiniLM-L6-v2+multilingual-e5-small", dimensions=768, min_score=0.14, floor=0.62
+        "all-MiniLM-L6-v2+multilingual-e5-small",
+        dimensions=768,
+        min_score=0.14,
+        floor=0.62,
+        mean=0.15,
+        deviation=0.09,
     ),
     KnownModel("multilingual-e5-base", *E5, 768, E5_MIN_SCORE, E5_FLOOR),
     KnownModel("multilingual-e5-large", *E5, 1024, E5_MIN_SCORE, E5_FLOOR),
@@ -150,9 +159,11 @@ KNOWN_MODELS = (
         dimensions=1024,
     ),
 )
-"""The known models; `min_score` and `floor` were measured only where a comment says so."""
+"""The known models. `min_score` and `floor` were measured only where a comment says so, `mean` and
+`deviation` for the built-in embedders (decision 0065)."""
 
 
+@lru_cache(maxsize=64)
 def known(name: str) -> KnownModel:
     """What is known about a model, whatever vendor prefix and tag its name has."""
     fitting = [
