@@ -124,15 +124,23 @@ class KnownModel(msgspec.Struct, frozen=True):
     mean: float = 0.1
     deviation: float = 0.12
     """Mean and standard deviation of the cosines of a question and unrelated texts, rescaled."""
+    multilingual: bool = False
+    """Whether it understands many languages."""
 
 
 KNOWN_MODELS = (
     KnownModel("all-minilm", dimensions=384, min_score=0.2),  # measured (docs/performance.md)
     KnownModel("nomic-embed-text", "search_document: ", "search_query: ", 768),
-    KnownModel("bge-m3", dimensions=1024),
-    KnownModel("embeddinggemma", "title: none | text: ", "task: search result | query: ", 768),
-    KnownModel("qwen3-embedding", query_prefix=f"{INSTRUCTION}Query:"),
-    KnownModel("multilingual-e5-small", *E5, 384, E5_MIN_SCORE, E5_FLOOR),
+    KnownModel("bge-m3", dimensions=1024, multilingual=True),
+    KnownModel(
+        "embeddinggemma",
+        "title: none | text: ",
+        "task: search result | query: ",
+        768,
+        multilingual=True,
+    ),
+    KnownModel("qwen3-embedding", query_prefix=f"{INSTRUCTION}Query:", multilingual=True),
+    KnownModel("multilingual-e5-small", *E5, 384, E5_MIN_SCORE, E5_FLOOR, multilingual=True),
     KnownModel(
         "all-MiniLM-L6-v2+multilingual-e5-small",
         dimensions=768,
@@ -140,9 +148,10 @@ KNOWN_MODELS = (
         floor=0.62,
         mean=0.15,
         deviation=0.09,
+        multilingual=True,
     ),
-    KnownModel("multilingual-e5-base", *E5, 768, E5_MIN_SCORE, E5_FLOOR),
-    KnownModel("multilingual-e5-large", *E5, 1024, E5_MIN_SCORE, E5_FLOOR),
+    KnownModel("multilingual-e5-base", *E5, 768, E5_MIN_SCORE, E5_FLOOR, multilingual=True),
+    KnownModel("multilingual-e5-large", *E5, 1024, E5_MIN_SCORE, E5_FLOOR, multilingual=True),
     KnownModel(
         "multilingual-e5-large-instruct",
         "",
@@ -150,9 +159,10 @@ KNOWN_MODELS = (
         1024,
         E5_MIN_SCORE,
         E5_FLOOR,
+        multilingual=True,
     ),
-    KnownModel("text-embedding-3-small", dimensions=1536),
-    KnownModel("text-embedding-3-large", dimensions=3072),
+    KnownModel("text-embedding-3-small", dimensions=1536, multilingual=True),
+    KnownModel("text-embedding-3-large", dimensions=3072, multilingual=True),
     KnownModel(
         "mxbai-embed-large",
         query_prefix="Represent this sentence for searching relevant passages: ",
