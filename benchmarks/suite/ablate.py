@@ -43,7 +43,7 @@ from local2.memory.scopes import Weights
 from local2.protocol.envelope import Caller, utc_now
 from local2.protocol.vectors import VectorHits
 from local2.settings import MemorySettings
-from local2.vectors.embedder import Embedder
+from local2.vectors.embedder import Embedder, known
 from suite import life, updates
 
 STEP = timedelta(milliseconds=2)
@@ -369,6 +369,10 @@ class EmbeddedRetrieval(Retrieval):
     def __init__(self, ledger: Ledger, embedder: Embedded) -> None:
         self._ledger = ledger
         self._embedder = embedder
+
+    @property
+    def is_multilingual(self) -> bool:
+        return known(self._embedder.name).multilingual
 
     async def find(self, search: Search, draft: Drafter[D], choose: Chooser[D, T]) -> T:
         async def ask_vectors(limit: int) -> VectorResult:

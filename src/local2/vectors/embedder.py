@@ -7,6 +7,7 @@ override the values of the configured model.
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -120,20 +121,37 @@ class KnownModel(msgspec.Struct, frozen=True):
     """Minimum cosine of a relevant hit, rescaled from the floor."""
     floor: float = 0.0
     """Cosine of unrelated texts, if far from 0; cosines are rescaled so that it becomes 0."""
+    mean: float = 0.1
+    deviation: float = 0.12
+    """Mean and standard deviation of the cosines of a question and unrelated texts, rescaled."""
+    multilingual: bool = False
+    """Whether it understands many languages."""
 
 
 KNOWN_MODELS = (
     KnownModel("all-minilm", dimensions=384, min_score=0.2),  # measured (docs/performance.md)
     KnownModel("nomic-embed-text", "search_document: ", "search_query: ", 768),
-    KnownModel("bge-m3", dimensions=1024),
-    KnownModel("embeddinggemma", "title: none | text: ", "task: search result | query: ", 768),
-    KnownModel("qwen3-embedding", query_prefix=f"{INSTRUCTION}Query:"),
-    KnownModel("multilingual-e5-small", *E5, 384, E5_MIN_SCORE, E5_FLOOR),
+    KnownModel("bge-m3", dimensions=1024, multilingual=True),
     KnownModel(
-        "all-MiniLM-L6-v2+multilingual-e5-small", dimensions=768, min_score=0.14, floor=0.62
+        "embeddinggemma",
+        "title: none | text: ",
+        "task: search result | query: ",
+        768,
+        multilingual=True,
     ),
-    KnownModel("multilingual-e5-base", *E5, 768, E5_MIN_SCORE, E5_FLOOR),
-    KnownModel("multilingual-e5-large", *E5, 1024, E5_MIN_SCORE, E5_FLOOR),
+    KnownModel("qwen3-embedding", query_prefix=f"{INSTRUCTION}Query:", multilingual=True),
+    KnownModel("multilingual-e5-small", *E5, 384, E5_MIN_SCORE, E5_FLOOR, multilingual=True),
+    KnownModel(
+        "all-MiniLM-L6-v2+multilingual-e5-small",
+        dimensions=768,
+        min_score=0.14,
+        floor=0.62,
+        mean=0.15,
+        deviation=0.09,
+        multilingual=True,
+    ),
+    KnownModel("multilingual-e5-base", *E5, 768, E5_MIN_SCORE, E5_FLOOR, multilingual=True),
+    KnownModel("multilingual-e5-large", *E5, 1024, E5_MIN_SCORE, E5_FLOOR, multilingual=True),
     KnownModel(
         "multilingual-e5-large-instruct",
         "",
@@ -141,18 +159,21 @@ KNOWN_MODELS = (
         1024,
         E5_MIN_SCORE,
         E5_FLOOR,
+        multilingual=True,
     ),
-    KnownModel("text-embedding-3-small", dimensions=1536),
-    KnownModel("text-embedding-3-large", dimensions=3072),
+    KnownModel("text-embedding-3-small", dimensions=1536, multilingual=True),
+    KnownModel("text-embedding-3-large", dimensions=3072, multilingual=True),
     KnownModel(
         "mxbai-embed-large",
         query_prefix="Represent this sentence for searching relevant passages: ",
         dimensions=1024,
     ),
 )
-"""The known models; `min_score` and `floor` were measured only where a comment says so."""
+"""The known models. `min_score` and `floor` were measured only where a comment says so, `mean` and
+`deviation` for the built-in embedders (decision 0065)."""
 
 
+@lru_cache(maxsize=64)
 def known(name: str) -> KnownModel:
     """What is known about a model, whatever vendor prefix and tag its name has."""
     fitting = [

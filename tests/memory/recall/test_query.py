@@ -11,7 +11,8 @@ from local2.memory.recall.query import analyse
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from recalling import chat_message, recall
+from local2.vectors.joined import JoinedEmbedder
+from recalling import chat_message, recall, remember
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -30,6 +31,23 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 )
 def test_the_terms_of_a_question_exclude_stop_words(question: str, terms: list[str]) -> None:
     assert list(analyse(question, NOW).terms) == terms
+
+
+@pytest.mark.parametrize(
+    ("embedder", "found"),
+    [
+        (JoinedEmbedder.name, ["Der Skoda hat einen neuen Besitzer."]),
+        (None, ["Der Skoda hat einen neuen Besitzer.", "Wir waren in der Stadt."]),
+    ],
+)
+async def test_little_words_of_any_language_count_with_an_english_embedder_only(
+    memory: Memory, richard: MemoryService, embedder: str | None, found: list[str]
+) -> None:
+    for text in ("Der Skoda hat einen neuen Besitzer.", "Wir waren in der Stadt."):
+        await remember(richard, text)
+    memory.indexer.embedder = embedder
+
+    assert await recall(richard, "Wo ist der Skoda, mit dem wir waren?") == found
 
 
 def test_a_very_long_question_has_a_bounded_number_of_terms() -> None:

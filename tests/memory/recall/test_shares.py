@@ -29,6 +29,7 @@ from local2.memory.scopes import EQUAL_WEIGHTS, Reach, Weights
 from local2.memory.tenant import Memory
 from local2.protocol.payloads import MemoryChange
 from local2.settings import MemorySettings
+from local2.vectors.joined import JoinedEmbedder
 
 DOCS = Path(__file__).parents[3] / "docs" / "recall.md"
 MINUS = "\N{MINUS SIGN}"
@@ -72,7 +73,7 @@ def candidate(row: int, text: str = "", **fields: Any) -> Candidate:
 def at_cosine(row: int, cosine: float, **fields: Any) -> Candidate:
     """A message whose vector has this cosine with `VECTOR`."""
     vector = np.array([cosine, math.sqrt(1 - cosine**2)], np.float32).tobytes()
-    return candidate(row, embedder="e", vector=vector, **fields)
+    return candidate(row, **{"embedder": "e", "vector": vector, **fields})
 
 
 def shares(*candidates: Candidate, **options: Any) -> dict[int, Shares]:
@@ -413,6 +414,17 @@ def test_the_same_cosine_means_less_where_all_records_are_alike() -> None:
 
     assert meaning_among(0.0) == 1.25  # the maximum
     assert meaning_among(0.4) < 0.5
+
+
+def test_a_cosine_is_compared_with_those_that_unrelated_texts_have_with_its_embedder() -> None:
+    """Those of the joined models are higher than those of most, and closer to one another."""
+
+    def meaning(cosine: float, embedder: str) -> float:
+        one = at_cosine(0, cosine, embedder=embedder)
+        return shares(one, question=VECTOR, embedder=embedder)[0].meaning
+
+    assert meaning(0.14, JoinedEmbedder.name) == 0 < meaning(0.14, "e")
+    assert meaning(0.7, JoinedEmbedder.name) > meaning(0.7, "e")
 
 
 def test_records_far_from_the_question_have_no_share_of_their_neighbours() -> None:

@@ -33,8 +33,6 @@ from local2.memory.recall.likeness import EPSILON
 from local2.memory.recall.scores import best_positions, found_in_texts
 from local2.memory.recall.tuning import (
     ASKING,
-    ASSUMED_DEVIATION,
-    ASSUMED_MEAN,
     COMMON,
     DATE_NUMBERS,
     FIRST_ITEM_NEEDS,
@@ -57,6 +55,7 @@ from local2.memory.recall.tuning import (
     SHORT,
 )
 from local2.memory.recall.variants import USER_STRENGTH, notes_of_turns, source_strengths
+from local2.vectors.embedder import known
 
 
 class LaterStatements:
@@ -248,15 +247,21 @@ class _Usual:
     """
 
     def __init__(
-        self, view: View, among: Flags, vectors_at: Callable[[Positions], Floats], floor: float
+        self,
+        view: View,
+        among: Flags,
+        vectors_at: Callable[[Positions], Floats],
+        embedder: str,
+        floor: float,
     ) -> None:
         every = np.flatnonzero(among)
         self._sample = every[:: max(len(every) // LATER_SAMPLE, 1)][:LATER_SAMPLE]
         self._vectors = vectors_at(self._sample)
         self.in_sample = np.zeros(view.size, bool)
         self.in_sample[self._sample] = True
-        self.assumed_mean = floor + (1 - floor) * ASSUMED_MEAN
-        self.assumed_deviation = (1 - floor) * ASSUMED_DEVIATION
+        unrelated = known(embedder)
+        self.assumed_mean = floor + (1 - floor) * unrelated.mean
+        self.assumed_deviation = (1 - floor) * unrelated.deviation
         self._measured = np.zeros(view.size, bool)
         self._sums = np.zeros(view.size, np.float32)
         self.mean, self.deviation = np.zeros((2, view.size))
@@ -344,11 +349,12 @@ def _answers(view: View, embedder: str) -> Flags:
 
 def _usual_of_statements(view: View, embedder: str, floor: float) -> _Usual:
     statements = view.derive(_statements, embedder)
-    return _Usual(view, statements, partial(_unit_vectors, view, embedder), floor)
+    vectors_at = partial(_unit_vectors, view, embedder)
+    return _Usual(view, statements, vectors_at, embedder, floor)
 
 
 def _usual_of_answers(view: View, embedder: str, floor: float) -> _Usual:
-    return _Usual(view, view.derive(_answers, embedder), view.vectors_at, floor)
+    return _Usual(view, view.derive(_answers, embedder), view.vectors_at, embedder, floor)
 
 
 def _unit_vectors(view: View, embedder: str, positions: Positions) -> Floats:

@@ -17,8 +17,6 @@ from local2.memory.recall.tuning import (
     AROUND_DECAY,
     AROUND_STATING,
     ASSUMED,
-    ASSUMED_DEVIATION,
-    ASSUMED_MEAN,
     BM25_K1,
     COVERAGE,
     FEW_WORDS,
@@ -38,6 +36,7 @@ from local2.memory.recall.tuning import (
     WORDS,
     WORDS_STATING,
 )
+from local2.vectors.embedder import known
 
 EPSILON = 1e-9
 
@@ -156,11 +155,12 @@ class Likeness:
         # By how many standard deviations each cosine is above the average: the cosines of unrelated
         # texts depend on the question, and on how alike the records are.
         all_known = bool(self.compared.all())
-        known = self.cosine if all_known else self.cosine[self.compared]
-        count = ASSUMED + len(known)
-        mean = (ASSUMED * ASSUMED_MEAN + known.sum()) / count
-        assumed = ASSUMED * (ASSUMED_DEVIATION**2 + (ASSUMED_MEAN - mean) ** 2)
-        deviation = math.sqrt((assumed + ((known - mean) ** 2).sum()) / count)
+        cosines = self.cosine if all_known else self.cosine[self.compared]
+        unrelated = known(found.embedder)
+        count = ASSUMED + len(cosines)
+        mean = (ASSUMED * unrelated.mean + cosines.sum()) / count
+        assumed = ASSUMED * (unrelated.deviation**2 + (unrelated.mean - mean) ** 2)
+        deviation = math.sqrt((assumed + ((cosines - mean) ** 2).sum()) / count)
         above = np.maximum((self.cosine - mean) / deviation, 0.0)
         if not all_known:
             above = np.where(self.compared, above, 0.0)

@@ -8,6 +8,7 @@ from itertools import takewhile
 import msgspec
 
 from local2.keys import is_topic
+from local2.language.little_words import little_words_in
 from local2.language.questions import ASKS_WHEN, FIRST_PERSON, PAST, SECOND_PERSON, stating
 from local2.language.spelling import spelled
 from local2.language.time import Window, find_window
@@ -67,8 +68,12 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def analyse(text: str, now: datetime) -> Query:
-    """Analyse a question without a model."""
+def analyse(text: str, now: datetime, *, multilingual: bool = False) -> Query:
+    """Analyse a question without a model.
+
+    `multilingual`: the meaning of texts in any language is known, so the little words of all are
+    left out. Otherwise they help: who says "bin" speaks of himself or herself.
+    """
     if len(text) > MAX_READ:
         text = f"{text[: MAX_READ // 2]}\n{text[-MAX_READ // 2 :]}"
     whole = composed(text)
@@ -80,7 +85,8 @@ def analyse(text: str, now: datetime) -> Query:
     dotted = (key.rstrip(".-") for key in found)
     topics = dict.fromkeys(key for key in dotted if is_topic(key))
     spoken = frozenset(words(text))
-    asked = tuple(terms(text))
+    little = little_words_in(spoken) if multilingual else ()
+    asked = tuple(term for term in terms(text) if term not in little)
     return Query(
         text=text,
         terms=asked,

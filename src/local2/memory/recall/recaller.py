@@ -39,6 +39,7 @@ from local2.protocol.memories import Kind, Scope, SourceKind
 from local2.protocol.memory_tools import Recall
 from local2.protocol.times import in_utc, time_of
 from local2.settings import SlotLimits
+from local2.vectors.embedder import known
 
 D = TypeVar("D")
 T = TypeVar("T")
@@ -67,6 +68,11 @@ class Retrieval:
         self._ledger = ledger
         self._indexer = indexer
         self._vectors = vectors
+
+    @property
+    def is_multilingual(self) -> bool:
+        """Whether the embedder is known to understand many languages."""
+        return self._indexer.embedder is not None and known(self._indexer.embedder).multilingual
 
     async def aliases(self, text: str, caller: Caller) -> list[str]:
         """Other names of the entities that a question names, as far as the caller knows."""
@@ -241,7 +247,7 @@ class Recaller:
         # Days begin and end in the time zone of `as_of`, if it has one.
         local_now = request.as_of if request.as_of and request.as_of.tzinfo else now
         text = checked_text(request.query, "query")
-        query = analyse(text, local_now)
+        query = analyse(text, local_now, multilingual=self._retrieval.is_multilingual)
         if self._models.expander is not None:
             expansion = await self._models.expander.expand(text)
             query = query.expanded(expansion.keywords, expansion.topics)

@@ -9,9 +9,9 @@ for all (docs/performance.md). `test_shares.py` compares them with docs/recall.m
 MEANING, MAX_MEANING = 0.2, 1.25
 """Share of a record for each standard deviation by which its cosine is above the average, and its
 maximum."""
-ASSUMED, ASSUMED_MEAN, ASSUMED_DEVIATION = 100, 0.1, 0.12
-"""Number of unrelated texts that are assumed beside the searched records, and the distribution of
-their cosines: a few records do not show which cosine is high."""
+ASSUMED = 100
+"""Number of unrelated texts that are assumed beside the searched records, with the cosines that are
+known of the embedder: a few records do not show which cosine is high."""
 WORDS, WORDS_STATING = 0.35, 1.1
 """Share of BM25, relative to the best record, and what is added if the query states something: its
 one vector stands for several sentences, of which some greet or thank, but its rare words name what
