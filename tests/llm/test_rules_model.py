@@ -249,6 +249,17 @@ async def test_several_statements_are_quoted_if_the_question_is_about_something(
     )
 
 
+async def test_of_a_long_statement_the_passage_that_answers_is_quoted() -> None:
+    rain = "It has rained since Sunday. " * 20
+    long = f"said by the user, {THIS_YEAR}-05-01\n   {rain}I drive a blue Volvo. {rain}"
+
+    answer = await Session(found(long)).send("What car do I drive?")
+
+    assert answer.startswith("You said on 1 May: [… ")
+    assert "I drive a blue Volvo." in answer
+    assert len(answer) < 400
+
+
 VOLVO = f"said by the user, {THIS_YEAR}-05-01\n   I drive a blue Volvo."
 
 

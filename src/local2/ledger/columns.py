@@ -124,15 +124,17 @@ _stored_features = attrgetter(*Features._fields)
 
 
 class Postings(NamedTuple):
-    """The positions with a stem, its counts, and whether it is in the beginning of the text.
-
-    `passages`: of a long text, the passages that have the stem, as the bits of a number; else 0.
-    """
+    """The positions with a stem, its counts, and whether it is in the beginning of the text."""
 
     positions: Positions
     counts: Array
     ahead: Flags
-    passages: Positions
+    packed: Positions
+
+    def passages_at(self, positions: Positions) -> Positions:
+        """Which passages of long texts have the stem, as the bits of a number, for each text."""
+        packed = self.packed[np.searchsorted(self.positions, positions)]
+        return packed >> COUNT_BITS & (1 << MAX_PASSAGES) - 1
 
 
 class Numbers:
@@ -273,10 +275,8 @@ class Columns:
         """
         packed = self._packed(stem, size)
         counts = packed >> 1 & MAX_COUNT
-        passages = packed >> COUNT_BITS & (1 << MAX_PASSAGES) - 1
-        return Postings(
-            packed >> POSITION_SHIFT, counts.astype(np.float64), (packed & 1).astype(bool), passages
-        )
+        ahead = (packed & 1).astype(bool)
+        return Postings(packed >> POSITION_SHIFT, counts.astype(np.float64), ahead, packed)
 
     def positions_with(self, stem: str, size: int) -> Positions:
         """Which of the first `size` positions have a stem."""
@@ -431,7 +431,7 @@ class View:
             positions[present],
             found.counts[present],
             found.ahead[present],
-            found.passages[present],
+            found.packed[present],
         )
 
     def positions_with(self, stem: str) -> Positions:

@@ -15,7 +15,7 @@ from local2.keys import is_topic
 from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
 from local2.protocol.envelope import utc_now
 from local2.protocol.memories import incomplete_reason
-from local2.quoting import quoted_line
+from local2.quoting import quoted_line, quoted_passage
 
 HELP = (
     "I answer by rules, without a language model: tell me “Remember that my preferred language is "
@@ -248,7 +248,8 @@ def _report(outcomes: Sequence[tuple[str, dict[str, Any], str]]) -> str:
         elif tool != "recall":
             lines.append(f"{tool} answered: {result.strip()}")
         else:
-            lines += _quotations(_best(result)[: arguments["top_k"] // SPARE])
+            best = _best(result)[: arguments["top_k"] // SPARE]
+            lines += _quotations(arguments["query"], best)
     unsure = (incomplete_reason(result) for _, _, result in outcomes)
     nothing = next((NOTHING_YET.format(reason=reason) for reason in unsure if reason), NOTHING)
     return "\n".join(lines) or nothing
@@ -299,14 +300,14 @@ def _best(result: str) -> list[_Entry]:
     return [entry for entry in chosen if entry.relevance >= least]
 
 
-def _quotations(entries: Sequence[_Entry]) -> Iterator[str]:
+def _quotations(query: str, entries: Sequence[_Entry]) -> Iterator[str]:
     """Yield the words of each entry, and of what was said later, in one line each."""
     quoted = {entry.said for entry in entries}
     for relevance, source, said, later in entries:
         whose = said.source or source
         by = next((words for who, words in SAID.items() if who in whose), REMEMBERED)
         closest = "" if relevance >= SURE else CLOSEST
-        yield f"{closest}{by} on {_day(said)}: {_one_line(said.text)}"
+        yield f"{closest}{by} on {_day(said)}: {quoted_passage(said.text, query, MAX_SHOWN)}"
         for statement in later:
             is_news = statement not in quoted and statement.text not in said.text
             if is_news and not re.match(QUESTION, statement.text, ANY_CASE):

@@ -21,7 +21,7 @@ from ledgers import (
     searching,
     vector_result,
 )
-from local2.language.features import HEAD, features
+from local2.language.features import HEAD, PASSAGE, features
 from local2.ledger.columns import INITIAL_SIZE, Candidate, Columns, Link, View
 from local2.ledger.records import stamp
 from local2.ledger.search import VectorResult, WordMatches
@@ -179,3 +179,17 @@ async def test_a_search_of_a_whole_memory_goes_on_with_the_records_that_it_began
     assert seen.contents == {"Gold here.", "Osmium here.", "Gold."}
     positions = [seen.found.view.postings(stem).positions for stem in ("gold", "osmium")]
     assert max(map(max, positions)) < seen.found.view.size
+
+
+@pytest.mark.parametrize("only", [None, {"osmium"}])
+def test_the_passages_that_have_a_stem_are_known_of_long_texts(only: set[str] | None) -> None:
+    filler = "and others " * (2 * PASSAGE // 11)
+    far = f"Osmium. {filler}{filler}More osmium. {filler}"
+    columns = Columns(only=only)
+    columns.add([candidate(1, "Osmium."), candidate(2, far), candidate(3, filler + filler)])
+
+    osmium = columns.without([1]).postings("osmium")
+
+    assert osmium.counts.tolist() == [2]
+    assert osmium.passages_at(osmium.positions).tolist() == [0b10001]
+    assert columns.whole().postings("osmium").passages_at(np.array([0, 1])).tolist() == [0, 0b10001]

@@ -121,22 +121,24 @@ class Wording:
 
         It is 0 where the head has as much, and beyond the best texts by all of their words.
         """
-        view = self.view
-        anywhere, covered = np.zeros((2, view.size))
-        for term in self.terms:
-            anywhere[term.found.positions] += term.rarity
-        (long,) = np.nonzero((view.column["length"] > HEAD) & (anywhere > self.own_coverage))
+        covered = np.zeros(self.view.size)
+        long = self.view.derive(_long)
         if not len(long):
             return covered
-        long = best_positions(anywhere, long, MAX_PASSAGED)
-        number = np.full(view.size, -1)
-        number[long] = np.arange(len(long))
-        in_both = np.zeros((len(long), MAX_PASSAGES))  # each passage with the one after it
-        for term in self.terms:
-            at = number[term.found.positions]
-            passages = term.found.passages[at >= 0]
-            has = (passages | passages >> 1)[:, None] >> np.arange(MAX_PASSAGES) & 1
-            in_both[at[at >= 0]] += term.rarity * has
+        rarity = np.array([term.rarity for term in self.terms])
+        anywhere = np.einsum("t,tp->p", rarity, self.has_terms[:, long])
+        more = anywhere > self.own_coverage[long]
+        best = best_positions(anywhere, np.flatnonzero(more), MAX_PASSAGED)
+        if not len(best):
+            return covered
+        long = np.sort(long[best])
+        passages = np.zeros((len(self.terms), len(long)), "<u4")
+        for number, term in enumerate(self.terms):
+            has = self.has_terms[number, long]
+            passages[number, has] = term.found.passages_at(long[has])
+        both = (passages | passages >> 1).view(np.uint8)  # each passage with the one after it
+        bits = np.unpackbits(both, axis=1, bitorder="little")
+        in_both = np.einsum("t,tp->p", rarity, bits).reshape(len(long), MAX_PASSAGES)
         covered[long] = in_both.max(axis=1)
         return covered
 
@@ -204,6 +206,10 @@ class Likeness:
 def _length_damping(view: View) -> Array:
     """The factor by which neighbours count for each record: less for a long one."""
     return np.asarray(1 / (1 + (view.column["length"] / HALVING_LENGTH) ** 2))
+
+
+def _long(view: View) -> Positions:
+    return np.flatnonzero(view.column["length"] > HEAD)
 
 
 def _terms(worded: WordMatches, query: Query) -> Iterator[_Term]:

@@ -24,7 +24,7 @@ COVERAGE = 0.6
 more."""
 NEIGHBOUR_WORD, NEIGHBOUR_WORD_DECAY = 0.6, 0.8
 """Weight of a word that only an adjacent message has, and the factor for each step further away."""
-PASSAGE_COVERAGE, MAX_PASSAGED = 0.8, 200
+PASSAGE_COVERAGE, MAX_PASSAGED = 0.8, 100
 """Weight of the words that stand together further on in a long text, and the number of long texts
 that are looked at, those with most of the question first: with 1, a long answer of an assistant
 covers too much by chance."""
