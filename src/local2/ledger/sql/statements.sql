@@ -5,7 +5,7 @@ SELECT records, bytes FROM usage WHERE tenant = :tenant;
 -- name: some_said
 SELECT substr(content, 1, 300) AS content FROM (
      SELECT content, kind, role, superseded_by FROM record WHERE tenant = :tenant
-     ORDER BY id DESC LIMIT :limit) AS some
+     ORDER BY id DESC LIMIT :limit) AS few
 WHERE kind = 'chat_message' AND role = 'user' AND superseded_by IS NULL;
 
 -- name: active_topic
