@@ -13,6 +13,7 @@ from factories import StartWorker
 from indexed import indexed
 from local2.agents import health as status_of
 from local2.agents import vector_worker
+from local2.agents.findings import check_languages
 from local2.agents.services import ServiceHost
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.identity import signed
@@ -27,7 +28,9 @@ from local2.protocol.services import FINDINGS
 from local2.protocol.vectors import VectorItem
 from local2.vectors.config import WorkerConfig
 from local2.vectors.embedder import FloatMatrix
+from local2.vectors.joined import JoinedEmbedder
 from local2.vectors.minilm import MiniLM
+from recalling import chat_message
 from serving import service_host
 from stacks import all_indexed, status
 from waiting import eventually
@@ -229,3 +232,38 @@ async def test_findings_name_what_is_broken_and_what_to_do(bus: Connection, memo
     assert found["index"].remedy == f"{NO_WORKER}status."
     assert (found["backups"].verdict, found["tasks"].verdict) == ("note", "ok")
     assert " are free" in found["disk"].detail
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("Ich wohne jetzt in Haus {} und habe einen Hund.", True),
+        ("我住在{}号楼。", True),
+        ("I live in house {} now, and have a dog.", False),
+    ],
+)
+async def test_a_memory_that_is_mostly_not_english_is_told_of_the_embedder_for_it(
+    bus: Connection, memory: Memory, start_worker: StartWorker, said: str, found: bool
+) -> None:
+    told = [chat_message(said.format(n)) for n in range(20)]
+    await memory.of(UNNAMED).intake.store_conversation(told[:19], "s1")
+    await start_worker()
+
+    async def of_languages() -> list[str | None]:
+        findings = (await ask_service(bus, FINDINGS, Empty())).findings
+        return [finding.remedy for finding in findings if finding.name == "languages"]
+
+    assert await of_languages() == []  # too few to tell
+
+    await memory.of(UNNAMED).intake.store_conversation(told[19:], "s1")
+
+    remedies = await of_languages()
+    assert len(remedies) == found
+    assert all("minilm+e5" in str(remedy) for remedy in remedies)
+
+
+@pytest.mark.parametrize(
+    "embedder", [None, JoinedEmbedder.name, "openai:bge-m3", "nomic-embed-text"]
+)
+def test_nobody_is_told_of_another_embedder_unless_minilm_embeds(embedder: str | None) -> None:
+    assert check_languages(["Ich wohne in Leipzig."] * 50, embedder) == []

@@ -844,6 +844,11 @@ async def erasures__anonymise(ledger: Ledger, marker: str) -> object:
 
 
 @operation
+async def records__some_said(ledger: Ledger, _: str) -> object:
+    return await ledger.records.some_said(99)
+
+
+@operation
 async def records__usage(ledger: Ledger, _: str) -> object:
     return await ledger.records.usage()
 

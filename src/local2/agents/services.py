@@ -7,7 +7,7 @@ caller. `SERVICES`, at the end, lists the function that answers each declared se
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any, Generic, Literal, TypeVar, cast
 
@@ -15,7 +15,13 @@ import msgspec
 from msgspec import Raw
 
 from local2.admission import Admission
-from local2.agents.findings import check_backups, check_disk, findings_of
+from local2.agents.findings import (
+    LOOKED_AT,
+    check_backups,
+    check_disk,
+    check_languages,
+    findings_of,
+)
 from local2.agents.health import StatusReader, TurnsProblem
 from local2.backup.service import Backups
 from local2.bounded_dict import BoundedDict
@@ -34,7 +40,13 @@ from local2.bus.dead_letters import (
 )
 from local2.bus.participant import Participant
 from local2.bus.tool_host import RunningCalls
-from local2.errors import BadRequestError, ForbiddenError, Local2Error, TooLargeError
+from local2.errors import (
+    BadRequestError,
+    ForbiddenError,
+    Local2Error,
+    StorageError,
+    TooLargeError,
+)
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
 from local2.protocol import services as declared
@@ -334,9 +346,13 @@ async def report_tasks(request: Request[TaskRequest]) -> TaskReport:
 
 async def find_problems(request: Request[Empty]) -> Findings:
     parts = request.parts
-    settings = parts.memories.of_tenant(request.tenant).settings
+    memory = parts.memories.of_tenant(request.tenant)
+    settings = memory.settings
     status = await read_status(request)
     found = [*findings_of(status, settings)]
+    with suppress(StorageError):  # the status reports it
+        said = await memory.ledger.records.some_said(LOOKED_AT)
+        found += await asyncio.to_thread(check_languages, said, status.embedder)
     found.append(await asyncio.to_thread(check_disk, settings))
     if not parts.bus.by_tenant:  # they are of all tenants
         found.append(check_backups(await parts.backups.status(), settings))

@@ -10,7 +10,9 @@ and full verbs. One set serves all these languages, since related ones share man
 import re
 from collections.abc import Set as AbstractSet
 
-from local2.language.words import STOP_WORDS
+from local2.language.words import STOP_WORDS, words
+
+_LAST_LATIN = "\u024f"
 
 _GERMAN = """
     aber als also am an auch auf aus bei beim bin bis bist da damit dann das dass daß dein deine
@@ -103,10 +105,17 @@ _ENGLISH_WORDS = frozenset(
 _MARKS = frozenset(word for word in _ALL - _ENGLISH_WORDS if len(word) > 1)
 
 
-def little_words_in(words: AbstractSet[str]) -> AbstractSet[str]:
+def is_in_another_language(text: str) -> bool:
+    """Whether a text is certainly not English: by its little words, or its letters."""
+    letters = [letter for letter in text if letter.isalpha()]
+    latin = sum(letter <= _LAST_LATIN for letter in letters)
+    return 2 * latin < len(letters) or bool(little_words_in(frozenset(words(text))))
+
+
+def little_words_in(found: AbstractSet[str]) -> AbstractSet[str]:
     """The little words among those of a text; none if it has not more of them than English ones.
 
     "die", "war" and "man" are little words in a German text only.
     """
-    english = STOP_WORDS.intersection(words) - _ALL
-    return _ALL.intersection(words) if len(_MARKS.intersection(words)) > len(english) else set()
+    english = STOP_WORDS.intersection(found) - _ALL
+    return _ALL.intersection(found) if len(_MARKS.intersection(found)) > len(english) else set()

@@ -105,6 +105,10 @@ class Records(Part):
         )
         return [Shown(id=row["id"], content=row["content"]) for row in rows]
 
+    async def some_said(self, limit: int) -> list[str]:
+        """The beginnings of people's messages among some records."""
+        return [row["content"] for row in await self._rows.all("some_said", limit=limit)]
+
     async def usage(self) -> Usage:
         """How much the tenant stores, without counting it."""
         row = await self._rows.one("used")

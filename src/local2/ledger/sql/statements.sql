@@ -1,6 +1,13 @@
 -- name: used
 SELECT records, bytes FROM usage WHERE tenant = :tenant;
 
+-- Looks at a few of the tenant's records only, however many there are.
+-- name: some_said
+SELECT substr(content, 1, 300) AS content FROM (
+     SELECT content, kind, role, superseded_by FROM record WHERE tenant = :tenant
+     ORDER BY id DESC LIMIT :limit) AS few
+WHERE kind = 'chat_message' AND role = 'user' AND superseded_by IS NULL;
+
 -- name: active_topic
 SELECT record.* FROM record
 WHERE tenant = :tenant AND scope = :scope AND owner = :owner
