@@ -9,6 +9,7 @@ import pytest
 
 from calling import UNNAMED
 from factories import Listen
+from local2.agents.memory_agent import ATTEMPTS
 from local2.bus import streams
 from local2.bus.connection import Connection, connect
 from local2.bus.dead_letters import publish_again
@@ -202,9 +203,11 @@ async def test_a_turn_that_fails_every_time_becomes_a_dead_letter(
 ) -> None:
     monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
     store_turn = Intake.store_turn
+    failed: list[Turn] = []
 
     async def fail(self: Intake, remembered: Turn) -> object:
         if remembered.query_id == "q2":
+            failed.append(remembered)
             raise KeyError("A fault of ours.")
         return await store_turn(self, remembered)
 
@@ -215,6 +218,7 @@ async def test_a_turn_that_fails_every_time_becomes_a_dead_letter(
 
     (letter,) = [stored.letter for stored in await letters(bus)]
     assert "could not be handled" in letter.reason
+    assert len(failed) == ATTEMPTS
     assert [row["query_id"] for row in await episodes(database)] == ["q1"]
 
 

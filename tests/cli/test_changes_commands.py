@@ -5,18 +5,24 @@ import pytest
 from commands import Served, answer, local2
 
 
-def remember(running: Served, content: str, user: str) -> None:
+def remember(running_alone: Served, content: str, user: str) -> None:
     done = local2(
-        running.folder, "call", "remember_fact", f"content={content}", "scope=user", "--user", user
+        running_alone.folder,
+        "call",
+        "remember_fact",
+        f"content={content}",
+        "scope=user",
+        "--user",
+        user,
     )
     assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture
-def duplicates(running: Served, user: str) -> Served:
-    remember(running, "Ada likes green tea.", user)
-    remember(running, "ada likes green tea", user)
-    return running
+def duplicates(running_alone: Served, user: str) -> Served:
+    remember(running_alone, "Ada likes green tea.", user)
+    remember(running_alone, "ada likes green tea", user)
+    return running_alone
 
 
 def test_a_dry_run_lists_the_changes_that_a_run_makes_and_undo_reverts(
@@ -52,8 +58,10 @@ def test_a_dry_run_lists_the_changes_that_a_run_makes_and_undo_reverts(
     assert f"Not done: {change['id']}; it has changed since." in again.stdout
 
 
-def test_consolidate_and_audit_say_if_there_is_nothing_to_do(running: Served, user: str) -> None:
-    folder = running.folder
+def test_consolidate_and_audit_say_if_there_is_nothing_to_do(
+    running_alone: Served, user: str
+) -> None:
+    folder = running_alone.folder
 
     done = local2(folder, "consolidate", "--user", user)
     empty = local2(folder, "audit", "--user", user)
@@ -64,10 +72,10 @@ def test_consolidate_and_audit_say_if_there_is_nothing_to_do(running: Served, us
 
 
 def test_a_memory_is_edited_retired_and_hidden_by_its_id_and_each_is_undone(
-    running: Served, user: str
+    running_alone: Served, user: str
 ) -> None:
-    folder = running.folder
-    remember(running, "Ada likes green tea.", user)
+    folder = running_alone.folder
+    remember(running_alone, "Ada likes green tea.", user)
 
     def listed(state: str = "active") -> list[str]:
         page = answer(folder, "list", "--scope", "user", "--state", state, "--user", user)
@@ -93,8 +101,8 @@ def test_a_memory_is_edited_retired_and_hidden_by_its_id_and_each_is_undone(
     assert listed() == ["Ada likes green tea."]
 
 
-def test_an_unknown_run_is_refused(running: Served, user: str) -> None:
-    refused = local2(running.folder, "undo", "nonsense", "--user", user)
+def test_an_unknown_run_is_refused(running_alone: Served, user: str) -> None:
+    refused = local2(running_alone.folder, "undo", "nonsense", "--user", user)
 
     assert refused.returncode == 1
     assert "there is no run 'nonsense'" in refused.stderr

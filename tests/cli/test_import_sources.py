@@ -114,7 +114,7 @@ def test_what_was_left_out_is_told_by_reason_and_name(
         "of another form than expected": 1,
     }
     assert (again["data"]["stored"], again["data"]["known"]) == (0, 1)
-    (found,) = recalled(running.folder, "osmium", "--user", user)
+    (found,) = recalled(running.folder, "osmium", "--user", user, "--source-kinds", "chat_message")
     assert (found["session_id"], found["event_time"]) == ("chatgpt-c1", "2023-11-14T22:13:20Z")
 
 
@@ -135,7 +135,7 @@ def test_facts_keep_their_user_and_time_unless_they_are_to_be_mine(
     assert (theirs["data"]["facts"], theirs["data"]["stored"], mine["data"]["stored"]) == (2, 1, 1)
     assert (again["data"]["stored"], again["data"]["known"]) == (0, 1)
     for owner in (f"{user} there", user):
-        (found,) = recalled(running.folder, "moss", "--user", owner)
+        (found,) = recalled(running.folder, "moss", "--user", owner, "--source-kinds", "fact")
         assert (found["content"], found["event_time"]) == ("Grows moss.", "2023-11-14T22:13:20Z")
 
 

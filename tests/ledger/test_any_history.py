@@ -231,7 +231,12 @@ class AnyHistory(RuleBasedStateMachine):
         self.extract("acme", picked[2], picked[3], metals[0])
         self.answer("acme", OWNER, "s1", picked[4])
         self.merge("acme", OWNER, picked[5], picked[6], undone=True)
-        self.merge("acme", OWNER, picked[6], picked[5], undone=False)
+        # An extracted fact and one with a topic of its own, which may be taken again.
+        self.merge("acme", OWNER, 1 + picked[6] % 2, 1, undone=False)
+        self.state("acme", OWNER, TOPICS[0], metals[1], None)
+        self.merge("acme", OWNER, 2, 1, undone=False)
+        if picked[6] % 3:
+            self.state("acme", OWNER, TOPICS[0], metals[0], None)
 
     def teardown(self) -> None:
         self._run(self._opened.aclose())

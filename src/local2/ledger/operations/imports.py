@@ -250,9 +250,10 @@ class _Page:
         known = self._first_row("record_state", id=record.id)
         if known is not None:
             active = known["superseded_by"] is None
-            # Retire an existing record if a later line of the file holds its successor.
+            # Retire an existing record if a later line of the file holds its successor, unless that
+            # was erased: what was merged into it stands again.
             newer = record.superseded_by
-            if active and newer and not self._exists(newer):
+            if active and newer and not (self._exists(newer) or was_id_erased(self._tx, newer)):
                 cause = self._cause(newer)
                 self.report.replaced += supersede(self._tx, record.id, cause)
             return False
