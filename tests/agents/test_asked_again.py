@@ -98,6 +98,18 @@ async def test_an_answer_is_found_by_what_it_adds(bus: Connection, memory: Memor
     assert (await recall_contents(bus))[0] == CANBERRA
 
 
+async def test_a_mistyped_question_that_was_asked_before_finds_the_statement_not_itself(
+    bus: Connection, memory: Memory
+) -> None:
+    booked, mistyped = "We have a table at the restaurant Roka.", "wat restaurnat is it?"
+    await say(bus, memory, booked, "Noted.", "first")
+    await say(bus, memory, "I work at Acme.", "Noted.", "s1")
+    assert (await recall_contents(bus, mistyped, session="s1"))[0] == booked
+    await say(bus, memory, mistyped, f"You said: {booked}", "s1")
+
+    assert (await recall_contents(bus, mistyped))[0] == booked
+
+
 async def test_an_answer_from_a_replaced_fact_is_marked_as_outdated(
     bus: Connection, memory: Memory
 ) -> None:

@@ -254,7 +254,7 @@ _MARKS = frozenset(
         """
     ich ist nicht und der die das mein meine meinen meinem meiner habe haben hab bin sind
     wir ein eine einen einem zu mit auf für von auch aber kein keine mehr noch dem den des
-    im zum zur bei wird wurde heißt es sie er uns mir mich aus nach seit über oder wie als
+    zum zur bei wird wurde heißt es sie er uns mir mich aus nach seit über oder wie als
     dass nein jetzt schon war musste werden können möchte kann dann da diese dieser dieses sehr beim ins haben hatte wurden
     """,
     )

@@ -12,6 +12,8 @@ from functools import cached_property, lru_cache
 from itertools import islice, product
 from typing import NamedTuple
 
+from local2.language.attributes import expanded
+from local2.language.english import VOCABULARY
 from local2.language.questions import asks
 from local2.language.sentences import PART_BREAK
 from local2.language.time import MONTHS, WEEKDAYS
@@ -49,6 +51,11 @@ _BEEN = "(?:have been|has been|was|is|has)"
 _ONE_THING = r"(?:my|our|the|your|[^\W_]+['\u2019]s)(?: [\w'\u2019-]+){1,3}"
 _NOT_A_NAME = "(?:after|by|for|from|if|in|off|on|to|upon|when)"
 _IS_PLACED = "is on|is at|is to|is back|is up|is down|are on|are at|are to|are back|are up|are down"
+_RELATIVE_MOVED = expanded(
+    r"\b(?P<who>(my|our) (<only_kin>|<kin>|aunt|uncle|niece|nephew|cousin)( <given>)?)"
+    r"( has|'s)? ((just|finally|recently) )*moved (from [\w ]{1,40} )?to(?= <given>)",
+    VOCABULARY,
+).pattern
 _PHRASES = tuple(
     (tuple(signs.split("|")), re.compile(phrase, re.IGNORECASE), plain)
     for signs, phrase, plain in (
@@ -72,6 +79,7 @@ _PHRASES = tuple(
             r"\b(?:I|we) (?:have )?(?:(?:just|finally|recently) )*moved (?:from [\w ]{1,40} )?to\b",
             "I live in",
         ),
+        ("moved", _RELATIVE_MOVED, r"\g<who> lives in"),
         ("we live", r"\bwe live\b", "I live"),
         ("joined|started", r"\b(I|we) (?:have )?(?:just )?(?:joined|started at)\b", r"\1 work at"),
         ("work for", r"\b(I|we) work for\b", r"\1 work at"),

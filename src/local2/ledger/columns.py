@@ -28,8 +28,6 @@ SPOKEN_KINDS = frozenset({"chat_message", "tool_output"})
 MACHINE_ROLES = frozenset({"assistant", "tool"})
 ECHO, UNANSWERED, EXTRACTED = 1, 2, 3
 """Values of the column `echo`: answered from memory, no answer found, extracted from messages."""
-STATING_NOTHING = ECHO, UNANSWERED
-"""Values for records whose words are those of others, or of a question, which may be mistyped."""
 NEIGHBOUR_SPAN = 3
 """Number of messages before and after a message that count as its neighbours."""
 MAX_COUNT = 15
@@ -111,6 +109,12 @@ class Candidate(NamedTuple):
     stated_by: str | None
     stored_at: str | None
     active: int = 1
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is somebody's question to the memory, whose words may be mistyped."""
+        spoken = self.kind in SPOKEN_KINDS and self.role not in MACHINE_ROLES
+        return spoken and self.echo in {ECHO, UNANSWERED}
 
     def features(self) -> Features:
         if self.stems is not None:
@@ -449,11 +453,14 @@ class View:
         return len(self.positions_with(stem))
 
     def stating(self, stem: str) -> int:
-        """How many records have a stem that are no questions to the memory or answers from it."""
+        """How many records have a stem that are no questions to the memory."""
         having = self.positions_with(stem)
-        if not len(having):
-            return 0
-        return int(np.isin(self.column["echo"][having], STATING_NOTHING, invert=True).sum())
+        return int((~self.asking[having]).sum()) if len(having) else 0
+
+    @property
+    def asking(self) -> Flags:
+        """Which records are people's questions to the memory, whose words may be mistyped."""
+        return self.derive(_asking)
 
     def has_comparable_vector(self, embedder: str) -> Flags:
         """For each record whether it has a vector of this embedder."""
@@ -531,3 +538,8 @@ def _neighbours(column: Mapping[str, Any]) -> list[tuple[Positions, Positions]]:
         after[first], before[second] = second, first
         near.append((before, after))
     return near
+
+
+def _asking(view: View) -> Flags:
+    is_echo = np.isin(view.column["echo"], (ECHO, UNANSWERED))
+    return np.asarray(is_echo & view.column["spoken"] & ~view.column["machine"])

@@ -289,6 +289,20 @@ async def test_an_index_is_filled_again_while_a_user_writes(
     assert await ledger.index.indexed() == 0
 
 
+async def test_what_the_index_lacks_is_queued_while_a_user_writes(
+    here: Database, there: Database
+) -> None:
+    ledger = Ledger(here, "default")
+    gold, lead = record("Gold."), record("Lead.", owner="eve")
+    await ledger.records.store([gold, lead])
+    await index(ledger, {"Gold.": 0, "Lead.": 0})
+
+    async with while_eve_writes(there):
+        await ledger.index.queue([gold.id, lead.id])
+
+    assert await ledger.index.indexed() == 0
+
+
 async def test_extraction_that_waits_for_one_owner_holds_up_no_other(
     here: Database, writers: list[PostgresConnection]
 ) -> None:

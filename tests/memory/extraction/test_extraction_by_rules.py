@@ -543,6 +543,8 @@ def test_what_only_sounds_like_a_home_or_a_boss_has_no_key(content: str) -> None
     ("typed", "content"),
     [
         ("im allergic to penicillin", "The user is allergic to penicillin."),
+        ("im now 69 kilos", "The user is now 69 kilos."),
+        ("im Garten habe ich drei Hühner", "The user said: Im Garten habe ich drei Hühner."),
         ("i cant stand olives", "The user can't stand olives."),
         ("ive got two cats", "The user has got two cats."),
         ("i dont eat pork", "The user doesn't eat pork."),

@@ -31,7 +31,6 @@ from local2.ledger.columns import (
     MAX_COUNT,
     NEIGHBOUR_SPAN,
     SPOKEN_KINDS,
-    STATING_NOTHING,
     Candidate,
     Columns,
     Link,
@@ -377,19 +376,14 @@ def find_meant(
 
 
 def _stems_stated(found: Iterable[Candidate]) -> Counter[str]:
-    """How many of these records have each stem, and are no questions to or answers from memory."""
-    return Counter(
-        stem
-        for one in found
-        if one.echo not in STATING_NOTHING
-        for stem in stems_in(one.features().stems)
-    )
+    """How many of these records have each stem, apart from questions to the memory."""
+    return Counter(stem for one in found if not one.asks for stem in stems_in(one.features().stems))
 
 
 def _only_asked(
     tx: Transaction, pool: Pool, terms: Sequence[str], frequency: Frequency, filter_: Filter
 ) -> frozenset[str]:
-    """The rare words that only questions to the memory have, and answers from it."""
+    """The rare words that only questions to the memory have."""
     by_word = dict(zip(terms, stems(terms), strict=True))
     rare = {word: stem for word, stem in by_word.items() if 0 < frequency(stem) <= MAX_ASKED}
     if not (rare and filter_.words):

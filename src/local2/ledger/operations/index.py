@@ -135,9 +135,10 @@ class IndexedRecords(Part):
 
     async def queue(self, ids: Sequence[str], *, kind: TaskKind = "index") -> None:
         """Add the task `index` for these records, or `embed` for the next index."""
+        rows = self._rows.resting_on(())  # each record is read in the statement that adds its task
         for start in range(0, len(ids), PAGE):
             page = ids[start : start + PAGE]
-            await self._rows.change_each("queue_one", ({"id": id_, "kind": kind} for id_ in page))
+            await rows.change_each("queue_one", ({"id": id_, "kind": kind} for id_ in page))
 
     async def count_to_embed(self) -> int:
         """The number of records that wait for the next index."""

@@ -8,7 +8,14 @@ import numpy as np
 
 from local2.language.features import HEAD, MAX_PASSAGES
 from local2.language.words import stems
-from local2.ledger.columns import EXTRACTED, Array, Flags, Positions, Postings, View
+from local2.ledger.columns import (
+    EXTRACTED,
+    Array,
+    Flags,
+    Positions,
+    Postings,
+    View,
+)
 from local2.ledger.search import Matches, WordMatches
 from local2.memory.recall.query import Query
 from local2.memory.recall.scores import best_positions
@@ -67,9 +74,13 @@ class Wording:
         self.stems = frozenset(term.stem for term in terms)
         self.has_terms: Flags = np.zeros((len(terms), view.size), bool)
         """Which terms of the question each record has, anywhere in its text."""
+        self.stated: Flags = np.zeros(len(terms), bool)
+        """Which terms of the question any record has that is no question to the memory."""
         self.covered: Array = np.zeros(view.size)
         """The fraction of the stems of the question itself that each record has."""
         asked = frozenset(stems(query.asked))
+        # Beside a question to the memory stands its reply; what else does is about something else.
+        replies = np.append(view.column["machine"], False)  # the last one stands for no neighbour
         session = view.column["session"]
         bm25, covered = np.zeros((2, view.size))
         # The last one stands for the records without a session.
@@ -79,6 +90,7 @@ class Wording:
             ahead = positions[term.found.ahead]
             self.has_word[positions] = True
             self.has_terms[number, positions] = True
+            self.stated[number] = not view.asking[positions].all()
             if term.stem in asked:
                 self.covered[positions] += 1 / len(asked)
             bm25[positions] += term.idf * counts * (BM25_K1 + 1) / (counts + BM25_K1)
@@ -87,7 +99,9 @@ class Wording:
             has = np.zeros(view.size + 1)
             for distance in reversed(range(len(view.neighbours))):
                 for neighbours in view.neighbours[distance]:
-                    has[neighbours[ahead]] = NEIGHBOUR_WORD * NEIGHBOUR_WORD_DECAY**distance
+                    beside = neighbours[ahead]
+                    beside = beside[~view.asking[ahead] | replies[beside]]
+                    has[beside] = NEIGHBOUR_WORD * NEIGHBOUR_WORD_DECAY**distance
             has = has[:-1] * self.length_damping
             has[ahead] = 1.0
             covered += term.rarity * has
@@ -169,11 +183,13 @@ class Likeness:
         self.meaning = np.minimum(MEANING * above, MAX_MEANING)
         self.own: Array = self.meaning + wording.own
         # The similarity of each record's best neighbour, reduced by its distance.
-        values = np.zeros(view.size + 1)  # the last one stands for no neighbour
-        np.maximum(self.own, 0.0, out=values[:-1])
+        values = np.zeros((2, view.size + 1))  # the last one stands for no neighbour
+        np.maximum(self.own, 0.0, out=values[0, :-1])
+        values[1, :-1] = values[0, :-1] * ~view.asking  # for all but replies
+        of_others = (~view.column["machine"]).astype(np.int64)
         best = np.zeros(view.size)
         for distance, (before, after) in enumerate(view.neighbours):
-            nearest = np.maximum(values[before], values[after])
+            nearest = np.maximum(values[of_others, before], values[of_others, after])
             np.maximum(best, AROUND_DECAY**distance * nearest, out=best)
         around = AROUND * (1 - AROUND_STATING * query.stating)
         self.around: Array = around * wording.length_damping * best

@@ -124,7 +124,8 @@ class Echoes:
     ) -> Flags:
         """Which sources have every word of the question that an echo has, or are in it."""
         has = self._wording.has_terms
-        own, said = has[:, position], stated.get(position)
+        # What nobody states, such as a mistyped word, no source can have.
+        own, said = has[:, position] & self._wording.stated, stated.get(position)
         if said is not None:
             # Without a dtype, the list of a question without terms would be of floats.
             own = own & np.array([term.stem in said for term in self._wording.terms], bool)
