@@ -16,6 +16,7 @@ from local2.llm.rules import (
     MAX_CALLS,
     NO_STANDING_FACTS,
     NOTHING,
+    WELCOME,
     RulesModel,
 )
 from local2.protocol.envelope import utc_now
@@ -391,7 +392,7 @@ async def test_an_earlier_turn_does_not_answer_a_later_question() -> None:
     session = Session()
     await session.send("My name is Richard.")
 
-    assert await session.send("Thanks!") == KEPT.format(statement="Thanks!")
+    assert await session.send("Thanks!") == WELCOME
 
 
 async def test_a_failed_tool_is_reported_as_failed() -> None:

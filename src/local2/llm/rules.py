@@ -96,7 +96,9 @@ WANTS_HELP = (
     r"|(?:please )?remember(?: that| this| it)?)[.!?]*$"
 )
 WANTS_TO_FORGET = r"(?:please )?(?:forget|erase|delete)\b"
-ANSWERED = ((WANTS_HELP, HELP), (WANTS_TO_FORGET, FORGETS_NOTHING))
+THANKS = r"(?:(?:ok|okay|great|cool|perfect|many),? )?(?:thanks|thank you|thx|cheers)\W*$"
+WELCOME = "You are welcome."
+ANSWERED = ((WANTS_HELP, HELP), (WANTS_TO_FORGET, FORGETS_NOTHING), (THANKS, WELCOME))
 """Patterns of the beginnings of messages that need no tool, and their answers."""
 SAVES_UNASKED = "user.name"
 ASKS_TO_SAVE = (
