@@ -9,7 +9,7 @@ from nicegui.events import EChartPointClickEventArguments
 
 from local2.protocol.graph import GraphEdge, GraphNode, ShowGraph
 from local2.protocol.services import GRAPH
-from local2.web.pages.frame import Viewer, empty, notify, section, set_address, text
+from local2.web.pages.frame import Viewer, counted, empty, notify, section, set_address, text
 from local2.web.pages.memory_drawer import open_memory
 
 MAX_NODES = 300
@@ -86,8 +86,8 @@ class GraphPage:
             picture.classes("graph")
             picture.props('role=img aria-label="The graph; the list below can be read and used."')
             hint = (
-                f"{len(self._nodes)} nodes and {len(self._edges)} relations are shown. Click a "
-                "node, here or in the picture, to see what is around it."
+                f"{counted(len(self._nodes), 'node')} and {counted(len(self._edges), 'relation')}: "
+                "click a node, here or in the picture, to see what is around it."
             )
             center = wanted.thing
             if wanted.id is not None:
