@@ -121,6 +121,11 @@ async def facts__topic(ledger: Ledger, _: str) -> object:
 
 
 @operation
+async def facts__topics_like(ledger: Ledger, _: str) -> object:
+    return await ledger.facts.topics_like("user", OWNER, "user.metla")
+
+
+@operation
 async def facts__history(ledger: Ledger, _: str) -> object:
     return await ledger.facts.history("user", OWNER, "user.metal")
 

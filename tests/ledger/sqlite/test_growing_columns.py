@@ -45,6 +45,8 @@ READ_OF_A_VIEW: dict[str, Callable[[View], object]] = {
     "has_comparable_vector": lambda view: view.has_comparable_vector(EMBEDDER),
     "cosines": lambda view: view.cosines(angle(0), EMBEDDER),
     "frequency": lambda view: [view.frequency(metal) for metal in METALS],
+    "stating": lambda view: [view.stating(metal) for metal in METALS],
+    "asking": lambda view: view.asking,
     "vectors_at": lambda view: view.vectors_at(np.arange(min(view.size, 4))),
     "stems": lambda view: [list(view.stems(position)) for position in range(view.size)],
     "positions": lambda view: view.positions(range(2 * INITIAL_SIZE)),

@@ -4,6 +4,7 @@ Facts that were recently looked up by topic are held in memory: agents need the 
 turn.
 """
 
+import sys
 from collections.abc import Collection
 from datetime import datetime
 from difflib import get_close_matches
@@ -74,7 +75,7 @@ class LedgerFacts(Part):
                 scope=scope,
                 owner=owner,
                 beginning=beginning,
-                length=len(beginning),
+                beyond=f"{beginning}{chr(sys.maxunicode)}",
                 limit=MAX_COMPARED,
             )
             written = {fold_topic(row["topic"]): str(row["topic"]) for row in rows}

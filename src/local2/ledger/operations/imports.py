@@ -234,8 +234,10 @@ class _Page:
                     return None
                 detail, newer = line.detail, line.detail.get("superseded_by")
                 if isinstance(newer, str) and was_id_erased(self._tx, newer):
-                    detail = {**detail, "superseded_by": ""}  # as in the audit that is here
-                return self._write_line("import_audit", line, detail=as_json(detail))
+                    # As in the audit that is here, unless that was undone before the erasure.
+                    detail = {**detail, "superseded_by": ""}
+                details = {"detail": as_json(detail), "original": as_json(line.detail)}
+                return self._write_line("import_audit", line, **details)
             case AccessLine():
                 if self._write_line("import_access", line):
                     return True

@@ -16,8 +16,8 @@ WHERE tenant = :tenant AND scope = :scope AND owner = :owner
 -- name: topics_beginning_with
 SELECT topic FROM record
 WHERE tenant = :tenant AND scope = :scope AND owner = :owner
-  AND substr(folded_topic, 1, :length) = :beginning AND superseded_by IS NULL
-ORDER BY row DESC LIMIT :limit;
+  AND folded_topic >= :beginning AND folded_topic < :beyond AND superseded_by IS NULL
+ORDER BY folded_topic LIMIT :limit;
 
 -- name: topic_as_written
 SELECT topic FROM record

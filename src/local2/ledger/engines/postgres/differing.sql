@@ -167,7 +167,7 @@ SELECT :tenant, :action, :record_id, :agent, :user, :reason, :run, :detail, :eve
 WHERE NOT EXISTS (
     SELECT 1 FROM audit
     WHERE tenant = :tenant AND record_id = :record_id AND action = :action
-      AND event_time = :event_time AND detail::jsonb = :detail::jsonb
+      AND event_time = :event_time AND detail::jsonb IN (:detail::jsonb, :original::jsonb)
       AND agent IS NOT DISTINCT FROM :agent AND "user" IS NOT DISTINCT FROM :user
       AND reason IS NOT DISTINCT FROM :reason AND run IS NOT DISTINCT FROM :run);
 
