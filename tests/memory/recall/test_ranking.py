@@ -154,7 +154,7 @@ async def test_what_a_tool_reports_ranks_above_the_request_for_it(richard: Memor
 
     found = await items(richard, "Which port did the preview server report?")
 
-    assert list(found) == [report, *found.keys() - {report}]
+    assert next(iter(found)) == report
 
 
 async def test_ratings_lift_and_lower_rated_answers(richard: MemoryService) -> None:
