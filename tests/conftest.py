@@ -50,10 +50,13 @@ if TYPE_CHECKING:
 
 # Examples may be slow on a busy machine; fixtures are kept between examples.
 settings.register_profile(
-    "local2",
+    "explore",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
+# The same examples each time: a change fails for what it changes. `--hypothesis-profile explore`
+# looks for others.
+settings.register_profile("local2", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("local2")
 
 # Without bytecode, each of the tests' many processes would compile everything that it imports.
