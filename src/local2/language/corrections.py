@@ -95,9 +95,10 @@ def _replaced(table: Table, clause: str, right: str, wrong: str | None) -> str |
     """The clause with the right value; None if it is not clear what it replaces."""
     if wrong is not None:
         # "It's on Tuesday, not Monday": only the days are exchanged.
-        one, other = _same_kind(table, right, wrong) or (right, wrong)
-        if one is right and right.count(" ") > wrong.count(" ") + MAX_LONGER:
+        exchanged = _same_kind(table, right, wrong)
+        if exchanged is None and right.count(" ") > wrong.count(" ") + MAX_LONGER:
             return None
+        one, other = exchanged or (right, wrong)
         parts = re.split(rf"\b{re.escape(other)}\b", clause, flags=re.IGNORECASE)
         return one.join(parts) if len(parts) == 2 else None  # noqa: PLR2004 - it stands there once
     for kind in table.language.kinds:

@@ -129,8 +129,9 @@ def _counted(head: Sequence[str], content: str, *, about: Sequence[str]) -> str:
     in_rest, passages = Counter[str](), dict[str, int]()
     if len(content) > HEAD:
         in_rest = _count_stems(words(content[HEAD:], characters_and_pairs))
+        in_each = stems(about)
         for number, passage in enumerate(_passages(content)):
-            for stem in {*stems(words(passage, characters_and_pairs)), *stems(about)}:
+            for stem in {*stems(words(passage, characters_and_pairs)), *in_each}:
                 passages[stem] = passages.get(stem, 0) | 1 << number
 
     def counted(stem: str, count: int) -> str:

@@ -8,14 +8,7 @@ import numpy as np
 
 from local2.language.features import HEAD, MAX_PASSAGES
 from local2.language.words import stems
-from local2.ledger.columns import (
-    EXTRACTED,
-    Array,
-    Flags,
-    Positions,
-    Postings,
-    View,
-)
+from local2.ledger.columns import EXTRACTED, Array, Flags, Positions, Postings, View
 from local2.ledger.search import Matches, WordMatches
 from local2.memory.recall.query import Query
 from local2.memory.recall.scores import best_positions
