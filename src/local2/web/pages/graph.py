@@ -113,6 +113,7 @@ class GraphPage:
             }
             for edge in self._edges
         ]
+        few = len(links) <= MAX_NAMED_EDGES
         return {
             "tooltip": {"show": False},
             "animation": False,
@@ -123,8 +124,8 @@ class GraphPage:
                     "roam": True,
                     "draggable": True,
                     "label": {"show": True, "position": "bottom"},
-                    "labelLayout": {"hideOverlap": True},
-                    "edgeLabel": {"show": len(links) <= MAX_NAMED_EDGES},
+                    "labelLayout": {"hideOverlap": not few},  # a relation's name may cross a node's
+                    "edgeLabel": {"show": few},
                     "emphasis": {
                         "focus": "adjacency",
                         "label": {"show": True},
