@@ -55,6 +55,26 @@ async def test_turn_three_is_known_after_many_turns_answered_by_rules(tmp_path: 
     assert TEAPOT in answer.answer
 
 
+async def test_a_question_asked_again_gets_the_same_answer_with_what_was_said_later(
+    tmp_path: Path,
+) -> None:
+    cats, gone = "we got two cats, Miso and Tofu", "Tofu ran away, we only have Miso now"
+    settings = small(tmp_path, chat="rules", context_size=SMALL + 2_500)
+    async with open_stack(settings) as stack, QueryClient(stack.bus) as client:
+        for text in (cats, "It rains today.", "I bake bread.", "I work at night.", gone):
+            await client.ask(text, caller=CALLER)
+        await in_step(stack.bus)
+
+        answers = []
+        for _ in range(3):
+            answer = await client.ask("How many cats do we have?", caller=CALLER)
+            answers.append(answer.answer)
+            await in_step(stack.bus)
+
+    assert gone in answers[0]
+    assert len(set(answers)) == 1
+
+
 async def test_a_conversation_continues_after_a_restart_of_the_stack(
     tmp_path: Path, ollama: OllamaStandIn
 ) -> None:

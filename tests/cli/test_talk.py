@@ -28,6 +28,7 @@ async def test_an_unknown_command_shows_the_help_and_publishes_no_query(
 
     told = " ".join(capsys.readouterr().out.split())
     assert told.count(HELP) == 3
+    assert told.count("There is no command") == 1
     assert "There is no command /exit1." in told
     assert queries == []
 

@@ -7,6 +7,7 @@ import msgspec
 
 from ledgers import DAY, OWNER, message, record
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.sessions import SessionKey
 from local2.ledger.operations.turns import Rating
 from local2.ledger.records import NewRecord, Record, Written
 
@@ -104,6 +105,26 @@ async def test_a_message_received_after_its_turn_adds_nothing(ledger: Ledger) ->
     )
 
     assert (received.id, received.was_new) == (result_in_turn.id, False)
+
+
+async def test_each_answer_follows_its_question_though_the_next_ones_were_asked_before(
+    ledger: Ledger,
+) -> None:
+    numbers = range(1, 5)
+    columns = {n: {"turn": f"t{n}", "query_id": f"q{n}"} for n in numbers}
+    questions = {n: message(f"Question {n}", id=f"t{n}", **columns[n]) for n in numbers}
+    for question in questions.values():
+        await ledger.unreported.store(msgspec.structs.replace(question, pending=True))
+    for n in (2, 1, 4, 3):
+        episode = record(f"Q: Question {n}\nA: Answer {n}", **columns[n])
+        reply = message(f"Answer {n}", role="assistant", **columns[n])
+        await ledger.turns.store([episode, questions[n], reply])
+
+    session = await ledger.sessions.load(SessionKey(OWNER, "s1"), 9, (), lambda loaded: loaded)
+
+    assert [said.content for said in session.messages] == [
+        text for n in numbers for text in (f"Question {n}", f"Answer {n}")
+    ]
 
 
 async def test_an_edited_message_is_a_newer_version(ledger: Ledger) -> None:

@@ -229,6 +229,11 @@ def found(*entries: str, relevance: float = 0.9) -> dict[str, str]:
             "You said on 23 November: I moved to Bergen.",
             id="asked before",
         ),
+        pytest.param(
+            (f"said by the user, {THIS_YEAR}-11-25\n   Forget where I live.", MOVED),
+            "You said on 23 November: I moved to Bergen.",
+            id="a request to forget",
+        ),
         pytest.param((ANSWERED, MOVED), "You said on 23 November: I moved to Bergen.", id="user"),
         pytest.param(
             (ANSWERED,), "An assistant said on 24 November: You live in Bergen.", id="answered"

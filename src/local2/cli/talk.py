@@ -98,6 +98,8 @@ async def converse(
                     output.console.print(f"[dim]  ↳ {called}[/]{mark}")
                 if not calls:
                     output.console.print("[dim]The last answer used no tools.[/]")
+            elif line in {"/help", "/?"}:
+                output.console.print(f"[dim]{HELP}[/]")
             elif line == word and line.startswith("/") and "/" not in line[1:]:
                 # A mistyped command is not remembered.
                 output.console.print(f"[dim]There is no command {shown(line)}. {HELP}[/]")

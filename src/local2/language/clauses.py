@@ -64,6 +64,7 @@ _LEAD_IN = re.compile(
     r"[\s,.:!-]*)+",
     re.IGNORECASE,
 )
+_ASIDE_LAST = re.compile(r"[\s,]+(?:btw|by the way|fyi|lol|haha)[\s.!)]*$", re.IGNORECASE)
 GREETING = re.compile(r"\s*(?:hi|hello|hey|good (?:morning|evening|afternoon))\b", re.IGNORECASE)
 _NAME_FIRST = expanded(
     r"(?P<name><name>), (?P<who>(my|our) [\w'-]+( [\w'-]+)?), (?P<rest>(?-i:[a-z]).+)", VOCABULARY
@@ -120,7 +121,7 @@ def clauses_of(sentence: str) -> list[str]:
     explained = _EXPLAINED.match(sentence)
     parts = [explained[1], sentence[explained.end() :]] if explained else [sentence]
     split = (clause for part in parts for clause in _CLAUSES.split(part))
-    return [clause for part in split if (clause := part.strip(" ,."))]
+    return [clause for part in split if (clause := _ASIDE_LAST.sub("", part).strip(" ,."))]
 
 
 def without_lead_in(sentence: str) -> str:

@@ -287,14 +287,14 @@ def _best(result: str) -> list[_Entry]:
             text = text[: line.start()]
             later.insert(0, _Said(day, line["text"], line["source"] or ""))
         said = _Said(date.fromisoformat(found["date"]), text)
-        if is_question := re.match(QUESTION, text, ANY_CASE) is not None:
+        if is_request := _is_request(text):
             answers = [one for one in later if BY_AN_ASSISTANT in one.source]
-            is_question = not answers
+            is_request = not answers
             said = (answers or [said])[0]
             later = [one for one in later if one != said]
         entry = _Entry(float(found["relevance"]), found["source"] or "", said, later)
         is_replaced = any(word in entry.source for word in REPLACED)
-        if entry.relevance >= MIN_RELEVANCE and not is_replaced and not is_question:
+        if entry.relevance >= MIN_RELEVANCE and not is_replaced and not is_request:
             entries.append(entry)
     others = [entry for entry in entries if BY_AN_ASSISTANT not in entry.source]
     chosen = others or entries
@@ -312,9 +312,14 @@ def _quotations(query: str, entries: Sequence[_Entry]) -> Iterator[str]:
         yield f"{closest}{by} on {_day(said)}: {quoted_passage(said.text, query, MAX_SHOWN)}"
         for statement in later:
             is_news = statement not in quoted and statement.text not in said.text
-            if is_news and not re.match(QUESTION, statement.text, ANY_CASE):
+            if is_news and not _is_request(statement.text):
                 quoted.add(statement)
                 yield SAID_LATER.format(day=_day(statement), text=_one_line(statement.text))
+
+
+def _is_request(text: str) -> bool:
+    """Whether a message asks for something, and answers nothing."""
+    return re.match(rf"{QUESTION}|{WANTS_TO_FORGET}", text, ANY_CASE) is not None
 
 
 def _day(said: _Said) -> str:

@@ -325,3 +325,20 @@ async def test_words_that_are_common_in_this_memory_are_shared_with_nothing(
     items = await recall(bus, memory, "Was ist wirklich nett von dir?")
 
     assert later_of(items, thanks) == []
+
+
+@pytest.mark.parametrize("either_size", ["whole"], indirect=True)
+async def test_replies_that_say_a_word_back_do_not_make_it_common(
+    bus: Connection, memory: Memory
+) -> None:
+    cats, gone = "We got two cats, Miso and Tofu.", "Tofu ran away, we only have Miso now."
+    for day, text in enumerate((*SMALL_TALK[:3], cats, gone), start=1):
+        messages = [
+            {"role": role, "content": content, "timestamp": f"2026-05-{day:02}T12:00:00Z"}
+            for role, content in (("user", text), ("assistant", f"I will remember: {text}"))
+        ]
+        await call(bus, "ingest", {"messages": messages, "session_id": f"day {day}"}, RICHARD)
+
+    items = await recall(bus, memory, "How many cats do we have?")
+
+    assert gone in later_of(items, cats)

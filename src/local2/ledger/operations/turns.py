@@ -126,6 +126,8 @@ class Turns(Part):
             known_turn = report_question(tx, question)
             if known_turn not in {None, question.turn}:
                 records = [msgspec.structs.replace(told, turn=known_turn) for told in records]
+            if known_turn is not None:
+                records = self._after_question(tx, known_turn, records)
         if delivered is not None and tx.is_shared:
             records = self._in_stream_order(tx, records, delivered)
         # Read all known records of the turn in one query: it may have thousands of calls.
@@ -166,6 +168,15 @@ class Turns(Part):
                 add_showing(tx, before_answer)
         return written
 
+    def _after_question(
+        self, tx: Transaction, question_id: str, records: Sequence[NewRecord]
+    ) -> Sequence[NewRecord]:
+        """Place a turn between its question, which is stored when it is asked, and the next one."""
+        row = tx.execute("question_place", id=question_id).fetchone()
+        if row["next_place"] is None:
+            return records
+        return _placed(records, row["place"], row["next_place"])
+
     def _in_stream_order(
         self, tx: Transaction, records: Sequence[NewRecord], delivered: Delivered
     ) -> Sequence[NewRecord]:
@@ -182,11 +193,7 @@ class Turns(Part):
             return records
         high = float(around["after"])
         low = high - 1 if around["before"] is None else max(float(around["before"]), high - 1)
-        step = (high - low) / (len(records) + 1)
-        return [
-            msgspec.structs.replace(record, stands_at=low + number * step)
-            for number, record in enumerate(records, 1)
-        ]
+        return _placed(records, low, high)
 
     def _store_record(self, tx: Transaction, record: NewRecord, known: _Known) -> Written:
         if record.turn is None:
@@ -244,3 +251,12 @@ class Turns(Part):
             reason="its turn was answered again",
         )
         supersede(tx, record_id, cause)
+
+
+def _placed(records: Sequence[NewRecord], low: float, high: float) -> list[NewRecord]:
+    """The records at places between two others, in their order."""
+    step = (high - low) / (len(records) + 1)
+    return [
+        msgspec.structs.replace(record, stands_at=low + number * step)
+        for number, record in enumerate(records, 1)
+    ]

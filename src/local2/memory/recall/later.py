@@ -315,18 +315,23 @@ def _rarest(view: View) -> float:
 class _Rarities(dict[str, float]):
     """How rare each informative stem is, computed when first asked for.
 
-    0 for those of a date, and for those that are common in this memory.
+    0 for those of a date, and for those that are common in this memory. No word becomes common by
+    questions to the memory and their answers, nor by replies that say it back.
     """
 
     def __init__(self, view: View) -> None:
         super().__init__()
         self._view = weakref.proxy(view)  # which keeps this from one question to the next
+        self._is_echo = np.isin(view.column["echo"], (ECHO, UNANSWERED))
+        self._replied_to = np.where(view.column["machine"], view.derive(_partners), view.size)
         self._needed = min(COMMON, _rarest(view))
 
     def __missing__(self, stem: str) -> float:
         rarity = 0.0
         if may_be_name(stem):
-            rarity = math.log((self._view.size + 1) / (self._view.frequency(stem) + 0.5))
+            having = self._view.positions_with(stem)
+            repeats = self._is_echo[having] | np.isin(self._replied_to[having], having)
+            rarity = math.log((self._view.size + 1) / (len(having) - repeats.sum() + 0.5))
         self[stem] = rarity if rarity >= self._needed else 0.0
         return self[stem]
 
