@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from local2.cli.answers import INDENT, answer, data_of, parts_of_score, show_entry, shown_time
-from local2.cli.commands import asked_by_caller, command, tool_arguments
+from local2.cli.commands import asked_by_caller, command, tool_arguments, words_argument
 from local2.cli.output import Output, printable, styled
 from local2.home import other_homes
 from local2.protocol.envelope import Sender
@@ -29,6 +29,7 @@ from local2.settings import Settings
 
 @command()
 @tool_arguments(Recall)
+@words_argument("query", "What to look for, in any words.")
 @asked_by_caller(session="The current session.")
 async def recall(settings: Settings, output: Output, *, args: Recall, caller: Sender) -> None:
     result = await answer(settings, RECALL, args, caller)
