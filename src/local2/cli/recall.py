@@ -35,8 +35,6 @@ async def recall(settings: Settings, output: Output, *, args: Recall, caller: Se
     result = await answer(settings, RECALL, args, caller)
     recalled = data_of(result, RecalledItems, output)
     output.data(recalled)
-    if output.json:
-        return
     _show(output, recalled)
     if not recalled.items:
         for home in other_homes(settings):
@@ -89,8 +87,6 @@ async def history(
     result = await answer(settings, MEMORY_HISTORY, args, caller)
     past = data_of(result, Versions, output)
     output.data(past)
-    if output.json:
-        return
     for version in past.versions:
         ended = styled(version.ended, dim=True) if version.ended else None
         parts = [
@@ -120,8 +116,6 @@ async def relations(
     result = await answer(settings, RELATIONS, args, caller)
     found = data_of(result, RelatedMemories, output)
     output.data(found)
-    if output.json:
-        return
     for related in found.relations:
         type_ = styled(related.type, bold=True)
         parts = [
