@@ -103,6 +103,51 @@ class LazyResource(Generic[R]):
             await self._exits.aclose()
 
 
+class Adapter:
+    """An adapter whose memory any thread may close; the next call opens another one.
+
+    A memory that is shared stays open.
+    """
+
+    _memory: LazyResource[Memory]
+
+    def close(self) -> None:
+        self._memory.close()
+
+    async def aclose(self) -> None:
+        await self._memory.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class AsyncAdapter:
+    """An adapter whose memory is closed by awaiting; the next call opens another one.
+
+    A memory that is shared stays open.
+    """
+
+    _memory: LazyResource[Memory]
+
+    async def close(self) -> None:
+        await self._memory.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
 def background_memory(
     memory: Memory | None, options: Mapping[str, Any], agent: str | None = None
 ) -> LazyResource[Memory]:
