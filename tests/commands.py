@@ -26,7 +26,7 @@ from waiting import wait_until
 from workers import stack_with_worker_here, worker_in_this_process
 
 ROOT = Path(__file__).parents[1]
-COMMAND = [sys.executable, "-c", "from local2.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from local2.cli import app; app()"]
 START_SECONDS = 60.0
 TALK = [
     {"role": "user", "content": "Which metal is the densest?", "timestamp": "2023-05-08T13:56:00Z"},

@@ -23,7 +23,7 @@ def main() -> None:
 
         answer_initialize()
     try:
-        from local2.cli import main as commands  # noqa: PLC0415 - it is slower than the answer
+        from local2.cli import app as commands  # noqa: PLC0415 - it is slower than the answer
     except KeyboardInterrupt:  # afterwards the commands handle it
         sys.exit(130)
     commands()

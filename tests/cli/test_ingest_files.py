@@ -101,7 +101,7 @@ def test_a_date_is_read_as_a_time() -> None:
 
 async def start_ingest(url: str, folder: Path, files: Sequence[str]) -> Process:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", "from local2.cli import main; main()", "ingest", *files),
+        *(sys.executable, "-c", "from local2.cli import app; app()", "ingest", *files),
         cwd=folder,
         env={**os.environ, "LOCAL2_BUS__URL": url},
         stdout=PIPE,

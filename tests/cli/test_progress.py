@@ -17,7 +17,7 @@ from local2.memory.tenant import Memories, Memory
 from local2.protocol.memory_tools import INGEST
 from local2.tools.catalog import bind
 
-COMMAND = [sys.executable, "-c", "from local2.cli import main; main()", "ingest"]
+COMMAND = [sys.executable, "-c", "from local2.cli import app; app()", "ingest"]
 MESSAGES = [{"role": "user", "content": f"Osmium {n}."} for n in range(3)]
 
 

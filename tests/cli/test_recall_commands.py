@@ -72,6 +72,21 @@ def test_a_document_added_again_is_unchanged_or_replaced(running: Served, tmp_pa
     assert palms == [("Green guide", "The palm is watered on Fridays.")]
 
 
+def test_a_question_needs_no_quotes(running: Served) -> None:
+    asked = local2(
+        running.folder, "recall", "which", "unheard-of", "city", "--top-k", "1", "--json"
+    )
+
+    assert asked.returncode == 0
+    assert (
+        asked.stdout
+        == local2(
+            running.folder, "recall", "which unheard-of city", "--top-k", "1", "--json"
+        ).stdout
+    )
+    assert local2(running.folder, "ask", "thank", "you").stdout == "You are welcome.\n"
+
+
 @pytest.mark.parametrize("option", ["--title", "--source"])
 def test_a_title_or_source_for_several_documents_is_refused(running: Served, option: str) -> None:
     failed = local2(running.folder, "add-document", "a.md", "b.md", option, "guide")

@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from local2.conversation import knowledge_graph
-from local2.conversation.knowledge_graph import MAX_PART_CHARACTERS, PIECE_CHARACTERS, KGMemory
+from local2.conversation.knowledge_graph import PIECE_CHARACTERS, KGMemory
 from local2.conversation.message import Message
 from local2.errors import ConversationError, ModelError, ModelRefusedError
 from local2.llm.ollama import OllamaModel
 from local2.protocol.memories import Triplet
+from local2.protocol.memory_tools import MAX_PART
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 ADA = ("Ada", "works for", "Northwind")
@@ -168,7 +169,7 @@ async def test_facts_with_blank_or_endless_parts_are_ignored(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     graph = KGMemory(model)
-    endless = ("Ada", "said", "x" * (MAX_PART_CHARACTERS + 1))
+    endless = ("Ada", "said", "x" * (MAX_PART + 1))
     ollama.script_json(facts_reply(("", "runs", "Northwind"), endless, ADA))
 
     assert await graph.extract_and_update_from_text("Ada.", "user") == [triplet(*ADA)]

@@ -123,10 +123,3 @@ def test_a_count_of_zero_or_less_is_ignored(counted: int, reported: int) -> None
     count.observe(counted, reported)
 
     assert count.factor == 1.0
-
-
-def test_any_counter_can_be_calibrated() -> None:
-    count = CalibratedCounter(lambda message: len(str(message.content)))
-    count.factor = 2.0
-
-    assert count(user("four")) == 8

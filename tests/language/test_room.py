@@ -15,7 +15,6 @@ NO_ENGLISH = {  # and why its patterns are not of a natural language
     "endpoint/address.py": "the errors of other servers",
     "ledger/sql/__init__.py": "marks of statements",
     "llm/ollama.py": "the errors of Ollama",
-    "llm/rules.py": "the built-in model reads and writes English; it is no part of the memory",
     "memory/recall/query.py": "the beginnings of topic keys",
 }
 

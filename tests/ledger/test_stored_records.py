@@ -72,6 +72,10 @@ async def test_a_shown_record_is_returned_with_its_turn_and_its_sources(ledger: 
         (shown.id, "Shown"),
         (in_same_turn.id, "Besid"),
     }
+    of_any_turn = await ledger.records.shown(
+        [shown.id, asking.id], excluded_turn=None, characters=5
+    )
+    assert {one.id for one in of_any_turn} == {source.id, shown.id, in_same_turn.id, asking.id}
 
 
 @pytest.mark.parametrize("count", [0, 1, 1_001])

@@ -33,8 +33,8 @@ def test_an_invalid_time_is_refused(type_: str, field: str, time: str) -> None:
         stored_line(changed(type_, **{field: time}), 7)
 
 
-@pytest.mark.parametrize("time", ["2026", "2026-05-01 12:00:00", "2026-05-01T12:00:00.000+00:00"])
-def test_a_rating_may_have_a_time_in_the_form_of_its_release(time: str) -> None:
+@pytest.mark.parametrize("time", ["2026-05-01 12:00:00", "2026-05-01T12:00:00.000+00:00"])
+def test_a_time_is_in_the_ledgers_form_or_in_that_of_iso_8601(time: str) -> None:
     assert stored_line(changed("feedback", event_time=time), 7)
 
 

@@ -127,6 +127,3 @@ def app(
     """Memory for agents on a NATS bus."""
     os.umask(PRIVATE_UMASK)  # files that commands write are private
     context.obj = GlobalOptions(config, tenant, home)
-
-
-main = app

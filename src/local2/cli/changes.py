@@ -89,8 +89,6 @@ async def consolidate(
         result = await answer_on(bus, CONSOLIDATE.name, args.given(), caller, patience=PATIENCE)
     report = data_of(result, ConsolidationReport, output)
     output.data(report)
-    if output.json:
-        return
     if report.changes:
         table = Table("What", "Scope", uncut("Memory"), uncut("Why"))
         for change in report.changes:

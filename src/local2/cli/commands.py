@@ -165,6 +165,13 @@ def asked_by_caller(*, session: str | None = None) -> Decorator:
     return add
 
 
+def words_argument(name: str, about: str) -> Decorator:
+    """An argument of one word or several, which are joined: a question needs no quotes."""
+    return click.argument(
+        name, nargs=-1, required=True, help=about, callback=lambda _, __, words: " ".join(words)
+    )
+
+
 TYPES = {"integer": int, "number": float, "string": str}
 
 

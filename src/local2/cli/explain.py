@@ -33,8 +33,6 @@ async def explain(
     async with connected(settings, name=NAME, user=caller.user) as bus:
         explained = await ask_service(bus, EXPLAIN, asked, caller)
     output.data(explained)
-    if output.json:
-        return
     for memory in explained.memories:
         _show(output, memory)
     if explained.asked is not None:

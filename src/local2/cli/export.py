@@ -90,7 +90,7 @@ async def export(
                     bar.update(task, completed=counts["record"])
                     if page.cursor is None:
                         break
-                    request.cursor = page.cursor
+                    request = msgspec.structs.replace(request, cursor=page.cursor)
                     page = await ask_service(bus, EXPORT, request, caller)
         _write(target, EndLine(counts=dict(counts)))
         target.flush()

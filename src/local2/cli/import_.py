@@ -257,13 +257,13 @@ def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportReques
     A line that is too large for a request is sent in pieces.
     """
     checker = LineChecker()
-    page = ImportRequest(number=0, lines=[], dry_run=dry_run)
-    size = 0
+    page: list[msgspec.Raw] = []
+    first = size = 0
     for line in filter(checker.accepts, lines):
-        full = size + len(line) > MESSAGE_LINE_BYTES or len(page.lines) == MAX_LINES_PER_MESSAGE
-        if page.lines and (full or checker.number != page.number + len(page.lines)):
-            yield page
-            page, size = ImportRequest(number=0, lines=[], dry_run=dry_run), 0
+        full = size + len(line) > MESSAGE_LINE_BYTES or len(page) == MAX_LINES_PER_MESSAGE
+        if page and (full or checker.number != first + len(page)):
+            yield ImportRequest(number=first, lines=page, dry_run=dry_run)
+            page, size = [], 0
         if len(line) > MESSAGE_LINE_BYTES:
             transfer = new_id()
             for part, start in enumerate(range(0, len(line), MESSAGE_LINE_BYTES)):
@@ -276,11 +276,12 @@ def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportReques
                     dry_run=dry_run,
                 )
             continue
-        page.number = page.number or checker.number
-        page.lines.append(msgspec.Raw(line))
+        if not page:
+            first = checker.number
+        page.append(msgspec.Raw(line))
         size += len(line)
-    if page.lines:
-        yield page
+    if page:
+        yield ImportRequest(number=first, lines=page, dry_run=dry_run)
     checker.finish()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 import click
+import msgspec
 from rich.table import Table
 
 from local2.cli.answers import NAME, shown_time
@@ -102,35 +103,36 @@ async def list_(
     caller: Sender,
 ) -> None:
     is_of_all = everybody or owner is not None
-    request = BrowseAll(of=owner) if is_of_all else Browse()
-    request.words = " ".join(words) or None
-    request.kinds = tuple(kinds) or None
-    request.types = tuple(types) or None
-    request.scopes = tuple(scopes) or None
-    request.states = tuple(states)
-    request.sources = tuple(sources) or None
-    request.agent = stored_by
-    request.session_id = session_id
-    request.topic = topic
-    request.since = since
-    request.until = until
-    request.after = after
+    request = msgspec.structs.replace(
+        BrowseAll(of=owner) if is_of_all else Browse(),
+        words=" ".join(words) or None,
+        kinds=tuple(kinds) or None,
+        types=tuple(types) or None,
+        scopes=tuple(scopes) or None,
+        states=tuple(states),
+        sources=tuple(sources) or None,
+        agent=stored_by,
+        session_id=session_id,
+        topic=topic,
+        since=since,
+        until=until,
+        after=after,
+    )
     memories: list[BrowsedMemory] = []
     async with connected(settings, name=NAME, user=caller.user) as bus:
         while True:
-            request.limit = min(limit - len(memories), MAX_PAGE)
+            rest = min(limit - len(memories), MAX_PAGE)
+            request = msgspec.structs.replace(request, limit=rest)
             page = await (
                 ask_service(bus, BROWSE_ALL, request, caller)
                 if isinstance(request, BrowseAll)
                 else ask_service(bus, BROWSE, request, caller)
             )
             memories += page.memories
-            request.after = page.next
+            request = msgspec.structs.replace(request, after=page.next)
             if page.next is None or len(memories) >= limit:
                 break
     output.data(BrowsedPage(memories=memories, next=page.next))
-    if output.json:
-        return
     if not memories:
         output.text("No memories.")
     else:
@@ -158,8 +160,6 @@ async def overview(settings: Settings, output: Output, *, everybody: bool, calle
     async with connected(settings, name=NAME, user=caller.user) as bus:
         found = await ask_service(bus, OVERVIEW_ALL if everybody else OVERVIEW, Empty(), caller)
     output.data(found)
-    if output.json:
-        return
     table = Table("Scope", "Kind", "Stand", "Former", "Newest")
     for count in found.counts:
         numbers = f"{count.active:,}", f"{count.past:,}"
@@ -193,8 +193,6 @@ async def growth(
     async with connected(settings, name=NAME, user=caller.user) as bus:
         found = await ask_service(bus, GROWTH_ALL if everybody else GROWTH, request, caller)
     output.data(found)
-    if output.json:
-        return
     if not found.days:
         output.text(f"Nothing is from the last {days} days.")
         return

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from local2.cli.answers import INDENT, answer, data_of, parts_of_score, show_entry, shown_time
-from local2.cli.commands import asked_by_caller, command, tool_arguments
+from local2.cli.commands import asked_by_caller, command, tool_arguments, words_argument
 from local2.cli.output import Output, printable, styled
 from local2.home import other_homes
 from local2.protocol.envelope import Sender
@@ -29,13 +29,12 @@ from local2.settings import Settings
 
 @command()
 @tool_arguments(Recall)
+@words_argument("query", "What to look for, in any words.")
 @asked_by_caller(session="The current session.")
 async def recall(settings: Settings, output: Output, *, args: Recall, caller: Sender) -> None:
     result = await answer(settings, RECALL, args, caller)
     recalled = data_of(result, RecalledItems, output)
     output.data(recalled)
-    if output.json:
-        return
     _show(output, recalled)
     if not recalled.items:
         for home in other_homes(settings):
@@ -88,8 +87,6 @@ async def history(
     result = await answer(settings, MEMORY_HISTORY, args, caller)
     past = data_of(result, Versions, output)
     output.data(past)
-    if output.json:
-        return
     for version in past.versions:
         ended = styled(version.ended, dim=True) if version.ended else None
         parts = [
@@ -119,8 +116,6 @@ async def relations(
     result = await answer(settings, RELATIONS, args, caller)
     found = data_of(result, RelatedMemories, output)
     output.data(found)
-    if output.json:
-        return
     for related in found.relations:
         type_ = styled(related.type, bold=True)
         parts = [

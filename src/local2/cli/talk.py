@@ -7,7 +7,13 @@ import msgspec
 from rich.table import Table
 
 from local2.cli.answers import NAME, answer_on, fail
-from local2.cli.commands import asked_by_caller, command, session_option, user_option
+from local2.cli.commands import (
+    asked_by_caller,
+    command,
+    session_option,
+    user_option,
+    words_argument,
+)
 from local2.cli.output import FAILED, Output, printable, shown, styled, uncut
 from local2.client import Connection
 from local2.client.access import connected
@@ -26,7 +32,7 @@ SCHEMA_SECONDS = 0.5
 
 
 @command()
-@click.argument("text")
+@words_argument("text", "The question.")
 @session_option
 @user_option
 async def ask(

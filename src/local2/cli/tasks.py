@@ -29,8 +29,6 @@ async def list_tasks(settings: Settings, output: Output, *, kind: str | None) ->
     async with connected(settings, name=NAME) as bus:
         report = await ask_service(bus, TASKS, TaskRequest(kind=kind))
     output.data(report)
-    if output.json:
-        return
     if not report.counts:
         output.text("Everything is done.")
         return

@@ -85,8 +85,6 @@ async def retention(settings: Settings, output: Output) -> None:
     async with connected(settings, name=NAME) as bus:
         report = await ask_service(bus, RETENTION, Empty())
     output.data(report)
-    if output.json:
-        return
     is_on = report.anonymise == "on"
     will_be = "are anonymised within the hour" if is_on else "would be anonymised"
     output.text(

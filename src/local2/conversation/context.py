@@ -59,12 +59,11 @@ def estimate_tokens(text: str) -> int:
 class CalibratedCounter:
     """A TokenCounter that learns from the token counts that a model reports for whole prompts."""
 
-    def __init__(self, count: TokenCounter = estimate) -> None:
-        self._count = count
+    def __init__(self) -> None:
         self.factor = 1.0
 
     def __call__(self, message: Message) -> int:
-        return self.corrected(self._count(message))
+        return self.corrected(estimate(message))
 
     def corrected(self, estimated: int) -> int:
         """An estimate, corrected by what the model has reported so far."""

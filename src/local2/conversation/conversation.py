@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import TypedDict, Unpack
+from typing import TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -26,6 +26,8 @@ class MessageFields(TypedDict, total=False):
     tool_call_id: str | None
     reasoning_details: list[Json] | None
 
+
+T = TypeVar("T")
 
 FIELD_NAMES = frozenset(MessageFields.__annotations__)
 
@@ -92,8 +94,7 @@ class ConversationMemory:
 
     def retrieve_recent(self, n: int = 1) -> list[Json]:
         """The last `n` messages, in their order."""
-        newest = list(islice(reversed(self._by_id.values()), max(n, 0)))
-        return [message.to_llm_dict() for message in reversed(newest)]
+        return [message.to_llm_dict() for message in last(self.messages, n)]
 
     def get_messages(self) -> list[Json]:
         """The messages that a model sees."""
@@ -108,8 +109,7 @@ class ConversationMemory:
     def retrieve_by_role(self, role: str, n: int | None = None) -> list[Json]:
         """The messages of a role, or the last `n` of them, in their order."""
         found = [message for message in self._by_id.values() if message.role == role]
-        newest = found if n is None else found[len(found) - min(max(n, 0), len(found)) :]
-        return [message.to_llm_dict() for message in newest]
+        return [message.to_llm_dict() for message in last(found, n)]
 
     def remove_by_id(self, message_id: str) -> bool:
         """Remove a message; return whether it existed."""
@@ -171,6 +171,11 @@ class ConversationMemory:
 
     def _on_change(self, event: str, message: Message | None = None) -> None:
         """Hook for subclasses: called after every change with the method's name and the message."""
+
+
+def last(found: Sequence[T], n: int | None) -> Sequence[T]:
+    """The last `n`, in their order; None means all."""
+    return found if n is None else found[max(len(found) - max(n, 0), 0) :]
 
 
 def _new_message(message: Message | None, fields: MessageFields) -> Message:

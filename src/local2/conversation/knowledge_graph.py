@@ -15,6 +15,7 @@ from local2.errors import ConversationError
 from local2.language.triplets import extract_facts
 from local2.llm.models import StructuredModel
 from local2.protocol.memories import Triplet
+from local2.protocol.memory_tools import MAX_PART
 
 PIECE_CHARACTERS = 6_000
 """Maximum characters of text that a model reads per request. With its answer they are well within
@@ -24,9 +25,6 @@ PIECE_TIMEOUT = 60.0
 MAX_NAMES = 100
 """Maximum number of known names given to a model with each text, newest first. They let it call one
 thing by one name; each takes a few tokens of the context."""
-MAX_PART_CHARACTERS = 300
-"""Maximum characters of a subject, predicate or object. A longer text is not a name, and the tool
-`add_knowledge` would refuse it."""
 
 INSTRUCTION = """\
 Extract from the text the facts worth remembering, as triplets that read as short sentences: \
@@ -120,8 +118,8 @@ class KGMemory(ConversationMemory):
         known_count = len(self.triplets)
         for triplet in found:
             parts = msgspec.structs.astuple(triplet.normalised())
-            # None is blank, or too long for a name or a verb phrase.
-            if all(0 < len(part) <= MAX_PART_CHARACTERS for part in parts):
+            # None is blank, or too long for a name or a verb phrase (and for `add_knowledge`).
+            if all(0 < len(part) <= MAX_PART for part in parts):
                 self.add_fact(role, triplet.subject, triplet.predicate, triplet.object)
         return self.triplets[known_count:]
 

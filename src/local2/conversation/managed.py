@@ -24,7 +24,7 @@ from local2.conversation.compaction import (
 )
 from local2.conversation.config import ManagedMemoryConfig
 from local2.conversation.context import Cache, CacheStats, Context, estimate
-from local2.conversation.conversation import ConversationMemory, Snapshot
+from local2.conversation.conversation import ConversationMemory, Snapshot, last
 from local2.conversation.events import CompactionProgress
 from local2.conversation.fitting import limit_tokens, pack_rounds
 from local2.conversation.message import Message
@@ -123,13 +123,12 @@ class ManagedConversationMemory(ConversationMemory):
 
     def retrieve_recent(self, n: int = 1) -> list[Json]:
         """The last `n` of `get_messages`, in their order."""
-        messages = self.get_messages()
-        return messages[len(messages) - min(max(n, 0), len(messages)) :]
+        return list(last(self.get_messages(), n))
 
     def retrieve_by_role(self, role: str, n: int | None = None) -> list[Json]:
         """The messages of a role in `get_messages`, or the last `n`, in their order."""
         found = [message for message in self.get_messages() if message["role"] == role]
-        return found if n is None else found[len(found) - min(max(n, 0), len(found)) :]
+        return list(last(found, n))
 
     def get_raw_messages(self) -> list[Message]:
         """The full history, which compactions do not change."""

@@ -26,6 +26,7 @@ from local2.llm.models import ChatModel, StructuredModel
 from local2.protocol import subjects
 from local2.protocol.envelope import Sender, decode, new_id
 from local2.protocol.lenient.turns import read_query
+from local2.protocol.memory_tools import ADD_KNOWLEDGE, MAX_FACTS
 from local2.protocol.payloads import ClearSession, Empty, ToolResult
 from local2.settings import GeneratorSettings, SlotLimits
 
@@ -39,9 +40,6 @@ MAX_ADMITTED_TURNS = 1_024
 """Maximum number of turns that run or wait; more are refused as `overloaded`. One user may have
 half of them."""
 ACCEPTED = "The answer follows on response.generation."
-KNOWLEDGE_TOOL = "add_knowledge"
-FACTS_PER_CALL = 100
-"""Maximum number of facts that `add_knowledge` accepts in one call."""
 
 SessionKey = tuple[str | None, str | None]
 """User and session id, since two users may choose the same id."""
@@ -214,9 +212,9 @@ async def learn(
         log.warning("nothing_learned", reason=str(error))
         return
     facts = [msgspec.to_builtins(triplet) for triplet in triplets]
-    for start in range(0, len(facts), FACTS_PER_CALL):
-        arguments = {"facts": facts[start : start + FACTS_PER_CALL], "scope": "user"}
-        result = await call_tool(bus, KNOWLEDGE_TOOL, arguments, caller=caller, timeout=within)
+    for start in range(0, len(facts), MAX_FACTS):
+        arguments = {"facts": facts[start : start + MAX_FACTS], "scope": "user"}
+        result = await call_tool(bus, ADD_KNOWLEDGE.name, arguments, caller=caller, timeout=within)
         if not result.ok:
             log.warning("not_learned", facts=len(facts) - start, reason=result.outcome)
             return

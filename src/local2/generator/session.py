@@ -6,7 +6,6 @@ dropped at any time and restored with `load_session`.
 
 import asyncio
 from collections.abc import Collection
-from typing import TypeVar
 
 import msgspec
 import structlog
@@ -29,25 +28,29 @@ from local2.conversation.stages import CompactionRuntime
 from local2.errors import BusError, Local2Error
 from local2.generator.prompt import Background
 from local2.protocol import subjects
-from local2.protocol.envelope import Sender, encode, seal
-from local2.protocol.memory_tools import SessionContent, SessionMessage, TopMemories
-from local2.protocol.payloads import Json
+from local2.protocol.envelope import Sender, encode, seal_from
+from local2.protocol.memory_tools import (
+    LOAD_SESSION,
+    TOP_MEMORIES,
+    A,
+    D,
+    LoadSession,
+    MemoryTool,
+    NoArguments,
+    SessionContent,
+    SessionMessage,
+)
 from local2.settings import GeneratorSettings
 
-LOAD_TOOL = "load_session"
 LOAD_SECONDS = 5.0
 """Maximum seconds that a turn waits for its history before it continues without. A user is waiting,
 and the next turn asks again."""
 RECENT = 8
 """Number of newest messages by which a generator notices that another one has taken turns."""
-TOP_TOOL = "top_memories"
 TOP_SECONDS = 2.0
 """Maximum seconds that a turn waits for the top memories."""
 
 log = structlog.get_logger()
-
-
-Loaded = TypeVar("Loaded", SessionContent, TopMemories)
 
 
 class GeneratorSession:
@@ -94,10 +97,8 @@ class GeneratorSession:
         if self._known is not None and not self._messages_to_restore:
             await self._drop_what_others_continued(self._known)
         loaded, top = await asyncio.gather(
-            self._ask(
-                LOAD_TOOL, {"limit": self._messages_to_restore}, SessionContent, LOAD_SECONDS
-            ),
-            self._ask(TOP_TOOL, {}, TopMemories, TOP_SECONDS),
+            self._load(self._messages_to_restore),
+            self._ask(TOP_MEMORIES, NoArguments(), TOP_SECONDS),
         )
         if self._messages_to_restore and loaded is None:
             self._unrestored_turns.add(query_id)
@@ -126,7 +127,7 @@ class GeneratorSession:
 
     async def _drop_what_others_continued(self, known: set[tuple[str | None, str]]) -> None:
         """Have the conversation restored if its newest turns were answered by another stack."""
-        loaded = await self._ask(LOAD_TOOL, {"limit": RECENT}, SessionContent, LOAD_SECONDS)
+        loaded = await self._load(RECENT)
         unknown = [
             message
             for message in (loaded.messages if loaded else ())
@@ -157,15 +158,20 @@ class GeneratorSession:
         if (context := self.conversation.snapshot().context) is not None:
             self.conversation.restore(Snapshot(messages=context))
 
-    async def _ask(self, tool: str, args: Json, into: type[Loaded], within: float) -> Loaded | None:
+    async def _load(self, limit: int) -> SessionContent | None:
+        return await self._ask(LOAD_SESSION, LoadSession(limit=limit), LOAD_SECONDS)
+
+    async def _ask(self, tool: MemoryTool[A, D], args: A, within: float) -> D | None:
         """Call a tool of the memory; a failure is only logged, and the turn goes on."""
-        result = await call_tool(self._bus, tool, args, caller=self._caller, timeout=within)
+        result = await call_tool(
+            self._bus, tool.name, args.given(), caller=self._caller, timeout=within
+        )
         try:
             if result.ok:
-                return msgspec.convert(result.data, into)
-            log.warning("not_loaded", tool=tool, reason=result.outcome)
+                return msgspec.convert(result.data, tool.answer)
+            log.warning("not_loaded", tool=tool.name, reason=result.outcome)
         except msgspec.ValidationError:
-            log.warning("not_loaded", tool=tool, reason="Its answer is of another form.")
+            log.warning("not_loaded", tool=tool.name, reason="Its answer is of another form.")
         return None
 
 
@@ -220,15 +226,8 @@ class SessionEvents:
         event, caller = emitted.event, emitted.caller
         compaction = isinstance(event, CompactionEvent)
         subject = subjects.SESSION_COMPACTION if compaction else subjects.SESSION_RESET
-        envelope = seal(
-            event,
-            type="event",
-            source=caller.agent or "",
-            user=caller.user,
-            session_id=caller.session_id,
-        )
         try:
-            await self._bus.publish(subject, encode(envelope))
+            await self._bus.publish(subject, encode(seal_from(caller, event, type="event")))
         except BusError as error:
             log.warning("event_not_published", subject=subject, reason=str(error))
 

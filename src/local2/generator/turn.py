@@ -24,7 +24,7 @@ from local2.generator.toolset import RecentTools, ToolMenu, Toolset, tools_messa
 from local2.llm.models import ChatModel, ToolCall, ToolDefinition
 from local2.llm.rules import RulesModel
 from local2.protocol import subjects
-from local2.protocol.envelope import Sender, encode, seal
+from local2.protocol.envelope import Sender, encode, seal_from
 from local2.protocol.payloads import (
     Delta,
     ErrorReply,
@@ -63,7 +63,7 @@ class GeneratorTurn:
         self._settings = settings
         self._session = session
         self._publisher = publisher
-        self._caller = caller
+        self._caller = msgspec.structs.replace(caller, query_id=query_id)
         self._query = query
         self._query_id = query_id
         self._session_id = caller.session_id or ""
@@ -88,8 +88,7 @@ class GeneratorTurn:
         room = tool_budget(self._settings.context_size)
         recent = self._recent_tools.used_by(self._caller.user)
         offered = self._menu.choose(recent, room, self._session.count)
-        caller = msgspec.structs.replace(self._caller, query_id=self._query_id)
-        return Toolset(self._bus, self._settings, offered, caller)
+        return Toolset(self._bus, self._settings, offered, self._caller)
 
     async def run(self, slot: AbstractAsyncContextManager[None]) -> None:
         """Answer after the session's earlier turns, and publish the answer or the error.
@@ -212,14 +211,7 @@ class GeneratorTurn:
                         query_id=self._query_id,
                     )
                     self._deltas += 1
-                    envelope = seal(
-                        delta,
-                        type="response",
-                        source=NAME,
-                        user=self._caller.user,
-                        session_id=self._session_id,
-                        query_id=self._query_id,
-                    )
+                    envelope = seal_from(self._caller, delta, type="response")
                     await self._bus.publish(subjects.RESPONSE_DELTA, encode(envelope))
                 if chunk.usage is not None:
                     count = self._session.count

@@ -23,8 +23,10 @@ from local2.protocol.payloads import Json, ToolRequest, ToolResult
 from local2.protocol.subjects import tool_request
 from local2.quoting import (
     FOREWORD,
+    MAX_QUERY_CHARACTERS,
     MEMORY_SECTION,
     RECALLED_SECTION,
+    SEARCHED_ITEMS,
     TOP_MEMORIES_SECTION,
     fact_line,
     note_line,
@@ -32,10 +34,6 @@ from local2.quoting import (
     section,
 )
 
-SEARCHED_ITEMS = 20
-"""Number of items to recall; those of the same session are left out."""
-MAX_QUERY_CHARACTERS = 2_000
-"""Maximum characters of a prompt that are used as a query."""
 MAX_CONTEXT_CHARACTERS = 10_000
 """Maximum characters of a context with everything in it. Each of its sections has bounds of its
 own, but together they would displace much of what the model is working on."""

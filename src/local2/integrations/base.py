@@ -30,7 +30,14 @@ from local2.protocol.envelope import new_id
 from local2.protocol.items import ItemKey, ItemPut, StoredItem, check_item_size
 from local2.protocol.memory_tools import RecalledItem, RecalledItems, Receipt
 from local2.protocol.payloads import Json, split_into_parts
-from local2.quoting import FOREWORD, MEMORY_SECTION, recalled_lines, section
+from local2.quoting import (
+    FOREWORD,
+    MAX_QUERY_CHARACTERS,
+    MEMORY_SECTION,
+    SEARCHED_ITEMS,
+    recalled_lines,
+    section,
+)
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -42,10 +49,6 @@ PAGE = 1_000
 REQUEST_BYTES = 300_000
 """Maximum bytes of the messages in one request, which may have 1 MB. A single message may be
 larger."""
-MAX_QUERY_CHARACTERS = 2_000
-"""Maximum characters of a message that are used as a query."""
-SEARCHED_ITEMS = 20
-"""Number of items to recall for a message; those of the same session are left out."""
 OPTIONAL_FIELDS = ("label", "role", "topic", "session_id", "agent", "scope", "by", "source_ref")
 """Fields of a recalled item that may be None."""
 
@@ -98,6 +101,51 @@ class LazyResource(Generic[R]):
         async with self._opening:
             self._opened = []
             await self._exits.aclose()
+
+
+class Adapter:
+    """An adapter whose memory any thread may close; the next call opens another one.
+
+    A memory that is shared stays open.
+    """
+
+    _memory: LazyResource[Memory]
+
+    def close(self) -> None:
+        self._memory.close()
+
+    async def aclose(self) -> None:
+        await self._memory.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class AsyncAdapter:
+    """An adapter whose memory is closed by awaiting; the next call opens another one.
+
+    A memory that is shared stays open.
+    """
+
+    _memory: LazyResource[Memory]
+
+    async def close(self) -> None:
+        await self._memory.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
 def background_memory(

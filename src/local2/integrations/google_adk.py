@@ -7,7 +7,7 @@ each need a home or a tenant.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from google.adk.events import Event
 from google.adk.memory import BaseMemoryService
@@ -18,7 +18,7 @@ from google.genai import types
 
 from local2.client.memory import Memory
 from local2.errors import ForbiddenError, InvalidArgumentsError, quoted
-from local2.integrations.base import background_memory, metadata_of
+from local2.integrations.base import AsyncAdapter, background_memory, metadata_of
 from local2.protocol.memory_tools import RecalledItem
 from local2.protocol.payloads import Json
 
@@ -34,7 +34,7 @@ OWN_TOOL = "load_memory"
 T = TypeVar("T")
 
 
-class LocalMemoryService(BaseMemoryService):
+class LocalMemoryService(AsyncAdapter, BaseMemoryService):
     """The memories of all users of an application, over one connection.
 
     `token_of` returns the token of a user, for a stack with accounts. Without it, such a stack
@@ -51,16 +51,6 @@ class LocalMemoryService(BaseMemoryService):
     ) -> None:
         self._token_of = token_of
         self._memory = background_memory(memory, options)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connection, unless it is shared; the next call opens another one."""
-        await self._memory.aclose()
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Store a session; adding it again stores only what is new."""

@@ -5,7 +5,7 @@ with an open memory they are those of `Memory.of`, which name the caller.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -26,6 +26,7 @@ from pydantic import PrivateAttr
 
 from local2.client.memory import Memory
 from local2.integrations.base import (
+    Adapter,
     LazyResource,
     LoggedEntry,
     SessionLog,
@@ -43,7 +44,7 @@ STORE = "langchain.store"
 T = TypeVar("T")
 
 
-class LocalRetriever(BaseRetriever):
+class LocalRetriever(Adapter, BaseRetriever):
     """Finds messages, tool outputs, documents, facts and notes of any session."""
 
     k: int = 5
@@ -60,13 +61,6 @@ class LocalRetriever(BaseRetriever):
     ) -> None:
         super().__init__(k=k, scope=scope)  # type: ignore[call-arg] # pydantic reads the fields
         self._memory = background_memory(memory, options, FRAMEWORK)
-
-    def close(self) -> None:
-        """Close the connection, unless it is shared; the next query opens another one."""
-        self._memory.close()
-
-    async def aclose(self) -> None:
-        await self._memory.aclose()
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
@@ -85,7 +79,7 @@ class LocalRetriever(BaseRetriever):
         return [document_of(item) for item in found.items]
 
 
-class LocalByteStore(ByteStore):
+class LocalByteStore(Adapter, ByteStore):
     """Bytes by their keys, for example for a cache of embeddings. A user's stores have names."""
 
     def __init__(self, name: str, *, memory: Memory | None = None, **options: Any) -> None:
@@ -117,13 +111,6 @@ class LocalByteStore(ByteStore):
         for key in await self._memory.do(lambda memory: self._list(memory, prefix)):
             yield key
 
-    def close(self) -> None:
-        """Close the connection, unless it is shared; the next call opens another one."""
-        self._memory.close()
-
-    async def aclose(self) -> None:
-        await self._memory.aclose()
-
     def _key(self, key: str) -> ItemKey:
         return ItemKey(namespace=self._namespace, key=key)
 
@@ -143,24 +130,12 @@ class LocalByteStore(ByteStore):
         return [item.key async for item in every if item.key.startswith(prefix or "")]
 
 
-class LocalChatMessageHistory(BaseChatMessageHistory):
+class LocalChatMessageHistory(Adapter, BaseChatMessageHistory):
     """The messages of one chat. Later chats can recall them, too."""
 
     def __init__(self, session_id: str, *, memory: Memory | None = None, **options: Any) -> None:
         self.session_id = session_id
         self._memory = background_memory(memory, options, FRAMEWORK)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override] # as LangChain's own do
@@ -184,13 +159,6 @@ class LocalChatMessageHistory(BaseChatMessageHistory):
 
     def _with(self, work: Callable[[SessionLog], Awaitable[T]]) -> Callable[[Memory], Awaitable[T]]:
         return lambda memory: work(SessionLog.of(memory, FRAMEWORK, self.session_id))
-
-    def close(self) -> None:
-        """Close the connection, unless it is shared; the next call opens another one."""
-        self._memory.close()
-
-    async def aclose(self) -> None:
-        await self._memory.aclose()
 
 
 def adding(messages: Sequence[BaseMessage]) -> Callable[[SessionLog], Awaitable[None]]:

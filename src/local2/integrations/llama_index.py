@@ -5,7 +5,7 @@ with an open memory they are those of `Memory.of`, which name the caller.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
 from llama_index.core.bridge.pydantic import PrivateAttr
@@ -15,6 +15,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from local2.client.memory import Memory
 from local2.integrations.base import (
+    Adapter,
     LazyResource,
     LoggedEntry,
     SessionLog,
@@ -33,7 +34,7 @@ TOKEN_LIMIT = 30_000
 T = TypeVar("T")
 
 
-class LocalMemory(BaseMemory):
+class LocalMemory(Adapter, BaseMemory):
     """The messages of one chat. Prompts also get what earlier chats say about the user's message.
 
     All messages are kept; `token_limit` bounds how many of the newest ones are in a prompt.
@@ -62,22 +63,6 @@ class LocalMemory(BaseMemory):
     @classmethod
     def from_defaults(cls, **kwargs: Any) -> "LocalMemory":
         return cls(**kwargs)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._memory.aclose()
-
-    def close(self) -> None:
-        """Close the connection, unless it is shared; the next call opens another one."""
-        self._memory.close()
 
     def get(self, input: str | None = None, **kwargs: Any) -> list[ChatMessage]:  # noqa: A002
         """The newest messages for a prompt, after what earlier chats say about the input.
@@ -125,7 +110,7 @@ class LocalMemory(BaseMemory):
         )
 
 
-class LocalRetriever(BaseRetriever):
+class LocalRetriever(Adapter, BaseRetriever):
     """Finds messages, tool outputs, documents, facts and notes of any session."""
 
     def __init__(
@@ -140,13 +125,6 @@ class LocalRetriever(BaseRetriever):
         self._top_k = similarity_top_k
         self._scope: Scope = scope
         self._memory = background_memory(memory, options, FRAMEWORK)
-
-    def close(self) -> None:
-        """Close the connection, unless it is shared; the next query opens another one."""
-        self._memory.close()
-
-    async def aclose(self) -> None:
-        await self._memory.aclose()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return self._memory.wait_for(lambda memory: self._ask(memory, query_bundle))

@@ -1,13 +1,13 @@
 """A `Session` for the OpenAI Agents SDK, which returns a conversation's items exactly."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from agents.items import TResponseInputItem
 from agents.memory import SessionABC, SessionSettings
 
 from local2.client.memory import Memory
-from local2.integrations.base import LoggedEntry, SessionLog, background_memory
+from local2.integrations.base import AsyncAdapter, LoggedEntry, SessionLog, background_memory
 from local2.protocol.payloads import Json
 
 FRAMEWORK = "openai-agents"
@@ -15,7 +15,7 @@ FRAMEWORK = "openai-agents"
 T = TypeVar("T")
 
 
-class LocalSession(SessionABC):
+class LocalSession(AsyncAdapter, SessionABC):
     """The items of one conversation. Later conversations can recall them, too.
 
     `memory` is an open memory to share; without it, the session opens one. `options` are those of
@@ -34,12 +34,6 @@ class LocalSession(SessionABC):
         self.session_settings = session_settings or SessionSettings()
         self._memory = background_memory(memory, options, FRAMEWORK)
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
@@ -57,10 +51,6 @@ class LocalSession(SessionABC):
 
     async def clear_session(self) -> None:
         await self._do(SessionLog.clear)
-
-    async def close(self) -> None:
-        """Close the connection, unless it is shared; the next call opens another one."""
-        await self._memory.aclose()
 
     async def _do(self, work: Callable[[SessionLog], Awaitable[T]]) -> T:
         return await self._memory.do(

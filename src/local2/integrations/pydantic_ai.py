@@ -2,7 +2,7 @@
 
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability
@@ -18,13 +18,13 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.run import AgentRunResult
 
 from local2.client.memory import Memory
-from local2.integrations.base import background_memory, recalled_context
+from local2.integrations.base import AsyncAdapter, background_memory, recalled_context
 from local2.protocol.payloads import Json
 
 FRAMEWORK = "pydantic-ai"
 
 
-class LocalMemory(AbstractCapability[Any]):
+class LocalMemory(AsyncAdapter, AbstractCapability[Any]):
     """A run begins with what earlier conversations say about its prompt, and is remembered itself.
 
     A conversation is a session. `memory` is an open memory to share; without it, the capability
@@ -37,16 +37,6 @@ class LocalMemory(AbstractCapability[Any]):
         super().__init__()
         self._memory = background_memory(memory, options, FRAMEWORK)
         self._recalled: str | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connection, unless it is shared; the next run opens another one."""
-        await self._memory.aclose()
 
     async def for_run(self, ctx: RunContext[Any]) -> "LocalMemory":
         del ctx

@@ -41,7 +41,7 @@ def endings_of(content: str, before: str = "") -> list[Ending]:
     endings: dict[Ending, None] = {}
     spoken_in = table_of(content)
     is_jest = spoken_in.pattern(spoken_in.language.jests).search(content) is not None
-    for number, (spoken, table) in enumerate(sentences_in(content)):
+    for number, (spoken, table) in enumerate(sentences_in(content, spoken_in)):
         language = table.language
         if number == 0 and takes_back(spoken, table):
             endings.update(dict.fromkeys(_last_stated(before)))
@@ -56,7 +56,7 @@ def endings_of(content: str, before: str = "") -> list[Ending]:
 
 def _last_stated(content: str) -> Iterator[Ending]:
     """Yield an ending for each statement of the last sentence."""
-    for sentence, table in list(sentences_in(content))[-1:]:
+    for sentence, table in list(sentences_in(content, table_of(content)))[-1:]:
         for clause in table.clauses(sentence):
             if table.stated(clause) is not None:
                 yield _ending(table, Ended(None, None, clause))

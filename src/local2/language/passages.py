@@ -4,9 +4,10 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
+from local2.language.features import MAX_PASSAGES, PASSAGE
 from local2.language.words import RUN, composed, stems, terms
 
-READ = 12_800
+READ = PASSAGE * MAX_PASSAGES
 """Maximum number of leading characters that are searched: as many as recall tells apart."""
 LEAD = 0.25
 """Fraction of the room beside the words of the question that is before them, at most: what answers

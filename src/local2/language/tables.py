@@ -57,12 +57,11 @@ def table_of(text: str, otherwise: Table = ENGLISH) -> Table:
     return ENGLISH if english > german_ else GERMAN
 
 
-def sentences_in(content: str) -> Iterator[tuple[str, Table]]:
+def sentences_in(content: str, spoken_in: Table) -> Iterator[tuple[str, Table]]:
     """Yield the sentences in the user's own words, as they are written properly, with their tables.
 
-    In order, until quoted or pasted text begins.
+    In order, until quoted or pasted text begins. `spoken_in`: the table of the content.
     """
-    spoken_in = table_of(content)
     for sentence in clauses.sentences_of(content):
         table = table_of(sentence, spoken_in)
         yield (clauses.with_apostrophes(sentence) if table is ENGLISH else sentence), table

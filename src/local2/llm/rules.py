@@ -1,4 +1,4 @@
-"""Answers by rules on machines without a language model; the rules are in the tables below.
+"""Answers by rules on machines without a language model (`language/chat.py` reads the messages).
 
 It saves and recalls with the same tools as a real model, so that everything can be tried without
 one. It finds with `recall` alone, and answers with the words and the date of what was found.
@@ -8,10 +8,20 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from datetime import date
+from itertools import islice
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from local2.keys import is_topic
+from local2.language.chat import (
+    Fact,
+    Lookup,
+    Note,
+    Wish,
+    is_asked,
+    named_tool,
+    requests_in,
+    wish_of,
+)
 from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
 from local2.protocol.envelope import utc_now
 from local2.protocol.memories import incomplete_reason
@@ -36,26 +46,6 @@ NO_STANDING_FACTS = (
 )
 NOTHING = "I remember nothing about that."
 NOTHING_YET = "I found nothing, but I could not search everything that I remember: {reason}"
-
-THING = r"(?P<thing>\w+(?:[ '-]\w+){0,3}?)"
-VALUE = r"(?P<value>\S.*)"
-IS = r"(?:is|are)(?: now)?(?: (?:called|named))?"
-PROJECT = r"(?:the|our|my|this) project(?:'s)?"
-
-STATED = (  # the pattern of a clause to save, and its topic
-    (rf"call me (?-i:(?![a-z])){VALUE}", "user.name"),  # not "call me tomorrow"
-    (rf"(?:i(?:'m| am) called|my name(?:'s| {IS})) {VALUE}", "user.name"),
-    (rf"my (?:preferred|favou?rite) {THING} {IS} {VALUE}", "user.{thing}_preference"),
-    (rf"{PROJECT} {THING} {IS} {VALUE}", "project.{thing}"),
-    (rf"my {THING} {IS} {VALUE}", "user.{thing}"),
-    (r"(?P<value>(?:never|always|avoid|don't|do not) (?P<thing>\S+(?: \S+){0,3}).*)",
-     "constraint.{thing}"),
-)  # fmt: skip
-
-SEARCHED = (  # patterns of questions about the past, with what to search for
-    r"\b(?:remember|recall|know|say|said|tell|told|talk(?:ed)?)\b.*? about (?P<query>.+)",
-    r"\bsearch\b.*? for (?P<query>.+)",
-)
 
 SPARE = 5
 """How many memories are asked for each that is shown: others are answers, or outdated."""
@@ -90,48 +80,12 @@ TOP_MEMORIES = "pre-seeded-memories"
 MAX_SHOWN = 300
 """Maximum characters of a text that is shown."""
 
-NAMES_A_TOOL = r"(?:please )?(?:call|use|run) (?:the tool )?(?P<tool>[a-z0-9_-]+)[.!]?"
-WANTS_HELP = (
-    r"(?:(?:hi|hello|hey)(?: there)?|help|(?:who|what) are you|what can you do"
-    r"|(?:please )?remember(?: that| this| it)?)[.!?]*$"
-)
-WANTS_TO_FORGET = r"(?:please )?(?:forget|erase|delete)\b"
-THANKS = r"(?:(?:ok|okay|great|cool|perfect|many),? )?(?:thanks|thank you|thx|cheers)\W*$"
 WELCOME = "You are welcome."
-ANSWERED = ((WANTS_HELP, HELP), (WANTS_TO_FORGET, FORGETS_NOTHING), (THANKS, WELCOME))
-"""Patterns of the beginnings of messages that need no tool, and their answers."""
-SAVES_UNASKED = "user.name"
-ASKS_TO_SAVE = (
-    r"(?:^|[.,;:!?]|\b(?:please|and|(?:can|could|will|would) you|i (?:want|need) you to))\s*"
-    r"(?:please )?(?:also )?"
-    r"(?:remember|memori[sz]e|save|store|note(?: down)?|keep in mind|(?:don't|do not) forget)\b"
-    r"(?: (?:that|this|it)\b)?(?:,? please)?[:,]?\s*"
-)
-POLITE_REQUEST = r"^(?>.*?\b(?:can|could|will|would) you\b).* that "
-"""A request to save that ends with a question mark, but is not a question. The group is atomic, so
-that a line with many such beginnings is scanned once."""
-QUESTION = (
-    r"(?:what|which|who|whose|when|where|why|how)(?:['\u2019]?(?:s|re|d))?\b"
-    r"|(?:do|does|did|is|are|was|were|am|can|could|should|will|would|have|has)"
-    r" (?:i|you|we|he|she|it|they|my|our|your|his|her|their|there|any\w*)\b"
-    r"|does (?!not\b)\w|(?:did|is|are|was|were|has|have) (?-i:[A-Z])\w"
-    r"|(?:tell me|remind me|recall|search)\b|.*\?$"
-)
-"""People who type to a machine leave out question marks and apostrophes: "whos my boss"."""
-FILLER = r"^(?:(?:please|and|also|so|well|ok|okay|actually|hi|hello|hey|that)\b[\s,.:!]*)+"
-# A sentence ends after a word of three letters or more, not after "Dr." or "e.g.".
-BETWEEN_CLAUSES = (
-    r"\n+|(?<=\w{3}[.!?])\s+"
-    r"|,? and (?=(?:my|i|our|the project|call me|what|which|who|when|where|how)\b)"
-)
+ANSWERS: dict[Wish, str] = {"help": HELP, "forget": FORGETS_NOTHING, "thanks": WELCOME}
 MAX_READ = 70_000
 """Number of characters read of a message: somewhat more than the limit of a memory."""
-MAX_CLAUSE = 300
-"""Maximum number of characters in a clause; a longer one is prose, and would be slow to match."""
 MAX_CALLS = 16
 """Maximum number of calls per reply: a pasted page may contain many questions that nobody asks."""
-ANY_CASE = re.IGNORECASE
-
 _Request = tuple[str, dict[str, Any]]
 """A tool and its arguments."""
 
@@ -172,13 +126,13 @@ def answer_to(
     outcomes = [(call.name, call.arguments, content) for call, content in results if call]
     if outcomes:
         return _report(outcomes), []
-    for pattern, answer in ANSWERED:
-        if re.match(pattern, text.strip(), ANY_CASE):
-            return answer, []
-    # A tool that the user names is called without arguments: no rule knows them.
-    named = re.fullmatch(NAMES_A_TOOL, text.strip(), ANY_CASE)
-    calls: list[_Request] = [(named["tool"], {})] if named and named["tool"] in offered else []
-    calls = calls or _understand(text)
+    if (wish := wish_of(text)) is not None:
+        return ANSWERS[wish], []
+    tool = named_tool(text)
+    if tool is not None and tool in offered:  # without arguments: no rule knows them
+        calls: list[_Request] = [(tool, {})]
+    else:
+        calls = [_call_of(request) for request in islice(requests_in(text), MAX_CALLS)]
     if missing := sorted({name for name, _ in calls}.difference(offered)):
         return f"For that I need {' and '.join(missing)}, which nobody offers at the moment.", []
     if calls and ABOUT_THE_USER not in calls:
@@ -192,48 +146,14 @@ def answer_to(
     return answer, []
 
 
-def _understand(text: str) -> list[_Request]:
-    """The tool calls that a user's message requests, none for mere conversation."""
-    calls: list[_Request] = []
-    without_topic = []
-    rest, requests = re.subn(ASKS_TO_SAVE, "\n", text.replace("\u2019", "'"), flags=ANY_CASE)
-    if requests and re.search(POLITE_REQUEST, text, ANY_CASE | re.MULTILINE):
-        rest = rest.rstrip("? ")
-    parts = re.split(BETWEEN_CLAUSES, rest, flags=ANY_CASE)
-    for part in filter(str.strip, parts):
-        clause = re.sub(FILLER, "", part.strip(), flags=ANY_CASE)
-        fact = _fact(clause)
-        if fact and (requests or fact["topic"] == SAVES_UNASKED):
-            calls.append(("save_topic", fact))
-        elif re.match(QUESTION, clause, ANY_CASE):
-            calls.append(_lookup(clause))
-        elif re.search(r"\w", clause):
-            without_topic.append(clause)
-    if requests and without_topic:
-        calls.append(("save_memory", {"content": " ".join(without_topic)}))
-    return calls[:MAX_CALLS]
-
-
-def _fact(clause: str) -> dict[str, Any] | None:
-    if len(clause) > MAX_CLAUSE:
-        return None
-    for pattern, template in STATED:
-        if found := re.fullmatch(pattern, clause, ANY_CASE):
-            topic, content = template, found["value"].strip(" ,;:.!?\"'“”")
-            if "{thing}" in template:
-                thing = re.sub(r"\W+", "_", found["thing"].lower()).strip("_")
-                topic = template.format(thing=thing)
-            return {"topic": topic, "content": content} if is_topic(topic) and content else None
-    return None
-
-
-def _lookup(question: str) -> _Request:
-    start = question[:MAX_CLAUSE]
-    for pattern in SEARCHED:
-        found = re.search(pattern, start, ANY_CASE)
-        if found and (query := found["query"].rstrip(" ?!.").strip()):
-            return "recall", {"query": query, **SEVERAL}
-    return "recall", {"query": question, **ONE}
+def _call_of(request: Fact | Lookup | Note) -> _Request:
+    match request:
+        case Fact(topic, content):
+            return "save_topic", {"topic": topic, "content": content}
+        case Note(content):
+            return "save_memory", {"content": content}
+        case Lookup(query, is_broad):
+            return "recall", {"query": query, **(SEVERAL if is_broad else ONE)}
 
 
 def _report(outcomes: Sequence[tuple[str, dict[str, Any], str]]) -> str:
@@ -319,7 +239,7 @@ def _quotations(query: str, entries: Sequence[_Entry]) -> Iterator[str]:
 
 def _is_request(text: str) -> bool:
     """Whether a message asks for something, and answers nothing."""
-    return re.match(rf"{QUESTION}|{WANTS_TO_FORGET}", text, ANY_CASE) is not None
+    return is_asked(text) or wish_of(text) == "forget"
 
 
 def _day(said: _Said) -> str:

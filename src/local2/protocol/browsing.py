@@ -18,6 +18,7 @@ from local2.protocol.memories import (
     SourceClass,
     StatedBy,
 )
+from local2.protocol.payloads import ServiceRequest
 
 RecordState = Literal["active", "replaced", "retired", "hidden", "anonymised"]
 """Whether a record stands: `replaced` by another one, `retired` with nothing in its place, `hidden`
@@ -36,7 +37,7 @@ CONTENT_CHARACTERS = 1_000
 Words = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
 
 
-class Browse(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Browse(ServiceRequest, frozen=True, kw_only=True):
     """`memory.browse`: the caller's own memories, and those for everybody; None is no condition.
 
     `words`: all of them are in the text; the memories that were stored last then come first.
@@ -59,7 +60,7 @@ class Browse(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fi
     after: Annotated[str, msgspec.Meta(max_length=200)] | None = None
 
 
-class BrowseAll(Browse, kw_only=True, omit_defaults=True):
+class BrowseAll(Browse, frozen=True, kw_only=True):
     """`memory.browse.all`: the same for the memories of all users of the tenant.
 
     `of`: only those of this user and of the user's sessions; "" is what belongs to no user.
@@ -134,7 +135,7 @@ class KindCount(msgspec.Struct, frozen=True, kw_only=True):
     last: datetime
 
 
-class GrowthRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GrowthRequest(ServiceRequest, frozen=True, kw_only=True):
     """`memory.growth`: of so many days, today included."""
 
     days: Annotated[int, msgspec.Meta(ge=1, le=366)] = 30
@@ -172,9 +173,7 @@ class SessionCount(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     last: datetime
 
 
-class ListSessions(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
-):
+class ListSessions(ServiceRequest, frozen=True, kw_only=True):
     """`memory.sessions`: the sessions, those that were used last first.
 
     `after`: `next` of the page before.

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import msgspec
 
+from local2.protocol.payloads import ServiceRequest
+
 MAX_DOCUMENTS = 100
 """Maximum number of documents, or of chunks, on a page."""
 CHUNK_CHARACTERS = 2_000
@@ -13,9 +15,7 @@ CHUNK_CHARACTERS = 2_000
 Source = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class ListDocuments(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
-):
+class ListDocuments(ServiceRequest, frozen=True, kw_only=True):
     """`memory.documents`: all documents, by their sources. `after`: `next` of the page before."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_DOCUMENTS)] = 50
@@ -38,9 +38,7 @@ class DocumentsPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     next: str | None = None
 
 
-class ListChunks(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
-):
+class ListChunks(ServiceRequest, frozen=True, kw_only=True):
     """`memory.documents.chunks`: the chunks of one document in their order, from `offset` on."""
 
     source: Source

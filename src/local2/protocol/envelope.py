@@ -26,9 +26,12 @@ Clock = Callable[[], datetime]
 Role = Literal["reader", "writer", "curator", "admin"]
 """The roles; each also has the permissions of those before it."""
 
-Name = Annotated[str, msgspec.Meta(max_length=256)]
+MAX_NAME = 256
+Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 """The name or id of a thing or a person. Names become keys and are part of every answer, so their
 length is limited; 256 characters suffice for any id, path or address in use."""
+Id = Annotated[Name, msgspec.Meta(min_length=1)]
+"""A name that must be given."""
 
 CALL_EXAMPLE = 'A request looks like {"payload": {"args": {…}}}.'
 MESSAGE_EXAMPLE = 'A message looks like {"payload": {…}}.'

@@ -11,6 +11,7 @@ import msgspec
 from local2.protocol.envelope import Name
 from local2.protocol.memories import Kind, OwnerScope, RetirementReason
 from local2.protocol.memory_tools import Explanation, Recall
+from local2.protocol.payloads import ServiceRequest
 
 Outcome = Literal[
     "returned",
@@ -42,9 +43,7 @@ EXPLAINED_CHARACTERS = 1_000
 """Maximum characters of a memory's content in an explanation."""
 
 
-class Explain(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
-):
+class Explain(ServiceRequest, frozen=True, kw_only=True):
     """`memory.explain`: a question, asked as `recall` is, and a memory to explain.
 
     `id`: any memory's; its place and score are explained, or why it is not in the answer.

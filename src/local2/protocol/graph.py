@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from local2.protocol.envelope import Name
+from local2.protocol.payloads import ServiceRequest
 
 MAX_EDGES = 300
 """Maximum number of edges in an answer."""
@@ -12,9 +13,7 @@ NAME_CHARACTERS = 200
 """Maximum characters of a node's name; the rest of a memory's text is left out."""
 
 
-class ShowGraph(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
-):
+class ShowGraph(ServiceRequest, frozen=True, kw_only=True):
     """`memory.graph`: what is around a thing, by its name, or around a memory, by its id.
 
     Without either, it is around what was stated last.

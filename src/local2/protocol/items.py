@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 
 from local2.errors import TooLargeError
-from local2.protocol.payloads import Json
+from local2.protocol.payloads import Json, ServiceRequest
 
 ITEM_BYTES = 600_000
 """Maximum bytes of an item as JSON: requests and answers with it fit into a message of 1 MB."""
@@ -70,21 +70,21 @@ class StoredItem(ItemKey, frozen=True, kw_only=True, omit_defaults=True):
     score: float | None = None
 
 
-class PutItems(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class PutItems(ServiceRequest, frozen=True, kw_only=True):
     """`memory.items.put`: store all items, or none."""
 
     collection: Collection
     items: Annotated[list[ItemPut], msgspec.Meta(max_length=MAX_ITEMS_PER_REQUEST)]
 
 
-class GetItems(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class GetItems(ServiceRequest, frozen=True, kw_only=True):
     """`memory.items.get`: the items under these keys."""
 
     collection: Collection
     keys: Annotated[list[ItemKey], msgspec.Meta(max_length=MAX_ITEMS_PER_REQUEST)]
 
 
-class SearchItems(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class SearchItems(ServiceRequest, frozen=True, kw_only=True):
     """`memory.items.search`: the items of a namespace and all within it, newest first.
 
     With a `query`, items that match it by meaning come first, best match first. `filter` compares
@@ -110,7 +110,7 @@ class NamespaceMatch(msgspec.Struct, frozen=True, kw_only=True):
     path: Namespace
 
 
-class ListNamespaces(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class ListNamespaces(ServiceRequest, frozen=True, kw_only=True):
     """`memory.items.list`: matching namespaces with items, sorted; `depth` cuts their paths."""
 
     collection: Collection
@@ -120,12 +120,16 @@ class ListNamespaces(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_un
     offset: Offset = 0
 
 
-class DeleteItems(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class DeleteItems(ServiceRequest, frozen=True, kw_only=True):
     """`memory.items.delete`: these items, and all in or within these namespaces, in one step."""
 
     collection: Collection
-    keys: Annotated[list[ItemKey], msgspec.Meta(max_length=MAX_ITEMS_PER_REQUEST)] = []
-    namespaces: Annotated[list[Namespace], msgspec.Meta(max_length=MAX_ITEMS_PER_REQUEST)] = []
+    keys: Annotated[list[ItemKey], msgspec.Meta(max_length=MAX_ITEMS_PER_REQUEST)] = msgspec.field(
+        default_factory=list
+    )
+    namespaces: Annotated[list[Namespace], msgspec.Meta(max_length=MAX_ITEMS_PER_REQUEST)] = (
+        msgspec.field(default_factory=list)
+    )
 
 
 class ItemsChanged(msgspec.Struct, kw_only=True):

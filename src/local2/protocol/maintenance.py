@@ -8,7 +8,7 @@ import msgspec
 from local2.errors import Local2Error
 from local2.protocol.envelope import Role
 from local2.protocol.memories import Kind, OwnerScope, RetirementReason
-from local2.protocol.payloads import DeadLetter
+from local2.protocol.payloads import DeadLetter, ServiceRequest
 from local2.protocol.portable import Count
 
 HealthStatus = Literal["ok", "degraded", "unavailable"]
@@ -50,9 +50,7 @@ class CheckResult(msgspec.Struct, omit_defaults=True):
         return cls(name, "broken", error.message, error.remedy)
 
 
-class BackupRequest(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
-):
+class BackupRequest(ServiceRequest, frozen=True, kw_only=True):
     """`memory.backup`: make a backup in `folder` on the stack's machine; None requests the status.
 
     The other fields are as in memory.yaml. `recipient` is a public key of age, or a file of such
@@ -82,9 +80,7 @@ class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
     turns_waiting: int = 0
 
 
-class BackupList(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
-):
+class BackupList(ServiceRequest, frozen=True, kw_only=True):
     """`memory.backup.list`: the backups in a folder; None is that of the automatic backups."""
 
     folder: str | None = None
@@ -111,9 +107,7 @@ class BackupsFound(msgspec.Struct, frozen=True, kw_only=True):
     backups: list[ListedBackup]
 
 
-class VerificationRequest(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
-):
+class VerificationRequest(ServiceRequest, frozen=True, kw_only=True):
     """`memory.backup.verify`: read a backup whole, by default the newest of the automatic ones.
 
     `identity`: the file on the stack's machine with the age secret key that decrypts it.
@@ -179,7 +173,7 @@ class StoredLetter(msgspec.Struct, frozen=True, kw_only=True):
     letter: DeadLetter
 
 
-class LetterRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LetterRequest(ServiceRequest, frozen=True, kw_only=True):
     """`memory.dead_letters`: read a letter, publish it again, drop it, or read the next one.
 
     "next" reads the first letter from the number on. "retry" drops it once its message is stored.
@@ -195,7 +189,7 @@ class LetterFound(msgspec.Struct, frozen=True, kw_only=True):
     found: StoredLetter | None = None
 
 
-class Reindex(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Reindex(ServiceRequest, frozen=True, kw_only=True):
     """`memory.reindex`: with the current embedder, or with another one that then replaces it."""
 
     embedder: str | None = None
@@ -242,7 +236,7 @@ TaskAction = Literal["list", "retry", "discard"]
 RecordIds = Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)]
 
 
-class TaskRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TaskRequest(ServiceRequest, frozen=True, kw_only=True):
     """`memory.tasks`: list the work on records, and try again or discard what was set aside.
 
     `kind`, `ids`: only tasks of this kind, and of these records.
@@ -419,7 +413,7 @@ class TenantReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     shares: dict[str, list[str]] = {}
 
 
-class ExportRequest(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class ExportRequest(ServiceRequest, frozen=True, kw_only=True):
     """`memory.export`: the page after `cursor`; the envelope names the owner of a scope."""
 
     scope: OwnerScope | None = None
@@ -442,7 +436,7 @@ class ExportPage(msgspec.Struct, kw_only=True, omit_defaults=True):
     records: int | None = None
 
 
-class ImportRequest(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class ImportRequest(ServiceRequest, frozen=True, kw_only=True):
     """`memory.import`: lines that are all stored, or none of them.
 
     `number`: the number of the first line. A line that is too long for a message is sent in pieces
@@ -450,7 +444,7 @@ class ImportRequest(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unk
     """
 
     number: Count
-    lines: list[msgspec.Raw] = []
+    lines: list[msgspec.Raw] = msgspec.field(default_factory=list)
     piece: bytes = b""
     transfer: str = ""
     part: Count = 0

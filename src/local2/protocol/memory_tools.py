@@ -15,7 +15,7 @@ import msgspec
 
 from local2._version import __version__
 from local2.protocol.conversation import IngestReport
-from local2.protocol.envelope import Name, Role
+from local2.protocol.envelope import Id, Role
 from local2.protocol.lenient.messages import MessageJson
 from local2.protocol.memories import (
     MAX_TITLE,
@@ -121,7 +121,6 @@ FactScope = Annotated[
         "a key, as in save_topic."
     ),
 ]
-Id = Annotated[Name, msgspec.Meta(min_length=1)]
 Offset = Annotated[int, msgspec.Meta(ge=0, lt=2**53, description="The first character to read.")]
 
 
@@ -132,7 +131,12 @@ MAX_RELATED = 3
 """Maximum number of standing facts that the answer to a write shows."""
 MAX_SETTLED = 100
 """Maximum number of memories that one call replaces, retires or hides."""
+Ids = Annotated[list[Id], msgspec.Meta(min_length=1, max_length=MAX_SETTLED)]
+Content = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_CONTENT)]
 MAX_REASON = 500
+Reason = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=MAX_REASON, description="Why, in a sentence.")
+]
 
 
 class StandingFact(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,10 +165,7 @@ def related_ids(answer: WithRelated) -> list[str]:
 
 class SaveTopic(Arguments, frozen=True):
     topic: TopicKey
-    content: Annotated[
-        str,
-        msgspec.Meta(min_length=1, max_length=MAX_CONTENT, description="The value, e.g. 'Elixir'."),
-    ]
+    content: Annotated[Content, msgspec.Meta(description="The value, e.g. 'Elixir'.")]
 
 
 class SavedTopic(WithRelated, frozen=True, kw_only=True):
@@ -232,10 +233,7 @@ RECALL_TOPIC = MemoryTool(
 
 
 class RememberFact(Arguments, frozen=True):
-    content: Annotated[
-        str,
-        msgspec.Meta(min_length=1, max_length=MAX_CONTENT, description="The fact, in a sentence."),
-    ]
+    content: Annotated[Content, msgspec.Meta(description="The fact, in a sentence.")]
     scope: FactScope | None = None
     topic: Annotated[
         TopicKey | None,
@@ -252,7 +250,7 @@ class RememberFact(Arguments, frozen=True):
         float, msgspec.Meta(ge=0, le=1, description="How much it matters, 0 to 1.")
     ] = 0.5
     replaces: Annotated[
-        Annotated[list[Id], msgspec.Meta(min_length=1, max_length=MAX_SETTLED)] | None,
+        Ids | None,
         msgspec.Meta(description="The ids of facts that no longer hold because of this one."),
     ] = None
 
@@ -287,18 +285,11 @@ REMEMBER_FACT = MemoryTool(
 
 
 class RetireFact(Arguments, frozen=True):
-    ids: Annotated[
-        list[Id],
-        msgspec.Meta(
-            min_length=1, max_length=MAX_SETTLED, description="The ids, as an answer named them."
-        ),
-    ]
+    ids: Annotated[Ids, msgspec.Meta(description="The ids, as an answer named them.")]
     reason: Annotated[
-        str,
+        Reason,
         msgspec.Meta(
-            min_length=1,
-            max_length=MAX_REASON,
-            description="Why they no longer hold, in a sentence. It stays in their history.",
+            description="Why they no longer hold, in a sentence. It stays in their history."
         ),
     ]
 
@@ -333,13 +324,8 @@ RETIRE_FACT = MemoryTool(
 
 class EditMemory(Arguments, frozen=True):
     id: Id
-    content: Annotated[
-        str,
-        msgspec.Meta(min_length=1, max_length=MAX_CONTENT, description="The new text, whole."),
-    ]
-    reason: Annotated[
-        str, msgspec.Meta(min_length=1, max_length=MAX_REASON, description="Why, in a sentence.")
-    ]
+    content: Annotated[Content, msgspec.Meta(description="The new text, whole.")]
+    reason: Reason
 
 
 class EditedMemory(msgspec.Struct, frozen=True, kw_only=True):
@@ -372,12 +358,8 @@ EDIT_MEMORY = MemoryTool(
 
 
 class PinMemories(Arguments, frozen=True):
-    ids: Annotated[
-        list[Id], msgspec.Meta(min_length=1, max_length=MAX_SETTLED, description="Facts.")
-    ]
-    reason: Annotated[
-        str, msgspec.Meta(min_length=1, max_length=MAX_REASON, description="Why, in a sentence.")
-    ]
+    ids: Annotated[Ids, msgspec.Meta(description="Facts.")]
+    reason: Reason
     unpin: Annotated[bool, msgspec.Meta(description="Take it back instead.")] = False
 
 
@@ -411,13 +393,8 @@ PIN_MEMORIES = MemoryTool(
 
 
 class HideMemories(Arguments, frozen=True):
-    ids: Annotated[
-        list[Id],
-        msgspec.Meta(min_length=1, max_length=MAX_SETTLED, description="Memories of any kind."),
-    ]
-    reason: Annotated[
-        str, msgspec.Meta(min_length=1, max_length=MAX_REASON, description="Why, in a sentence.")
-    ]
+    ids: Annotated[Ids, msgspec.Meta(description="Memories of any kind.")]
+    reason: Reason
 
 
 class HiddenMemories(msgspec.Struct, frozen=True, kw_only=True):
@@ -684,14 +661,9 @@ RECALL = MemoryTool(
 
 class SaveMemory(Arguments, frozen=True):
     content: Annotated[
-        str,
-        msgspec.Meta(
-            min_length=1,
-            max_length=MAX_CONTENT,
-            description="The note, in words that make sense without the conversation.",
-        ),
+        Content,
+        msgspec.Meta(description="The note, in words that make sense without the conversation."),
     ]
-
     metadata: Annotated[
         Json | None,
         msgspec.Meta(
@@ -776,7 +748,7 @@ SEARCH_MEMORY = MemoryTool(
 
 
 class MemoryHistory(Arguments, frozen=True):
-    topic_or_id: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+    topic_or_id: Id
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
@@ -939,7 +911,7 @@ MAX_LIMIT = 1_000
 
 class LoadSession(Arguments, frozen=True):
     session_id: Annotated[
-        Annotated[Name, msgspec.Meta(min_length=1)] | None,
+        Id | None,
         msgspec.Meta(description="One of the user's sessions; by default the envelope's."),
     ] = None
     limit: Annotated[
@@ -1068,7 +1040,7 @@ class Ingest(Arguments, frozen=True):
         ),
     ]
     session_id: Annotated[
-        Annotated[Name, msgspec.Meta(min_length=1)] | None,
+        Id | None,
         msgspec.Meta(
             description="The conversation's id; by default the envelope's session, else an id "
             "derived from the first messages."
@@ -1331,12 +1303,7 @@ CONSOLIDATE = MemoryTool(
 
 
 class Undo(Arguments, frozen=True):
-    run: Annotated[
-        str,
-        msgspec.Meta(
-            min_length=1, max_length=256, description="The run's id, from the report or the audit."
-        ),
-    ]
+    run: Annotated[Id, msgspec.Meta(description="The run's id, from the report or the audit.")]
 
 
 class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -1368,11 +1335,11 @@ UNDO = MemoryTool(
 
 class Audit(Arguments, frozen=True):
     id: Annotated[
-        Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None,
+        Id | None,
         msgspec.Meta(description="Only entries about this record."),
     ] = None
     run: Annotated[
-        Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None,
+        Id | None,
         msgspec.Meta(description="Only entries of this run."),
     ] = None
     limit: Annotated[

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import msgspec
 
 from local2.errors import ErrorCode, Local2Error, error_from_code
-from local2.protocol.envelope import Name
+from local2.protocol.envelope import Id, Name
 
 SERVICE_ERROR = "Nats-Service-Error"
 """The header that NATS services use to report a failure."""
@@ -175,7 +175,15 @@ class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
     output_schema: Json | None = None
 
 
-class Empty(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class ServiceRequest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Base of the requests to services.
+
+    Unknown fields are refused: a misspelt condition would be none, and the request would cover
+    everything.
+    """
+
+
+class Empty(ServiceRequest, frozen=True, kw_only=True):
     """A payload without fields, where the subject suffices."""
 
 
@@ -245,7 +253,7 @@ class Feedback(msgspec.Struct, kw_only=True):
     Without a session, it rates the newest turn with the query id in any session of the user.
     """
 
-    query_id: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+    query_id: Id
     score: Annotated[float, msgspec.Meta(ge=-1, le=1)]
     comment: str | None = None
     session_id: Name | None = None

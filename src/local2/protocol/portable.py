@@ -30,10 +30,8 @@ MAX_LINE_BYTES = 32_000_000
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
-YEAR = len("2026")
-RatedAt = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}")]
-"""A time in the ledger's form; times written by the first release may be only a year."""
-Stamp = Annotated[RatedAt, msgspec.Meta(min_length=YEAR + 1)]
+Stamp = str
+"""A time in the ledger's form."""
 Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Score = Annotated[float, msgspec.Meta(ge=-1, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
@@ -133,8 +131,7 @@ class StampedLine(Line, frozen=True):
     stamp: ClassVar[str] = "event_time"
 
     def __post_init__(self) -> None:
-        if len(time := getattr(self, self.stamp)) == YEAR:
-            return
+        time = getattr(self, self.stamp)
         try:
             msgspec.convert(time, datetime)
         except msgspec.ValidationError as error:
@@ -145,7 +142,7 @@ class FeedbackLine(StampedLine, frozen=True):
     owner: str
     query_id: str
     score: Score
-    event_time: RatedAt
+    event_time: Stamp
     session_id: str | None = None
     answer: str | None = None
     comment: str | None = None

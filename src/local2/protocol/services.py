@@ -68,11 +68,10 @@ A = TypeVar("A", bound=msgspec.Struct)
 class ServiceDeclaration(msgspec.Struct, Generic[P, A], frozen=True, kw_only=True):
     """What is said of a service: the types of its request and its answer, and who may ask.
 
-    `request`: Raw if nothing of it is read; unknown fields are refused, since a misspelt condition
-    would be none, and the request would cover everything. `action`: what the caller's role must
-    permit (ACTIONS); if it is empty, everybody may ask. `for_operator`: it concerns the memories of
-    all tenants. `reads_only`: it changes nothing, so that clients repeat a request that is lost.
-    `patience`: seconds that they wait for the answer, if longer than for others.
+    `request`: Raw if nothing of it is read. `action`: what the caller's role must permit (ACTIONS);
+    if it is empty, everybody may ask. `for_operator`: it concerns the memories of all tenants.
+    `reads_only`: it changes nothing, so that clients repeat a request that is lost. `patience`:
+    seconds that they wait for the answer, if longer than for others.
     """
 
     subject: str
@@ -104,9 +103,7 @@ ACTIONS: dict[str, Role] = {
 """The least role that may do each action, by default; `turn` is also to store a turn."""
 
 QUEUED = 60.0
-"""Seconds to wait for an answer that may queue after other work."""
-REINDEXING = 60.0
-"""Seconds to wait for the reply to a reindex, which is sent once the index has been emptied."""
+"""Seconds to wait for an answer that may queue after other work, or do some before it."""
 
 STATUS = ServiceDeclaration(
     subject="memory.status",
@@ -122,7 +119,7 @@ REINDEX = ServiceDeclaration(
     request=Reindex,
     answer=MemoryStatus,
     action="reindex",
-    patience=REINDEXING,
+    patience=QUEUED,
 )
 KEEP_OUTPUT = ServiceDeclaration(
     subject="memory.output.keep",

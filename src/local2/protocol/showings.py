@@ -7,6 +7,7 @@ import msgspec
 
 from local2.protocol.envelope import Name
 from local2.protocol.memories import Kind
+from local2.protocol.payloads import ServiceRequest
 
 MAX_SHOWINGS = 100
 """Maximum number of showings on a page."""
@@ -14,9 +15,7 @@ SHOWN_CHARACTERS = 300
 """Maximum characters of a memory's content on a page."""
 
 
-class FindShowings(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
-):
+class FindShowings(ServiceRequest, frozen=True, kw_only=True):
     """`memory.shown`: what was shown to the caller, the latest first.
 
     Exactly one of these is named: the session, the query of a turn, or the id of a memory that was

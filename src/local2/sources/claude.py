@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from local2.protocol.conversation import ConversationMessage, is_blank
+from local2.protocol.lenient.messages import THOUGHT_TYPES
 from local2.protocol.lenient.values import as_text, moment_of
 from local2.protocol.payloads import Json, ToolCallRecord
 from local2.sources.items import Conversation, LeftOuts
 from local2.sources.objects import FoundObject, converted
 
 ROLES = {"human": "user", "assistant": "assistant"}
-THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
 class Attachment(msgspec.Struct, frozen=True):
@@ -131,7 +131,7 @@ def _messages(
                     call = next((call for call in calls.values() if not call.content), None)
                 if call is not None:
                     call.content = as_text(block.get("content"))
-            case {"type": str(kind)} if kind in THINKING:
+            case {"type": str(kind)} if kind in THOUGHT_TYPES:
                 left_out.add(name, "what the model thought before it answered")
             case _:
                 left_out.add(f"{name}: {block.get('type')}", "parts of other types")

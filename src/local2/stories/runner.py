@@ -16,7 +16,7 @@ from local2.client import connect, publish_durably
 from local2.client.tools import Toolbox, call_tool
 from local2.errors import Local2Error, ModelError
 from local2.protocol import subjects
-from local2.protocol.envelope import Sender, decode, encode, new_id, seal
+from local2.protocol.envelope import Sender, decode, encode, new_id, seal_from
 from local2.protocol.payloads import Feedback, Generation, ToolResult
 from local2.stories.bench import Bench, FreshBench, StoryTool, hosted
 from local2.stories.checks import Check, Outcome, Problem, filled, problems, value_at
@@ -161,13 +161,10 @@ class _Run:
             case Rate():
                 query_id = self._labelled[step.of] if step.of else self._latest[session.id]
                 caller = self._caller(session, "story")
-                rating = seal(
+                rating = seal_from(
+                    msgspec.structs.replace(caller, query_id=query_id),
                     Feedback(query_id=query_id, score=step.rate),
                     type="feedback",
-                    source="story",
-                    user=caller.user,
-                    session_id=caller.session_id,
-                    query_id=query_id,
                 )
                 await publish_durably(self._bench.bus, subjects.RESPONSE_FEEDBACK, encode(rating))
             case Restart(generator=generator) if isinstance(self._bench, FreshBench):

@@ -39,8 +39,8 @@ from local2.ledger.records import (
 )
 from local2.ledger.stored_vectors import packed
 from local2.protocol.conversation import is_blank
+from local2.protocol.envelope import MAX_NAME
 from local2.protocol.items import NOTHING, path_text
-from local2.protocol.lenient.values import MAX_NAME
 from local2.protocol.maintenance import Conflict, ImportReport, RefusedLine
 from local2.protocol.memories import OwnerScope
 from local2.protocol.portable import (

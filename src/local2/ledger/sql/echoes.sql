@@ -1,7 +1,7 @@
 -- The records that were shown, the other records of their turns, and the sources of the former.
 -- name: shown
 SELECT id, substr(content, 1, :characters) AS content FROM record
-WHERE tenant = :tenant AND turn IS NOT :turn AND id IN (
+WHERE tenant = :tenant AND (:turn IS NULL OR turn IS NOT :turn) AND id IN (
     SELECT value FROM json_each(:ids)
     UNION
     SELECT relation.target FROM json_each(:ids) AS wanted

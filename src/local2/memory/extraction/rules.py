@@ -85,10 +85,10 @@ def _said_in(
 
     `asked`: the other side has asked something since.
     """
-    sentences = list(sentences_in(message.content))
+    spoken_in = table_of(message.content)
+    sentences = list(sentences_in(message.content, spoken_in))
     talk = is_talk(message.content, [sentence for sentence, _ in sentences])
     unmatched: list[str] = []
-    spoken_in = table_of(message.content)
     for sentence, table in sentences:
         if before and (right := corrected(before.stated, sentence, asked=asked)):
             before = _Said(right, _item(right, message, corrects=before.item.content))

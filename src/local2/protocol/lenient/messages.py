@@ -6,7 +6,7 @@ with calls and results.
 """
 
 import hashlib
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
@@ -33,9 +33,6 @@ ROLES = {
     "user": "user",
 }
 """Maps role names of all supported APIs, in lower case, to local2's roles; other roles are kept."""
-MIN_MILLISECONDS = 100_000_000_000
-"""Timestamps from this number on are in milliseconds, smaller ones in seconds (up to the year
-5138)."""
 CONTENT_FIELDS = (
     "content", "text", "parts", "tool_calls", "agent_calls", "function_call", "refusal",
 )  # fmt: skip
@@ -204,14 +201,11 @@ def _timestamp(written: str | float | None, field: str) -> datetime | None:
     if written is None or written == "":
         return None
     if isinstance(written, str):
-        in_utc(moment := written_time(written, field), field)
-        return moment
-    seconds = written / 1000 if written >= MIN_MILLISECONDS else written
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, ValueError, OSError) as error:
-        problem = f"{field}: {written} is not a time."
-        raise InvalidArgumentsError(problem, remedy=TIME_RULE) from error
+        in_utc(read := written_time(written, field), field)
+        return read
+    if (moment := moment_of(written)) is None:
+        raise InvalidArgumentsError(f"{field}: {written} is not a time.", remedy=TIME_RULE)
+    return moment
 
 
 def _id(id_: Id | None) -> str | None:

@@ -8,10 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
+from local2.protocol.envelope import MAX_NAME
 from local2.protocol.json_text import read_json
 
-MAX_NAME: Final = 256
-"""Maximum characters of a name or id, as in `envelope.Name`."""
 ID_NUMBER_LIMIT: Final = 2**64
 """Numbers from this one on, which need more than 64 bits, are not accepted as ids."""
 TEXT_KEYS: Final = ("text", "refusal", "thinking", "content", "parts", "value")

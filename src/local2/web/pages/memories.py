@@ -156,8 +156,8 @@ class MemoriesPage:
             ) from error
 
         async def read(after: str | None) -> BrowsedPage:
-            request.after = after
-            return await self._viewer.memory.browse(request)
+            page = msgspec.structs.replace(request, after=after)
+            return await self._viewer.memory.browse(page)
 
         page = await read_on(read, lambda found: not found.memories, self._pager.cursor)
         self._shown = {memory.id: memory for memory in page.memories}
