@@ -116,6 +116,9 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     output: str | None = None
     """The long tool output of which the content is a preview, to be stored if the record is new,
     under the `tool_output_key` of the metadata; not a column."""
+    parts: tuple["NewRecord", ...] = ()
+    """What the preview leaves out of the output, to be stored if the record is new; their ids
+    follow from its id. Not a column."""
 
 
 class Record(NewRecord, frozen=True, kw_only=True):

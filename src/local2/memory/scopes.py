@@ -33,7 +33,7 @@ NO_SESSION = "\x00"
 """The id of a session that has no records."""
 
 KINDS: dict[OwnerScope, tuple[Kind, ...]] = {
-    "session": ("chat_message", "tool_output", "episode", "fact"),
+    "session": ("chat_message", "tool_output", "output_part", "episode", "fact"),
     "user": ("fact", "note", "episode"),
     "agent": ("fact",),
     "tenant": ("fact", "document_chunk"),
@@ -113,7 +113,7 @@ def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weight
         if is_searched[class_]
         for owner in _owners(class_, caller)
         for kind in KINDS[class_]
-        if kind in kinds
+        if source_kind(kind) in kinds
     ]
     return Reach(
         caller=caller,
@@ -122,6 +122,11 @@ def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weight
         only_session=None if past else caller.session_id or NO_SESSION,
         excluded_session=None if current else caller.session_id,
     )
+
+
+def source_kind(kind: Kind) -> Kind:
+    """The kind that searches know a record by: a part of an output counts as the output."""
+    return "tool_output" if kind == "output_part" else kind
 
 
 def owner_of(caller: Caller) -> str:
@@ -233,7 +238,7 @@ _DERIVED: dict[str, Callable[[Record, Caller], Any]] = {
     "active": lambda record, _: record.superseded_by is None,
     "by": stated_by,
     "source_class": lambda record, _: source_class_of(record),
-    "source_kind": lambda record, _: record.kind,
+    "source_kind": lambda record, _: source_kind(record.kind),
     "sources": lambda record, _: sources_of(record),
     "superseded_by": lambda record, _: record.superseded_by or None,
 }
