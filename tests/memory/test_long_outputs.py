@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from calling import caller_named
+from calling import answer, caller_named
+from local2.bus.connection import Connection
 from local2.errors import InvalidArgumentsError
 from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.records import CALL_CHARACTERS
 from local2.memory.intake.conversations import Turn
 from local2.memory.intake.intake import Result
 from local2.memory.recall.recaller import RecallRequest
@@ -177,3 +179,62 @@ async def test_nothing_of_an_erased_output_stays(
         assert not left
     with pytest.raises(InvalidArgumentsError, match="no tool output"):
         await richard.outputs.read(key, 0, 1)
+
+
+CALL: dict[str, Any] = {
+    "name": "read_file",
+    "args": {"path": "src/net/backoff.py"},
+    "content": "LIMIT = 47",
+}
+
+
+@pytest.mark.parametrize("is_received_first", [False, True])
+@pytest.mark.usefixtures("either_size")
+async def test_a_result_is_found_by_the_arguments_of_its_call_and_shown_with_them(
+    memory: Memory, tools: Memory, bus: Connection, is_received_first: bool
+) -> None:
+    del tools
+    richard = memory.of(RICHARD)
+    if is_received_first:  # most tools do not repeat the arguments in their results
+        received = ToolCallRecord(id="request-1", name="read_file", content=CALL["content"])
+        result = Result(call=received, at=DAY, session_id="s1", query_id="q1")
+        await richard.intake.store_result(result)
+        assert not await recall(richard, "backoff.py", kinds=("tool_output",))
+    await store_turn(richard, **CALL)
+
+    assert await recall(richard, "backoff.py", kinds=("tool_output",)) == ["LIMIT = 47"]
+    found = await answer(bus, "recall", {"query": "backoff.py", "top_k": 1}, RICHARD)
+    assert 'read_file(path="src/net/backoff.py"): LIMIT = 47' in found.content
+    assert found.data["items"][0]["call"] == 'read_file(path="src/net/backoff.py")'
+
+
+async def test_a_part_is_shown_with_what_reads_around_it(
+    memory: Memory, tools: Memory, bus: Connection
+) -> None:
+    del tools
+    richard = memory.of(RICHARD)
+    await store_turn(richard, args={"path": "/var/log/pumps", "lines": 2_500})
+
+    found = await answer(bus, "recall", {"query": QUESTION, "top_k": 5}, RICHARD)
+
+    (item,) = (item for item in found.data["items"] if FACT in item["content"])
+    key, offset = item["tool_output_key"], item["offset"]
+    assert f'read_tool_output(tool_output_key="{key}", offset={offset})' in found.content
+    assert 'read_log(path="/var/log/pumps", lines=2500): ' in found.content
+    assert FACT in found.content
+    around = {"tool_output_key": key, "offset": offset}
+    assert FACT in (await answer(bus, "read_tool_output", around, RICHARD)).content
+
+
+async def test_a_call_with_long_arguments_is_shown_shortened(memory: Memory) -> None:
+    richard = memory.of(RICHARD)
+    args = {"path": "notes.md", "text": "Some words.\n" * 500, **{f"n{n}": n for n in range(90)}}
+    await store_turn(richard, name="write_file", args=args, content="Written.")
+
+    request = RecallRequest(query="notes.md", top_k=1, kinds=("tool_output",))
+    (item,) = (await richard.recall(request)).items
+
+    call = view(item.record, RICHARD, RecalledItem, score=item.score).call
+    assert call is not None
+    assert call.startswith('write_file(path="notes.md", text="Some words.')
+    assert len(call) <= CALL_CHARACTERS + len(" …")

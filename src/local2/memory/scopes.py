@@ -4,7 +4,7 @@ Records of an agent or of the tenant were also stated by a user. Other callers d
 """
 
 from collections.abc import Callable, Collection
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any, Self, TypeVar, get_args
 
@@ -16,6 +16,7 @@ from local2.ledger.records import (
     TENANT_OWNED,
     NewRecord,
     Record,
+    call_of,
     principal_of,
     source_class_of,
     sources_of,
@@ -234,9 +235,17 @@ def may_retire(new: NewRecord, old: NewRecord) -> bool:
     return is_as_strong and user is not None and user == principal_of(old)
 
 
+def _of_part(name: str, record: Record, _: Caller) -> Any:
+    """Where a part of a long output stands in it, by its metadata."""
+    return record.metadata.get(name) if record.kind == "output_part" else None
+
+
 _DERIVED: dict[str, Callable[[Record, Caller], Any]] = {
     "active": lambda record, _: record.superseded_by is None,
     "by": stated_by,
+    "call": lambda record, _: call_of(record),
+    "tool_output_key": partial(_of_part, "tool_output_key"),
+    "offset": partial(_of_part, "offset"),
     "source_class": lambda record, _: source_class_of(record),
     "source_kind": lambda record, _: source_kind(record.kind),
     "sources": lambda record, _: sources_of(record),

@@ -33,6 +33,7 @@ from local2.ledger.records import (
     TaskKind,
     Usage,
     Written,
+    arguments_of,
     principal_of,
     source_class_of,
     stamp,
@@ -124,7 +125,8 @@ def columns_of(record: NewRecord, features: Features) -> dict[str, Any]:
         values["stated_by"] = principal_of(record)
     now = utc_now()
     values["stored_at"] = values["stored_at"] or (now if record.event_time > now else None)
-    values["pairs"] = pairs_of(features.stems)
+    also = (pairs_of(features.stems), arguments_of(record))
+    values["pairs"] = " ".join(filter(None, also)) or None
     for name, write in WRITERS.items():
         if (value := values[name]) is not None:
             values[name] = write(value)
