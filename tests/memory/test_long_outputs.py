@@ -15,6 +15,7 @@ from local2.memory.recall.recaller import RecallRequest
 from local2.memory.scopes import view
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
+from local2.protocol.memories import Kind
 from local2.protocol.memory_tools import RecalledItem
 from local2.protocol.payloads import SEARCHED_CHARACTERS, ToolCallRecord, preview
 from local2.settings import TOOL_OUTPUT_LIMIT
@@ -24,6 +25,7 @@ from stored import relations, select
 RICHARD = caller_named("richard", session_id="s1")
 ANNA = caller_named("anna", session_id="s1")
 FACT = "The turbine of hall seven was replaced by Oksana Lysenko."
+OUTPUTS: tuple[Kind, ...] = ("tool_output",)
 QUESTION = "Who replaced the turbine of hall seven?"
 
 
@@ -65,7 +67,7 @@ async def test_what_stands_in_the_middle_of_a_long_output_is_found_as_a_tools_ou
     richard = memory.of(RICHARD)
     await store_turn(richard)
 
-    request = RecallRequest(query=query, top_k=5, kinds=("tool_output",))
+    request = RecallRequest(query=query, top_k=5, kinds=OUTPUTS)
     first = (await richard.recall(request)).items[0]
 
     item = view(first.record, RICHARD, RecalledItem, score=first.score)
@@ -115,7 +117,7 @@ async def test_an_output_whose_agent_sends_a_preview_is_found_as_well(
 ) -> None:
     richard = memory.of(RICHARD)
     key = await richard.outputs.store(LONG)
-    shown = {"content": preview(LONG, key, 4_000), "tool_output_key": key}
+    shown: dict[str, Any] = {"content": preview(LONG, key, 4_000), "tool_output_key": key}
     received = ToolCallRecord(id="request-1", name="read_log", **shown)
     result = Result(call=received, at=DAY, session_id="s1", query_id="q1")
 
@@ -158,7 +160,7 @@ async def test_nothing_of_an_erased_output_stays(
 ) -> None:
     richard = memory.of(RICHARD)
     key = await richard.outputs.store(LONG)
-    shown = {"content": preview(LONG, key, 4_000), "tool_output_key": key}
+    shown: dict[str, Any] = {"content": preview(LONG, key, 4_000), "tool_output_key": key}
     call = ToolCallRecord(id="request-1", name="read_log", **shown)
     await richard.intake.store_result(Result(call=call, at=DAY, session_id="s1", query_id=None))
     ids = dict(await select(database, "SELECT kind, id FROM record ORDER BY row"))
@@ -199,10 +201,10 @@ async def test_a_result_is_found_by_the_arguments_of_its_call_and_shown_with_the
         received = ToolCallRecord(id="request-1", name="read_file", content=CALL["content"])
         result = Result(call=received, at=DAY, session_id="s1", query_id="q1")
         await richard.intake.store_result(result)
-        assert not await recall(richard, "backoff.py", kinds=("tool_output",))
+        assert not await recall(richard, "backoff.py", kinds=OUTPUTS)
     await store_turn(richard, **CALL)
 
-    assert await recall(richard, "backoff.py", kinds=("tool_output",)) == ["LIMIT = 47"]
+    assert await recall(richard, "backoff.py", kinds=OUTPUTS) == ["LIMIT = 47"]
     found = await answer(bus, "recall", {"query": "backoff.py", "top_k": 1}, RICHARD)
     assert 'read_file(path="src/net/backoff.py"): LIMIT = 47' in found.content
     assert found.data["items"][0]["call"] == 'read_file(path="src/net/backoff.py")'
@@ -231,7 +233,7 @@ async def test_a_call_with_long_arguments_is_shown_shortened(memory: Memory) -> 
     args = {"path": "notes.md", "text": "Some words.\n" * 500, **{f"n{n}": n for n in range(90)}}
     await store_turn(richard, name="write_file", args=args, content="Written.")
 
-    request = RecallRequest(query="notes.md", top_k=1, kinds=("tool_output",))
+    request = RecallRequest(query="notes.md", top_k=1, kinds=OUTPUTS)
     (item,) = (await richard.recall(request)).items
 
     call = view(item.record, RICHARD, RecalledItem, score=item.score).call
