@@ -146,7 +146,9 @@ def recalled_lines(
     threshold = MIN_RELEVANCE * max((item.score for item in items), default=0.0)
     lines = {}
     for item in [item for item in items if item.score >= threshold][:MAX_RECALLED]:
-        fact = fact_line(item.content, item.topic, item.by, item.source_class, question=question)
+        fact = fact_line(
+            item.content, item.topic or item.call, item.by, item.source_class, question=question
+        )
         dated = f"{fact} [{item.event_time.date().isoformat()}]"
         lines[item.id] = with_later(dated, item.later)
     return lines

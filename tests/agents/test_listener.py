@@ -40,10 +40,17 @@ async def publish_query(bus: Connection, database: Database, **message: Any) -> 
 
 
 async def publish_result(bus: Connection, database: Database, tool: str, **message: Any) -> None:
-    """Publish a tool's result, and wait until one more record is stored."""
-    before = len(await records(database))
+    """Publish a tool's result, and wait until one more is stored, whatever parts it has."""
+
+    async def stored_results() -> int:
+        return sum(row["kind"] == "tool_output" for row in await records(database))
+
+    async def has_one_more() -> bool:
+        return await stored_results() == before + 1
+
+    before = await stored_results()
     await bus.publish(f"tool.result.{tool}", json.dumps(message).encode())
-    await eventually(lambda: _has(database, before + 1))
+    await eventually(has_one_more)
 
 
 async def _has(database: Database, count: int) -> bool:

@@ -73,7 +73,9 @@ async def theirs(connect_bus: ConnectBus, toolbox: Toolbox) -> ForeignTools:
 
 
 async def results(database: Database) -> list[tuple[str, str]]:
-    tool_rows = [row for row in await records(database) if row["role"] == "tool"]
+    """Return the tool and the content of each result, without parts of long ones."""
+    rows = [row for row in await records(database) if row["kind"] != "output_part"]
+    tool_rows = [row for row in rows if row["role"] == "tool"]
     return [(row["label"], row["content"]) for row in tool_rows]
 
 

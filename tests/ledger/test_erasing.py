@@ -47,6 +47,37 @@ async def test_an_erased_message_is_not_recognised_by_its_senders_id(ledger: Led
     assert not written.replaced
 
 
+def output(*contents: str, owner: str = OWNER) -> NewRecord:
+    """Return a tool's output with parts of it."""
+    tool: dict[str, Any] = {"owner": owner, "role": "tool", "label": "read"}
+    parts = tuple(message(content, kind="output_part", **tool) for content in contents)
+    return message(LONG, kind="tool_output", parts=parts, **tool)
+
+
+PARTS = searching("kiln", places=(Place("session", OWNER, "output_part"),))
+
+
+@pytest.mark.parametrize("chosen", ["output", "part"])
+async def test_an_output_is_erased_with_its_parts(ledger: Ledger, chosen: str) -> None:
+    whole = output("The kiln is hot.", "The kiln is cold.")
+    other = output("The kiln is lost.", owner="eve")
+    for _ in range(2):
+        await ledger.unreported.store(whole)
+    await ledger.unreported.store(other)
+    found = await find(ledger, PARTS)
+    assert found.contents == {"The kiln is hot.", "The kiln is cold."}
+    part = next(iter(found.records.values())).id
+
+    id_ = {"output": whole.id, "part": part}[chosen]
+    erased = await erase(ledger, Selection(owner=OWNER, id=id_))
+
+    assert len(erased.rows) == 3
+    assert not (await find(ledger, PARTS)).contents
+    traces = await ledger.erasures.traces(erased)
+    assert (traces.ids, traces.references, traces.vectors, traces.texts) == (0, 0, 0, 0)
+    assert await remaining(ledger, whole, other) == [other.content]
+
+
 async def test_another_users_answer_derived_from_an_erased_fact_stays(ledger: Ledger) -> None:
     shared = fact("The deadline is in May.", scope="tenant", owner="", stated_by=OWNER)
     await ledger.facts.store(shared)

@@ -51,6 +51,26 @@ async def test_words_find_records_with_any_of_their_endings(ledger: Ledger) -> N
     assert [seen.records[seen.found.view.rows[n]].content for n in positions] == ["Two densities."]
 
 
+async def test_a_received_result_is_found_by_the_arguments_that_its_turn_reports(
+    ledger: Ledger,
+) -> None:
+    places = (Place("session", OWNER, "tool_output"),)
+    tool: dict[str, Any] = {"kind": "tool_output", "role": "tool", "label": "weigh"}
+    received = message("22.59 g", 1, **tool, pending=True)
+    await ledger.unreported.store(received)
+    asked = searching("osmium", places=places)
+    before = (await find(ledger, asked)).found.view
+    assert not list(before.postings("osmium").positions)
+
+    reported = message("22.59 g", 2, **tool, turn="t1", metadata={"args": {"metal": "Osmium"}})
+    (written,) = await ledger.turns.store([reported])
+
+    assert written.id == received.id
+    seen = await find(ledger, asked)
+    assert seen.contents == {"22.59 g"}
+    assert list(seen.found.view.postings("osmium").positions)
+
+
 async def test_a_value_that_is_replaced_during_the_search_is_found_or_the_new_one(
     ledger: Ledger,
 ) -> None:

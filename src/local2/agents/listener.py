@@ -4,9 +4,9 @@ A question is stored even if its turn fails, and a tool's result regardless of t
 messages are not acknowledged; if one is missed, the turn that JetStream delivers contains it. See
 decision 0004.
 
-So a tool's result becomes searchable at once, with two limits: one without a `session_id` belongs
-to no conversation and is not stored here, and of one above TOOL_OUTPUT_LIMIT characters only the
-preview is searched; `read_tool_output` reads the rest.
+So a tool's result becomes searchable at once, unless it has no `session_id`: it belongs to no
+conversation then, and is not stored here. Of one above TOOL_OUTPUT_LIMIT characters the record has
+a preview; the rest is searched in parts, and `read_tool_output` reads it.
 """
 
 import asyncio

@@ -11,6 +11,7 @@ import msgspec
 from local2.errors import InvalidArgumentsError
 from local2.keys import is_user_topic
 from local2.language.features import Features, features
+from local2.language.sentences import excerpt
 from local2.protocol.memories import (
     PERSONAL,
     Durability,
@@ -63,6 +64,12 @@ SOURCE_STRENGTH: dict[SourceClass, int] = {
 at least as strong."""
 LONG_TEXT = 20_000
 """Length in characters from which a text counts as long; extracting its features takes 5 ms."""
+RESULT_KINDS: tuple[Kind, ...] = ("tool_output", "output_part")
+"""Kinds of what tools returned."""
+ARGUMENT_CHARACTERS, CALL_CHARACTERS = 80, 200
+"""Maximum characters of an argument, and of a call with all its arguments, where it is shown."""
+SEARCHED_ARGUMENTS = 2_000
+"""Number of characters of a call's arguments by which its result is found."""
 TENANT_OWNED = ""
 """Owner of records that belong to the whole tenant, or that a caller without a user writes."""
 
@@ -116,6 +123,9 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     output: str | None = None
     """The long tool output of which the content is a preview, to be stored if the record is new,
     under the `tool_output_key` of the metadata; not a column."""
+    parts: tuple["NewRecord", ...] = ()
+    """What the preview leaves out of the output, to be stored if the record is new; their ids
+    follow from its id. Not a column."""
 
 
 class Record(NewRecord, frozen=True, kw_only=True):
@@ -163,6 +173,30 @@ def sources_of(record: NewRecord) -> list[str]:
     return list(record.metadata.get(EXTRACTED_FROM, ()))
 
 
+def call_of(record: NewRecord) -> str | None:
+    """The call that had this result, shortened: `read_file(path="notes.md")`; None if unknown."""
+    args = record.metadata.get("args")
+    if record.kind not in RESULT_KINDS or not isinstance(args, dict) or not args:
+        return None
+    values = {name: msgspec.json.encode(value).decode() for name, value in args.items()}
+    given = ", ".join(
+        f"{name}={excerpt(value, ARGUMENT_CHARACTERS)}" for name, value in values.items()
+    )
+    return excerpt(f"{record.label or 'tool'}({given})", CALL_CHARACTERS)
+
+
+def arguments_of(record: NewRecord) -> str | None:
+    """The values of its call's arguments, by which a result is found; None if unknown.
+
+    The parts of a long output are found by their own words.
+    """
+    args = record.metadata.get("args")
+    if record.kind != "tool_output" or not isinstance(args, dict) or not args:
+        return None
+    values = (v if isinstance(v, str) else msgspec.json.encode(v).decode() for v in args.values())
+    return " ".join(values)[:SEARCHED_ARGUMENTS]
+
+
 def with_features(record: R) -> R:
     """A long record with its features: extracting them in a write would delay all others."""
     if len(record.content) < LONG_TEXT:
@@ -171,8 +205,8 @@ def with_features(record: R) -> R:
 
 
 def features_of(record: NewRecord) -> Features:
-    """Extract the features for ranking; keywords are matched like the label."""
-    label = " ".join(filter(None, (record.label, *record.keywords))) or None
+    """Extract the features for ranking; keywords and arguments are matched like the label."""
+    label = " ".join(filter(None, (record.label, *record.keywords, arguments_of(record)))) or None
     return features(record.content, topic=record.topic, label=label, at=record.event_time)
 
 

@@ -1,9 +1,23 @@
-"""Store long tool outputs whole, under a key that only their owner can read."""
+"""Store long tool outputs whole, under a key that only their owner can read; make them searchable.
+
+The record of a result has a preview of a long output. What the preview leaves out is searched as
+records of its own, the parts, which come and go with that record.
+"""
+
+import asyncio
+from collections.abc import Iterator
+
+import msgspec
 
 from local2.errors import InvalidArgumentsError
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.sessions import StoredOutput
-from local2.protocol.payloads import OutputPart, new_output_key
+from local2.ledger.records import NewRecord, features_of
+from local2.protocol.payloads import SEARCHED_CHARACTERS, OutputPart, new_output_key
+
+PART = 4_000
+"""Maximum characters of a part. Of shorter ones there are more to rank and to embed; longer ones
+have more words of a question by chance."""
 
 
 class LongOutputs:
@@ -54,3 +68,62 @@ class LongOutputs:
                 f"offset: {key} ends at {stored.total}.", remedy="Use a smaller offset."
             )
         return stored
+
+    async def with_parts(self, record: NewRecord) -> NewRecord:
+        """The record; that of a long output with the parts that its preview leaves out.
+
+        An output that is not stored, or not complete, has none.
+        """
+        key = record.metadata.get("tool_output_key")
+        if record.kind != "tool_output" or key is None:
+            return record
+        text = record.output
+        if text is None:
+            stored = await self._outputs.read(self._owner, key, 0, SEARCHED_CHARACTERS)
+            if stored is None or not stored.complete:
+                return record
+            text = stored.text
+        parts = await asyncio.to_thread(_parts, record, text)
+        return msgspec.structs.replace(record, parts=parts)
+
+
+def _parts(record: NewRecord, text: str) -> tuple[NewRecord, ...]:
+    """A record for each part, with its features: extracting them in a write would delay others."""
+    made = (
+        msgspec.structs.replace(
+            record,
+            kind="output_part",
+            content=text[begin:end],
+            alias=None,
+            pending=None,
+            metadata={**record.metadata, "offset": begin},
+            output=None,
+        )
+        for begin, end in _left_out(record.content, text)
+    )
+    return tuple(msgspec.structs.replace(part, features=features_of(part)) for part in made)
+
+
+def _left_out(preview: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where the parts of an output begin and end that its preview lacks: between lines or words."""
+    shown = preview.partition("\n")[2]
+    begin = _end_between(text, 0, _alike(shown, text))
+    until = len(text) - _alike(shown[::-1], text[::-1])
+    until = min(until, SEARCHED_CHARACTERS)
+    while begin < until:
+        end = until if until - begin <= PART else _end_between(text, begin, begin + PART)
+        if not text[begin:end].isspace():
+            yield begin, end
+        begin = end
+
+
+def _alike(one: str, other: str) -> int:
+    """The number of characters at the beginning of two texts that are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((number for number, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _end_between(text: str, begin: int, end: int) -> int:
+    """The end of the last line, or else of the last word, in the second half of a piece."""
+    half = (begin + end) // 2
+    return text.rfind("\n", half, end) + 1 or text.rfind(" ", half, end) + 1 or end

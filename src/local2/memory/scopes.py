@@ -4,7 +4,7 @@ Records of an agent or of the tenant were also stated by a user. Other callers d
 """
 
 from collections.abc import Callable, Collection
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any, Self, TypeVar, get_args
 
@@ -16,6 +16,7 @@ from local2.ledger.records import (
     TENANT_OWNED,
     NewRecord,
     Record,
+    call_of,
     principal_of,
     source_class_of,
     sources_of,
@@ -33,7 +34,7 @@ NO_SESSION = "\x00"
 """The id of a session that has no records."""
 
 KINDS: dict[OwnerScope, tuple[Kind, ...]] = {
-    "session": ("chat_message", "tool_output", "episode", "fact"),
+    "session": ("chat_message", "tool_output", "output_part", "episode", "fact"),
     "user": ("fact", "note", "episode"),
     "agent": ("fact",),
     "tenant": ("fact", "document_chunk"),
@@ -113,7 +114,7 @@ def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weight
         if is_searched[class_]
         for owner in _owners(class_, caller)
         for kind in KINDS[class_]
-        if kind in kinds
+        if source_kind(kind) in kinds
     ]
     return Reach(
         caller=caller,
@@ -122,6 +123,11 @@ def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weight
         only_session=None if past else caller.session_id or NO_SESSION,
         excluded_session=None if current else caller.session_id,
     )
+
+
+def source_kind(kind: Kind) -> Kind:
+    """The kind that searches know a record by: a part of an output counts as the output."""
+    return "tool_output" if kind == "output_part" else kind
 
 
 def owner_of(caller: Caller) -> str:
@@ -229,11 +235,19 @@ def may_retire(new: NewRecord, old: NewRecord) -> bool:
     return is_as_strong and user is not None and user == principal_of(old)
 
 
+def _of_part(name: str, record: Record, _: Caller) -> Any:
+    """Where a part of a long output stands in it, by its metadata."""
+    return record.metadata.get(name) if record.kind == "output_part" else None
+
+
 _DERIVED: dict[str, Callable[[Record, Caller], Any]] = {
     "active": lambda record, _: record.superseded_by is None,
     "by": stated_by,
+    "call": lambda record, _: call_of(record),
+    "tool_output_key": partial(_of_part, "tool_output_key"),
+    "offset": partial(_of_part, "offset"),
     "source_class": lambda record, _: source_class_of(record),
-    "source_kind": lambda record, _: record.kind,
+    "source_kind": lambda record, _: source_kind(record.kind),
     "sources": lambda record, _: sources_of(record),
     "superseded_by": lambda record, _: record.superseded_by or None,
 }

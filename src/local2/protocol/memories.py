@@ -14,10 +14,18 @@ from local2.errors import TooLargeError
 from local2.keys import entity_key
 
 Kind = Literal[
-    "chat_message", "tool_output", "transcript", "document_chunk", "fact", "episode", "note"
+    "chat_message",
+    "tool_output",
+    "output_part",
+    "transcript",
+    "document_chunk",
+    "fact",
+    "episode",
+    "note",
 ]
 """The kinds of records. A `transcript` is a message that belongs to its conversation but is not
-searched, such as instructions."""
+searched, such as instructions. An `output_part` is searched but belongs to no conversation: it is
+what the preview of a long tool output leaves out."""
 SourceKind = Literal["chat_message", "tool_output", "document_chunk", "fact", "note"]
 """The kinds that `recall` finds: not episodes, which repeat the messages of their turns."""
 EPISODIC: tuple[Kind, ...] = ("episode", "note")

@@ -593,7 +593,9 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """One memory that a search returns.
 
     `source_ref`: the id that its sender gave it. `role`: the role of a message. `agent`: the agent
-    that wrote it. `by`: whether the calling user or somebody else stated it. `sources`: the
+    that wrote it. `call`: of a tool's output, the call with its arguments, shortened; of one whose
+    content is only a part, `tool_output_key` and `offset` say where `read_tool_output` reads it.
+    `by`: whether the calling user or somebody else stated it. `sources`: the
     messages that it was extracted from. `relations`: a few of its relations. `outdated_by`: the id
     of a later statement of the same user with another value. `contradicts`: the id of a stronger
     memory that contradicts it. `later`: the reply that it got, if it asks, and what its
@@ -622,6 +624,9 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     contradicts: str | None = None
     later: tuple[LaterStatement, ...] = ()
     explanation: Explanation | None = None
+    call: str | None = None
+    tool_output_key: str | None = None
+    offset: int | None = None
 
 
 class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,6 +31,9 @@ Json = dict[str, Any]
 HEAD_SHARE, TAIL_SHARE = 3 / 8, 1 / 8
 """Shares of the limit that a preview spends on the beginning and the end of the output; the rest is
 room for the line with the key."""
+SEARCHED_CHARACTERS = 1_000_000
+"""Number of leading characters of a long output that are searched. A preview says so of a longer
+one."""
 
 
 def split_into_parts(
@@ -271,8 +274,10 @@ def preview(content: str, key: str, limit: int) -> str:
     """
     head, tail = int(limit * HEAD_SHARE), int(limit * TAIL_SHARE)
     call = f'read_tool_output(tool_output_key="{key}", offset={head})'
+    limited = len(content) > SEARCHED_CHARACTERS
+    searched = f" Searches find its first {SEARCHED_CHARACTERS} characters." if limited else ""
     return (
-        f"[Output of {len(content)} characters, shortened; {call} reads on.]\n"
+        f"[Output of {len(content)} characters, shortened; {call} reads on.{searched}]\n"
         f"{content[:head]}\n[…]\n{content[-tail:]}"
     )
 

@@ -17,7 +17,7 @@ from local2.protocol.memories import Durability, Kind, OwnerScope, RetirementRea
 from local2.protocol.msgspec_errors import is_undeclared
 from local2.protocol.payloads import Json
 
-FORMAT = 5
+FORMAT = 6
 """Version of the file format; it is raised with every field, type or kind that an older local2
 would refuse."""
 MESSAGE_LINE_BYTES = 500_000

@@ -99,7 +99,10 @@ def _as_text(
             if relation.id in numbers:
                 relates = RELATION_WORDS[relation.type][relation.incoming]
                 words.append(f"{relates} {numbers[relation.id]}")
-        label = item.topic or item.label
+        if item.offset is not None:
+            reads_on = f'tool_output_key="{item.tool_output_key}", offset={item.offset}'
+            words.append(f"read_tool_output({reads_on}) reads around it")
+        label = item.topic or item.call or item.label
         if label and item.topic is None and is_topic(label):
             label = f'"{label}"'  # a speaker's name must not look like the key of a fact
         entries.append(

@@ -47,13 +47,21 @@ from local2.ledger.search import Place
 from local2.protocol.envelope import new_id
 from local2.protocol.memories import Kind
 
-SESSION_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript", "episode", "fact")
+SESSION_KINDS: tuple[Kind, ...] = (
+    "chat_message",
+    "tool_output",
+    "output_part",
+    "transcript",
+    "episode",
+    "fact",
+)
 USER_KINDS: tuple[Kind, ...] = ("fact", "note", "episode")
 """Kinds that may belong to the user rather than to a session."""
 DISPLAY_NAMES: dict[str, str] = {
     "chat_message": "messages",
     "transcript": "messages",
     "tool_output": "tool results",
+    "output_part": "parts of long tool outputs",
     "episode": "episodes",
     "note": "saved notes",
     "fact": "facts",
@@ -224,13 +232,14 @@ def _dependent(
     new: Iterable[int],
     rows: Iterable[int],
 ) -> list[int]:
-    """The rows that are erased with others: of their turns, documents and derivations.
+    """The rows that are erased with others: of their turns, documents, outputs and derivations.
 
     `new` are the rows found last; `rows` are all rows so far.
     """
     asked = {"rows": as_json(list(new)), "owner": selection.owner}
     found = tx.execute("rows_of_turns", **asked).fetchall()
     found += tx.execute("rows_of_documents", **asked).fetchall()
+    found += tx.execute("rows_of_outputs", **asked).fetchall()
     every = tx.execute("ids_of", rows=as_json(list(rows)))
     ids = as_json([row["id"] for row in every])
     derived = tx.execute("rows_derived", ids=ids, owner=selection.owner)

@@ -33,11 +33,12 @@ from local2.ledger.records import (
     TaskKind,
     Usage,
     Written,
+    arguments_of,
     principal_of,
     source_class_of,
     stamp,
 )
-from local2.protocol.envelope import utc_now
+from local2.protocol.envelope import content_id, utc_now
 from local2.protocol.memories import RetirementReason
 from local2.protocol.payloads import Json
 
@@ -124,7 +125,8 @@ def columns_of(record: NewRecord, features: Features) -> dict[str, Any]:
         values["stated_by"] = principal_of(record)
     now = utc_now()
     values["stored_at"] = values["stored_at"] or (now if record.event_time > now else None)
-    values["pairs"] = pairs_of(features.stems)
+    also = (pairs_of(features.stems), arguments_of(record))
+    values["pairs"] = " ".join(filter(None, also)) or None
     for name, write in WRITERS.items():
         if (value := values[name]) is not None:
             values[name] = write(value)
@@ -205,6 +207,8 @@ def store_records(tx: Transaction, records: Sequence[NewRecord]) -> list[Written
 def add_records(tx: Transaction, records: Sequence[NewRecord]) -> list[Written]:
     """Add records that were not erased, except those whose ids exist; one statement per table.
 
+    The parts of a long tool output are added with it.
+
     A Record, rather than a NewRecord, is added with its state.
     """
     if not records:
@@ -213,6 +217,20 @@ def add_records(tx: Transaction, records: Sequence[NewRecord]) -> list[Written]:
     for record in records:
         wanted.setdefault(record.id, record)
     rows = tx.add_rows(wanted)
+    of_outputs = {
+        content_id("output_part", id_, number): (id_, part)
+        for id_ in rows
+        for number, part in enumerate(wanted[id_].parts)
+    }
+    if of_outputs:
+        tx.add_rows(
+            {
+                id_: msgspec.structs.replace(part, id=id_, turn=wanted[whole].turn)
+                for id_, (whole, part) in of_outputs.items()
+            }
+        )
+        for id_, (whole, _) in of_outputs.items():
+            relate(tx, id_, DERIVED_FROM, whole)
     if rows:
         tx.refuse_excess()
     return [

@@ -29,7 +29,7 @@ from local2.ledger.records import UNLIMITED, NewRecord, Quota, Record, stamp
 from local2.protocol.payloads import Json
 from local2.protocol.tool import may_wait
 
-_NO_COLUMNS = {"features", "tasks", "output"}
+_NO_COLUMNS = {"features", "tasks", "output", "parts"}
 COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in _NO_COLUMNS)
 AFTER_ALL = 2**62
 """A row number higher than any other."""

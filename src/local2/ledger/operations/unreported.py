@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.records import store_record
-from local2.ledger.operations.transactions import Part, Transaction, as_json, writes_of
-from local2.ledger.records import NewRecord, Written
+from local2.ledger.operations.records import columns_of, store_record
+from local2.ledger.operations.transactions import Part, Transaction, as_json, record_of, writes_of
+from local2.ledger.records import NewRecord, Written, features_of
 from local2.protocol.envelope import content_id
 
 LONG_RESULT = 3_000
@@ -69,10 +69,15 @@ def report_result(tx: Transaction, result: NewRecord) -> Written | None:
     row = _first_same(_possible_matches(tx, "pending_result", result), result)
     if row is None:
         return None
-    metadata = {**result.metadata, **msgspec.json.decode(row["metadata"])}
+    received = record_of(tx.execute("record_by_id", id=row["id"]).fetchone())
+    metadata = {**result.metadata, **received.metadata}
+    # Its arguments may be new: it is found by them, too.
+    completed = msgspec.structs.replace(received, metadata=metadata)
+    features = features_of(completed)
     tx.execute(
         "report_result",
         id=row["id"],
+        pairs=columns_of(completed, features)["pairs"],
         alias=result.alias or result.id,
         source_ref=result.source_ref,
         query_id=result.query_id,
@@ -80,6 +85,8 @@ def report_result(tx: Transaction, result: NewRecord) -> Written | None:
         stands_at=result.stands_at,
         metadata=as_json(metadata),
     )
+    if metadata != received.metadata:
+        tx.execute("renew_features", record=received.row, **features._asdict())
     return Written(id=row["id"], was_new=False)
 
 

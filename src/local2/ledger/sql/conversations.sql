@@ -37,8 +37,13 @@ ORDER BY content = :content DESC, query_id IS :query_id DESC, row LIMIT :limit;
 -- name: report_result
 UPDATE record SET pending = 0, alias = :alias, source_ref = ifnull(:source_ref, source_ref),
        query_id = ifnull(:query_id, query_id), turn = ifnull(:turn, turn), metadata = :metadata,
-       stands_at = ifnull(:stands_at, stands_at)
+       stands_at = ifnull(:stands_at, stands_at), pairs = :pairs
 WHERE tenant = :tenant AND id = :id;
+
+-- name: renew_features
+UPDATE feature SET stems = :stems, length = :length, density = :density, firsthand = :firsthand,
+                   timed = :timed, wish = :wish
+WHERE record IN (SELECT row FROM record WHERE tenant = :tenant AND row = :record);
 
 -- name: reported_result
 SELECT id, content, metadata FROM record INDEXED BY record_by_query

@@ -51,6 +51,16 @@ CROSS JOIN record AS other INDEXED BY record_stated
      AND other.kind = 'document_chunk'
 WHERE rtrim(other.source_ref, '0123456789') = rtrim(one.source_ref, '0123456789');
 
+-- The outputs that these are parts of.
+-- name: rows_of_outputs
+SELECT whole.row FROM json_each(:rows) AS wanted
+CROSS JOIN record AS one ON one.row = wanted.value AND +one.tenant = :tenant
+     AND one.kind = 'output_part'
+CROSS JOIN relation ON relation.tenant = :tenant AND relation.source = one.id
+     AND relation.type = 'derived_from'
+CROSS JOIN record AS whole ON whole.tenant = :tenant AND whole.id = relation.target
+     AND +whole.owner = :owner;
+
 -- name: rows_derived
 SELECT DISTINCT item.row FROM json_each(:ids) AS gone
 CROSS JOIN relation INDEXED BY relation_target

@@ -27,6 +27,7 @@ from local2.memory.intake.conversations import (
 )
 from local2.memory.intake.echoes import EchoFinder, unanswered_metadata
 from local2.memory.intake.episodes import checked_metadata, new_note
+from local2.memory.long_outputs import LongOutputs
 from local2.memory.scopes import may_write, owner_of
 from local2.protocol.conversation import (
     ConversationMessage,
@@ -77,6 +78,7 @@ class Intake:
         self._echoes = echoes
         self._caller = caller
         self._owner = owner_of(caller)
+        self._outputs = LongOutputs(ledger, self._owner)
         self._clock = clock
 
     async def store_conversation(
@@ -173,7 +175,7 @@ class Intake:
             query_id=result.query_id,
             metadata=metadata,
         )
-        return await self._store_received(record)
+        return await self._store_received(await self._outputs.with_parts(record))
 
     async def store_turn(self, turn: Turn) -> Written:
         """Store a turn: its episode, messages and tool results.
@@ -187,7 +189,10 @@ class Intake:
         made = await asyncio.to_thread(make)
         echo = await self._echoes.find(turn.query, turn.answer, turn.tool_calls, made[0])
         records = self._with_extraction(
-            [with_metadata(record, echo.metadata(record)) for record in made]
+            [
+                await self._outputs.with_parts(with_metadata(record, echo.metadata(record)))
+                for record in made
+            ]
         )
         written = await self._ledger.turns.store(
             records,

@@ -8,7 +8,7 @@ import msgspec
 
 from local2.keys import is_topic
 from local2.language.words import bare_words
-from local2.ledger.records import Record
+from local2.ledger.records import Record, call_of
 from local2.ledger.search import Choice, DetailRequest
 from local2.memory.intake.echoes import OF_TURNS
 from local2.memory.recall.ranking import RankedRecord, Shares, Trace
@@ -151,8 +151,8 @@ def _content_key(record: Record) -> _ContentKey:
 
 
 def label_of(record: Record) -> str | None:
-    """Its topic key, or its speaker's name unless it looks like a key."""
-    label = record.topic or record.label
+    """Its topic key, its call, or its speaker's name unless it looks like a key."""
+    label = record.topic or call_of(record) or record.label
     return None if not label or (record.topic is None and is_topic(label)) else label
 
 

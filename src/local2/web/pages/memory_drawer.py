@@ -31,6 +31,7 @@ MAX_SOURCES = 20
 READABLE = {
     "chat_message": "message",
     "tool_output": "tool output",
+    "output_part": "part of a tool output",
     "document_chunk": "document",
     "user_request": "request",
     "tenant": "everybody",

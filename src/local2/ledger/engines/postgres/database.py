@@ -231,7 +231,7 @@ class Database:
                 "place": place_word(tx.tenant, Place(record.scope, record.owner, record.kind)),
                 "tasks": tasks_of(record),
             }
-            del row["features"], row["output"]
+            del row["features"], row["output"], row["parts"]
             for flag in ("timed", "wish", "pending", "pinned"):
                 row[flag] = None if row[flag] is None else int(row[flag])
             rows.append(row)

@@ -285,3 +285,13 @@ WITH new AS MATERIALIZED (
     FROM added JOIN new ON new.id = added.id CROSS JOIN unnest(new.tasks) AS wanted (kind)
 )
 SELECT id, row FROM added;
+
+-- name: renew_features
+WITH featured AS (
+    UPDATE feature SET stems = :stems, length = :length, density = :density, firsthand = :firsthand,
+                       timed = :timed, wish = :wish
+    WHERE tenant = :tenant AND record = :record
+)
+UPDATE record_words SET words = coalesce(words_in(record.place, :stems), '{}')
+FROM record
+WHERE record.tenant = :tenant AND record.row = :record AND record_words.record = record.row;

@@ -67,8 +67,8 @@ CREATE TABLE record (
     retired_noted_at TEXT,                     -- when that was noted: retention counts from there
     retired_why   TEXT,                        -- superseded, contradicted, merged, archived, …
 
-    -- Pairs of characters, of texts that have no spaces between words: the full-text index takes a
-    -- whole line of those for one word. Null for all others.
+    -- Further words for the full-text index: pairs of characters, of texts that have no spaces between
+    -- words, whose lines it takes for one word each; and the arguments of a call, with its result.
     pairs         TEXT,
 
     -- 1: among the first of what is shown unasked.
