@@ -25,13 +25,18 @@ axe = Axe()
 expect.set_options(timeout=PATIENCE)
 
 
+def found_chromium() -> str | None:
+    """Debian's Chromium, if possible the one without windows."""
+    return shutil.which("chromium-headless-shell") or shutil.which("chromium")
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Start Debian's Chromium, if possible the one without windows; skip the tests without any.
+    """Start Chromium; skip the tests without any.
 
     The tests that use it must not be async: Playwright runs an event loop in their thread.
     """
-    executable = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+    executable = found_chromium()
     if executable is None:
         reason = "There is no Chromium here: `apt-get install chromium-headless-shell`."
         if os.environ.get(MUST_RUN):

@@ -12,7 +12,7 @@ from calling import UNNAMED
 from factories import StartWorker
 from indexed import indexed
 from local2.agents import health as status_of
-from local2.agents import vector_worker
+from local2.agents import services, vector_worker
 from local2.agents.findings import check_languages
 from local2.agents.services import ServiceHost
 from local2.bus.connection import BusMessage, Connection
@@ -22,7 +22,7 @@ from local2.errors import UnwritableError
 from local2.memory import backlog
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import utc_now
-from local2.protocol.maintenance import MemoryStatus, TaskCounts
+from local2.protocol.maintenance import CheckResult, MemoryStatus, TaskCounts
 from local2.protocol.payloads import Empty
 from local2.protocol.services import FINDINGS
 from local2.protocol.vectors import VectorItem
@@ -260,6 +260,29 @@ async def test_a_memory_that_is_mostly_not_english_is_told_of_the_embedder_for_i
     remedies = await of_languages()
     assert len(remedies) == found
     assert all("minilm+e5" in str(remedy) for remedy in remedies)
+
+
+async def test_languages_are_looked_at_again_only_after_a_change(
+    bus: Connection, memory: Memory, start_worker: StartWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[int] = []
+
+    def look(said: Sequence[str], _: str | None) -> list[CheckResult]:
+        looked_at.append(len(said))
+        return [CheckResult("languages", "note", f"{len(said)} messages")]
+
+    async def found() -> list[str]:
+        findings = (await ask_service(bus, FINDINGS, Empty())).findings
+        return [finding.detail for finding in findings if finding.name == "languages"]
+
+    await start_worker()
+    monkeypatch.setattr(services, "check_languages", look)
+    assert [await found(), await found(), await found()] == [["0 messages"]] * 3
+    assert looked_at == [0]
+
+    await memory.of(UNNAMED).intake.store_conversation([chat_message("Hello.")], "s1")
+
+    assert await found() == ["1 messages"]
 
 
 @pytest.mark.parametrize(

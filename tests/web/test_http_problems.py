@@ -47,6 +47,24 @@ def test_a_wrong_request_is_told_what_to_change(
 
 
 @pytest.mark.parametrize(
+    ("tool", "body", "said"),
+    [
+        ("recall", {"query": 7}, "Expected `str`, got `int` - at `query`."),
+        ("recall", {}, "Object missing required field `query`."),
+        ("recall", {"query": "x", "q": 1}, "Object contains unknown field `q`."),
+        ("add_knowledge", {"facts": [{"subject": 7}]}, " - at `facts[0].subject`."),
+    ],
+)
+def test_a_field_is_named_as_it_was_sent(
+    ada: httpx.Client, tool: str, body: object, said: str
+) -> None:
+    _, _, detail = problem(ada.post(f"/v1/tools/{tool}", json=body))
+
+    assert said in detail
+    assert "args" not in detail
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b"{",

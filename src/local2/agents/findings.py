@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from local2.backup.service import BY_POSTGRESQL
 from local2.bus.streams import MIN_FREE_MB
@@ -192,6 +193,14 @@ def check_dead_letters(status: MemoryStatus) -> CheckResult:
 
 def describe_counts(counts: Counts | MemoryStatus) -> str:
     return f"{counts.records} records, {counts.indexed} indexed, {counts.waiting} waiting"
+
+
+class LanguagesSeen(NamedTuple):
+    """What `check_languages` has found in a version of the ledger, with this embedder."""
+
+    version: object
+    embedder: str | None
+    found: list[CheckResult]
 
 
 def check_languages(said: Sequence[str], embedder: str | None) -> list[CheckResult]:

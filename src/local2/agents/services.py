@@ -17,6 +17,7 @@ from msgspec import Raw
 from local2.admission import Admission
 from local2.agents.findings import (
     LOOKED_AT,
+    LanguagesSeen,
     check_backups,
     check_disk,
     check_languages,
@@ -128,6 +129,8 @@ class ServiceParts(msgspec.Struct, frozen=True, kw_only=True):
     limits: LimitSettings = LimitSettings()
     register: Register | None = None
     partial_lines: PartialLines = msgspec.field(default_factory=PartialLines)
+    languages: dict[str, LanguagesSeen] = msgspec.field(default_factory=dict)
+    """What was last found about the languages of each tenant."""
 
 
 class Request(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
@@ -351,8 +354,15 @@ async def find_problems(request: Request[Empty]) -> Findings:
     status = await read_status(request)
     found = [*findings_of(status, settings)]
     with suppress(StorageError):  # the status reports it
-        said = await memory.ledger.records.some_said(LOOKED_AT)
-        found += await asyncio.to_thread(check_languages, said, status.embedder)
+        seen = parts.languages.get(request.tenant)
+        known = seen.version if seen is not None and seen.embedder == status.embedder else None
+        said = await memory.ledger.records.some_said(LOOKED_AT, known)
+        if said is not None:
+            checked = await asyncio.to_thread(check_languages, said.texts, status.embedder)
+            seen = LanguagesSeen(said.version, status.embedder, checked)
+            parts.languages[request.tenant] = seen
+        if seen is not None:
+            found += seen.found
     found.append(await asyncio.to_thread(check_disk, settings))
     if not parts.bus.by_tenant:  # they are of all tenants
         found.append(check_backups(await parts.backups.status(), settings))

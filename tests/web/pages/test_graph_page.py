@@ -12,6 +12,22 @@ from browsers import WIDE, Reader, Theme
 from http_servers import HttpServer, call
 from local2.web.pages.graph import MAX_NODES
 
+OF_PICTURE = """
+frame => {
+  const boxes = (selector) =>
+    [...frame.querySelectorAll(selector)].map((element) => element.getBoundingClientRect());
+  const whole = frame.getBoundingClientRect();
+  const isInside = box => box.left >= whole.left && box.right <= whole.right
+    && box.top >= whole.top && box.bottom <= whole.bottom;
+  const names = boxes(".name");
+  const cover = (one, other) => one.left < other.right && other.left < one.right
+    && one.top < other.bottom && other.top < one.bottom;
+  const covering = names.filter(
+    (name, number) => names.slice(number + 1).some((other) => cover(name, other)));
+  return [boxes(".node circle").filter(box => !isInside(box)).length, covering.length];
+}
+"""
+"""Counts nodes outside of the frame, and names that cover another one."""
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -37,13 +53,14 @@ def test_a_graph_is_opened_from_one_thing_to_the_next(reader: Reader) -> None:
     reader.open("/graph?thing=calypso")
     edges = reader.page.locator(".edges li")
     expect(edges).to_have_count(1)
-    picture = reader.page.locator(".graph svg")
-    expect(picture.get_by_text("Cousteau")).to_be_visible()
+    names = reader.page.locator(".graph .name")
+    expect(names.filter(has_text="Cousteau")).to_be_visible()
 
     edges.get_by_role("button", name="Cousteau").click()
 
     expect(reader.page.get_by_role("heading", name="Around Cousteau")).to_be_visible()
     expect(edges).to_have_count(2)
+    expect(edges.first.get_by_role("button").first).to_be_focused()
     expect(edges.first).to_contain_text(f"was born in{HOSTILE[:20]}")
     expect(reader.page.get_by_text("3 nodes and 2 relations")).to_be_visible()
     reader.check_accessibility()
@@ -51,12 +68,33 @@ def test_a_graph_is_opened_from_one_thing_to_the_next(reader: Reader) -> None:
     expect(reader.page.get_by_role("dialog")).to_contain_text("Calypso belongs to Cousteau.")
 
 
+def test_a_node_of_the_picture_is_opened_by_a_click(reader: Reader) -> None:
+    reader.open("/graph?thing=calypso")
+
+    reader.page.locator(".graph .node", has_text="Cousteau").click()
+
+    expect(reader.page.get_by_role("heading", name="Around Cousteau")).to_be_visible()
+    expect(reader.page.locator(".graph .node")).to_have_count(3)
+
+
+def test_a_picture_is_made_larger_and_seen_whole_again(reader: Reader) -> None:
+    reader.open("/graph?thing=calypso")
+    node = reader.page.locator(".graph .node", has_text="Cousteau").locator("circle")
+    whole = node.get_attribute("cx")
+
+    reader.page.get_by_role("button", name="Larger").click()
+    expect(node).not_to_have_attribute("cx", str(whole))
+    reader.page.get_by_role("button", name="Whole").click()
+
+    expect(node).to_have_attribute("cx", str(whole))
+
+
 def test_names_in_the_picture_are_as_readable_as_the_page(reader: Reader) -> None:
     colours = set()
     for theme in get_args(Theme):
         reader.show(theme, WIDE)
         reader.open("/graph?thing=calypso")
-        name = reader.page.locator(".graph svg").get_by_text("Cousteau")
+        name = reader.page.locator(".graph .name", has_text="Cousteau")
         ink = reader.page.locator("body").evaluate("body => getComputedStyle(body).color")
         expect(name).to_have_css("fill", ink)
         colours.add(ink)
@@ -112,3 +150,8 @@ def test_a_picture_has_a_limit(reader: Reader) -> None:
 
     expect(reader.page.get_by_text("300 nodes and")).to_be_visible()
     expect(reader.page.get_by_text("at most. Begin anew")).to_be_visible()
+    frame = reader.page.locator(".graph")
+    expect(frame.locator(".node")).to_have_count(MAX_NODES)
+    outside, covering = frame.evaluate(OF_PICTURE)
+    assert outside == 0
+    assert covering == 0

@@ -6,7 +6,7 @@ A fact has a history of versions; any other id exists once.
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -46,6 +46,13 @@ RECORDS_PER_TRANSACTION = 1_000
 """Maximum number of records in one transaction; so many take about a fifth of a second."""
 NO_STATE = dict.fromkeys(Record.__struct_fields__)
 """The columns of a new record's state, all empty."""
+
+
+class Said(NamedTuple):
+    """What people said, and the version of the ledger in which they had."""
+
+    version: object
+    texts: list[str]
 
 
 class Records(Part):
@@ -106,9 +113,17 @@ class Records(Part):
         )
         return [Shown(id=row["id"], content=row["content"]) for row in rows]
 
-    async def some_said(self, limit: int) -> list[str]:
-        """The beginnings of people's messages among some records."""
-        return [row["content"] for row in await self._rows.all("some_said", limit=limit)]
+    @reads
+    def some_said(self, tx: Transaction, limit: int, known: object = None) -> Said | None:
+        """The beginnings of people's messages among some records.
+
+        None if nothing was committed since the version `known` of the ledger.
+        """
+        version = tx.version().number
+        if version == known:
+            return None
+        rows = tx.execute("some_said", limit=limit).fetchall()
+        return Said(version, [row["content"] for row in rows])
 
     async def usage(self) -> Usage:
         """How much the tenant stores, without counting it."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from nicegui import ui
-from nicegui.events import EChartPointClickEventArguments
+from nicegui.element import Element
+from nicegui.events import GenericEventArguments
 
 from local2.protocol.graph import GraphEdge, GraphNode, ShowGraph
 from local2.protocol.services import GRAPH
@@ -15,17 +15,38 @@ from local2.web.pages.memory_drawer import open_memory
 MAX_NODES = 300
 """Maximum number of nodes: more of them are a thicket."""
 MAX_NAMED_EDGES = 12
-"""Maximum number of relations that are named in the picture; of more, those of the node under the
-pointer are, and the list names all."""
+"""Maximum number of relations that are named in the picture, with all nodes; of more, those of the
+node under the pointer are, and the list names all."""
+FOCUS_ON_LIST = (
+    "setTimeout(() => document.querySelector('.edges .node')?.focus({preventScroll: true}))"
+)
 NAME_CHARACTERS = 28
 """Maximum characters of a name in the picture."""
-COLOURS = {"thing": "#1a9384", "memory": "#98918a"}
-LINES = "#98918a"
-"""What is no text has colours that are seen in light and dark; `page.css` colours the text."""
 
 
 async def show(viewer: Viewer) -> None:
     await GraphPage(viewer).show()
+
+
+class Picture(Element, component="assets/graph.js"):
+    """Nodes and the lines between them; a click on a node emits `open` with its key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.props["label"] = "The graph; the list below can be read and used."
+        self.show((), ())
+
+    def show(self, nodes: Sequence[GraphNode], edges: Sequence[GraphEdge]) -> None:
+        """Show these; nodes that were there before stay about where they are."""
+        self.props["is-few"] = len(edges) <= MAX_NAMED_EDGES
+        self.props["edges"] = [
+            {"source": edge.source, "target": edge.target, "label": _cut(edge.label)}
+            for edge in edges
+        ]
+        self.props["nodes"] = [
+            {"key": node.key, "kind": node.kind, "name": _cut(node.name), "whole": node.name}
+            for node in nodes
+        ]
 
 
 class GraphPage:
@@ -47,6 +68,8 @@ class GraphPage:
                 await self._begin(thing=(entry.value or "").strip())
 
             entry.on("keydown.enter", begin)
+        self._picture = Picture()
+        self._picture.on("open", self._click)
         self._place = ui.element("div").classes("page-content")
         await self._begin(thing=self._thing, id_=self._id)
 
@@ -69,6 +92,8 @@ class GraphPage:
         }
         if len(new) > room:
             notify(f"A picture has {MAX_NODES} nodes at most. Begin anew around one of them.")
+        self._picture.visible = bool(self._nodes)
+        self._picture.show(list(self._nodes.values()), list(self._edges))
         self._place.clear()
         with self._place:
             if not self._nodes and wanted.thing is not None:
@@ -82,9 +107,6 @@ class GraphPage:
                     "config/generator.yaml extracts it from conversations.",
                 )
                 return
-            picture = ui.echart(self._options(), on_point_click=self._click, renderer="svg")
-            picture.classes("graph")
-            picture.props('role=img aria-label="The graph; the list below can be read and used."')
             hint = (
                 f"{counted(len(self._nodes), 'node')} and {counted(len(self._edges), 'relation')}: "
                 "click a node, here or in the picture, to see what is around it."
@@ -93,64 +115,24 @@ class GraphPage:
             if wanted.id is not None:
                 center = next((node.name for node in found.nodes if node.id == wanted.id), None)
             with section(f"Around {_cut(center)}" if center else "Stated last", hint):
+                if any(node.kind == "memory" for node in self._nodes.values()):
+                    _show_legend()
                 self._show_list([edge for edge in found.edges if edge in self._edges])
 
-    def _options(self) -> dict[str, Any]:
-        nodes = [
-            {
-                "id": node.key,
-                "name": _cut(node.name),
-                "symbolSize": 22 if node.kind == "thing" else 12,
-                "itemStyle": {"color": COLOURS[node.kind]},
-            }
-            for node in self._nodes.values()
-        ]
-        links = [
-            {
-                "source": edge.source,
-                "target": edge.target,
-                "label": {"formatter": _cut(edge.label)},
-            }
-            for edge in self._edges
-        ]
-        few = len(links) <= MAX_NAMED_EDGES
-        return {
-            "tooltip": {"show": False},
-            "animation": False,
-            "series": [
-                {
-                    "type": "graph",
-                    "layout": "force",
-                    "roam": True,
-                    "draggable": True,
-                    "label": {"show": True, "position": "bottom"},
-                    "labelLayout": {"hideOverlap": not few},  # a relation's name may cross a node's
-                    "edgeLabel": {"show": few},
-                    "emphasis": {
-                        "focus": "adjacency",
-                        "label": {"show": True},
-                        "edgeLabel": {"show": True},
-                    },
-                    "lineStyle": {"color": LINES, "opacity": 1},  # its label is as opaque
-                    "edgeSymbol": ["none", "arrow"],
-                    "edgeSymbolSize": 7,
-                    "force": {"repulsion": 300, "edgeLength": 110, "gravity": 0.2},
-                    "zoom": 0.8,  # room for names at the edges
-                    "data": nodes,
-                    "links": links,
-                }
-            ],
-        }
-
-    async def _click(self, event: EChartPointClickEventArguments) -> None:
-        if event.data_type == "node":
-            await self._expand(list(self._nodes.values())[event.data_index])
+    async def _click(self, event: GenericEventArguments) -> None:
+        await self._expand(self._nodes[event.args])
 
     async def _expand(self, node: GraphNode) -> None:
         if node.id is not None:
             await self._open(ShowGraph(id=node.id))
         else:
             await self._open(ShowGraph(thing=node.name))
+
+    async def _expand_in_list(self, node: GraphNode) -> None:
+        """Expand a node whose button had the focus, which goes on to what is around the node."""
+        await self._expand(node)
+        with self._place:
+            ui.run_javascript(FOCUS_ON_LIST)
 
     def _show_list(self, edges: Sequence[GraphEdge]) -> None:
         with ui.element("ul").classes("edges"):
@@ -160,7 +142,7 @@ class GraphPage:
                         node = self._nodes[key]
                         opening = text("button", _cut(node.name)).props("type=button")
                         opening.classes("plain-text node")
-                        opening.on("click", partial(self._expand, node))
+                        opening.on("click", partial(self._expand_in_list, node))
                         if key == edge.source:
                             text("span", edge.label).classes("quiet")
                     memory = edge.id or self._nodes[edge.source].id
@@ -173,6 +155,14 @@ class GraphPage:
             await self._begin(thing=self._thing, id_=self._id)
 
         await open_memory(self._viewer, id_, begin_again)
+
+
+def _show_legend() -> None:
+    with ui.element("div").classes("row-of legend quiet").props("aria-hidden=true"):
+        for kind, says in (("thing", "a thing or person"), ("memory", "a memory")):
+            with ui.element("span"):
+                ui.element("i").classes(kind)
+                text("span", says)
 
 
 def _cut(name: str) -> str:
