@@ -10,9 +10,9 @@ from itertools import chain
 import msgspec
 
 WITH_TENANT = {
-    "record", "task", "relation", "feedback", "note", "tool_output", "audit", "access", "tombstone",
-    "consolidation", "usage", "item", "showing", "shown", "work", "delivery", "large_place",
-    "embedder",
+    "record", "task", "relation", "feedback", "note", "tool_output", "audit", "audit_name",
+    "access", "tombstone", "consolidation", "usage", "item", "showing", "shown", "work", "delivery",
+    "large_place", "embedder",
 }  # fmt: skip
 ONLY_POSTGRES = {"work", "delivery", "large_place", "embedder"}
 BY_RECORD = {"vector": "record", "feature": "record", "record_text": "rowid"}

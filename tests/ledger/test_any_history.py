@@ -2,16 +2,17 @@
 
 Two tenants' ledgers in one file are changed at random, beside a plain model of what they should
 hold. After each step a ledger holds, counts and finds what the model holds, and nothing else; its
-audit tells what became of each record, and a successor that was erased is not named.
+audit tells what became of each record, and names none that was erased.
 """
 
 import asyncio
+import re
 from collections import Counter, defaultdict
 from collections.abc import Coroutine, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import count, cycle
+from itertools import count, cycle, product
 from typing import Any, Literal, TypeVar
 
 from hypothesis import Phase, settings
@@ -29,10 +30,12 @@ from ledger.conftest import NewLedger, OpenLedger, every_ledger
 from ledgers import DAY, EMBEDDER, OWNER, angle, fact, find, message, record, searching, to_index
 from local2.ledger.erasing import Erased, ErasureOptions, Selected, Selection, Traces, combined
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.relations import Relation
 from local2.ledger.operations.upkeep import Change
 from local2.ledger.records import DERIVED_FROM, ERASED, EXTRACTED_FROM, Actor, Written, sources_of
 from local2.ledger.search import Place
 from local2.protocol.envelope import utc_now
+from local2.protocol.portable import RecordLine
 
 T = TypeVar("T")
 
@@ -94,6 +97,7 @@ class Tenant:
         self.erasures = 0
         self.erased: set[str] = set()
         self.erased_texts: set[tuple[str, str]] = set()
+        self.supports: set[tuple[str, str]] = set()
         self.exports: list[list[bytes]] = []
 
     def facts(self, owner: str | None = None) -> dict[str, Expected]:
@@ -170,6 +174,7 @@ class Tenant:
             self.erased_texts.add((gone.owner, gone.content))
             if gone.active:
                 self.leaving.add(id_)
+        self.supports = {ends for ends in self.supports if not self.erased & {*ends}}
         merged = []
         for id_, left in self.records.items():
             left.derived_from -= self.erased
@@ -432,6 +437,22 @@ class AnyHistory(RuleBasedStateMachine):
             expected.retire(newer.id, id_, "edited")
             expected.restore(id_)
 
+    @rule(tenant=TENANTS, owner=OWNERS, picked=PICKED, other=PICKED)
+    def relate(self, tenant: str, owner: str, picked: int, other: int) -> None:
+        expected, ledger = self._tenants[tenant], self._ledger(tenant)
+        facts = [id_ for id_, one in expected.facts(owner).items() if one.active]
+        if len(facts) < 2:
+            return
+        source = facts[picked % len(facts)]
+        target = [id_ for id_ in facts if id_ != source][other % (len(facts) - 1)]
+        relation = Relation(source=source, type="supports", target=target, agent=None, user=owner,
+                            at=DAY)  # fmt: skip
+        was_new = self._run(ledger.relations.add(relation, lambda *_: None))
+        assert was_new == ((source, target) not in expected.supports)
+        if was_new:
+            expected.supports.add((source, target))
+            expected.records[source].audit.append("related")
+
     @rule(tenant=TENANTS, picked=PICKED)
     def withdraw(self, tenant: str, picked: int) -> None:
         expected, ledger = self._tenants[tenant], self._ledger(tenant)
@@ -580,6 +601,51 @@ class AnyHistory(RuleBasedStateMachine):
         self._run(copy.imports.store(parsed(exported), IMPORTER))
         assert sorted(self._run(lines(copy))) == sorted(exported)
 
+    @rule(tenant=TENANTS, picked=PICKED)
+    def import_what_a_copy_lacked(self, tenant: str, picked: int) -> None:
+        """It then is as if it had been there when what replaced it was erased."""
+        expected = self._tenants[tenant]
+        cases = []
+        for owner, topic in product((OWNER, "eve"), TOPICS):
+            selection = Selection(owner=owner, topic=topic)
+            gone = expected.selected(selection)
+            texts = {(expected.records[id_].owner, expected.records[id_].content) for id_ in gone}
+            lacking = {
+                id_
+                for id_, one in expected.records.items()
+                if one.superseded_by in gone and (one.owner, one.content) not in texts
+            } - gone
+            if lacking:
+                cases.append((selection, gone, lacking))
+        if not cases:
+            return
+        selection, gone, lacking = cases[picked % len(cases)]
+        exported = parsed(self._run(lines(self._ledger(tenant))))
+        ids = [*expected.records]
+
+        async def erased_in_a_copy(lacking: set[str]) -> Counter[tuple[object, ...]]:
+            copy = self._of_tenant(f"copy {next(self._numbers)}")
+            there = [one for one in exported
+                     if not (isinstance(one, RecordLine) and one.id in lacking)]  # fmt: skip
+            await copy.imports.store(there, IMPORTER)
+            selected = await copy.erasures.select(selection)
+            options = ErasureOptions(at=ERASED_AT)
+            async for _ in copy.erasures.erase(selection, selected.rows, options):
+                pass
+            await copy.imports.store(exported, IMPORTER)
+            await self._check_audit(copy, gone)
+            # Of several of one topic any may be restored, but only one.
+            return Counter(
+                (one.owner, one.topic, one.superseded_by, one.topic or one.id)
+                for one in (await copy.records.by_id(ids)).values()
+            )
+
+        assert self._run(erased_in_a_copy(lacking)) == self._run(erased_in_a_copy(set()))
+
+    async def _check_audit(self, ledger: Ledger, erased: set[str]) -> None:
+        rows = (await ledger.audit.page(lambda _: True, 999)).rows
+        assert not [row for row in rows if erased & {*re.findall(r"\w+", str(row.detail))}]
+
     @invariant()
     def each_tenants_ledger_holds_what_it_should(self) -> None:
         tenant = next(self._looked_at)  # one after each step: what is wrong is still so after two
@@ -613,6 +679,7 @@ class AnyHistory(RuleBasedStateMachine):
                 current = await ledger.facts.topic("user", owner, topic)
                 stands = next((id_ for id_ in expected.under(owner, topic) if id_ in active), None)
                 assert (current.id if current else None) == stands
+        await self._check_audit(ledger, expected.erased)
         done: defaultdict[str, list[str]] = defaultdict(list)
         successors: dict[str, str] = {}
         erasures = 0

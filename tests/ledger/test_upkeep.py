@@ -251,3 +251,13 @@ async def test_a_run_that_the_ledger_refuses_changes_nothing(ledger: Ledger) -> 
         await ledger.upkeep.begin("r1", DAY)
 
     assert await facts(ledger) == [one]
+
+
+async def test_nothing_is_undone_of_what_was_anonymised_since(ledger: Ledger) -> None:
+    archived, weighed = await stored(ledger, "Likes tea", "Likes rye")
+    changes = [weigh(weighed, 0.9), archive(archived), archive(weighed)]
+    await ledger.upkeep.carry_out(changes, ACTOR)
+    later = utc_now() + timedelta(days=1)
+    await ledger.erasures.anonymise(before=later, limit=9, agent="cli", at=later)
+
+    assert await undo(ledger) == ["it has been anonymised since"] * 3

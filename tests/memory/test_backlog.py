@@ -162,6 +162,19 @@ async def test_many_tasks_are_done_after_a_pause_or_a_maximum_time(
     assert job.done == many
 
 
+async def test_tasks_of_a_write_whose_caller_was_cancelled_are_done_after_a_rest(
+    ledger: Ledger, backlog: Backlog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LONGEST_REST", 0.01)
+    job = Recorder(ledger)
+    runner = backlog.add_job(job)
+
+    async with running(backlog):
+        await eventually(lambda: runner.is_caught_up)
+        written = await add_records(ledger, 3)  # and nobody wakes the job
+        await eventually(lambda: job.done == written)
+
+
 async def test_one_poisonous_task_fails_no_other(ledger: Ledger, backlog: Backlog) -> None:
     job = Recorder(ledger, together=64)
     runner = backlog.add_job(job)

@@ -44,6 +44,9 @@ FIRST_RETRY = timedelta(seconds=1)
 GATHERING, LONGEST_GATHERING = 0.1, 1.0
 """Seconds that the tasks of a large write wait for more: after the last one, and at most. A busy
 embedder slows down the writes that are not acknowledged yet."""
+LONGEST_REST = 30.0
+"""Seconds after which a job looks for tasks although nobody woke it: a request that was cancelled
+behind its write, or that failed behind the first of several, wakes nobody."""
 DISCARDED: tuple[TaskKind, ...] = ("extract", "judge")
 """Kinds of tasks that may be discarded; without one of another kind, the index would differ from
 the ledger."""
@@ -177,10 +180,9 @@ class Runner:
                 await self.pause(self._backoff.next_pause())
             else:
                 self._note_success()
-                seconds = None
-                if due is not None:  # limited in case the clock was set back
-                    left = min(due - self._clock(), LONGEST_RETRY_DELAY)
-                    seconds = left.total_seconds()
+                seconds = LONGEST_REST
+                if due is not None:
+                    seconds = min(seconds, (due - self._clock()).total_seconds())
                 await _wait(self._work, seconds)
                 await asyncio.sleep(0)  # the answer to who added the task leaves first
                 # Further tasks of a large write are waited for, unless a task is urgent.

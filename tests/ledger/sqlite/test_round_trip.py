@@ -30,9 +30,9 @@ TABLES = {
     "showing": "row",
     "shown": "showing, position",
 }
-NOT_CARRIED = {"task", "tombstone", "erasure", "consolidation", "tally", "usage"}
+NOT_CARRIED = {"task", "tombstone", "erasure", "consolidation", "tally", "usage", "audit_name"}
 """Tables: tasks are created anew; what a ledger erased, consolidated, committed and counted is its
-own history."""
+own history; the names in the audit are collected again."""
 
 
 @pytest.fixture

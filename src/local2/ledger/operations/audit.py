@@ -141,6 +141,8 @@ class LedgerAudit(Part):
 
     def _undo(self, tx: Transaction, change: AuditRow, actor: Actor) -> str | None:
         """Undo one change; return why that is not possible, else None."""
+        if not change.detail and change.action not in PINS:
+            return "it has been anonymised since"
         if change.action == "importance":
             changed = tx.execute(
                 "change_importance",

@@ -5,6 +5,7 @@ request erases the rest. One transaction clears a record from all tables, and ad
 removes it from the index.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
@@ -24,7 +25,7 @@ from local2.ledger.erasing import (
 )
 from local2.ledger.operations.extraction import remove_sources
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.records import Cause, add_to_audit, restore
+from local2.ledger.operations.records import Cause, add_to_audit, stand_alone, without_names
 from local2.ledger.operations.showings import drop_showings
 from local2.ledger.operations.tombstones import (
     add_tombstone_of,
@@ -255,15 +256,19 @@ def _erase(
     if not how.allow_again:
         add_tombstones(tx, selection, found, how)
     erased = {"ids": as_json(ids)}
-    messages = set(ids)
+    gone = set(ids)
     for row in tx.execute("extracted_from_erased", **erased).fetchall():
-        remove_sources(tx, row["id"], messages, ())  # these facts also have other sources
+        remove_sources(tx, row["id"], gone, ())  # these facts also have other sources
     _clear(tx, rows, ids)
     tx.execute("drop_shown_records", **erased)
     tx.execute("drop_items_found_by", **erased)
     merged = tx.execute("merged_into", **erased).fetchall()
-    for statement in ("audit_of_replaced", "replaced_by_nothing", "drop_audit"):
+    for statement in ("replaced_by_nothing", "drop_audit"):
         tx.execute(statement, **erased)
+    for row in tx.execute("audit_naming", **erased).fetchall():
+        detail = without_names(json.loads(row["detail"]), gone)
+        tx.execute("set_audit_detail", row=row["row"], detail=as_json(detail))
+    tx.execute("drop_audit_names", **erased)
     for statement in ("drop_relations", "drop_relations_to"):
         tx.execute(statement, **erased)
     owner, keys = selection.owner, [row["key"] for row in found if row["key"]]
@@ -273,15 +278,8 @@ def _erase(
     shown = tx.execute("showings_of_erased", **erased, owner=owner, query_ids=asked)
     drop_showings(tx, shown.fetchall())
     tx.execute("erase_records", rows=numbers, at=stamp(how.at))
-    cause = Cause(
-        agent=None,
-        superseded_by="",
-        at=how.at,
-        reason="what it was merged into was erased",
-    )
     for row in merged:
-        if restore(tx, row):
-            add_to_audit(tx, "undone", row["id"], cause, {"action": "merged"})
+        stand_alone(tx, row, how.at)
     unindexed = tuple(Unindexed(row["row"], row["id"]) for row in found if row["indexed"])
     leaving = ({"row": record.row, "id": record.id} for record in unindexed)
     tx.execute_each("unindex_as", leaving)

@@ -19,7 +19,11 @@ from local2.ledger.operations.records import (
     active_fact_of_topic,
     add_records,
     add_to_audit,
+    name_in_audit,
+    named_in,
+    stand_alone,
     supersede,
+    without_names,
 )
 from local2.ledger.operations.relations import MAX_RELATIONS, full_end
 from local2.ledger.operations.showings import Showing, ShownRecord, add_showing
@@ -232,12 +236,14 @@ class _Page:
             case AuditLine():
                 if line.action not in {DENIED, ERASED} and not self._exists(line.record_id):
                     return None
-                detail, newer = line.detail, line.detail.get("superseded_by")
-                if isinstance(newer, str) and was_id_erased(self._tx, newer):
-                    # As in the audit that is here, unless that was undone before the erasure.
-                    detail = {**detail, "superseded_by": ""}
-                details = {"detail": as_json(detail), "original": as_json(line.detail)}
-                return self._write_line("import_audit", line, **details)
+                gone = [id_ for id_ in named_in(line.detail) if was_id_erased(self._tx, id_)]
+                detail = without_names(line.detail, gone)
+                values = {**msgspec.structs.asdict(line), "detail": as_json(detail)}
+                added = self._first_row("import_audit", **values)
+                if added is not None:
+                    self._tx.refuse_excess()
+                    name_in_audit(self._tx, added["row"], detail)
+                return added is not None
             case AccessLine():
                 if self._write_line("import_access", line):
                     return True
@@ -262,10 +268,16 @@ class _Page:
         if was_erased(self._tx, record, copied=True):
             self.report.erased += 1
             return None
+        newer = record.superseded_by or ""
+        is_alone = not self._exists(newer) and was_id_erased(self._tx, newer)
+        if is_alone:  # as it would be here if it had been here then
+            record = msgspec.structs.replace(record, superseded_by="")
         other = self._conflicting_record(record)
         if other is not None:
             record = self._resolve_conflict(record, other)
         add_records(self._tx, [record])
+        if is_alone and record.retired_why == "merged":
+            stand_alone(self._tx, self._first_row("record_by_id", id=record.id), self._by.at)
         if other is not None and record.superseded_by == other.id:
             detail = {"superseded_by": other.id}
             add_to_audit(self._tx, "superseded", record.id, self._cause(other.id), detail)
@@ -366,8 +378,10 @@ class _Page:
 
 def _broken_rule(line: Line) -> str | None:
     """Which rule of a write a line breaks, for its reader; None if it breaks none."""
-    for field in NAME_FIELDS:
-        name = getattr(line, field, None)
+    names = [(field, getattr(line, field, None)) for field in NAME_FIELDS]
+    if isinstance(line, AuditLine):
+        names += [("detail", name) for name in named_in(line.detail)]
+    for field, name in names:
         if isinstance(name, str) and len(name) > MAX_NAME:
             return f"{field}: expected at most {MAX_NAME} characters, got {len(name):,}."
         if isinstance(name, str) and "\0" in name:

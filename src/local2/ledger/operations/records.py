@@ -44,6 +44,8 @@ from local2.protocol.payloads import Json
 
 RECORDS_PER_TRANSACTION = 1_000
 """Maximum number of records in one transaction; so many take about a fifth of a second."""
+NAMING = ("superseded_by", "merged", "target", "messages", "targets")
+"""Parts of a detail in the audit that name other records: one, or a list of them."""
 NO_STATE = dict.fromkeys(Record.__struct_fields__)
 """The columns of a new record's state, all empty."""
 
@@ -338,7 +340,7 @@ def restore(tx: Transaction, retired: Row) -> bool:
 
 def add_to_audit(tx: Transaction, action: str, record_id: str, cause: Cause, detail: Json) -> None:
     """Add a change of state to the audit; `detail` holds what is needed to undo it."""
-    tx.execute(
+    added = tx.execute(
         "insert_audit",
         action=action,
         record_id=record_id,
@@ -349,6 +351,40 @@ def add_to_audit(tx: Transaction, action: str, record_id: str, cause: Cause, det
         detail=as_json(detail),
         event_time=stamp(cause.at),
     )
+    name_in_audit(tx, added.fetchone()["row"], detail)
+
+
+def name_in_audit(tx: Transaction, row: int, detail: Json) -> None:
+    """Note which other records a row of the audit names, so that their erasure finds it."""
+    if named := named_in(detail):
+        tx.execute("name_in_audit", row=row, ids=as_json(named))
+
+
+def named_in(detail: Json) -> list[str]:
+    """The ids of other records in the detail of a row of the audit."""
+    values = [detail.get(name) for name in NAMING]
+    named = [one for value in values for one in (value if isinstance(value, list) else [value])]
+    return sorted({one for one in named if isinstance(one, str) and one})
+
+
+def without_names(detail: Json, gone: Collection[str]) -> Json:
+    """The detail of a row of the audit once these records are erased."""
+    left = dict(detail)
+    for name in detail.keys() & NAMING:
+        value = detail[name]
+        if isinstance(value, list):
+            left[name] = [one for one in value if one not in gone]
+        elif value in gone:
+            left[name] = ""
+    return left
+
+
+def stand_alone(tx: Transaction, merged: Row, at: datetime) -> None:
+    """Make a fact active again whose replacement was erased: others had stated it, too."""
+    if restore(tx, merged):
+        reason = "what it was merged into was erased"
+        cause = Cause(agent=None, superseded_by="", at=at, reason=reason)
+        add_to_audit(tx, "undone", merged["id"], cause, {"action": "merged"})
 
 
 def relate(tx: Transaction, source: str, type_: str, target: str) -> None:

@@ -160,12 +160,17 @@ DELETE FROM audit WHERE tenant = :tenant AND record_id IN (SELECT value FROM jso
 UPDATE audit SET "user" = NULL, agent = NULL, reason = NULL, detail = '{}'
 WHERE tenant = :tenant AND record_id IN (SELECT value FROM json_each(:ids));
 
--- name: audit_of_replaced
-UPDATE audit SET detail = json_set(detail, '$.superseded_by', '')
-WHERE tenant = :tenant AND record_id IN (
-      SELECT id FROM record INDEXED BY record_replaced
-      WHERE tenant = :tenant AND superseded_by IN (SELECT value FROM json_each(:ids)))
-  AND json_extract(detail, '$.superseded_by') IN (SELECT value FROM json_each(:ids));
+-- name: audit_naming
+SELECT row, detail FROM audit
+WHERE row IN (SELECT audit FROM audit_name
+              WHERE tenant = :tenant AND id IN (SELECT value FROM json_each(:ids)))
+  AND +tenant = :tenant;
+
+-- name: set_audit_detail
+UPDATE audit SET detail = :detail WHERE row = :row AND +tenant = :tenant;
+
+-- name: drop_audit_names
+DELETE FROM audit_name WHERE tenant = :tenant AND id IN (SELECT value FROM json_each(:ids));
 
 -- Facts that others stated and that were merged into an erased one.
 -- name: merged_into
@@ -239,6 +244,8 @@ SELECT (SELECT count(*) FROM record WHERE tenant = :tenant AND id IN (SELECT val
           WHERE tenant = :tenant AND target IN (SELECT value FROM json_each(:ids)))
        + (SELECT count(*) FROM audit
           WHERE tenant = :tenant AND record_id IN (SELECT value FROM json_each(:ids)))
+       + (SELECT count(*) FROM audit_name
+          WHERE tenant = :tenant AND id IN (SELECT value FROM json_each(:ids)))
        + (SELECT count(*) FROM shown
           WHERE tenant = :tenant AND record IN (SELECT value FROM json_each(:ids))) AS references_,
        (SELECT count(*) FROM vector WHERE record IN (

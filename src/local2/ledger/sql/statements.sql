@@ -84,7 +84,12 @@ WHERE tenant = :tenant AND id = :newer AND EXISTS (
 
 -- name: insert_audit
 INSERT INTO audit (tenant, action, record_id, agent, "user", reason, run, detail, event_time)
-VALUES (:tenant, :action, :record_id, :agent, :user, :reason, :run, :detail, :event_time);
+VALUES (:tenant, :action, :record_id, :agent, :user, :reason, :run, :detail, :event_time)
+RETURNING row;
+
+-- name: name_in_audit
+INSERT OR IGNORE INTO audit_name (tenant, id, audit)
+SELECT :tenant, value, :row FROM json_each(:ids);
 
 -- name: active_chunks
 SELECT id, source_ref, label, content FROM record

@@ -193,8 +193,9 @@ SELECT :tenant, :action, :record_id, :agent, :user, :reason, :run, :detail, :eve
 WHERE NOT EXISTS (
     SELECT 1 FROM audit INDEXED BY audit_by_record
     WHERE tenant = :tenant AND record_id = :record_id AND action = :action
-      AND event_time = :event_time AND detail IN (:detail, :original)
-      AND agent IS :agent AND "user" IS :user AND reason IS :reason AND run IS :run);
+      AND event_time = :event_time AND detail = :detail
+      AND agent IS :agent AND "user" IS :user AND reason IS :reason AND run IS :run)
+RETURNING row;
 
 -- name: import_access
 INSERT INTO access (record, tenant, times, last, weighed)

@@ -153,24 +153,6 @@ UPDATE record
 SET metadata = json_patch(json_remove(metadata, '$.recalled', '$.unanswered'), :metadata)
 WHERE tenant = :tenant AND id = :id;
 
--- name: audit_of_replaced
-UPDATE audit SET detail = jsonb_set(detail::jsonb, '{superseded_by}', '""')::text
-WHERE tenant = :tenant AND record_id IN (
-      SELECT id FROM record
-      WHERE tenant = :tenant AND superseded_by IN (SELECT jsonb_array_elements_text(:ids::jsonb)))
-  AND json_extract(detail, '$.superseded_by') IN (SELECT jsonb_array_elements_text(:ids::jsonb));
-
--- The same detail may be written with other spaces: by the statement before.
--- name: import_audit
-INSERT INTO audit (tenant, action, record_id, agent, "user", reason, run, detail, event_time)
-SELECT :tenant, :action, :record_id, :agent, :user, :reason, :run, :detail, :event_time
-WHERE NOT EXISTS (
-    SELECT 1 FROM audit
-    WHERE tenant = :tenant AND record_id = :record_id AND action = :action
-      AND event_time = :event_time AND detail::jsonb IN (:detail::jsonb, :original::jsonb)
-      AND agent IS NOT DISTINCT FROM :agent AND "user" IS NOT DISTINCT FROM :user
-      AND reason IS NOT DISTINCT FROM :reason AND run IS NOT DISTINCT FROM :run);
-
 -- name: keep_sources
 UPDATE record
 SET metadata = jsonb_set(metadata::jsonb, '{extracted_from}', :messages::jsonb)::text

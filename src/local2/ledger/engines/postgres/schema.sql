@@ -1,4 +1,4 @@
--- number: 6
+-- number: 7
 -- The schema of a new ledger in PostgreSQL; every change raises its number. What a table or a column
 -- means is said in the schema of SQLite: here stands what is different.
 
@@ -262,6 +262,13 @@ CREATE TABLE audit (
 CREATE INDEX audit_newest ON audit (tenant, row);
 CREATE INDEX audit_by_record ON audit (tenant, record_id);
 CREATE INDEX audit_by_run ON audit (tenant, run) WHERE run IS NOT NULL;
+CREATE TABLE audit_name (
+    tenant text   NOT NULL,
+    id     text   NOT NULL,
+    audit  bigint NOT NULL REFERENCES audit (row) ON DELETE CASCADE,
+    PRIMARY KEY (tenant, id, audit)
+);
+CREATE INDEX audit_name_of ON audit_name (audit);
 
 CREATE TABLE tool_output (
     row     bigint GENERATED ALWAYS AS IDENTITY UNIQUE,

@@ -1,4 +1,4 @@
--- number: 25
+-- number: 26
 -- The schema of a new ledger; every change raises its number. Numbers 1 to 18 were migrations.
 
 -- Every memory is a row of `record`: what it says, whose it is, who said it, and how it ages.
@@ -227,6 +227,14 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_by_record ON audit (tenant, record_id);
 CREATE INDEX audit_by_run ON audit (tenant, run) WHERE run IS NOT NULL;
+-- The other records that a detail names: where one is erased, it is no longer named.
+CREATE TABLE audit_name (
+    tenant TEXT    NOT NULL,
+    id     TEXT    NOT NULL,
+    audit  INTEGER NOT NULL REFERENCES audit (row) ON DELETE CASCADE,
+    PRIMARY KEY (tenant, id, audit)
+) WITHOUT ROWID;
+CREATE INDEX audit_name_of ON audit_name (audit);
 
 -- Tool outputs too long for a model, whole, in the parts in which they came. Positions count
 -- characters, from the beginning of the output; text may hold NUL, at which SQL's length() stops.
