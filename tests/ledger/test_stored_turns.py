@@ -111,7 +111,9 @@ async def test_each_answer_follows_its_question_though_the_next_ones_were_asked_
     ledger: Ledger,
 ) -> None:
     numbers = range(1, 5)
-    columns = {n: {"turn": f"t{n}", "query_id": f"q{n}"} for n in numbers}
+    columns: dict[int, dict[str, Any]] = {
+        n: {"turn": f"t{n}", "query_id": f"q{n}"} for n in numbers
+    }
     questions = {n: message(f"Question {n}", id=f"t{n}", **columns[n]) for n in numbers}
     for question in questions.values():
         await ledger.unreported.store(msgspec.structs.replace(question, pending=True))
