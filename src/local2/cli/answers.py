@@ -131,7 +131,6 @@ def name_of(file: Path) -> str:
 
 
 def show_outcomes(output: Output, outcomes: Sequence[Outcome]) -> None:
-    """Print all outcomes."""
     output.data(outcomes)
     for outcome in outcomes:
         if outcome.error is None:

@@ -115,7 +115,6 @@ def informative_words(text: str) -> list[str]:
 
 
 def informative_stems(text: str) -> frozenset[str]:
-    """The stems of the informative words of a text."""
     return frozenset(stems(informative_words(text)))
 
 
