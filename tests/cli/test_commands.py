@@ -119,9 +119,6 @@ def test_ask_says_beside_the_answer_that_rules_answer_and_it_is_not_remembered(
         pytest.param(["call", "paint_wall"], "unknown_tool", "paint_wall", id="unknown-tool"),
         pytest.param(["call", "Paint.*"], "bad_request", "Paint.*", id="wildcard"),
         pytest.param(["call", "save_topic", "topic=user.x"], "invalid_arguments", "content"),
-        pytest.param(
-            ["call", "recall_topic", "topic=name"], "invalid_arguments", "name", id="topic-rule"
-        ),
         pytest.param(["call", "recall_topic", "topic"], "invalid_arguments", "topic", id="word"),
     ],
 )

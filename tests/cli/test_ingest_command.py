@@ -5,7 +5,6 @@ import subprocess
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from commands import COMMAND, START_SECONDS, TALK, Served, answer, lines, local2, recalled
 from local2.sources.items import BATCH_BYTES, BATCH_MESSAGES, batches
@@ -91,25 +90,18 @@ def test_batches_keep_the_order_and_fit_into_a_request() -> None:
     assert len(message_batches[-1]) == 1, "a message too large for a batch is sent alone"
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        pytest.param(b"{role: user}", "JSON", id="not JSON"),
-        pytest.param(b'{"role": "user", "body": "yes"}', "neither content", id="no content"),
-    ],
-)
 def test_a_malformed_line_is_named_and_its_file_is_not_sent(
-    running: Served, tmp_path: Path, user: str, line: bytes, problem: str
+    running: Served, tmp_path: Path, user: str
 ) -> None:
     good = lines(tmp_path / "good.jsonl", TALK[:1])
     bad = tmp_path / "bad.jsonl"
-    bad.write_bytes(b'{"role": "user", "content": "Never said."}\n\n' + line)
+    bad.write_text('{"role": "user", "content": "Never said."}\n\n{"role": "user", "body": "yes"}')
 
     failed = local2(running.folder, "ingest", str(bad), good, "--user", user)
 
     assert failed.returncode == 1
     assert failed.stderr.startswith(f"{bad}: Line 3 is not a message: ")
-    assert problem in failed.stderr
+    assert "neither content" in failed.stderr
     assert failed.stderr.count(" looks like ") <= 1
     assert f"{good}: 1 stored" in failed.stdout
     found = recalled(running.folder, "never said", "--user", user, "--source-kinds", "chat_message")

@@ -51,11 +51,6 @@ def test_an_invalid_policy_is_refused(policy: dict[str, Any]) -> None:
         ActiveContextPolicyConfig(**policy)
 
 
-def test_a_threshold_below_one_token_is_refused() -> None:
-    with pytest.raises(ConversationError, match="threshold_tokens"):
-        ManagedMemoryConfig(threshold_tokens=0)
-
-
 async def test_tool_truncation_cuts_old_results_and_keeps_their_beginning_and_end() -> None:
     old = tool("1", f"begin {LONG} end")
     messages = [assistant(calls=["1"]), old, assistant(calls=["2"]), tool("2", LONG)]
@@ -464,7 +459,6 @@ async def test_a_later_stage_runs_if_the_earlier_ones_miss_the_target() -> None:
     [
         pytest.param({"excluded_processors": ["summarization"]}, id="excluded"),
         pytest.param({"processor_order": ["backward_packing"]}, id="not in the order"),
-        pytest.param({"summarization": SummarizationConfig(enabled=False)}, id="not enabled"),
     ],
 )
 async def test_stages_can_be_left_out(policy: dict[str, Any]) -> None:

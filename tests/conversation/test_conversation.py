@@ -25,10 +25,6 @@ def first_words(memory: ConversationMemory) -> list[str]:
     return [message["content"].split()[0] for message in memory.retrieve_all()]
 
 
-def test_description_is_the_first_message() -> None:
-    assert ConversationMemory(description="You help.").retrieve_all() == [PROMPT]
-
-
 @pytest.mark.parametrize("description", [None, ""])
 def test_without_a_description_there_are_no_messages(description: str | None) -> None:
     assert ConversationMemory(description).retrieve_all() == []
@@ -131,10 +127,6 @@ def test_retrieve_recent_returns_the_last_messages_in_order(memory: Conversation
     assert memory.retrieve_recent(2) == everything[-2:]
     assert memory.retrieve_recent(n=100) == everything
     assert memory.retrieve_recent(0) == memory.retrieve_recent(-1) == []
-
-
-def test_get_messages_returns_all_messages(memory: ConversationMemory) -> None:
-    assert memory.get_messages() == memory.retrieve_all()
 
 
 def test_retrieve_by_id_returns_a_message_or_none(memory: ConversationMemory) -> None:

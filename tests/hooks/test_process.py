@@ -105,10 +105,7 @@ def test_the_installed_command_imports_little(tmp_path: Path) -> None:
     ("payload", "problem"),
     [
         (b"", "Input data was truncated"),
-        (b"[]", "Expected `object`, got `array`"),
-        (b"{", "Input data was truncated"),
         (b'{"hook_event_name": "Other"}', "Invalid value at hook_event_name"),
-        (b"\xff", "JSON is malformed"),
         (b'{"hook_event_name": "Stop"}', "Object missing required field `session_id`"),
     ],
 )

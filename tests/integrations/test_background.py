@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from local2.integrations.base import LazyResource
+from local2.integrations.base import Adapter, AsyncAdapter, LazyResource
 
 
 class Opened:
@@ -62,6 +62,26 @@ def test_a_closed_resource_is_reopened_on_demand() -> None:
     background.close()
 
     assert opened.log == ["opened", "closed"] * 2
+
+
+async def test_the_context_of_an_adapter_closes_what_it_opened() -> None:
+    opened = [Opened() for _ in range(3)]
+    first, second, third = (LazyResource(one.open) for one in opened)
+    adapter, same, awaited = Adapter(), Adapter(), AsyncAdapter()
+    # What is opened in place of a memory is only opened and closed.
+    adapter._memory, same._memory, awaited._memory = first, second, third  # type: ignore[assignment]
+
+    def use() -> None:
+        with adapter:
+            first.wait_for(loop_of)
+
+    await asyncio.to_thread(use)
+    async with same:
+        await second.do(loop_of)
+    async with awaited:
+        await third.do(loop_of)
+
+    assert [one.log for one in opened] == [["opened", "closed"]] * 3
 
 
 def test_a_failed_opening_is_retried() -> None:

@@ -18,7 +18,7 @@ from langgraph.store.base import BaseStore
 import local2
 from calling import caller_named
 from local2.errors import BusError, TooLargeError
-from local2.integrations import langgraph_threads
+from local2.integrations import langgraph_checkpoint
 from local2.integrations.langgraph import LocalSaver, LocalStore
 from local2.integrations.langgraph_checkpoint import COLLECTION
 from local2.ledger.operations.items import ItemCollection
@@ -87,7 +87,7 @@ async def test_a_large_thread_is_copied_and_deleted_completely(
 async def test_a_checkpoint_that_is_too_large_is_refused_with_a_remedy(
     saver: LocalSaver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(langgraph_threads, "MAX_BYTES", 1_000)
+    monkeypatch.setattr(langgraph_checkpoint, "MAX_BYTES", 1_000)
 
     with pytest.raises(TooLargeError, match=r"the maximum is 1,000. Keep large files outside"):
         await put(saver, "large", "x" * 2_000)

@@ -13,16 +13,19 @@ import msgspec
 
 from local2.cli.output import FAILED, Output, columns, one_line, printable, styled
 from local2.client import Connection
-from local2.client.access import await_while_connected, connected
+from local2.client.access import CLIENT, ask_service, await_while_connected, connected
 from local2.client.tools import call_tool
 from local2.errors import BusError, StackNotRunningError
 from local2.protocol.envelope import Sender, new_id
 from local2.protocol.memory_tools import A, Explanation, MemoryTool
-from local2.protocol.payloads import Json, ToolResult
+from local2.protocol.payloads import Empty, Json, ToolResult
 from local2.settings import Settings
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+    from local2.protocol.services import A as S
+    from local2.protocol.services import P, ServiceDeclaration
 
 NAME = "cli"
 PATIENCE = 60.0
@@ -61,6 +64,17 @@ async def answer_on(
     with suppress(StackNotRunningError):
         return await await_while_connected(bus, calling)
     return ToolResult.failed(BusError(CONNECTION_LOST))
+
+
+async def ask_stack(
+    settings: Settings,
+    service: "ServiceDeclaration[P, S]",
+    request: "P | Empty",
+    caller: Sender = CLIENT,
+) -> "S":
+    """Ask a service of the running stack."""
+    async with connected(settings, name=NAME, user=caller.user) as bus:
+        return await ask_service(bus, service, request, caller)
 
 
 def data_of(result: ToolResult, type_: type[T], output: Output) -> T:
@@ -117,7 +131,6 @@ def name_of(file: Path) -> str:
 
 
 def show_outcomes(output: Output, outcomes: Sequence[Outcome]) -> None:
-    """Print all outcomes."""
     output.data(outcomes)
     for outcome in outcomes:
         if outcome.error is None:

@@ -7,7 +7,7 @@ import click
 import msgspec
 from rich.table import Column, Table
 
-from local2.cli.answers import NAME, shown_time
+from local2.cli.answers import NAME, ask_stack, shown_time
 from local2.cli.commands import command, user_option
 from local2.cli.output import FAILED, Output, shown, uncut
 from local2.client import Connection
@@ -98,9 +98,8 @@ async def _all_letters(bus: Connection) -> AsyncIterator[StoredLetter]:
 @click.argument("number", metavar="NUMBER", type=int, help="Its number, as listed.")
 async def show(settings: Settings, output: Output, *, number: int) -> None:
     """Show one dead letter with its message."""
-    async with connected(settings, name=NAME) as bus:
-        request = LetterRequest(action="show", number=number)
-        stored = (await ask_service(bus, DEAD_LETTERS, request)).found
+    request = LetterRequest(action="show", number=number)
+    stored = (await ask_stack(settings, DEAD_LETTERS, request)).found
     if stored is None:
         raise InvalidArgumentsError(f"There is no dead letter {number}.")
     letter = stored.letter

@@ -2,10 +2,9 @@
 
 import click
 
-from local2.cli.answers import INDENT, NAME, parts_of_score, show_entry, shown_time
+from local2.cli.answers import INDENT, ask_stack, parts_of_score, show_entry, shown_time
 from local2.cli.commands import asked_by_caller, command, tool_arguments
 from local2.cli.output import Output, styled
-from local2.client.access import ask_service, connected
 from local2.protocol.envelope import Sender
 from local2.protocol.explaining import Explain, ExplainedMemory
 from local2.protocol.memory_tools import Recall
@@ -30,8 +29,7 @@ async def explain(
     caller: Sender,
 ) -> None:
     asked = Explain(recall=args, id=id, considered=considered)
-    async with connected(settings, name=NAME, user=caller.user) as bus:
-        explained = await ask_service(bus, EXPLAIN, asked, caller)
+    explained = await ask_stack(settings, EXPLAIN, asked, caller)
     output.data(explained)
     for memory in explained.memories:
         _show(output, memory)

@@ -7,7 +7,7 @@ import click
 import msgspec
 from rich.table import Table
 
-from local2.cli.answers import NAME, shown_time
+from local2.cli.answers import NAME, ask_stack, shown_time
 from local2.cli.commands import asked_by_caller, command
 from local2.cli.output import Output, beginning, shown, uncut
 from local2.client.access import ask_service, connected
@@ -157,8 +157,8 @@ async def list_(
 @click.option("--everybody", is_flag=True, help="Of all users.")
 @asked_by_caller()
 async def overview(settings: Settings, output: Output, *, everybody: bool, caller: Sender) -> None:
-    async with connected(settings, name=NAME, user=caller.user) as bus:
-        found = await ask_service(bus, OVERVIEW_ALL if everybody else OVERVIEW, Empty(), caller)
+    service = OVERVIEW_ALL if everybody else OVERVIEW
+    found = await ask_stack(settings, service, Empty(), caller)
     output.data(found)
     table = Table("Scope", "Kind", "Stand", "Former", "Newest")
     for count in found.counts:
@@ -189,9 +189,8 @@ async def overview(settings: Settings, output: Output, *, everybody: bool, calle
 async def growth(
     settings: Settings, output: Output, *, days: int, everybody: bool, caller: Sender
 ) -> None:
-    request = GrowthRequest(days=days)
-    async with connected(settings, name=NAME, user=caller.user) as bus:
-        found = await ask_service(bus, GROWTH_ALL if everybody else GROWTH, request, caller)
+    service = GROWTH_ALL if everybody else GROWTH
+    found = await ask_stack(settings, service, GrowthRequest(days=days), caller)
     output.data(found)
     if not found.days:
         output.text(f"Nothing is from the last {days} days.")

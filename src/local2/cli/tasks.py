@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import click
 from rich.table import Table
 
-from local2.cli.answers import NAME, shown_time
+from local2.cli.answers import ask_stack, shown_time
 from local2.cli.commands import command
 from local2.cli.output import Output, shown, uncut
-from local2.client.access import ask_service, connected
 from local2.errors import InvalidArgumentsError
 from local2.protocol.maintenance import TaskAction, TaskRequest
 from local2.protocol.services import TASKS
@@ -26,8 +25,7 @@ kind_option = click.option(
 @kind_option
 async def list_tasks(settings: Settings, output: Output, *, kind: str | None) -> None:
     """Count what has yet to be done with records, and list the tasks that failed, and why."""
-    async with connected(settings, name=NAME) as bus:
-        report = await ask_service(bus, TASKS, TaskRequest(kind=kind))
+    report = await ask_stack(settings, TASKS, TaskRequest(kind=kind))
     output.data(report)
     if not report.counts:
         output.text("Everything is done.")
@@ -79,8 +77,7 @@ async def _change(
     if every == bool(ids):
         raise InvalidArgumentsError("Give either the ids of records or --all.")
     wanted = TaskRequest(action=action, kind=kind, ids=None if every else tuple(ids))
-    async with connected(settings, name=NAME) as bus:
-        report = await ask_service(bus, TASKS, wanted)
+    report = await ask_stack(settings, TASKS, wanted)
     output.data(report)
     done = {"retry": "tried again", "discard": "discarded"}[action]
     output.text(f"{report.changed:,} tasks are {done}.")

@@ -14,7 +14,7 @@ import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from local2.cli.answers import NAME, shown_time
+from local2.cli.answers import NAME, ask_stack, shown_time
 from local2.cli.commands import command
 from local2.cli.output import FAILED, Output, beginning, shown, uncut
 from local2.client import Connection
@@ -82,8 +82,7 @@ async def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool)
 
 @command()
 async def retention(settings: Settings, output: Output) -> None:
-    async with connected(settings, name=NAME) as bus:
-        report = await ask_service(bus, RETENTION, Empty())
+    report = await ask_stack(settings, RETENTION, Empty())
     output.data(report)
     is_on = report.anonymise == "on"
     will_be = "are anonymised within the hour" if is_on else "would be anonymised"

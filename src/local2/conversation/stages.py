@@ -55,8 +55,6 @@ class Processor(Protocol):
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
-    """The result of a compaction."""
-
     messages: list[Message]
     stages: list[str]
     """Names of the stages that saved tokens, in their order."""

@@ -11,7 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-from itertools import pairwise, product
+from itertools import islice, pairwise, product
 from typing import NamedTuple
 
 from local2.language.questions import FIRST_PERSON, is_question
@@ -22,6 +22,7 @@ from local2.language.words import (
     UNSPACED,
     characters_and_pairs,
     density,
+    pieces,
     stems,
     words,
 )
@@ -130,7 +131,7 @@ def _counted(head: Sequence[str], content: str, *, about: Sequence[str]) -> str:
     if len(content) > HEAD:
         in_rest = _count_stems(words(content[HEAD:], characters_and_pairs))
         in_each = stems(about)
-        for number, passage in enumerate(_passages(content)):
+        for number, passage in enumerate(islice(pieces(content, PASSAGE), MAX_PASSAGES)):
             for stem in {*stems(words(passage, characters_and_pairs)), *in_each}:
                 passages[stem] = passages.get(stem, 0) | 1 << number
 
@@ -140,18 +141,6 @@ def _counted(head: Sequence[str], content: str, *, about: Sequence[str]) -> str:
     first = [counted(stem, count + in_rest.pop(stem, 0)) for stem, count in in_head.items()]
     others = [counted(stem, count) for stem, count in in_rest.items()]
     return f" {' '.join(first)}{HEAD_SEPARATOR}{' '.join(others)} "
-
-
-def _passages(content: str) -> list[str]:
-    """The first passages of a text, which end between words if possible."""
-    found: list[str] = []
-    begin = 0
-    while begin < len(content) and len(found) < MAX_PASSAGES:
-        last = max(content.rfind(between, begin, begin + PASSAGE) for between in " \n")
-        end = begin + PASSAGE if len(content) - begin <= PASSAGE or last < 0 else last + 1
-        found.append(content[begin:end])
-        begin = end
-    return found
 
 
 def _count_stems(words_: Sequence[str]) -> Counter[str]:

@@ -115,7 +115,6 @@ def informative_words(text: str) -> list[str]:
 
 
 def informative_stems(text: str) -> frozenset[str]:
-    """The stems of the informative words of a text."""
     return frozenset(stems(informative_words(text)))
 
 
@@ -149,12 +148,12 @@ def bare_words(text: str) -> tuple[str, ...]:
     )
 
 
-def pieces(text: str) -> Iterator[str]:
-    """Yield a text in pieces, which end between words if possible."""
+def pieces(text: str, size: int = PIECE) -> Iterator[str]:
+    """Yield a text in pieces of at most `size` characters, which end between words if possible."""
     begin = 0
-    while len(text) - begin > PIECE:
-        last = max(text.rfind(between, begin, begin + PIECE) for between in " \n")
-        end = last + 1 or begin + PIECE
+    while len(text) - begin > size:
+        last = max(text.rfind(between, begin, begin + size) for between in " \n")
+        end = last + 1 or begin + size
         yield text[begin:end]
         begin = end
     yield text[begin:]

@@ -30,7 +30,6 @@ def path_of_invalid_choice(problem: str) -> str | None:
 
 
 def unknown_field(problem: str) -> UnknownField | None:
-    """The unknown field, if that is the problem."""
     found = _UNKNOWN_FIELD.search(problem)
     return UnknownField(found["name"], found["part"]) if found else None
 
