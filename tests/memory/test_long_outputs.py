@@ -19,7 +19,7 @@ from local2.protocol.memories import Kind
 from local2.protocol.memory_tools import RecalledItem
 from local2.protocol.payloads import SEARCHED_CHARACTERS, ToolCallRecord, preview
 from local2.settings import TOOL_OUTPUT_LIMIT
-from recalling import DAY, recall
+from recalling import DAY, chat_message, recall
 from stored import relations, select
 
 RICHARD = caller_named("richard", session_id="s1")
@@ -127,6 +127,24 @@ async def test_an_output_whose_agent_sends_a_preview_is_found_as_well(
 
     assert FACT in (await recall(richard, QUESTION))[0]
     assert await parts(database) == before
+
+
+async def test_the_end_of_an_ingested_output_is_found_and_shown(
+    memory: Memory, tools: Memory, bus: Connection, database: Database
+) -> None:
+    del tools
+    richard = memory.of(RICHARD)
+    said = [chat_message("Read the log."), chat_message(LONG, "tool", name="read_log", id="m2")]
+    for _ in range(2):
+        await richard.intake.store_conversation(said, "s1")
+
+    found = await answer(bus, "recall", {"query": QUESTION, "top_k": 5}, RICHARD)
+
+    assert FACT in found.data["items"][0]["content"]
+    assert FACT in found.content
+    assert LONG.endswith("".join(await parts(database)))
+    loaded = await richard.sessions.load("s1", 50)
+    assert [message.role for message in loaded.messages if message.content] == ["user", "tool"]
 
 
 async def test_an_output_that_is_not_stored_whole_has_its_preview_only(
