@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from calling import answer, caller_named
 from local2.bus.connection import Connection
@@ -145,6 +146,29 @@ async def test_the_end_of_an_ingested_output_is_found_and_shown(
     assert LONG.endswith("".join(await parts(database)))
     loaded = await richard.sessions.load("s1", 50)
     assert [message.role for message in loaded.messages if message.content] == ["user", "tool"]
+
+
+async def test_an_output_that_is_hidden_or_edited_is_not_found_by_its_parts(
+    memory: Memory, database: Database
+) -> None:
+    richard = memory.of(RICHARD)
+    await store_turn(richard)
+    ((whole,),) = await select(database, "SELECT id FROM record WHERE kind = 'tool_output'")
+
+    hidden = await richard.facts.hide([whole], "It is wrong.")
+
+    assert not await recall(richard, QUESTION, kinds=OUTPUTS)
+    await richard.audit.undo(hidden.run)
+    assert FACT in (await recall(richard, QUESTION, kinds=OUTPUTS))[0]
+
+    edited = f"Corrected.\n{LONG.replace('Oksana', 'Taras')}"
+    for text in (LONG, edited):
+        said = [chat_message(text, "tool", name="read_log", id="m2")]
+        await richard.intake.store_conversation(said, "s2")
+    in_s2 = replace(RICHARD, session_id="s2")
+    found = await recall(memory.of(in_s2), QUESTION, kinds=OUTPUTS, scope="session")
+    assert "Taras Lysenko" in found[0]
+    assert "Oksana" not in "".join(found)
 
 
 async def test_an_output_that_is_not_stored_whole_has_its_preview_only(
