@@ -157,6 +157,7 @@ async def test_an_output_that_is_hidden_or_edited_is_not_found_by_its_parts(
 
     hidden = await richard.facts.hide([whole], "It is wrong.")
 
+    assert hidden.run is not None
     assert not await recall(richard, QUESTION, kinds=OUTPUTS)
     await richard.audit.undo(hidden.run)
     assert FACT in (await recall(richard, QUESTION, kinds=OUTPUTS))[0]
