@@ -68,3 +68,10 @@ def test_a_text_of_few_words_is_not_dense() -> None:
     assert (
         density(["dense", "osmium"]) < density(["dense", "osmium", "shines", "and", "glows"]) < 0.5
     )
+
+
+def test_repeating_a_text_makes_it_no_denser() -> None:
+    said = words("Eat well.")
+    told = words("We climbed to the glacier in May and saw two marmots.")
+
+    assert density(said * 40) == density(said) < density(told)

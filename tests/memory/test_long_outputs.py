@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from calling import answer, caller_named
 from local2.bus.connection import Connection
@@ -19,7 +20,7 @@ from local2.protocol.memories import Kind
 from local2.protocol.memory_tools import RecalledItem
 from local2.protocol.payloads import SEARCHED_CHARACTERS, ToolCallRecord, preview
 from local2.settings import TOOL_OUTPUT_LIMIT
-from recalling import DAY, recall
+from recalling import DAY, chat_message, recall
 from stored import relations, select
 
 RICHARD = caller_named("richard", session_id="s1")
@@ -127,6 +128,48 @@ async def test_an_output_whose_agent_sends_a_preview_is_found_as_well(
 
     assert FACT in (await recall(richard, QUESTION))[0]
     assert await parts(database) == before
+
+
+async def test_the_end_of_an_ingested_output_is_found_and_shown(
+    memory: Memory, tools: Memory, bus: Connection, database: Database
+) -> None:
+    del tools
+    richard = memory.of(RICHARD)
+    said = [chat_message("Read the log."), chat_message(LONG, "tool", name="read_log", id="m2")]
+    for _ in range(2):
+        await richard.intake.store_conversation(said, "s1")
+
+    found = await answer(bus, "recall", {"query": QUESTION, "top_k": 5}, RICHARD)
+
+    assert FACT in found.data["items"][0]["content"]
+    assert FACT in found.content
+    assert LONG.endswith("".join(await parts(database)))
+    loaded = await richard.sessions.load("s1", 50)
+    assert [message.role for message in loaded.messages if message.content] == ["user", "tool"]
+
+
+async def test_an_output_that_is_hidden_or_edited_is_not_found_by_its_parts(
+    memory: Memory, database: Database
+) -> None:
+    richard = memory.of(RICHARD)
+    await store_turn(richard)
+    ((whole,),) = await select(database, "SELECT id FROM record WHERE kind = 'tool_output'")
+
+    hidden = await richard.facts.hide([whole], "It is wrong.")
+
+    assert hidden.run is not None
+    assert not await recall(richard, QUESTION, kinds=OUTPUTS)
+    await richard.audit.undo(hidden.run)
+    assert FACT in (await recall(richard, QUESTION, kinds=OUTPUTS))[0]
+
+    edited = f"Corrected.\n{LONG.replace('Oksana', 'Taras')}"
+    for text in (LONG, edited):
+        said = [chat_message(text, "tool", name="read_log", id="m2")]
+        await richard.intake.store_conversation(said, "s2")
+    in_s2 = replace(RICHARD, session_id="s2")
+    found = await recall(memory.of(in_s2), QUESTION, kinds=OUTPUTS, scope="session")
+    assert "Taras Lysenko" in found[0]
+    assert "Oksana" not in "".join(found)
 
 
 async def test_an_output_that_is_not_stored_whole_has_its_preview_only(

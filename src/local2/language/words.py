@@ -41,8 +41,8 @@ MAX_TERMS = 32
 """Maximum number of terms of a query, half from its beginning and half from its end: people ask
 before or after what they paste."""
 FEW_WORDS = 5
-"""Added to the number of words that divides density, so that a text of one or two informative words
-does not have the highest density."""
+"""Number of different words with which a text has half of its density, so that one or two
+informative words, however often they are repeated, do not have the highest density."""
 PIECE = 20_000
 """Maximum number of characters, or of words to count, per call into C, during which no other thread
 runs (decision 0017)."""
@@ -207,6 +207,7 @@ _known_stem = lru_cache(KNOWN_STEMS)(_stem)
 
 
 def density(words_: Sequence[str]) -> float:
-    """The fraction of informative words, which is lower for a text of few words."""
+    """The fraction of informative words, which is lower for a text of few different words."""
     informative = [word for word in words_ if word not in STOP_WORDS and len(word) > 1]
-    return len(informative) / (len(words_) + FEW_WORDS)
+    different = len(set(words_))
+    return len(informative) / max(len(words_), 1) * different / (different + FEW_WORDS)

@@ -1,7 +1,8 @@
 """Store long tool outputs whole, under a key that only their owner can read; make them searchable.
 
-The record of a result has a preview of a long output. What the preview leaves out is searched as
-records of its own, the parts, which come and go with that record.
+The record of a result has a preview of a long output, or all of it if it was ingested, of which
+recall reads the beginning. The rest is searched as records of its own, the parts, which come and go
+with that record.
 """
 
 import asyncio
@@ -10,11 +11,14 @@ from collections.abc import Iterator
 import msgspec
 
 from local2.errors import InvalidArgumentsError
+from local2.language.passages import READ
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.sessions import StoredOutput
 from local2.ledger.records import NewRecord, features_of
 from local2.protocol.payloads import SEARCHED_CHARACTERS, OutputPart, new_output_key
 
+OF_CALL = ("args", "tool_output_key")
+"""Names in the metadata of a result that its parts have, too."""
 PART = 4_000
 """Maximum characters of a part. Of shorter ones there are more to rank and to embed; longer ones
 have more words of a question by chance."""
@@ -70,46 +74,52 @@ class LongOutputs:
         return stored
 
     async def with_parts(self, record: NewRecord) -> NewRecord:
-        """The record; that of a long output with the parts that its preview leaves out.
+        """The record; that of a long output with the parts that are searched besides.
 
-        An output that is not stored, or not complete, has none.
+        An output whose agent sent a preview, but did not store it to the end, has none.
         """
-        key = record.metadata.get("tool_output_key")
-        if record.kind != "tool_output" or key is None:
+        if record.kind != "tool_output":
             return record
-        text = record.output
-        if text is None:
+        key, text = record.metadata.get("tool_output_key"), record.output or record.content
+        if key is not None and record.output is None:
             stored = await self._outputs.read(self._owner, key, 0, SEARCHED_CHARACTERS)
             if stored is None or not stored.complete:
                 return record
             text = stored.text
+        elif len(text) <= READ:
+            return record
         parts = await asyncio.to_thread(_parts, record, text)
         return msgspec.structs.replace(record, parts=parts)
 
 
 def _parts(record: NewRecord, text: str) -> tuple[NewRecord, ...]:
     """A record for each part, with its features: extracting them in a write would delay others."""
+    begin, until = (READ, len(text)) if record.content == text else _left_out(record.content, text)
+    of_call = {name: record.metadata[name] for name in OF_CALL if name in record.metadata}
     made = (
         msgspec.structs.replace(
             record,
             kind="output_part",
-            content=text[begin:end],
+            content=text[first:last],
             alias=None,
             pending=None,
-            metadata={**record.metadata, "offset": begin},
+            metadata={**of_call, "offset": first},
             output=None,
         )
-        for begin, end in _left_out(record.content, text)
+        for first, last in _cut(text, begin, min(until, SEARCHED_CHARACTERS))
     )
     return tuple(msgspec.structs.replace(part, features=features_of(part)) for part in made)
 
 
-def _left_out(preview: str, text: str) -> Iterator[tuple[int, int]]:
-    """Where the parts of an output begin and end that its preview lacks: between lines or words."""
+def _left_out(preview: str, text: str) -> tuple[int, int]:
+    """Where that begins and ends in an output which its preview leaves out."""
     shown = preview.partition("\n")[2]
     begin = _end_between(text, 0, _alike(shown, text))
-    until = len(text) - _alike(shown[::-1], text[::-1])
-    until = min(until, SEARCHED_CHARACTERS)
+    return begin, len(text) - _alike(shown[::-1], text[::-1])
+
+
+def _cut(text: str, begin: int, until: int) -> Iterator[tuple[int, int]]:
+    """Where the parts of a text begin and end, which is between lines or words if possible."""
     while begin < until:
         end = until if until - begin <= PART else _end_between(text, begin, begin + PART)
         if not text[begin:end].isspace():

@@ -99,7 +99,7 @@ def _as_text(
             if relation.id in numbers:
                 relates = RELATION_WORDS[relation.type][relation.incoming]
                 words.append(f"{relates} {numbers[relation.id]}")
-        if item.offset is not None:
+        if item.tool_output_key is not None:
             reads_on = f'tool_output_key="{item.tool_output_key}", offset={item.offset}'
             words.append(f"read_tool_output({reads_on}) reads around it")
         label = item.topic or item.call or item.label

@@ -301,7 +301,7 @@ def active_fact_of_topic(tx: Transaction, record: NewRecord) -> Record | None:
 
 
 def supersede(tx: Transaction, record_id: str, cause: Cause) -> bool:
-    """Retire a record; return False if it is no longer active."""
+    """Retire a record, an output with its parts; return False if it is no longer active."""
     changed = tx.execute(
         "supersede",
         id=record_id,
@@ -315,6 +315,9 @@ def supersede(tx: Transaction, record_id: str, cause: Cause) -> bool:
         tx.execute("drop_tasks", rows=as_json([row]), kinds=as_json(ACTIVE_RECORD_TASKS))
         tx.execute("add_task", kind="unindex", row=row)
         add_to_audit(tx, cause.why, record_id, cause, {"superseded_by": cause.superseded_by})
+        if changed[0]["kind"] == "tool_output":
+            for part in tx.execute("parts_of", id=record_id).fetchall():
+                supersede(tx, part["id"], cause)
     return bool(changed)
 
 

@@ -69,7 +69,14 @@ WHERE tenant = :tenant ORDER BY superseded_by IS NOT NULL,
 UPDATE record SET superseded_by = :superseded_by, retired_at = :retired_at, retired_why = :why,
                   retired_noted_at = :noted_at
 WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL
-RETURNING row;
+RETURNING row, kind;
+
+-- The parts of a long output.
+-- name: parts_of
+SELECT part.id FROM relation INDEXED BY relation_target
+CROSS JOIN record AS part ON part.tenant = :tenant AND part.id = relation.source
+     AND part.kind = 'output_part'
+WHERE relation.tenant = :tenant AND relation.target = :id AND relation.type = 'derived_from';
 
 -- name: set_pinned
 UPDATE record SET pinned = :pinned

@@ -110,7 +110,9 @@ class Intake:
         characters = sum(len(message.content or "") for message in messages)
         is_small = len(messages) < LARGE_CONVERSATION and characters < LONG_TEXT
         parts = read() if is_small else await asyncio.to_thread(read)
-        records = self._with_extraction([part for part in parts if isinstance(part, NewRecord)])
+        records = self._with_extraction(
+            [await self._outputs.with_parts(part) for part in parts if isinstance(part, NewRecord)]
+        )
         if allow_again:
             await self._ledger.erasures.lift(records)
         written = await self._ledger.conversations.store(records)
