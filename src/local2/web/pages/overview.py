@@ -43,10 +43,10 @@ MARKS: dict[Verdict, tuple[str, str]] = {
 
 WORKS = {
     "embedding": "Meaning of texts",
-    "extraction": "Facts in conversations",
+    "extraction": "Finding facts",
     "judging": "Contradictions",
-    "queries": "Understanding questions",
-    "answers": "Composing answers",
+    "queries": "Questions",
+    "answers": "Answers",
 }
 """What is done by a model or by rules, as people say it."""
 PARTS = {
@@ -191,11 +191,11 @@ def _show_index(status: MemoryStatus) -> None:
             "Records": f"{status.records:,}",
             "Found by searches": f"{status.indexed:,} (vectors: {in_index})",
             "Only in the history": f"{unsearched:,}",
-            "Wait for the index": f"{status.waiting:,}",
-            "Wait to be read for facts": f"{status.unread:,}",
-            "Turns that wait to be stored": f"{status.turns_waiting:,}",
+            "To be indexed": f"{status.waiting:,}",
+            "To be read for facts": f"{status.unread:,}",
+            "Turns to be stored": f"{status.turns_waiting:,}",
             "Tasks that failed": f"{aside:,}",
-            "Messages that could not be stored": f"{status.dead_letters:,}",
+            "Messages not stored": f"{status.dead_letters:,}",
         }
     )
     if status.next is not None:
