@@ -9,7 +9,8 @@ from playwright.sync_api import expect
 
 from browsers import Reader
 from http_servers import call
-from local2.web.pages.ask import as_curl, as_nats, as_python
+from local2.memory.recall.ranking import Shares
+from local2.web.pages.ask import PARTS, as_curl, as_nats, as_python
 
 QUESTION = "Where is the yacht Calypso moored?"
 
@@ -54,6 +55,16 @@ def test_a_question_shows_what_is_found_with_the_parts_of_its_scores(
     reader.check_accessibility()
     first.get_by_role("button").click()
     expect(reader.page.get_by_role("dialog")).to_contain_text("moored in Genoa")
+
+
+def test_every_part_of_a_score_is_explained(reader: Reader, yacht: Yacht) -> None:
+    assert {*PARTS} == {*Shares.__struct_fields__}
+    assert yacht.moored
+    reader.open(f"/ask?q={QUESTION}")
+
+    reader.page.get_by_text("What the parts of a score are").click()
+
+    expect(reader.page.get_by_text(PARTS["meaning"])).to_be_visible()
 
 
 def test_any_memory_is_asked_about_by_its_words_or_its_id(reader: Reader, yacht: Yacht) -> None:

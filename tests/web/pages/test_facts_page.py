@@ -33,7 +33,7 @@ def test_the_facts_of_an_owner_are_a_timeline(reader: Reader, mia: httpx.Client)
 
     timeline = reader.page.locator(".timeline")
     expect(timeline.locator("li").first).to_contain_text("Nice")
-    expect(timeline.locator("li.past")).to_contain_text("superseded")
+    expect(timeline.locator("li.past")).to_contain_text("replaced")
     expect(timeline).to_contain_text(OTHER_MAST)
     reader.check_accessibility()
     timeline.get_by_role("button", name="Nice").click()

@@ -32,7 +32,7 @@ def test_an_overview_says_what_works_and_what_there_is(ada: httpx.Client, reader
     expect(page.get_by_role("img", name=re.compile("memories in 30 days"))).to_be_visible()
     fact = page.locator("tr", has_text=re.compile(r"^\s*fact"))
     expect(fact).to_contain_text("just now")
-    expect(page.locator("dl", has_text="Embedding")).to_contain_text("MiniLM")
+    expect(page.locator("dl", has_text="Meaning of texts")).to_contain_text("MiniLM")
     reader.check_accessibility()
 
 

@@ -29,6 +29,7 @@ def test_every_page_is_readable_and_accessible_in_the_dark_on_a_narrow_screen(
     reader.show("dark", NARROW)
     reader.open(page.path)
     expect(reader.page.locator("h1")).to_have_text(page.title)
+    expect(reader.page.locator(".page-head")).to_contain_text(page.about)
     reader.check_accessibility()
     reader.check_width()
 

@@ -23,6 +23,16 @@ FACTS = [
     ("tenant", "event", "The offsite in Lisbon is on 12 March; Mara organises it."),
     ("user", "task", "Renew the passport before the trip to Japan."),
 ]
+THINGS = [
+    ("Ada", "works for", "Northwind"),
+    ("Ada", "lives in", "Utrecht"),
+    ("Noa", "is a daughter of", "Ada"),
+    ("Mara", "works for", "Northwind"),
+    ("Mara", "organises", "the offsite"),
+    ("the offsite", "takes place in", "Lisbon"),
+    ("Northwind", "runs", "the report service"),
+    ("the invoice export", "depends on", "the report service"),
+]
 NOTE = (
     "The invoice export fails for accounts with more than 10,000 lines; the report service times "
     "out after 30 seconds."
@@ -45,6 +55,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
         messages = [{"role": role, "content": content} for role, content in TALK]
         call(ada, "ingest", session_id="planning", messages=messages)
         call(ada, "add_document", title="Handbook", content="# Travel\n\nTrains before planes.")
+        parts = ("subject", "predicate", "object")
+        knowledge = [dict(zip(parts, thing, strict=True)) for thing in THINGS]
+        call(ada, "add_knowledge", facts=knowledge)
         call(ada, "save_memory", content=NOTE)
         for scope, memory_type, content in FACTS:
             call(ada, "remember_fact", content=content, scope=scope, memory_type=memory_type)

@@ -20,7 +20,17 @@ from local2.protocol.memory_tools import RECALL, Explanation, Recall
 from local2.protocol.payloads import Json
 from local2.protocol.subjects import tool_request
 from local2.web.callers import SESSION_HEADER, USER_HEADER
-from local2.web.pages.frame import Viewer, dialog, empty, section, set_address, tag, text, when
+from local2.web.pages.frame import (
+    Viewer,
+    dialog,
+    empty,
+    facts,
+    section,
+    set_address,
+    tag,
+    text,
+    when,
+)
 from local2.web.pages.memory_drawer import open_memory, readable
 
 CONSIDERED = 20
@@ -42,6 +52,35 @@ OUTCOMES = {
     "not_a_candidate": "no candidate",
 }
 """Words for outcomes that are none."""
+
+
+PARTS = {
+    "meaning": "how near its meaning is to the question's, compared with the other memories",
+    "words": "how many of the question's words it has, rare ones counting more",
+    "coverage": "how much of the question its words cover, with those of messages beside it",
+    "around": "what the messages before and after it have of the three above",
+    "session": "how much of the question its whole conversation covers",
+    "session_best": "what the best message of its conversation has",
+    "speaker": "the question names who said it",
+    "firsthand": "people speak about themselves in it",
+    "timed": "it names a time",
+    "density": "how much of it is information",
+    "wish": "it tells an assistant what to do always or never",
+    "recent": "it is from one of the latest conversations, which the question continues",
+    "time": "it is from the time that the question names",
+    "topic": "the question has its key",
+    "related": "it is related to something that matches better",
+    "importance": "how important it was said to be",
+    "age": "new memories gain a little, old ones lose a little",
+    "feedback": "how the answer beside it was rated",
+    "echo": "it repeats what another memory says, which ranks above it",
+    "nod": "it says nothing of its own",
+    "reply": "it is this question, asked before: its reply ranks above it",
+    "standing": "a fact with a key answers before what was said in passing",
+    "named": "what matches names something that this memory is about",
+    "update": "it outdates another one, or is outdated by it",
+}
+"""The parts of a score, which `docs/recall.md` has with their numbers, as people say them."""
 
 
 class Setting(msgspec.Struct, kw_only=True):
@@ -133,6 +172,7 @@ class AskPage:
                 "outline"
             )
         self._columns = ui.element("div").classes("answer-columns")
+        self._nothing = ui.element("div")
         await self._ask()
 
     def _set(self, name: str, event: ValueChangeEventArguments[Any]) -> None:
@@ -177,8 +217,9 @@ class AskPage:
                     if answers:
                         other = answers[1 - number] if is_compared else None
                         self._show_answer(setting, answers[number], other)
+        self._nothing.clear()
         if not self._question:
-            with self._columns:
+            with self._nothing:
                 empty(
                     "o_manage_search",
                     "Ask as an agent would.",
@@ -192,16 +233,19 @@ class AskPage:
 
         with ui.element("div").classes("setting"):
             scopes = {scope: readable(scope) for scope in get_args(Scope)}
-            scope = ui.select(scopes, value=setting.scope, label="Scope").props("outlined dense")
+            scope = ui.select(scopes, value=setting.scope, label="From").props("outlined dense")
             scope.on_value_change(partial(choose, "scope"))
             top_k = ui.select(
-                [1, 3, 5, 10, 20], value=setting.top_k, label="Places", new_value_mode=None
+                [1, 3, 5, 10, 20],
+                value=setting.top_k,
+                label="Results, at most",
+                new_value_mode=None,
             ).props("outlined dense")
             top_k.on_value_change(partial(choose, "top_k"))
             least = ui.select(
                 {0.0: "any", 0.25: "¼ of the best", 0.5: "½ of the best", 0.75: "¾ of the best"},
                 value=setting.min_relevance,
-                label="Least score",
+                label="Score, at least",
             ).props("outlined dense")
             least.on_value_change(partial(choose, "min_relevance"))
             reranked = ui.switch("Reranker", value=setting.rerank)
@@ -245,6 +289,16 @@ class AskPage:
             if not found:
                 text("p", "Nothing is found in this setting.").classes("quiet")
             self._show_memories(found, scale, places)
+            met = {
+                name
+                for memory in answer.memories
+                if memory.explanation is not None
+                for name, share in memory.explanation.shares.items()
+                if share
+            }
+            if met:
+                with ui.expansion("What the parts of a score are").props("dense"):
+                    facts({name: said for name, said in PARTS.items() if name in met})
         if missed:
             with section("Matched as well", "The best of those that are not in the answer."):
                 self._show_memories(missed, scale, places)
@@ -358,7 +412,7 @@ def _show_parts(explanation: Explanation, scale: float) -> None:
             for name, share in shown.items():
                 width = min(100 * abs(share) / scale, 100)
                 part = ui.element("span").classes(f"part-{hues[name]}").style(f"width:{width:.2f}%")
-                part.props["title"] = f"{name} {share:+.2f}"
+                part.props["title"] = f"{name} {share:+.2f}: {PARTS.get(name, '')}"
     with ui.element("ul").classes("parts"):
         for name, share in parts.items():
             with ui.element("li"):

@@ -106,12 +106,14 @@ class Viewer:
 class Page(NamedTuple):
     """A page of the navigation.
 
-    `icon`: of Material Icons. `key`: opens it after `g`. `needs`: what the viewer's role must
-    permit. `show`: adds the content below the heading; it is called again after the stack was gone.
+    `about`: what is on it, in a sentence. `icon`: of Material Icons. `key`: opens it after `g`.
+    `needs`: what the viewer's role must permit. `show`: adds the content below the heading; it is
+    called again after the stack was gone.
     """
 
     path: str
     title: str
+    about: str
     icon: str
     key: str
     needs: str
@@ -133,6 +135,7 @@ async def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
         text("span", "The memory is not running. This page goes on as soon as it is back.")
     with ui.element("header").classes("page-head"):
         text("h1", page.title)
+        text("p", page.about).classes("quiet")
     content = ui.element("div").classes("page-content")
 
     is_waiting = True

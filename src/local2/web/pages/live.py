@@ -193,7 +193,7 @@ class LivePage:
         matching = (seen for seen in reversed(self._seen) if seen.has(words))
         self._shown = list(islice(matching, MAX_SHOWN))
         self._shown_number = self._seen[-1].number if self._seen else 0
-        self._said.set_text("Newest first.")
+        self._said.set_text("Newest first." if self._shown else "")
         self._table.show(
             [
                 {

@@ -35,6 +35,12 @@ READABLE = {
     "document_chunk": "document",
     "user_request": "request",
     "tenant": "everybody",
+    "superseded": "replaced",
+    "importance": "weighed anew",
+    "stated": "a person's words",
+    "answered": "an assistant's answer",
+    "observed": "a tool's output",
+    "asserted": "stored by an agent on purpose",
 }
 """Words for names of the bus that are none."""
 
@@ -101,8 +107,7 @@ def _show_facts(shown: Version, known: BrowsedMemory | None) -> None:
         add("Stored by", shown.agent)
         if known is not None:
             add("Kind", readable(known.memory_type or known.kind))
-            whose = known.user or ""
-            add("Belongs to", f"{readable(known.scope)} {whose}".strip())
+            add("Belongs to", known.user or readable(known.scope))
             if known.session_id:
                 text("dt", "Session")
                 with ui.element("dd"):

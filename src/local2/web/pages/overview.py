@@ -41,6 +41,14 @@ MARKS: dict[Verdict, tuple[str, str]] = {
 }
 """The icon and the word for each verdict, the most urgent first."""
 
+WORKS = {
+    "embedding": "Meaning of texts",
+    "extraction": "Finding facts",
+    "judging": "Contradictions",
+    "queries": "Questions",
+    "answers": "Answers",
+}
+"""What is done by a model or by rules, as people say it."""
 PARTS = {
     "tasks": ("tasks", "tasks"),
     "dead letters": ("letters", "dead_letters"),
@@ -183,11 +191,11 @@ def _show_index(status: MemoryStatus) -> None:
             "Records": f"{status.records:,}",
             "Found by searches": f"{status.indexed:,} (vectors: {in_index})",
             "Only in the history": f"{unsearched:,}",
-            "Wait for the index": f"{status.waiting:,}",
-            "Wait to be read for facts": f"{status.unread:,}",
-            "Turns that wait": f"{status.turns_waiting:,}",
-            "Tasks set aside": f"{aside:,}",
-            "Dead letters": f"{status.dead_letters:,}",
+            "To be indexed": f"{status.waiting:,}",
+            "To be read for facts": f"{status.unread:,}",
+            "Turns to be stored": f"{status.turns_waiting:,}",
+            "Tasks that failed": f"{aside:,}",
+            "Messages not stored": f"{status.dead_letters:,}",
         }
     )
     if status.next is not None:
@@ -210,10 +218,10 @@ def _show_models(embedder: str | None, models: ModelStatus | None) -> None:
         entries["calls today"] = f"{models.calls:,}{most}"
         most = f" of {models.max_tokens:,}" if models.max_tokens else ""
         entries["tokens today"] = f"{models.tokens:,}{most}"
-    facts({name.capitalize(): value for name, value in entries.items()})
+    facts({WORKS.get(name, name.capitalize()): value for name, value in entries.items()})
     for work, problem in problems.items():
         with ui.element("p").classes("quiet"):
-            tag(work, "warning")
+            tag(WORKS.get(work, work), "warning")
             text("span", f" {problem}")
 
 

@@ -86,7 +86,7 @@ class SessionsView:
                     text("span", session.session_id).classes("cut-text")
                     with ui.element("span").classes("row-of quiet"):
                         if session.user and session.user != self._viewer.caller.user:
-                            text("span", session.user)
+                            text("span", session.user).classes("cut-text")
                         when(session.last)
                         text("span", counted(session.messages, "message"))
             if not page.sessions:

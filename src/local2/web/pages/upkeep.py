@@ -580,7 +580,9 @@ class BackupsPart(RefreshedPart):
             folder.props("outlined dense").on_value_change(self._name_folder)
             with ui.row():
                 self._make_button = ui.button("Make a backup", on_click=self._make)
-                self._show_button = ui.button("Show", on_click=self.refresh).props("outline")
+                self._show_button = ui.button("List backups", on_click=self.refresh).props(
+                    "outline"
+                )
             self._progress = ui.element("div").classes("stack")
         await super().show()
         ui.timer(POLL_SECONDS, self._follow, immediate=False)
