@@ -4,6 +4,7 @@ Anybody may have written the text of a memory, so it must not pass for the syste
 Square brackets are reserved: their content is never the quoted author's (decision 0050).
 """
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -48,11 +49,18 @@ MIN_RELEVANCE = 0.5
 """Minimum score of an item, as a fraction of the best item's. An item far below the best one is
 seldom about the message."""
 
-_BRACKETS = str.maketrans("<>[]", "\u2039\u203a()")
+_BRACKETS = str.maketrans(
+    "<>[]\uff1c\uff1e\uff3b\uff3d\ufe64\ufe65\ufe47\ufe48", "\u2039\u203a()" * 3
+)
+"""Also those that only look different: NFKC makes the ASCII ones of them."""
+_SELECTORS = re.compile("[\ufe00-\ufe0d\U000e0100-\U000e01ef]")
+"""Marks that are not shown, of which any number may follow a letter: a text can be hidden in them.
+The last two of the first sixteen, which emoji need, stay."""
 
 
 def visible(text: str) -> str:
     """Remove control characters, and characters that reverse or hide other text."""
+    text = _SELECTORS.sub("", text)
     if text.isprintable():
         return text
     return "".join(

@@ -75,6 +75,8 @@ TOKENS: dict[str, Callable[[World], str]] = {
     "of no person": lambda w: _signed(w, sub=None),
     "of a person without a name": lambda w: _signed(w, sub=""),
     "of a person with an endless name": lambda w: _signed(w, sub="a" * 300),
+    "of a person with half a character": lambda w: _signed(w, sub="ada\ud83d"),
+    "of an agent with half a character": lambda w: _signed(w, agent="eve\ud83d"),
     "with a role there is not": lambda w: _signed(w, role="root"),
     "with alg none": lambda _: _unsigned({"alg": "none"}, _claims()),
     "with alg nOnE": lambda w: _unsigned({"alg": "nOnE", "kid": _kid(w)}, _claims()),

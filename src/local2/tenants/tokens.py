@@ -109,6 +109,8 @@ class Verifier:
                     },
                 )
                 read = msgspec.convert(claims, _Claims)
+                for name in (read.sub, read.agent or ""):
+                    name.encode()  # fails for half a character, which PyJWT lets pass
                 return Person(
                     user=read.sub,
                     until=datetime.fromtimestamp(read.exp, UTC),

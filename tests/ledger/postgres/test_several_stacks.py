@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ledgers import EMBEDDER, OWNER, erase, fact, find, index, message, record, searching
-from local2.errors import StorageError, TaskTakenError
+from local2.errors import StorageError
 from local2.ledger.engines.postgres.connections import PostgresConnection, connect
 from local2.ledger.engines.postgres.database import CONNECTIONS, Database
 from local2.ledger.erasing import Selection
@@ -21,6 +21,7 @@ from local2.ledger.operations.records import store_record
 from local2.ledger.operations.sessions import SessionKey
 from local2.ledger.operations.transactions import TombstoneState, Transaction, as_json
 from local2.ledger.records import UNLIMITED, NewRecord
+from local2.ledger.search import Place
 from local2.memory.backlog import Backlog
 from local2.memory.changes import Changes
 from local2.memory.extraction.job import Extraction
@@ -272,8 +273,30 @@ async def test_a_message_edited_before_it_is_read_waits_for_no_other_owner(
     )
 
     async with while_eve_writes(there):
-        with pytest.raises(TaskTakenError):  # its task was withdrawn
-            await extraction.do(tasks)
+        await extraction.do(tasks)  # its task was withdrawn
+
+
+async def test_messages_are_read_together_although_one_was_edited_meanwhile(
+    here: Database,
+) -> None:
+    ledger = Ledger(here, "default")
+    await here.say_alive("test", utc_now())
+    said = {"m1": "I live in Bath.", "m2": "I love rye bread."}
+    both = [message(text, id=id_, tasks=("extract",)) for id_, text in said.items()]
+    await ledger.conversations.store(both)
+    tasks = await ledger.backlog.claim({"extract": 9}, now=utc_now())
+    assert len(tasks) == 2
+    await ledger.conversations.store([message("I live in Bergen.", id="m1")])
+    extraction = Extraction(
+        ledger, Changes(Backlog(ledger.backlog), lambda *_: None), RulesExtractor()
+    )
+
+    await extraction.do(tasks)
+
+    facts = await ledger.upkeep.facts(Place("user", OWNER, "fact"), 0, 9)
+    assert len(facts) == 1
+    assert "rye bread" in facts[0].content
+    assert "extract" not in [counted.kind for counted in await ledger.backlog.counts()]
 
 
 async def test_an_index_is_filled_again_while_a_user_writes(

@@ -43,11 +43,13 @@ of them."""
 def finish_claimed(tx: Transaction, kind: TaskKind, row: int) -> None:
     """Finish a task in the transaction that stores its effect.
 
+    That of a record that was retired meanwhile was withdrawn: nothing of such a record is stored.
+
     Raises:
         TaskTakenError: Another stack does it, or has done it: the effect must not be stored.
     """
     finished = tx.execute("finish_task", kind=kind, row=row).rowcount
-    if tx.is_shared and not finished:
+    if tx.is_shared and not finished and tx.execute("active_row", row=row).fetchone():
         raise TaskTakenError(f"The task {kind} of row {row} is another stack's.")
 
 

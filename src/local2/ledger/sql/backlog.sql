@@ -52,6 +52,9 @@ ORDER BY wanted.key;
 -- name: finish_task
 DELETE FROM task WHERE tenant = :tenant AND kind = :kind AND record = :row;
 
+-- name: active_row
+SELECT row FROM record WHERE row = :row AND +tenant = :tenant AND superseded_by IS NULL;
+
 -- name: drop_tasks
 DELETE FROM task
 WHERE tenant = :tenant AND kind IN (SELECT value FROM json_each(:kinds))
