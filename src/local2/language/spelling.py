@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice, pairwise, product
 from string import ascii_lowercase
 
+from local2.language.forms import stems_of
 from local2.language.words import STOP_WORDS, stems, stems_of_guesses
 
 Frequency = Callable[[str], float]
@@ -90,8 +91,7 @@ def meant_by(terms: Sequence[str], frequency: Frequency) -> dict[str, tuple[str,
 
 def unknown_words(terms: Sequence[str], frequency: Frequency) -> frozenset[str]:
     """The terms that occur nowhere, at most MAX_UNKNOWN of them."""
-    found = zip(terms, stems(terms), strict=True)
-    unknown = (word for word, stem in found if not frequency(stem))
+    unknown = (word for word in terms if not any(map(frequency, stems_of(word))))
     return frozenset(islice(unknown, MAX_UNKNOWN))
 
 

@@ -10,7 +10,7 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from operator import attrgetter
@@ -134,6 +134,22 @@ class Postings(NamedTuple):
     counts: Array
     ahead: Flags
     packed: Positions
+
+    @classmethod
+    def joined(cls, of_forms: Sequence["Postings"]) -> "Postings":
+        """The postings of a word from those of the stems of its forms."""
+        found = [each for each in of_forms if len(each.positions)] or of_forms[:1]
+        if len(found) == 1:
+            return found[0]
+        positions, at = np.unique(
+            np.concatenate([each.positions for each in found]), return_inverse=True
+        )
+        counts, ahead = np.zeros(len(positions)), np.zeros(len(positions), bool)
+        packed = np.zeros(len(positions), np.int64)
+        np.add.at(counts, at, np.concatenate([each.counts for each in found]))
+        np.logical_or.at(ahead, at, np.concatenate([each.ahead for each in found]))
+        np.bitwise_or.at(packed, at, np.concatenate([each.packed for each in found]))
+        return cls(positions, counts, ahead, packed)
 
     def passages_at(self, positions: Positions) -> Positions:
         """Which passages of long texts have the stem, as the bits of a number, for each text."""

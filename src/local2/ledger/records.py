@@ -4,7 +4,7 @@ A task is work that remains to be done for a record after its write was acknowle
 """
 
 from datetime import datetime, timedelta
-from typing import Final, Literal, TypeVar, get_args
+from typing import Final, Literal, NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -252,6 +252,13 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None
     user: str | None = None
     run: str | None = None
+
+
+class Said(NamedTuple):
+    """What people said, and the version of the ledger in which they had."""
+
+    version: object
+    texts: list[str]
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):

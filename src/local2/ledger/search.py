@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
+from local2.language.forms import forms_of
 from local2.ledger.columns import Array, Flags, View
 from local2.ledger.records import TENANT_OWNED, Record
 from local2.protocol.memories import Kind, OwnerScope
@@ -50,6 +51,11 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     owner: str = TENANT_OWNED
     current_query_id: str | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The terms and their other forms: a record with one of these has the term."""
+        return tuple(dict.fromkeys(form for term in self.terms for form in forms_of(term)))
 
 
 class Source(NamedTuple):
@@ -97,9 +103,9 @@ class WordMatches(msgspec.Struct, frozen=True, kw_only=True):
         """Number of records in the searched memory."""
         return max(self.counts.total if self.counts else 0.0, float(self.view.size))
 
-    def count_having(self, stem: str, viewed: int) -> float:
-        """How many records of the memory have a stem; `viewed` of them are in the view."""
-        counted = self.counts.by_stem.get(stem, 0.0) if self.counts else 0.0
+    def count_having(self, forms: Sequence[str], viewed: int) -> float:
+        """How many records of the memory have one of these stems; `viewed` are in the view."""
+        counted = sum(self.counts.by_stem.get(stem, 0.0) for stem in forms) if self.counts else 0.0
         return min(max(counted, viewed), self.total)  # counts are estimated and slightly outdated
 
 

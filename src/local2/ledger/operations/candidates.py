@@ -17,6 +17,7 @@ import numpy as np
 
 from local2.keys import fold_topic
 from local2.language.features import stems_in
+from local2.language.forms import forms_of, stems_of
 from local2.language.spelling import (
     Frequency,
     possible_parts,
@@ -384,14 +385,19 @@ def _only_asked(
     tx: Transaction, pool: Pool, terms: Sequence[str], frequency: Frequency, filter_: Filter
 ) -> frozenset[str]:
     """The rare words that only questions to the memory have."""
-    by_word = dict(zip(terms, stems(terms), strict=True))
-    rare = {word: stem for word, stem in by_word.items() if 0 < frequency(stem) <= MAX_ASKED}
+    by_word = {word: stems_of(word) for word in terms}
+    rare = {
+        word: forms
+        for word, forms in by_word.items()
+        if 0 < sum(map(frequency, forms)) <= MAX_ASKED
+    }
     if not (rare and filter_.words):
         return frozenset()
-    rows = tx.text.rows_of_any(tx, sorted(rare), filter_.words, PROBE)
+    possible = {form for word in rare for form in forms_of(word)}
+    rows = tx.text.rows_of_any(tx, sorted(possible), filter_.words, PROBE)
     stating = set(pool.take_first(rows, PROBE)).difference(pool.pending_question())
     stated = _stems_stated(pool.candidates[row] for row in stating)
-    return frozenset(word for word, stem in rare.items() if stem not in stated)
+    return frozenset(word for word, forms in rare.items() if stated.keys().isdisjoint(forms))
 
 
 def pooled(
@@ -412,7 +418,7 @@ def pooled(
         [(row, pool.candidates[row].features().stems) for row in active], counts
     )
     pool.add([*best, *topics, *retired])
-    columns = Columns(only=frozenset(stems(search.terms)))
+    columns = Columns(only=frozenset(stems(search.words)))
     columns.add(pool.candidates[row] for row in sorted(pool.candidates))
     return PoolMatches(
         pool=pool,

@@ -6,7 +6,7 @@ A fact has a history of versions; any other id exists once.
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -29,6 +29,7 @@ from local2.ledger.records import (
     Actor,
     NewRecord,
     Record,
+    Said,
     Shown,
     TaskKind,
     Usage,
@@ -48,13 +49,6 @@ NAMING = ("superseded_by", "merged", "target", "messages", "targets")
 """Parts of a detail in the audit that name other records: one, or a list of them."""
 NO_STATE = dict.fromkeys(Record.__struct_fields__)
 """The columns of a new record's state, all empty."""
-
-
-class Said(NamedTuple):
-    """What people said, and the version of the ledger in which they had."""
-
-    version: object
-    texts: list[str]
 
 
 class Records(Part):

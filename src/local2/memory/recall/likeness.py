@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from local2.language.features import HEAD, MAX_PASSAGES
+from local2.language.forms import stems_of
 from local2.language.words import stems
 from local2.ledger.columns import EXTRACTED, Array, Flags, Positions, Postings, View
 from local2.ledger.search import Matches, WordMatches
@@ -42,9 +43,10 @@ EPSILON = 1e-9
 
 
 class _Term(NamedTuple):
-    """A stem of the question, its occurrences and its weights."""
+    """A word of the question, where a form of it occurs, and its weights."""
 
-    stem: str
+    stems: tuple[str, ...]
+    """Those of its forms; its own comes first."""
     found: Postings
     rarity: float
     """Fraction of the summed rarity of all stems of the question."""
@@ -64,7 +66,7 @@ class Wording:
         self.own_coverage: Array = np.zeros(view.size)
         """The part of the question, by rarity, that each record has without neighbours: 0 to 1."""
         terms = self.terms = list(_terms(worded, query))
-        self.stems = frozenset(term.stem for term in terms)
+        self.stems = frozenset(stem for term in terms for stem in term.stems)
         self.has_terms: Flags = np.zeros((len(terms), view.size), bool)
         """Which terms of the question each record has, anywhere in its text."""
         self.stated: Flags = np.zeros(len(terms), bool)
@@ -84,7 +86,7 @@ class Wording:
             self.has_word[positions] = True
             self.has_terms[number, positions] = True
             self.stated[number] = not view.asking[positions].all()
-            if term.stem in asked:
+            if term.stems[0] in asked:
                 self.covered[positions] += 1 / len(asked)
             bm25[positions] += term.idf * counts * (BM25_K1 + 1) / (counts + BM25_K1)
             # A record covers a term that it or a neighbour begins with. Farther neighbours come
@@ -222,28 +224,30 @@ def _long(view: View) -> Positions:
 
 
 def _terms(worded: WordMatches, query: Query) -> Iterator[_Term]:
-    """Yield the stems of the question; those in few records weigh most.
+    """Yield the words of the question; those in few records weigh most.
 
     Of a statement, also those in few stretches of talk: its greeting and its manner are in many.
     """
-    wanted = dict.fromkeys(stems(query.terms))
-    postings = {stem: worded.view.postings(stem) for stem in wanted}
-    having = {stem: worded.count_having(stem, len(postings[stem].positions)) for stem in wanted}
-    ahead = {stem: worded.count_having(stem, int(postings[stem].ahead.sum())) for stem in wanted}
-    rarity = {stem: math.log((worded.total + 1) / (ahead[stem] + 0.5)) for stem in wanted}
-    idf = {stem: _idf(having[stem], worded.total) for stem in wanted}
-    if query.stating and worded.counts is None:  # candidates do not show where else a stem is
-        stretch, number = worded.view.derive(_stretches)
-        for stem in wanted:
-            spoken = stretch[postings[stem].positions]
+    wanted = dict.fromkeys(map(stems_of, query.terms))
+    found: list[_Term] = []
+    for forms in wanted:
+        postings = Postings.joined([worded.view.postings(stem) for stem in forms])
+        having = worded.count_having(forms, len(postings.positions))
+        ahead = worded.count_having(forms, int(postings.ahead.sum()))
+        rarity = math.log((worded.total + 1) / (ahead + 0.5))
+        idf = _idf(having, worded.total)
+        if query.stating and worded.counts is None:  # candidates do not show where else a word is
+            stretch, number = worded.view.derive(_stretches)
+            spoken = stretch[postings.positions]
             having_it = len(np.unique(spoken[spoken >= 0]))
-            # From 0, for a stem that is in no stretch, to 1.
+            # From 0, for a word that is in no stretch, to 1.
             spread = 1 - math.log((number + 1) / (having_it + 0.5)) / math.log((number + 1) / 0.5)
-            rarity[stem] *= 1 - query.stating * spread
-            idf[stem] *= 1 - query.stating * spread
-    total = max(sum(rarity.values()), EPSILON)
-    for stem in wanted:
-        yield _Term(stem, postings[stem], rarity[stem] / total, idf[stem])
+            rarity *= 1 - query.stating * spread
+            idf *= 1 - query.stating * spread
+        found.append(_Term(forms, postings, rarity, idf))
+    total = max(sum(term.rarity for term in found), EPSILON)
+    for term in found:
+        yield term._replace(rarity=term.rarity / total)
 
 
 def _stretches(view: View) -> tuple[Positions, int]:

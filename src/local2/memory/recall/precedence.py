@@ -128,7 +128,9 @@ class Echoes:
         own, said = has[:, position] & self._wording.stated, stated.get(position)
         if said is not None:
             # Without a dtype, the list of a question without terms would be of floats.
-            own = own & np.array([term.stem in said for term in self._wording.terms], bool)
+            own = own & np.array(
+                [not said.isdisjoint(term.stems) for term in self._wording.terms], bool
+            )
         # A source of an echo that was not read itself has not been read either.
         whole = [
             bool(said and (text := stated.get(source)) and text <= said)

@@ -156,7 +156,7 @@ class Variants:
             position = positions[former]
             has, said = wording.has_terms, informative_stems("\n".join(instead.texts))
             about_it = has[:, self.view.positions(instead.facts)].any(axis=1)
-            about_it |= np.array([term.stem in said for term in wording.terms], bool)
+            about_it |= np.array([not said.isdisjoint(term.stems) for term in wording.terms], bool)
             about_another = has[:, self.view.positions(instead.stand)].any(axis=1)
             if (about_another & ~about_it).any():
                 continue

@@ -119,7 +119,7 @@ class FullText:
         """The numbers of records in the places, in total and with each of the stems."""
         if not filter_.words:
             return StemCounts(total=0.0, by_stem={})
-        asked = stems(search.terms)
+        asked = stems(search.words)
         found = tx.execute("count_words", places=filter_.places, stems=as_json(asked), probe=PROBE)
         total = tx.execute("count_in_places", places=filter_.places).fetchone()["count"]
         return StemCounts(

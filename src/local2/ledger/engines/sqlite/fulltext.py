@@ -175,7 +175,7 @@ class FullText:
 
         `narrow`: always leave out rows of other places, even if that is slower.
         """
-        words = [f'"{word}"' for word in (*search.terms, *search.phrases)]
+        words = [f'"{word}"' for word in (*search.words, *search.phrases)]
         if not words or not filter_.words:
             return []
         self._refresh(tx)
@@ -219,7 +219,7 @@ class FullText:
             total=self._total_within(tx, filter_.words),
             by_stem={
                 stem: self._count_within(tx, f'{TEXT_COLUMNS}: "{word}"', filter_.words)
-                for word, stem in zip(search.terms, stems(search.terms), strict=True)
+                for word, stem in zip(search.words, stems(search.words), strict=True)
             },
         )
 
