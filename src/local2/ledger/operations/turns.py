@@ -130,10 +130,11 @@ class Turns(Part):
                 records = self._after_question(tx, known_turn, records)
         if delivered is not None and tx.is_shared:
             records = self._in_stream_order(tx, records, delivered)
-        # Read all known records of the turn in one query: it may have thousands of calls.
+        # Read the known ones in one query: a turn may have thousands of calls.
         known: _Known = {}
         if len(records) > 1:
-            for row in tx.execute("told_in_turn", turn=records[0].turn):
+            refs = as_json([one.source_ref for one in records if one.source_ref is not None])
+            for row in tx.execute("told_in_turn", turn=records[0].turn, source_refs=refs):
                 known.setdefault(tuple(row[name] for name in _REPORTED_COLUMNS), []).append(row)
         written = [self._store_record(tx, record, known) for record in records]
         answer = written[0]

@@ -19,7 +19,8 @@ FROM record AS question WHERE question.tenant = :tenant AND question.id = :id;
 
 -- name: told_in_turn
 SELECT id, kind, role, label, source_ref, content, metadata FROM record INDEXED BY record_turn
-WHERE tenant = :tenant AND turn = :turn;
+WHERE tenant = :tenant AND turn = :turn
+  AND (source_ref IS NULL OR source_ref IN (SELECT value FROM json_each(:source_refs)));
 
 -- name: standing_answer
 SELECT id, content, event_time, ifnull(stands_at, row) AS stands_at
