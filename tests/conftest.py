@@ -304,6 +304,18 @@ async def searchable(memory: Memory, start_worker: StartWorker) -> Memory:
 
 
 @pytest.fixture
+def by_words(searchable: Memory, database: Database) -> Memory:
+    """A memory in which nothing is found by its meaning alone."""
+    only_words = MemorySettings(min_score=0.999)
+    memory = Memory(
+        Ledger(database, "default"), searchable.vectors, only_words, announce=lambda _, __: None
+    )
+    memory.indexer = searchable.indexer
+    memory.recaller._retrieval._indexer = searchable.indexer
+    return memory
+
+
+@pytest.fixture
 def ollama() -> Iterator[OllamaStandIn]:
     with OllamaStandIn() as server:
         yield server

@@ -4,28 +4,13 @@ import pytest
 
 from calling import caller_named
 from ledgers import message
-from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.ledger import Ledger
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.settings import MemorySettings
 from recalling import recall
 
 pytestmark = pytest.mark.usefixtures("either_size")
 
 RICHARD, EVE = caller_named("richard"), caller_named("eve")
-
-
-@pytest.fixture
-def by_words(searchable: Memory, database: Database) -> Memory:
-    """A memory in which nothing is found by its meaning alone."""
-    settings = MemorySettings(min_score=0.999)
-    memory = Memory(
-        Ledger(database, "default"), searchable.vectors, settings, announce=lambda _, __: None
-    )
-    memory.indexer = searchable.indexer
-    memory.recaller._retrieval._indexer = searchable.indexer
-    return memory
 
 
 @pytest.fixture
