@@ -72,8 +72,7 @@ def store(running: Served, turns: Sequence[Generation]) -> None:
 def test_a_conversation_shows_tools_outputs_and_what_was_shown_before_an_answer(
     reader: Reader, turn: Generation
 ) -> None:
-    reader.open("/sessions")
-    reader.page.get_by_role("button", name=SESSION).click()
+    reader.open(f"/sessions?id={SESSION}")
     chat = reader.page.locator(".section")
     expect(chat).to_contain_text(turn.query)
     expect(chat).to_contain_text(turn.answer)
