@@ -69,15 +69,19 @@ def report_result(tx: Transaction, result: NewRecord) -> Written | None:
     row = _first_same(_possible_matches(tx, "pending_result", result), result)
     if row is None:
         return None
-    received = record_of(tx.execute("record_by_id", id=row["id"]).fetchone())
-    metadata = {**result.metadata, **received.metadata}
-    # Its arguments may be new: it is found by them, too.
-    completed = msgspec.structs.replace(received, metadata=metadata)
-    features = features_of(completed)
+    received = msgspec.json.decode(row["metadata"])
+    metadata = {**result.metadata, **received}
+    pairs = None
+    if metadata.get("args") != received.get("args"):  # it is found by its arguments, too
+        stored = record_of(tx.execute("record_by_id", id=row["id"]).fetchone())
+        completed = msgspec.structs.replace(stored, metadata=metadata)
+        features = features_of(completed)
+        pairs = columns_of(completed, features)["pairs"]
+        tx.execute("renew_features", record=stored.row, **features._asdict())
     tx.execute(
         "report_result",
         id=row["id"],
-        pairs=columns_of(completed, features)["pairs"],
+        pairs=pairs,
         alias=result.alias or result.id,
         source_ref=result.source_ref,
         query_id=result.query_id,
@@ -85,8 +89,6 @@ def report_result(tx: Transaction, result: NewRecord) -> Written | None:
         stands_at=result.stands_at,
         metadata=as_json(metadata),
     )
-    if metadata != received.metadata:
-        tx.execute("renew_features", record=received.row, **features._asdict())
     return Written(id=row["id"], was_new=False)
 
 

@@ -37,7 +37,7 @@ ORDER BY content = :content DESC, query_id IS :query_id DESC, row LIMIT :limit;
 -- name: report_result
 UPDATE record SET pending = 0, alias = :alias, source_ref = ifnull(:source_ref, source_ref),
        query_id = ifnull(:query_id, query_id), turn = ifnull(:turn, turn), metadata = :metadata,
-       stands_at = ifnull(:stands_at, stands_at), pairs = :pairs
+       stands_at = ifnull(:stands_at, stands_at), pairs = ifnull(:pairs, pairs)
 WHERE tenant = :tenant AND id = :id;
 
 -- name: renew_features
