@@ -1,6 +1,7 @@
 """Turns of a session stand in the order of their stream, whichever stack stores them first."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import permutations
 
@@ -8,19 +9,28 @@ from ledgers import DAY, OWNER
 from local2.ledger.engines.postgres.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.sessions import FactSelection, SessionKey, StoredSession
-from local2.ledger.operations.turns import Delivered
+from local2.ledger.operations.turns import RECORDS_PER_TRANSACTION, Delivered
 from local2.memory.intake.conversations import Turn, records_of_turn
 from local2.protocol.envelope import Caller
+from local2.protocol.payloads import ToolCallRecord
 
 RICHARD = Caller(tenant="default", user=OWNER, agent="test", session_id="s1")
 
 
-async def store(ledger: Ledger, session: str, number: int, *, sequence: int | None = None) -> None:
+async def store(
+    ledger: Ledger,
+    session: str,
+    number: int,
+    *,
+    sequence: int | None = None,
+    calls: Sequence[ToolCallRecord] = (),
+) -> None:
     """Store a turn as the stream delivered it."""
     turn = Turn(
         query=f"Question {number}?",
         answer=f"Answer {number}.",
         at=DAY,
+        tool_calls=list(calls),
         session_id=session,
         query_id=f"{session} q{number}",
     )
@@ -34,7 +44,7 @@ async def told(ledger: Ledger, session: str) -> list[str]:
         return [message.content for message in stored.messages]
 
     wanted = list[FactSelection]()
-    return await ledger.sessions.load(SessionKey(OWNER, session), 99, wanted, contents)
+    return await ledger.sessions.load(SessionKey(OWNER, session), 9_999, wanted, contents)
 
 
 def exchanges(*numbers: int) -> list[str]:
@@ -67,3 +77,15 @@ async def test_a_stream_that_begins_anew_continues_its_sessions(here: Database) 
     await store(ledger, "s1", 100, sequence=1)
 
     assert await told(ledger, "s1") == exchanges(1, 100)
+
+
+async def test_a_turn_of_many_calls_that_is_stored_late(here: Database, there: Database) -> None:
+    weighed = [f"{number} g" for number in range(3 * RECORDS_PER_TRANSACTION)]
+    calls = [ToolCallRecord(name="weigh", content=said, id=said) for said in weighed]
+    await store(Ledger(here, "default"), "s1", 2)
+
+    await store(Ledger(there, "default"), "s1", 1, calls=calls)
+
+    said = await told(Ledger(here, "default"), "s1")
+    assert [text for text in said if text.endswith(" g")] == weighed
+    assert [text for text in said if not text.endswith(" g")] == exchanges(1, 2)

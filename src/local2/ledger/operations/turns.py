@@ -172,11 +172,14 @@ class Turns(Part):
     def _after_question(
         self, tx: Transaction, question_id: str, records: Sequence[NewRecord]
     ) -> Sequence[NewRecord]:
-        """Place a turn between its question, which is stored when it is asked, and the next one."""
+        """Place a turn before the next question, which was stored when it was asked.
+
+        It stands behind its own question, and what is already stored of a turn with many calls.
+        """
         row = tx.execute("question_place", id=question_id).fetchone()
         if row["next_place"] is None:
             return records
-        return _placed(records, row["place"], row["next_place"])
+        return _placed(records, row["last_place"], row["next_place"])
 
     def _in_stream_order(
         self, tx: Transaction, records: Sequence[NewRecord], delivered: Delivered
@@ -193,7 +196,9 @@ class Turns(Part):
         if around["after"] is None:
             return records
         high = float(around["after"])
-        low = high - 1 if around["before"] is None else max(float(around["before"]), high - 1)
+        low = high - 1
+        if around["before"] is not None and around["before"] < high:
+            low = max(low, float(around["before"]))
         return _placed(records, low, high)
 
     def _store_record(self, tx: Transaction, record: NewRecord, known: _Known) -> Written:
