@@ -43,12 +43,18 @@ async def write_records(
         tenant: The tenant they belong to.
     """
     async with Database.open(data_dir / "ledger.sqlite3", SCHEMA) as database:
-        ledger = Ledger(database, tenant)
-        for start in range(0, len(records), BATCH):
-            piece = slice(start, start + BATCH)
-            await ledger.records.store(records[piece])
-            if vectors is not None:
-                await _keep_vectors(ledger, vectors[piece])
+        await store_records(Ledger(database, tenant), records, vectors)
+
+
+async def store_records(
+    ledger: Ledger, records: Sequence[NewRecord], vectors: FloatMatrix | None = None
+) -> None:
+    """Do the same in an open ledger."""
+    for start in range(0, len(records), BATCH):
+        piece = slice(start, start + BATCH)
+        await ledger.records.store(records[piece])
+        if vectors is not None:
+            await _keep_vectors(ledger, vectors[piece])
 
 
 def fill_index(chroma_path: Path, ids: Sequence[str], vectors: FloatMatrix) -> None:
@@ -82,11 +88,15 @@ def episodes(texts: Sequence[str]) -> list[NewRecord]:
 
 def made_up_vectors(embedder: MiniLM, texts: Sequence[str]) -> FloatMatrix:
     """Return vectors as close together as real ones, made from a few embedded texts and noise."""
-    chance = np.random.default_rng(seed=1)
-    real = embedder.embed_queries(texts[:EMBEDDED])
-    vectors = chance.standard_normal((len(texts), embedder.dimensions), dtype=np.float32)
+    return vectors_around(embedder.embed_queries(texts[:EMBEDDED]), len(texts))
+
+
+def vectors_around(real: FloatMatrix, count: int, *, seed: int = 1) -> FloatMatrix:
+    """Return as many vectors, each one of the real ones with noise."""
+    chance = np.random.default_rng(seed)
+    vectors = chance.standard_normal((count, real.shape[1]), dtype=np.float32)
     vectors *= NOISE / np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors += real[np.arange(len(texts)) % len(real)]
+    vectors += real[np.arange(count) % len(real)]
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors
 
