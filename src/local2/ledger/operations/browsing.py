@@ -25,7 +25,7 @@ from local2.ledger.operations.transactions import (
     as_json,
     reads,
     reads_apart,
-    record_of,
+    records_at,
 )
 from local2.ledger.records import Record, stamp
 from local2.ledger.search import Place
@@ -357,9 +357,8 @@ def _listed(values: Iterable[str] | None) -> str | None:
 
 def _records(tx: Transaction, states: dict[int, RecordState]) -> list[BrowsedRecord]:
     """The records in these rows, in their order."""
-    rows = as_json(list(states))
-    records = {row["row"]: record_of(row) for row in tx.execute("records", rows=rows)}
-    recalls = {row["row"]: row for row in tx.execute("recalls_of", rows=rows)}
+    records = records_at(tx, states)
+    recalls = {row["row"]: row for row in tx.execute("recalls_of", rows=as_json(list(states)))}
     return [
         BrowsedRecord(
             record=records[row],

@@ -37,7 +37,7 @@ from local2.ledger.columns import (
     Link,
 )
 from local2.ledger.operations.places import place_word, session_word
-from local2.ledger.operations.transactions import Transaction, as_json, records_of
+from local2.ledger.operations.transactions import Transaction, as_json, records_at
 from local2.ledger.operations.working_sets import candidates_of
 from local2.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
 from local2.ledger.search import (
@@ -292,11 +292,10 @@ class Pool:
 
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
         """The records that are active, or were active at `as_of`."""
-        found = records_of(self._tx.execute("records", rows=as_json(rows)).fetchall())
         as_of = self._asked["as_of"]
         return {
-            record.row: record
-            for record in found
+            row: record
+            for row, record in records_at(self._tx, rows).items()
             if record.superseded_by is None
             or (as_of is not None and record.retired_at and stamp(record.retired_at) > as_of)
         }

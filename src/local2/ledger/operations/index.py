@@ -127,9 +127,7 @@ class IndexedRecords(Part):
         """Add the task `index` for every record, for example after the index was emptied."""
         row = await self._rows.one("last_row")
         last = row["last"] if row else 0
-        rows = self._rows.resting_on(
-            ()
-        )  # the first start of a stack does this: others go on writing
+        rows = self._rows.resting_on(())  # a stack's first start does this: others go on writing
         for first in range(1, last + 1, PAGE):
             await rows.change("queue_all", first=first, last=first + PAGE - 1)
 

@@ -153,9 +153,7 @@ class LedgerItems(Part):
         self, tx: Transaction, of: ItemCollection, ids: Sequence[str], within: ItemSelection
     ) -> list[FoundKey]:
         """The keys of the items that belong to these records and match the selection."""
-        listed = as_json(ids)
-
-        found = tx.execute("items_of_records", **_asked(of), ids=listed)
+        found = tx.execute("items_of_records", **_asked(of), ids=as_json(ids))
         return [_key(row) for row in found if _is_wanted(row, within)]
 
     @reads
@@ -170,16 +168,14 @@ class LedgerItems(Part):
 
         Only namespaces that begin with `prefix` are considered.
         """
-        asked = _asked(of) | _bounds(prefix)
-
-        found = tx.execute("item_namespaces", **asked)
+        found = tx.execute("item_namespaces", **_asked(of), **_bounds(prefix))
         return choose([path_of(row["namespace"]) for row in found])
 
     def _chosen(self, tx: Transaction, of: ItemCollection, within: ItemSelection) -> Iterator[Row]:
         """Yield the rows of the selected items lazily."""
         name = "items_in" if within.exact else "items_within"
-        asked = _asked(of) | _bounds(within.namespace)
-        found = tx.execute(name, **asked, before=within.before)
+        bounds = _bounds(within.namespace)
+        found = tx.execute(name, **_asked(of), **bounds, before=within.before)
         matching = (row for row in found if _is_wanted(row, within))
         return islice(matching, within.offset, within.offset + within.limit)
 
@@ -254,9 +250,7 @@ class _Writer:
         if record_id is None:
             return
         by = self._by
-        cause = Cause(
-            agent=by.agent, superseded_by="", at=by.at, user=by.user, why="archived", reason=reason
-        )
+        cause = Cause(agent=by.agent, at=by.at, user=by.user, why="archived", reason=reason)
         if supersede(self._tx, record_id, cause):
             self.result.retired.append(record_id)
 

@@ -277,19 +277,26 @@ def record_of(row: Row) -> Record:
     return records_of([row])[0]
 
 
-def records_of(rows: Sequence[Row]) -> list[Record]:
+def records_of(rows: Iterable[Row]) -> list[Record]:
     """Convert the rows of one statement, which have all columns, to records."""
-    if not rows:
+    found = list(rows)
+    if not found:
         return []
-    in_order = _in_order(tuple(rows[0].keys()))  # once: the names of a row are slow
+    in_order = _in_order(tuple(found[0].keys()))  # once: the names of a row are slow
     records = []
-    for row in rows:
+    for row in found:
         columns = dict(zip(COLUMNS, in_order(row), strict=True))
         for name, read in _READERS.items():
             if (stored := columns[name]) is not None:
                 columns[name] = read(stored)
         records.append(Record(**columns))
     return records
+
+
+def records_at(tx: Transaction, rows: Iterable[int]) -> dict[int, Record]:
+    """The records in these rows, active or not, by row and in the order of the rows."""
+    found = records_of(tx.execute("records", rows=as_json(list(rows))))
+    return {record.row: record for record in found}
 
 
 @lru_cache

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.records import Cause, relate, store_record, supersede
+from local2.ledger.operations.records import Cause, is_there, relate, store_record, supersede
 from local2.ledger.operations.showings import Showing, ShownRecord, add_showing
 from local2.ledger.operations.tombstones import erased_since, was_erased
 from local2.ledger.operations.transactions import Part, Transaction, as_json, writes_of
@@ -127,7 +127,10 @@ class Turns(Part):
             if known_turn not in {None, question.turn}:
                 records = [msgspec.structs.replace(told, turn=known_turn) for told in records]
             if known_turn is not None:
-                records = self._after_question(tx, known_turn, records)
+                # Between its question, which is stored when it is asked, and the next one.
+                place = tx.execute("question_place", id=known_turn).fetchone()
+                if place["next_place"] is not None:
+                    records = _placed(records, place["place"], place["next_place"])
         if delivered is not None and tx.is_shared:
             records = self._in_stream_order(tx, records, delivered)
         # Read the known ones in one query: a turn may have thousands of calls.
@@ -168,15 +171,6 @@ class Turns(Part):
                 )
                 add_showing(tx, before_answer)
         return written
-
-    def _after_question(
-        self, tx: Transaction, question_id: str, records: Sequence[NewRecord]
-    ) -> Sequence[NewRecord]:
-        """Place a turn between its question, which is stored when it is asked, and the next one."""
-        row = tx.execute("question_place", id=question_id).fetchone()
-        if row["next_place"] is None:
-            return records
-        return _placed(records, row["place"], row["next_place"])
 
     def _in_stream_order(
         self, tx: Transaction, records: Sequence[NewRecord], delivered: Delivered
@@ -231,7 +225,7 @@ class Turns(Part):
         if active["content"] == record.content:
             return Written(id=active["id"], was_new=False)
         event_time = stamp(record.event_time)
-        if tx.execute("is_there", id=record.id).fetchone():
+        if is_there(tx, record.id):
             if event_time <= active["event_time"]:
                 return Written(id=record.id, was_new=False)
             new_id = content_id(record.id, event_time)  # an earlier answer is given again

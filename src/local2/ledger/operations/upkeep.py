@@ -12,7 +12,7 @@ import msgspec
 from local2.ledger.operations.extraction import merge_sources
 from local2.ledger.operations.facts import RecentTopics
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.records import Cause, add_to_audit, supersede
+from local2.ledger.operations.records import Cause, add_to_audit, is_active, supersede
 from local2.ledger.operations.transactions import Part, TenantRows, Transaction, as_json, reads
 from local2.ledger.records import Actor, stamp
 from local2.ledger.search import Place
@@ -185,7 +185,7 @@ class Upkeep(Part):
                 add_to_audit(tx, "importance", fact.id, cause, detail)
             return bool(changed)
         newer = change.superseded_by
-        if newer and not tx.execute("active_fact", id=newer).fetchone():
+        if newer and not is_active(tx, newer):
             return False
         retired = supersede(tx, change.fact.id, cause)
         if retired and change.action == "merged":

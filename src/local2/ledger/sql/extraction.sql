@@ -36,7 +36,3 @@ WHERE fact.kind = 'fact' AND fact.superseded_by IS NULL
       CROSS JOIN record AS source ON source.tenant = :tenant AND source.id = other.target
       WHERE other.tenant = :tenant AND other.source = fact.id AND other.type = 'derived_from'
         AND source.superseded_by IS NULL);
-
--- name: is_active
-SELECT 1 FROM record WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL;
-

@@ -28,9 +28,6 @@ FROM record INDEXED BY record_turn
 WHERE tenant = :tenant AND turn = :turn AND kind = :kind AND role IS :role
   AND superseded_by IS NULL;
 
--- name: is_there
-SELECT 1 FROM record WHERE tenant = :tenant AND id = :id;
-
 -- name: answer_at
 SELECT id FROM record INDEXED BY record_by_query
 WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id
