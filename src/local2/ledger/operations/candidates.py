@@ -429,6 +429,18 @@ def pooled(
     )
 
 
+def rarest(counts: Mapping[str, float], most: int) -> list[str]:
+    """The rarest words, of which together at most so many rows are scored; at least one word."""
+    rare: list[str] = []
+    total = 0.0
+    for word in sorted(counts, key=counts.__getitem__):
+        if total > 0 and total + counts[word] > most:  # at least one word that some row has
+            break
+        total += counts[word]
+        rare.append(word)
+    return rare
+
+
 def ranked_by_counts(found: Sequence[tuple[int, str]], counts: StemCounts) -> list[int]:
     """The rows, best first, weighing words by the counts in the places, unlike BM25.
 
