@@ -277,7 +277,12 @@ class _Page:
         is_alone = not is_there(self._tx, newer) and was_id_erased(self._tx, newer)
         if is_alone:  # as it would be here if it had been here then
             record = msgspec.structs.replace(record, superseded_by="")
-        other = self._conflicting_record(record)
+        other: Record | None = None  # the active one with the topic, or of the document chunk
+        if record.superseded_by is None and record.kind == "document_chunk":
+            row = self._first_row("active_chunk", source_ref=record.source_ref)
+            other = record_of(row) if row else None
+        elif record.superseded_by is None:
+            other = active_fact_of_topic(self._tx, record)
         if other is not None:
             record = self._resolve_conflict(record, other)
         add_records(self._tx, [record])
@@ -296,15 +301,6 @@ class _Page:
                 row = self._first_row("record_state", id=record.id)["row"]
                 self._tx.keep_vectors([NewVector(row, record.id, embedder, data)])
         return True
-
-    def _conflicting_record(self, record: Record) -> Record | None:
-        """The active record with the topic, or the document chunk, of an active record."""
-        if record.superseded_by is not None:
-            return None
-        if record.kind == "document_chunk":
-            row = self._first_row("active_chunk", source_ref=record.source_ref)
-            return record_of(row) if row else None
-        return active_fact_of_topic(self._tx, record)
 
     def _resolve_conflict(self, record: Record, other: Record) -> Record:
         """Retire the older of two conflicting records; return the imported one as it is stored."""
