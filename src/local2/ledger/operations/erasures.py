@@ -221,10 +221,10 @@ class Erasures(Part):
         found = tx.execute("to_anonymise", **asked).fetchall()
         return list(records_at(tx, [row["row"] for row in found]).values())
 
-    async def count_to_anonymise(self, before: datetime) -> int:
+    @reads
+    def count_to_anonymise(self, tx: Transaction, before: datetime) -> int:
         """How many records were retired before a time, and are not anonymised yet."""
-        row = await self._rows.one("count_to_anonymise", before=stamp(before))
-        return int(row["due"]) if row else 0
+        return int(tx.execute("count_to_anonymise", before=stamp(before)).fetchone()["due"])
 
 
 def _dependent(

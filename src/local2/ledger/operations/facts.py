@@ -32,6 +32,7 @@ from local2.ledger.operations.transactions import (
     reads,
     record_of,
     records_of,
+    writes,
 )
 from local2.ledger.operations.working_sets import Budget
 from local2.ledger.records import (
@@ -90,12 +91,11 @@ class LedgerFacts(Part):
         alike = get_close_matches(topic, written, n=MAX_NEAR, cutoff=ALIKE)
         return [written[key] for key in alike]
 
-    async def history(self, scope: OwnerScope, owner: str, topic: str) -> list[Record]:
+    @reads
+    def history(self, tx: Transaction, scope: OwnerScope, owner: str, topic: str) -> list[Record]:
         """Every version of a topic's fact, the newest first."""
-        rows = await self._rows.all(
-            "topic_history", scope=scope, owner=owner, topic=fold_topic(topic)
-        )
-        return records_of(rows)
+        place = {"scope": scope, "owner": owner, "topic": fold_topic(topic)}
+        return records_of(tx.execute("topic_history", **place))
 
     async def store(
         self,
@@ -214,9 +214,10 @@ class LedgerFacts(Part):
             for fact in (*facts, *retired):
                 self._topics.forget(fact)
 
-    async def withdrawals(self, ids: Collection[str]) -> dict[str, str]:
+    @reads
+    def withdrawals(self, tx: Transaction, ids: Collection[str]) -> dict[str, str]:
         """Why records were edited, withdrawn or hidden, by their ids."""
-        rows = await self._rows.all("withdrawals", ids=as_json(list(ids)))
+        rows = tx.execute("withdrawals", ids=as_json(list(ids)))
         return {row["record_id"]: row["reason"] for row in rows}
 
     async def judge(
@@ -257,9 +258,10 @@ class LedgerFacts(Part):
             for older in replaces:
                 self._topics.forget(older)
 
-    async def relate(self, source: str, type_: str, target: str) -> None:
+    @writes
+    def relate(self, tx: Transaction, source: str, type_: str, target: str) -> None:
         """Store a relation between two records, unless it exists."""
-        await self._rows.change("relate", source=source, type=type_, target=target)
+        relate(tx, source, type_, target)
 
 
 Key = tuple[str, str, str]

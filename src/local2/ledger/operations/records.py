@@ -78,9 +78,10 @@ class Records(Part):
         rows = (tx.execute("record_by_id", id=id_).fetchone() for id_ in ids)
         return {row["id"]: record_of(row) for row in rows if row is not None}
 
-    async def chain(self, *record_ids: str) -> list[Record]:
+    @reads
+    def chain(self, tx: Transaction, *record_ids: str) -> list[Record]:
         """All versions of these records, the newest first."""
-        return records_of(await self._rows.all("chain", ids=as_json(record_ids)))
+        return records_of(tx.execute("chain", ids=as_json(record_ids)))
 
     @reads
     def users(self, tx: Transaction, limit: int) -> list[str]:
@@ -94,14 +95,20 @@ class Records(Part):
         users = users_of_places(tx.tenant, next_place)
         return list(dict.fromkeys(islice(users, limit)))
 
-    async def shown(
-        self, record_ids: Sequence[str], *, excluded_turn: str | None, characters: int
+    @reads
+    def shown(
+        self,
+        tx: Transaction,
+        record_ids: Sequence[str],
+        *,
+        excluded_turn: str | None,
+        characters: int,
     ) -> list[Shown]:
         """The beginnings of these records, of those in their turns, and of their sources.
 
         `excluded_turn` is a turn whose records are left out.
         """
-        rows = await self._rows.all(
+        rows = tx.execute(
             "shown",
             ids=as_json(record_ids),
             turn=excluded_turn,
@@ -122,9 +129,10 @@ class Records(Part):
         rows = tx.execute("some_said", limit=limit).fetchall()
         return Said(version, [row["content"] for row in rows])
 
-    async def usage(self) -> Usage:
+    @reads
+    def usage(self, tx: Transaction) -> Usage:
         """How much the tenant stores, without counting it."""
-        row = await self._rows.one("used")
+        row = tx.execute("used").fetchone()
         return Usage(records=row["records"] if row else 0, bytes=row["bytes"] if row else 0)
 
 

@@ -180,10 +180,6 @@ class TenantRows:
             within=max(may_wait(), LEAST_PATIENCE),
         )
 
-    async def all(self, statement: str, **values: Any) -> list[Row]:
-        """Every row of a named statement."""
-        return await self.read(lambda tx: tx.execute(statement, **values).fetchall())
-
     async def one(self, statement: str, **values: Any) -> Row | None:
         """The first row, or None."""
         row: Row | None = await self.read(lambda tx: tx.execute(statement, **values).fetchone())
@@ -192,10 +188,6 @@ class TenantRows:
     async def change(self, statement: str, **values: Any) -> int:
         """Execute a named statement in a transaction; return the number of rows it changed."""
         return await self.write(lambda tx: tx.execute(statement, **values).rowcount)
-
-    async def change_each(self, statement: str, many: Iterable[Parameters]) -> None:
-        """Execute a named statement once for each set of values, in one transaction."""
-        await self.write(Transaction.execute_each, statement, many)
 
     def _transaction(self, connection: Connection) -> Transaction:
         tombstones = TombstoneState() if self._database.is_shared else self._tombstones
