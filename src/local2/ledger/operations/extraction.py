@@ -226,7 +226,7 @@ class Extractions(Part):
             where = {
                 "owner": first.owner,
                 "session_id": first.session_id,
-                "place": _position(first),
+                "position": _position(first),
             }
             before = tx.execute("messages_before", **where, limit=CONTEXT_BEFORE)
             found = tx.execute("messages_from", **where, limit=MAX_GROUP)

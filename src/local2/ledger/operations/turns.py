@@ -128,9 +128,10 @@ class Turns(Part):
                 records = [msgspec.structs.replace(told, turn=known_turn) for told in records]
             if known_turn is not None:
                 # Between its question, which is stored when it is asked, and the next one.
-                place = tx.execute("question_place", id=known_turn).fetchone()
-                if place["next_place"] is not None:
-                    records = _placed(records, place["place"], place["next_place"])
+                question_at = tx.execute("question_position", id=known_turn).fetchone()
+                low, high = question_at["position"], question_at["next_position"]
+                if high is not None:
+                    records = _between(records, low, high)
         if delivered is not None and tx.is_shared:
             records = self._in_stream_order(tx, records, delivered)
         # Read the known ones in one query: a turn may have thousands of calls.
@@ -175,20 +176,19 @@ class Turns(Part):
     def _in_stream_order(
         self, tx: Transaction, records: Sequence[NewRecord], delivered: Delivered
     ) -> Sequence[NewRecord]:
-        """Place a turn before those of its session that were delivered later but stored earlier."""
+        """Put a turn before those of its session that were delivered later but stored earlier."""
         lead, turn = records[0], records[-1].turn
         if lead.session_id is None or turn is None:
             return records
-        place = {"turn": turn, "sequence": delivered.sequence, "at": stamp(delivered.at)}
-        around = tx.execute(
-            "turns_around", owner=lead.owner, session_id=lead.session_id, **place
-        ).fetchone()
-        tx.execute("note_delivery", **place)
+        delivery = {"turn": turn, "sequence": delivered.sequence, "at": stamp(delivered.at)}
+        session = {"owner": lead.owner, "session_id": lead.session_id}
+        around = tx.execute("turns_around", **session, **delivery).fetchone()
+        tx.execute("note_delivery", **delivery)
         if around["after"] is None:
             return records
         high = float(around["after"])
         low = high - 1 if around["before"] is None else max(float(around["before"]), high - 1)
-        return _placed(records, low, high)
+        return _between(records, low, high)
 
     def _store_record(self, tx: Transaction, record: NewRecord, known: _Known) -> Written:
         if record.turn is None:
@@ -248,8 +248,8 @@ class Turns(Part):
         supersede(tx, record_id, cause)
 
 
-def _placed(records: Sequence[NewRecord], low: float, high: float) -> list[NewRecord]:
-    """The records at places between two others, in their order."""
+def _between(records: Sequence[NewRecord], low: float, high: float) -> list[NewRecord]:
+    """The records at positions between two others, in their order."""
     step = (high - low) / (len(records) + 1)
     return [
         msgspec.structs.replace(record, stands_at=low + number * step)

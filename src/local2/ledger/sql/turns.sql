@@ -5,8 +5,8 @@ WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id AND session_i
 
 -- Where a question stands, and the next one of its session, which was asked before the turn of
 -- this one was stored.
--- name: question_place
-SELECT ifnull(question.stands_at, question.row) AS place,
+-- name: question_position
+SELECT ifnull(question.stands_at, question.row) AS position,
        (SELECT ifnull(later.stands_at, later.row) FROM record AS later
         WHERE later.tenant = :tenant AND later.owner = question.owner
           AND later.session_id = question.session_id
@@ -14,7 +14,7 @@ SELECT ifnull(question.stands_at, question.row) AS place,
           AND later.kind IN ('chat_message', 'tool_output', 'transcript')
           AND later.superseded_by IS NULL AND later.role = 'user'
           AND later.turn IS NOT question.turn
-        ORDER BY ifnull(later.stands_at, later.row) LIMIT 1) AS next_place
+        ORDER BY ifnull(later.stands_at, later.row) LIMIT 1) AS next_position
 FROM record AS question WHERE question.tenant = :tenant AND question.id = :id;
 
 -- name: told_in_turn
