@@ -15,6 +15,7 @@ from local2.protocol.items import (
     NOTHING,
     ItemKey,
     ItemPut,
+    ItemsFound,
     StoredItem,
     fit_into_answer,
     path_of,
@@ -84,13 +85,6 @@ class FoundKey(ItemKey, frozen=True, kw_only=True):
     record: str | None = None
 
 
-class ItemPage(msgspec.Struct, frozen=True, kw_only=True):
-    """As many items as fit into an answer; `cut`: whether there are more."""
-
-    items: list[StoredItem]
-    cut: bool
-
-
 class LedgerItems(Part):
     """One tenant's items."""
 
@@ -137,11 +131,11 @@ class LedgerItems(Part):
         return [item for item, fits in fit_into_answer(read) if fits]
 
     @reads
-    def within(self, tx: Transaction, of: ItemCollection, within: ItemSelection) -> ItemPage:
-        """The selected items, the newest first."""
+    def within(self, tx: Transaction, of: ItemCollection, within: ItemSelection) -> ItemsFound:
+        """The selected items, the newest first, as many as fit into an answer."""
         read = list(fit_into_answer(map(_item, self._chosen(tx, of, within))))
         items = [item for item, fits in read if fits]
-        return ItemPage(items=items, cut=len(items) < len(read))
+        return ItemsFound(items=items, cut=len(items) < len(read))
 
     @reads
     def keys(self, tx: Transaction, of: ItemCollection, within: ItemSelection) -> list[FoundKey]:
