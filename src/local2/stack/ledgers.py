@@ -224,9 +224,7 @@ def open_file(
     return SqliteDatabase.open(path, schema, counted=COUNTED)
 
 
-def refuse_a_missing_ledger(
-    settings: MemorySettings, tenant: str, key: ContentKey | None = None
-) -> None:
+def refuse_a_missing_ledger(settings: MemorySettings, tenant: str, key: ContentKey | None) -> None:
     """Raise if the ledger is missing while its count of commits or its vectors remain.
 
     Raises:
