@@ -6,6 +6,7 @@ here. The files in `config/` repeat and explain them; a test compares the two.
 
 import os
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -35,6 +36,14 @@ Weight = Annotated[float, msgspec.Meta(ge=0, le=10)]
 MAX_TIMEOUT = 86_400
 """Maximum timeout in seconds: a day. It excludes `.inf`, which would be no timeout."""
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT)]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

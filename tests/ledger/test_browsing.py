@@ -10,11 +10,11 @@ from ledgers import DAY, OWNER, erase, fact, message, record
 from local2.ledger.erasing import Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import browsing
-from local2.ledger.operations.browsing import BrowseFilter, SessionUse
+from local2.ledger.operations.browsing import BrowseCursor, BrowseFilter
 from local2.ledger.operations.upkeep import Access
 from local2.ledger.records import Actor
 from local2.ledger.search import Place
-from local2.protocol.browsing import DayCount, RecordState
+from local2.protocol.browsing import DayCount, RecordState, SessionCount
 from local2.protocol.memories import Kind, OwnerScope
 
 ALL_STATES: frozenset[RecordState] = frozenset(get_args(RecordState))
@@ -181,15 +181,15 @@ async def test_places_are_counted_with_what_no_longer_stands(stored: Ledger) -> 
 
 async def listed_sessions(
     ledger: Ledger, owners: list[str] | None, limit: int = 9
-) -> list[SessionUse]:
+) -> list[SessionCount]:
     """Return the sessions on all pages."""
-    found: list[SessionUse] = []
+    found: list[SessionCount] = []
     after = None
     while True:
         page = await ledger.browsing.sessions(owners, limit, after)
         assert len(page.sessions) <= limit
         found += page.sessions
-        after = page.next
+        after = BrowseCursor.of(page.next)
         if after is None:
             return found
 
@@ -215,7 +215,7 @@ async def test_sessions_are_listed_once_by_their_last_use(
             DAY + timedelta(minutes=2),
         )
         everybody = await listed_sessions(ledger, None, limit)
-        assert [(use.owner, use.session_id) for use in everybody] == [
+        assert [(use.user, use.session_id) for use in everybody] == [
             ("eve", "a"),
             *((OWNER, session) for session in ("a", "b", "c")),
         ]

@@ -17,7 +17,6 @@ from local2.memory.intake.documents import (
     MAX_SHORT_SECTIONS,
     MIN_CHUNK,
     SEPARATOR,
-    Document,
     _records,
 )
 from local2.memory.tenant import Memories, Memory
@@ -55,8 +54,9 @@ async def rows(database: Database, *, active: bool = True) -> list[dict[str, Any
 
 def split(content: str) -> list[tuple[str, str]]:
     """Return labels and contents of the chunks of a document titled House."""
-    document = Document(title="House", source="house.md", content=content)
-    return [(str(record.label), record.content) for record in _records(document, RICHARD, DAY)]
+    document = AddDocument(title="House", content=content)
+    made = _records(document, "house.md", RICHARD, DAY)
+    return [(str(record.label), record.content) for record in made]
 
 
 def headings(content: str) -> list[list[str]]:

@@ -25,6 +25,7 @@ QUESTION = "Where was the osmium sent?"
 def logging(memory: Memory) -> Memory:
     """The memory, which logs recalls for a week."""
     memory.settings = msgspec.structs.replace(memory.settings, recall_log_days=7)
+    memory._shared = msgspec.structs.replace(memory._shared, settings=memory.settings)
     return memory
 
 

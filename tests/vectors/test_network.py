@@ -7,23 +7,18 @@ import numpy as np
 
 from local2.vectors.batches import Network
 
-GRAPH = """
-<ir_version: 8, opset_import: ["": 17]>
-scaled (float[n, 64] texts) => (float[n, 64] vectors) {{
-    {layers}
-    vectors = MatMul (texts_{last}, weights)
-}}
-"""
-LAYER = "texts_{next} = Identity (texts)"
+LAYER = "hidden_{next} = Identity (hidden_{i})"
 
 
 def test_a_loaded_network_does_not_keep_the_arrays_it_was_made_of() -> None:
-    weights = np.diag(np.arange(64, dtype=np.float32))
-    expected, made_of = weights.copy(), weakref.ref(weights)
-    network = Network(GRAPH, LAYER, 1, {"weights": weights})
+    scale, shift = np.arange(384, dtype=np.float32), np.zeros(384, np.float32)
+    expected, made_of = scale.copy(), weakref.ref(scale)
+    network = Network(LAYER, 1, {"embedding_scale": scale, "embedding_shift": shift})
 
-    del weights
+    del scale
     gc.collect()
 
     assert made_of() is None
-    assert np.array_equal(network.vectors(texts=np.eye(64, dtype=np.float32)), expected)
+    alternating = np.tile(np.array([1, -1], np.float32), 192).reshape(1, 1, 384)
+    (vector,) = network.vectors(alternating, np.ones((1, 1), np.int32))
+    assert np.allclose(vector, expected * alternating[0, 0] / np.linalg.norm(expected))

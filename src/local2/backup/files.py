@@ -84,15 +84,6 @@ def scratch_folder(data_dir: Path, name: str) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def sync(path: Path) -> None:
-    """Sync a file, or the entries of a folder, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def write(file: Path, data: bytes, *, synced: bool = True) -> None:
     with open(file, "xb", opener=private) as opened:
         opened.write(data)

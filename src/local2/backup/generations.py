@@ -15,7 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from local2.backup.files import digest, is_ledger, private, sync, write
+from local2.atomic_file import sync
+from local2.backup.files import digest, is_ledger, private, write
 from local2.backup.sealing import Decrypter
 from local2.errors import BackupError, UnwritableError
 from local2.ledger.engines.sqlite.copies import refuse_without_room

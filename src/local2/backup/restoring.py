@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from local2.backup.files import ledger_files, scratch_folder, sync
+from local2.atomic_file import sync
+from local2.backup.files import ledger_files, scratch_folder
 from local2.backup.generations import BackupFolder
 from local2.backup.sealing import Decrypter
 from local2.backup.verifying import Keys, extract_verified, keys_of

@@ -16,7 +16,8 @@ from pathlib import Path
 import msgspec
 
 from local2._version import __version__
-from local2.backup.files import LedgerFile, digest, scratch_folder, sync, write
+from local2.atomic_file import sync
+from local2.backup.files import LedgerFile, digest, scratch_folder, write
 from local2.backup.generations import (
     FORMAT,
     PIECES,

@@ -29,7 +29,7 @@ Keys = Mapping[str, ContentKey | None]
 
 def verify_backup(
     folder: Path,
-    name: str | None = None,
+    name: str | None,
     *,
     data_dir: Path,
     opener: Decrypter,

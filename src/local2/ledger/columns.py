@@ -473,14 +473,15 @@ class View:
         having = self.positions_with(stem)
         return int((~self.asking[having]).sum()) if len(having) else 0
 
-    @property
+    @cached_property
     def asking(self) -> Flags:
         """Which records are people's questions to the memory, whose words may be mistyped."""
-        return self.derive(_asking)
+        is_echo = np.isin(self.column["echo"], (ECHO, UNANSWERED))
+        return np.asarray(is_echo & self.column["spoken"] & ~self.column["machine"])
 
     def has_comparable_vector(self, embedder: str) -> Flags:
         """For each record whether it has a vector of this embedder."""
-        return self.derive(_has_vector_of, embedder)
+        return np.asarray(self.column["embedder"] == self.names.embedders.number_of(embedder))
 
     def cosines(self, question: bytes, embedder: str) -> Array:
         """Each record's cosine with the question; 0 without a comparable vector."""
@@ -533,10 +534,6 @@ def _seconds(time: str) -> float:
     return datetime.fromisoformat(time).timestamp()
 
 
-def _has_vector_of(view: View, embedder: str) -> Flags:
-    return np.asarray(view.column["embedder"] == view.names.embedders.number_of(embedder))
-
-
 def _neighbours(column: Mapping[str, Any]) -> list[tuple[Positions, Positions]]:
     """The neighbours of messages, if the columns have all messages of each session."""
     size = len(column["row"])
@@ -554,8 +551,3 @@ def _neighbours(column: Mapping[str, Any]) -> list[tuple[Positions, Positions]]:
         after[first], before[second] = second, first
         near.append((before, after))
     return near
-
-
-def _asking(view: View) -> Flags:
-    is_echo = np.isin(view.column["echo"], (ECHO, UNANSWERED))
-    return np.asarray(is_echo & view.column["spoken"] & ~view.column["machine"])

@@ -40,7 +40,7 @@ class Ledger:
         topics = RecentTopics(budgets.topics, is_shared=database.is_shared)
         self.facts = LedgerFacts(rows, topics)
         self.extraction = Extractions(rows, topics)
-        self.knowledge = Knowledge(rows, is_shared=database.is_shared)
+        self.knowledge = Knowledge(rows)
         self.relations = LedgerRelations(rows)
         self.unreported = Unreported(rows)
         self.turns = Turns(rows)

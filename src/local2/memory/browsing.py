@@ -24,7 +24,6 @@ from local2.protocol.browsing import (
     ListSessions,
     Overview,
     OwnerCount,
-    SessionCount,
     SessionsPage,
 )
 from local2.protocol.envelope import Caller
@@ -63,20 +62,7 @@ class Browsing:
         if places is not None:
             owners = sorted({place.owner for place in places if place.scope == "session"})
         after = BrowseCursor.of(request.after)
-        page = await self._ledger.browsing.sessions(owners, request.limit, after)
-        return SessionsPage(
-            sessions=[
-                SessionCount(
-                    session_id=session.session_id,
-                    user=session.owner or None,
-                    messages=session.messages,
-                    first=session.first,
-                    last=session.last,
-                )
-                for session in page.sessions
-            ],
-            next=page.next.text() if page.next else None,
-        )
+        return await self._ledger.browsing.sessions(owners, request.limit, after)
 
     async def overview(self) -> Overview:
         """What the memory consists of."""

@@ -12,7 +12,7 @@ import msgspec
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import Record
 from local2.ledger.search import Search
-from local2.memory.recall.ranking import RankedRecord, Trace
+from local2.memory.recall.ranking import Trace
 from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
 from local2.memory.scopes import may_see, view, visible_places
 from local2.protocol.envelope import Caller
@@ -56,14 +56,14 @@ async def explain(ledger: Ledger, recaller: Recaller, caller: Caller, asked: Exp
     trace = Trace(wanted=asked.considered, row=record.row if record else None)
     request = RecallRequest.of(asked.recall)
     recalled = await recaller.recall(caller, request, trace)
+    assert trace.search is not None  # noqa: S101 - recall has run
     best = [ranked.row for ranked in trace.ranked[: asked.considered]]
     records = {found.row: found for found in await ledger.records.at(best)}
-    result = _Result(trace, recalled)
     about: ExplainedMemory | None = None
     if record is not None:
-        fields = result.fields_of(record.row)
+        fields = _fields_of(record.row, trace, recalled)
         if not fields:
-            outcome, conditions = await _why_no_candidate(ledger, caller, record, result.search)
+            outcome, conditions = await _why_no_candidate(ledger, caller, record, trace.search)
             fields = {"outcome": outcome, "why": WHY[outcome], "conditions": conditions}
         about = _view(record, caller, **fields)
     elif asked.id is not None:
@@ -71,7 +71,9 @@ async def explain(ledger: Ledger, recaller: Recaller, caller: Caller, asked: Exp
         about = ExplainedMemory(id=asked.id, outcome="not_visible", why=why)
     return Explained(
         memories=[
-            _view(records[row], caller, **result.fields_of(row)) for row in best if row in records
+            _view(records[row], caller, **_fields_of(row, trace, recalled))
+            for row in best
+            if row in records
         ],
         asked=about,
         candidates=trace.candidates,
@@ -116,40 +118,25 @@ def _view(record: Record, caller: Caller, **fields: Any) -> ExplainedMemory:
     return view(record, caller, ExplainedMemory, content=content, **fields)
 
 
-class _Result:
-    """What became of the records in a recall."""
-
-    def __init__(self, trace: Trace, recalled: RecallResult) -> None:
-        assert trace.search is not None  # noqa: S101 - recall has run
-        self.search = trace.search
-        self._trace = trace
-        self._ranks = {ranked.row: rank for rank, ranked in enumerate(trace.ranked, start=1)}
-        self._places = {
-            item.record.row: (place, item.score)
-            for place, item in enumerate(recalled.items, start=1)
-        }
-
-    def fields_of(self, row: int) -> dict[str, Any]:
-        """The fields of `ExplainedMemory` for a record; none if it was no candidate."""
-        trace = self._trace
-        if (rank := self._ranks.get(row)) is not None:
-            ranked = trace.ranked[rank - 1]
-            place, score = self._places.get(row, (None, ranked.score))
-            left_out: Outcome = trace.left_out.get(row, "beyond_top_k")
-            return _fields(
-                ranked,
-                "returned" if place is not None else left_out,
-                rank=rank,
-                place=place,
-                reranked=score if score != ranked.score else None,
-            )
-        if trace.unmatched is not None and trace.unmatched.row == row:
-            outcome: Outcome = "overruled" if trace.dropped_by else "unmatched"
-            return _fields(trace.unmatched, outcome, stage=trace.dropped_by)
+def _fields_of(row: int, trace: Trace, recalled: RecallResult) -> dict[str, Any]:
+    """What became of a record in a recall, for `ExplainedMemory`; empty if it was no candidate."""
+    outcome: Outcome
+    other: dict[str, Any]
+    ranks = (rank for rank, ranked in enumerate(trace.ranked, 1) if ranked.row == row)
+    if (rank := next(ranks, None)) is not None:
+        ranked = trace.ranked[rank - 1]
+        places = (place for place, item in enumerate(recalled.items, 1) if item.record.row == row)
+        place = next(places, None)
+        score = ranked.score if place is None else recalled.items[place - 1].score
+        outcome = trace.left_out.get(row, "beyond_top_k") if place is None else "returned"
+        reranked = score if score != ranked.score else None
+        other = {"rank": rank, "place": place, "reranked": reranked}
+    elif trace.unmatched is not None and trace.unmatched.row == row:
+        ranked = trace.unmatched
+        outcome = "overruled" if trace.dropped_by else "unmatched"
+        other = {"stage": trace.dropped_by}
+    else:
         return {}
-
-
-def _fields(ranked: RankedRecord, outcome: Outcome, **other: Any) -> dict[str, Any]:
     return {
         "outcome": outcome,
         "why": WHY[outcome],

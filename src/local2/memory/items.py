@@ -130,8 +130,7 @@ class CallerItems:
         )
         of = self._items_of(request.collection)
         if request.query is None or not request.query.strip() or not request.limit:
-            page = await self._ledger.items.within(of, within)
-            return ItemsFound(items=page.items, cut=page.cut)
+            return await self._ledger.items.within(of, within)
         # The items that recall finds, best first, then the other matching items.
         wanted = request.offset + request.limit
         recalled, ranked = await self._recall(request, request.query, of, within)

@@ -6,7 +6,6 @@ with that record.
 """
 
 import asyncio
-from collections.abc import Iterator
 
 import msgspec
 
@@ -93,38 +92,33 @@ class LongOutputs:
 
 
 def _parts(record: NewRecord, text: str) -> tuple[NewRecord, ...]:
-    """A record for each part, with its features: extracting them in a write would delay others."""
-    begin, until = (READ, len(text)) if record.content == text else _left_out(record.content, text)
+    """A record for each part, with its features: extracting them in a write would delay others.
+
+    Parts end between lines or words if possible.
+    """
+    begin, until = READ, len(text)
+    if record.content != text:  # what the preview leaves out
+        shown = record.content.partition("\n")[2]
+        begin = _end_between(text, 0, _alike(shown, text))
+        until = len(text) - _alike(shown[::-1], text[::-1])
+    until = min(until, SEARCHED_CHARACTERS)
     of_call = {name: record.metadata[name] for name in OF_CALL if name in record.metadata}
-    made = (
-        msgspec.structs.replace(
-            record,
-            kind="output_part",
-            content=text[first:last],
-            alias=None,
-            pending=None,
-            metadata={**of_call, "offset": first},
-            output=None,
-        )
-        for first, last in _cut(text, begin, min(until, SEARCHED_CHARACTERS))
-    )
-    return tuple(msgspec.structs.replace(part, features=features_of(part)) for part in made)
-
-
-def _left_out(preview: str, text: str) -> tuple[int, int]:
-    """Where that begins and ends in an output which its preview leaves out."""
-    shown = preview.partition("\n")[2]
-    begin = _end_between(text, 0, _alike(shown, text))
-    return begin, len(text) - _alike(shown[::-1], text[::-1])
-
-
-def _cut(text: str, begin: int, until: int) -> Iterator[tuple[int, int]]:
-    """Where the parts of a text begin and end, which is between lines or words if possible."""
+    parts = []
     while begin < until:
         end = until if until - begin <= PART else _end_between(text, begin, begin + PART)
         if not text[begin:end].isspace():
-            yield begin, end
+            part = msgspec.structs.replace(
+                record,
+                kind="output_part",
+                content=text[begin:end],
+                alias=None,
+                pending=None,
+                metadata={**of_call, "offset": begin},
+                output=None,
+            )
+            parts.append(msgspec.structs.replace(part, features=features_of(part)))
         begin = end
+    return tuple(parts)
 
 
 def _alike(one: str, other: str) -> int:

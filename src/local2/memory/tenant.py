@@ -87,18 +87,16 @@ class Memory:
         self.clock: Clock = utc_now
         self.answer_log = AnswerLog(since=utc_now())
         self.tools = KnownTools(own_tools, self.answer_log, announced)
-        self.echoes = EchoFinder(ledger, self.answer_log, self.tools)
         self.changes = Changes(self.backlog, announce)
         self.accesses = AccessLog(ledger.upkeep, ledger.showings, self._now)
         self.consolidation = Consolidation(
-            self.ledger,
+            ledger,
             self.changes,
             self.accesses,
-            settings=self.settings,
+            settings=settings,
             clock=self._now,
             judge=models.judge,
         )
-        self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
         if models.extractor is not None:
             self.backlog.add_job(Extraction(ledger, self.changes, models.extractor))
         retrieval = Retrieval(ledger, self.indexer, vectors)
@@ -110,15 +108,34 @@ class Memory:
         self.recaller = Recaller(
             retrieval,
             models=models.recall,
-            weights=Weights.of(self.settings),
-            feedback_weight=self.settings.feedback_weight,
-            min_score=self.settings.min_score,
+            weights=Weights.of(settings),
+            feedback_weight=settings.feedback_weight,
+            min_score=settings.min_score,
             clock=self._now,
             turns=self.turns,
             slots=searches,
         )
         self.retention = Retention(ledger, settings, announce, self._now)
-        self._streams = streams or NoStreams()
+        self._shared = Shared(
+            ledger=ledger,
+            settings=settings,
+            clock=self._now,
+            changes=self.changes,
+            echoes=EchoFinder(ledger, self.answer_log, self.tools),
+            recaller=self.recaller,
+            synthesis=Synthesis(models.synthesizer, within=settings.synthesis_timeout),
+            consolidation=self.consolidation,
+            accesses=self.accesses,
+            backlog=self.backlog,
+            outside=Outside(
+                backlog=self.backlog,
+                indexer=self.indexer,
+                vectors=vectors,
+                streams=streams or NoStreams(),
+                recaller=self.recaller,
+            ),
+            turns=self.turns,
+        )
 
     def of(self, caller: Caller) -> MemoryService:
         """The memory as seen by this caller.
@@ -128,27 +145,7 @@ class Memory:
         """
         if caller.tenant != self.tenant:
             raise InvalidArgumentsError(f"The tenant {caller.tenant!r} is not served here.")
-        shared = Shared(
-            ledger=self.ledger,
-            settings=self.settings,
-            clock=self._now,
-            changes=self.changes,
-            echoes=self.echoes,
-            recaller=self.recaller,
-            synthesis=self.synthesis,
-            consolidation=self.consolidation,
-            accesses=self.accesses,
-            backlog=self.backlog,
-            outside=Outside(
-                backlog=self.backlog,
-                indexer=self.indexer,
-                vectors=self.vectors,
-                streams=self._streams,
-                recaller=self.recaller,
-            ),
-            turns=self.turns,
-        )
-        return MemoryService(shared, caller)
+        return MemoryService(self._shared, caller)
 
     def _now(self) -> datetime:
         return self.clock()  # looked up at each call, because tests replace it

@@ -50,9 +50,14 @@ class Message(msgspec.Struct, frozen=True):
     metadata: Metadata | None = None
 
     @property
-    def is_hidden(self) -> bool:
+    def reason_to_leave_out(self) -> str | None:
+        kind = self.content.content_type if self.content else None
+        if kind in INSTRUCTIONS:
+            return "custom instructions, which ChatGPT repeats in each conversation"
+        if kind in REASONING:
+            return "what the model thought before it answered"
         hidden = self.metadata is not None and self.metadata.is_visually_hidden_from_conversation
-        return bool(hidden) or self.weight == 0
+        return "messages that ChatGPT does not show" if hidden or self.weight == 0 else None
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -129,10 +134,17 @@ def _messages(
         if message is None or message.content is None:
             continue
         at = moment_of(message.create_time) or at
-        if (reason := _reason_to_leave_out(message)) is not None:
+        if (reason := message.reason_to_leave_out) is not None:
             left_out.add(named, reason)
             continue
-        text = _text_of(message.content, named, left_out)
+        texts = [text for text in (message.content.text, message.content.result) if text]
+        for part in message.content.parts or ():
+            said = part.get("text") if isinstance(part, dict) else part
+            if isinstance(said, str):
+                texts.append(said)
+            else:
+                left_out.add(named, "images, sound and files")
+        text = "\n".join(texts)
         if is_blank(text):
             left_out.add(named, "messages without text")
             continue
@@ -157,26 +169,3 @@ def _messages(
             yield ConversationMessage(
                 role=message.author.role or "user", id=id_, timestamp=at, content=text
             )
-
-
-def _reason_to_leave_out(message: Message) -> str | None:
-    kind = message.content.content_type if message.content else None
-    if kind in INSTRUCTIONS:
-        return "custom instructions, which ChatGPT repeats in each conversation"
-    if kind in REASONING:
-        return "what the model thought before it answered"
-    if message.is_hidden:
-        return "messages that ChatGPT does not show"
-    return None
-
-
-def _text_of(content: Content, name: str, left_out: LeftOuts) -> str:
-    """Read the text of a message; parts that are not text are left out."""
-    texts = [text for text in (content.text, content.result) if text]
-    for part in content.parts or ():
-        text = part.get("text") if isinstance(part, dict) else part
-        if isinstance(text, str):
-            texts.append(text)
-        else:
-            left_out.add(name, "images, sound and files")
-    return "\n".join(texts)

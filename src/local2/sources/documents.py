@@ -122,7 +122,13 @@ class Converter:
                 check_archive(archive, len(data), "It")
                 if DOCX_PART not in archive.namelist():
                     raise BadRequestError("It is no Word document.")
-        connection = self._connection or self._start()
+        if self._connection is None:
+            context = multiprocessing.get_context("spawn")  # not a fork: this process has threads
+            self._connection, other_end = context.Pipe()
+            self._process = context.Process(target=_convert_all, args=(other_end,), daemon=True)
+            self._process.start()
+            other_end.close()
+        connection = self._connection
         connection.send((data, file.suffix, CONVERTING_SECONDS))
         while not connection.poll(STOP_SECONDS):
             if self._is_stopped():
@@ -136,14 +142,6 @@ class Converter:
         if text is None:
             raise BadRequestError("It is damaged, or needs too much memory.")
         return checked(text)
-
-    def _start(self) -> Connection:
-        context = multiprocessing.get_context("spawn")  # not a fork: this process has threads
-        self._connection, other_end = context.Pipe()
-        self._process = context.Process(target=_convert_all, args=(other_end,), daemon=True)
-        self._process.start()
-        other_end.close()
-        return self._connection
 
     def _end(self) -> None:
         if self._process is not None and self._connection is not None:

@@ -9,7 +9,7 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -65,9 +65,7 @@ def reading(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def files_of(
-    path: Path, left_out: LeftOuts, place: str | None = None
-) -> Iterator[list[SourceFile]]:
+def files_of(path: Path, left_out: LeftOuts, place: str | None) -> Iterator[list[SourceFile]]:
     """List the files of a folder or an archive by name; a single file is its own list.
 
     `place`: where a single file is, if not at its path.
@@ -81,29 +79,32 @@ def files_of(
         raise InvalidArgumentsError(f"{_text(path)} does not exist.")
     if path.is_dir():
         yield list(_files_in_folder(path, left_out))
-    elif _is_archive(path):
-        with reading(_text(path)):
-            archive = zipfile.ZipFile(path)
-        with archive:
-            check_archive(archive, path.stat().st_size, _text(path))
-            files = []
-            for info in sorted(archive.infolist(), key=lambda info: info.filename):
-                if info.is_dir():
-                    continue
-                if (reason := _reason_to_leave_out(info)) is not None:
-                    left_out.add(repr(info.filename)[1:-1], reason)
-                    continue
-                files.append(
-                    SourceFile(
-                        name=info.filename,
-                        place=f"{_text(path.name)}/{info.filename}",
-                        size=info.file_size,
-                        open=partial(archive.open, info),
-                    )
+        return
+    with ExitStack() as opened:
+        archive: zipfile.ZipFile | None = None
+        if zipfile.is_zipfile(path):
+            with reading(_text(path)):
+                archive = opened.enter_context(zipfile.ZipFile(path))
+        if archive is None or DOCX_PART in archive.namelist():  # a DOCX file is an archive, too
+            yield [file_at(path, _text(path.name), place)]
+            return
+        check_archive(archive, path.stat().st_size, _text(path))
+        files = []
+        for info in sorted(archive.infolist(), key=lambda info: info.filename):
+            if info.is_dir():
+                continue
+            if (reason := _reason_to_leave_out(info)) is not None:
+                left_out.add(repr(info.filename)[1:-1], reason)
+                continue
+            files.append(
+                SourceFile(
+                    name=info.filename,
+                    place=f"{_text(path.name)}/{info.filename}",
+                    size=info.file_size,
+                    open=partial(archive.open, info),
                 )
-            yield files
-    else:
-        yield [file_at(path, _text(path.name), place)]
+            )
+        yield files
 
 
 def _text(path: Path | str) -> str:
@@ -144,14 +145,6 @@ def _files_in_folder(folder: Path, left_out: LeftOuts) -> Iterator[SourceFile]:
                 count += 1
                 _check_count(count, _text(folder))
                 yield file_at(path, shown)
-
-
-def _is_archive(path: Path) -> bool:
-    """Whether it is a zip archive; a DOCX file is one, too, but counts as a document."""
-    if not zipfile.is_zipfile(path):
-        return False
-    with reading(_text(path)), zipfile.ZipFile(path) as archive:
-        return DOCX_PART not in archive.namelist()
 
 
 def check_archive(archive: zipfile.ZipFile, size: int, name: str) -> None:

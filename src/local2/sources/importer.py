@@ -118,8 +118,8 @@ class Importer:
         source: Source,
         caller: Sender,
         *,
-        mine: bool = False,
-        on_sent: Callable[[int], None] = lambda _: None,
+        mine: bool,
+        on_sent: Callable[[int], None],
     ) -> None:
         self._source = source
         self._caller = caller

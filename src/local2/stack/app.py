@@ -131,12 +131,15 @@ async def open_stack(
         )
         tenancy = Tenancy(parts, memories)
         await resources.enter_async_context(tenancy.opened())
-        config = msgspec.structs.replace(
-            WorkerConfig.from_settings(
-                settings, joined.url, bus.secret, log_folder, joined.credentials
-            ),
-            recorded_embedder=await _recorded_embedder(memories),
+        config = WorkerConfig.from_settings(
+            settings, joined.url, bus.secret, log_folder, joined.credentials
         )
+        for memory in memories:
+            if memory.ledger.vectors is not None:  # it keeps them itself, and names who made them
+                made_by = (await memory.ledger.vectors.embedders()).serving
+                if made_by is not None:
+                    config = msgspec.structs.replace(config, recorded_embedder=made_by)
+                    break
         worker = await start_vector_worker(
             resources, memories, parts.vectors, config.to_line(), lock
         )
@@ -204,16 +207,6 @@ async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
             open_stack(settings, log_folder=logs, with_generator=False)
         )
         yield stack.memories
-
-
-async def _recorded_embedder(memories: Memories) -> str | None:
-    """The embedder that a ledger names which keeps its vectors itself."""
-    for memory in memories:
-        if memory.ledger.vectors is not None:
-            embedders = await memory.ledger.vectors.embedders()
-            if embedders.serving is not None:
-                return embedders.serving
-    return None
 
 
 async def _make_participants(

@@ -6,7 +6,6 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 from signal import SIGTERM
 
@@ -24,7 +23,7 @@ from local2.errors import ConfigError, FolderLockedError, StackNotRunningError
 from local2.home import folder_lock, is_alive, read_runtime
 from local2.protocol.envelope import DEFAULT_TENANT
 from local2.protocol.memory_tools import TOOL_NAMES
-from local2.settings import Settings
+from local2.settings import Settings, is_loopback
 from local2.stack.ledgers import usable_key
 from local2.tenants.accounts import MEMORY, accounts
 from local2.tenants.credentials import JETSTREAM_KEY, Credentials, memory_credentials
@@ -80,7 +79,7 @@ async def join(
     """
     roles = Roles(settings.roles)
     register = await asyncio.to_thread(Register.open, settings.bus.accounts, roles)
-    if register is None and settings.bus.url is None and not _is_loopback(settings.bus.host):
+    if register is None and settings.bus.url is None and not is_loopback(settings.bus.host):
         raise ConfigError(
             f"Without accounts callers are not authenticated, and {settings.bus.host} is not "
             "loopback.",
@@ -205,10 +204,3 @@ def _jetstream_key(settings: Settings, register: Register | None) -> ContentKey 
         return usable_key(settings.memory, DEFAULT_TENANT)
     file = register.folder / JETSTREAM_KEY
     return ContentKey.read(file) if file.exists() else None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -17,7 +17,7 @@ from local2.errors import (
 )
 from local2.home import LEDGER_FILE, make_private
 from local2.ledger.engines import Database
-from local2.ledger.engines.sqlite.connections import connect_encrypted, finds_any
+from local2.ledger.engines.sqlite.connections import connect_encrypted, first_row
 from local2.ledger.engines.sqlite.database import COUNTED
 from local2.ledger.engines.sqlite.database import Database as SqliteDatabase
 from local2.ledger.engines.sqlite.schema import SCHEMA
@@ -224,9 +224,7 @@ def open_file(
     return SqliteDatabase.open(path, schema, counted=COUNTED)
 
 
-def refuse_a_missing_ledger(
-    settings: MemorySettings, tenant: str, key: ContentKey | None = None
-) -> None:
+def refuse_a_missing_ledger(settings: MemorySettings, tenant: str, key: ContentKey | None) -> None:
     """Raise if the ledger is missing while its count of commits or its vectors remain.
 
     Raises:
@@ -241,7 +239,7 @@ def refuse_a_missing_ledger(
     if key is not None:
         # A new, empty encrypted ledger beside a plain one with records would look like data loss.
         plain = ledger_path(settings, tenant)
-        if has_content(plain) and finds_any(plain, HAS_RECORDS, {"tenant": tenant}):
+        if has_content(plain) and first_row(plain, HAS_RECORDS, {"tenant": tenant}):
             raise LedgerKeyError(
                 f"{plain} holds memories of the tenant {tenant} that are not encrypted.",
                 remedy="Without the key, run `local2 export`; move the data folder and "

@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from ipaddress import ip_address
 from time import perf_counter
 from typing import Any
 
@@ -19,7 +18,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from local2.errors import ConfigError
-from local2.settings import TelemetrySettings
+from local2.settings import TelemetrySettings, is_loopback
 from local2.telemetry import GaugeReading
 
 READ_TIMEOUT = 10.0
@@ -156,13 +155,7 @@ def _check_address(settings: TelemetrySettings) -> None:
     The endpoint does not authenticate its clients.
     """
     host = settings.metrics_host
-    if settings.metrics_beyond_loopback or host == "localhost":
-        return
-    try:
-        loopback = ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback:
+    if not (settings.metrics_beyond_loopback or is_loopback(host)):
         raise ConfigError(
             f"metrics_host is {host!r}, which others can reach, and the endpoint requires no "
             "password.",

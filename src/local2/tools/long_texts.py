@@ -1,6 +1,5 @@
 """Tools for long texts: add documents; read documents and tool outputs piece by piece."""
 
-from local2.memory.intake.documents import Document
 from local2.memory.service import MemoryService
 from local2.protocol.memories import check_document_size
 from local2.protocol.memory_tools import (
@@ -8,7 +7,6 @@ from local2.protocol.memory_tools import (
     READ_DOCUMENT,
     READ_TOOL_OUTPUT,
     AddDocument,
-    AddedDocument,
     DocumentPiece,
     OutputPiece,
     ReadDocument,
@@ -21,22 +19,12 @@ from local2.tools.base import answers
 @answers(ADD_DOCUMENT)
 async def add_document(memory: MemoryService, args: AddDocument) -> ToolOutput:
     check_document_size(args.content)
-    source = args.source or args.title
-    stored = await memory.documents.store(
-        Document(title=args.title, source=source, content=args.content)
-    )
+    stored = await memory.documents.store(args)
     chunks = "1 chunk" if stored.chunks == 1 else f"{stored.chunks} chunks"
     return ToolOutput(
         content=f"Document stored in {chunks}: {stored.added} added, "
         f"{stored.replaced} replaced, {stored.unchanged} unchanged, {stored.removed} removed.",
-        data=AddedDocument(
-            source=source,
-            chunks=stored.chunks,
-            added=stored.added,
-            replaced=stored.replaced,
-            unchanged=stored.unchanged,
-            removed=stored.removed,
-        ),
+        data=stored,
     )
 
 

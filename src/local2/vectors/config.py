@@ -12,7 +12,7 @@ import msgspec
 from local2.child_process import ChildConfig
 from local2.endpoint.address import Endpoint, endpoint_of
 from local2.errors import IndexDamagedError, StorageError
-from local2.ledger.engines.sqlite.connections import read_row
+from local2.ledger.engines.sqlite.connections import first_row
 from local2.protocol.envelope import DEFAULT_TENANT
 from local2.settings import EmbedderChoice, MemorySettings, Settings
 from local2.tenants.credentials import Credentials
@@ -160,7 +160,7 @@ def count_vectors(folder: Path, collection: str) -> int:
     No process may have the folder open: the SQLite file is read without Chroma.
     """
     try:
-        return int(read_row(folder / "chroma.sqlite3", COUNT_VECTORS, {"name": collection})[0])
+        return int(first_row(folder / "chroma.sqlite3", COUNT_VECTORS, {"name": collection})[0])
     except StorageError:
         return 0
 
@@ -178,7 +178,7 @@ def segments_of(folder: Path, collection: str) -> set[str]:
         IndexDamagedError: Chroma's file cannot be read.
     """
     try:
-        row = read_row(folder / "chroma.sqlite3", SEGMENTS_OF, {"collection": collection})
+        row = first_row(folder / "chroma.sqlite3", SEGMENTS_OF, {"collection": collection})
     except StorageError as error:
         raise IndexDamagedError(f"Chroma's file cannot be read: {error}") from error
     return set((row[0] or "").split(","))

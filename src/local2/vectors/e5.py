@@ -40,21 +40,6 @@ CACHED_WORDS, CACHED_LENGTH = 16_384, 32
 """Number of words whose tokens are cached, and their maximum length: scripts without spaces have
 words as long as their sentences."""
 
-_GRAPH = """
-<ir_version: 8, opset_import: ["": 18, "com.microsoft": 1]>
-multilingual_e5_small (float[n, tokens, 384] embedded, int32[n, tokens] mask)
-    => (float[n, 384] vectors) {{
-    hidden_0 = LayerNormalization <axis = -1, epsilon = 1e-12>
-        (embedded, embedding_scale, embedding_shift)
-{layers}
-    one = Constant <value_ints = [1]> ()
-    weights = Cast <to = 1> (mask)
-    weight_rows = Unsqueeze (weights, one)
-    sum_rows = MatMul (weight_rows, hidden_{last})
-    sums = Squeeze (sum_rows, one)
-    vectors = LpNormalization <axis = 1, p = 2> (sums)
-}}
-"""
 # accuracy_level 4: activations are rounded to 8 bits, by blocks of 32 as the weights are.
 _LAYER = """
     projected_{i} = com.microsoft.MatMulNBits
@@ -100,7 +85,7 @@ class MultilingualE5:
         self._positions = (
             file.floats("emb.pos").reshape(-1, WIDTH) + file.floats("emb.type")[:WIDTH]
         )
-        self._network = Network(_GRAPH, _LAYER, LAYERS, _initializers(file))
+        self._network = Network(_LAYER, LAYERS, _initializers(file))
 
     @classmethod
     def load(cls) -> "MultilingualE5":
@@ -136,7 +121,7 @@ class MultilingualE5:
         embedded: FloatMatrix = (weights - 8) * _steps(blocks)[..., np.newaxis]
         embedded = embedded.reshape(*ids.shape, WIDTH)
         embedded += self._positions[: ids.shape[1]]
-        return self._network.vectors(embedded=embedded, mask=mask)
+        return self._network.vectors(embedded, mask)
 
 
 class Unigrams:

@@ -25,8 +25,8 @@ class IndexElsewhere:
         """The name of the embedder that is to serve next; the ledger knows which one serves."""
         return self._next[tenant][0] if slot == "next" and tenant in self._next else None
 
-    def recorded_dimensions(self, tenant: str, slot: Slot = "serving") -> int:
-        return self._next[tenant][1] if slot == "next" and tenant in self._next else 0
+    def next_dimensions(self, tenant: str) -> int:
+        return self._next[tenant][1] if tenant in self._next else 0
 
     def ensure(
         self, tenant: str, embedder_name: str, dimensions: int, slot: Slot = "serving"

@@ -23,6 +23,7 @@ from chromadb.api.shared_system_client import SharedSystemClient
 from chromadb.config import Settings
 from chromadb.errors import ChromaError, InternalError, NotFoundError
 
+from local2.atomic_file import sync
 from local2.errors import FolderLockedError, IndexDamagedError, UnwritableError, VectorError
 from local2.vectors.config import DIRTY_MARKER, own_collections
 
@@ -130,11 +131,7 @@ def _write_marker(file: Path) -> None:
     """Create an empty file that survives a power cut."""
     with file.open("w") as marker:
         os.fsync(marker.fileno())
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync(file.parent)
 
 
 def _is_uuid(name: str) -> bool:

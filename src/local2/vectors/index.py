@@ -97,9 +97,9 @@ class VectorIndex:
         collection = self._find(tenant, slot)
         return None if collection is None else str(collection.metadata["embedder"])
 
-    def recorded_dimensions(self, tenant: str, slot: Slot = "serving") -> int:
-        """The length of the vectors, 0 without a collection."""
-        collection = self._find(tenant, slot)
+    def next_dimensions(self, tenant: str) -> int:
+        """The length of the vectors of the next collection, 0 without one."""
+        collection = self._find(tenant, "next")
         return 0 if collection is None else int(collection.metadata["dimensions"])
 
     def ensure(

@@ -43,23 +43,6 @@ from local2.vectors.embedder import FloatMatrix, known, unit_rows
 LAYERS = 6
 """Number of layers of the model."""
 
-# The pooled vector is the sum over the tokens: scaling it to length 1 makes it equal to the mean.
-_GRAPH = """
-<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
-all_minilm_l6_v2 (float[n, tokens, 384] embedded, int32[n, tokens] mask)
-    => (float[n, 384] vectors) {{
-    hidden_0 = LayerNormalization <axis = -1, epsilon = 1e-12>
-        (embedded, embedding_scale, embedding_shift)
-{layers}
-    one = Constant <value_ints = [1]> ()
-    weights = Cast <to = 1> (mask)
-    weight_rows = Unsqueeze (weights, one)
-    sum_rows = MatMul (weight_rows, hidden_{last})
-    sums = Squeeze (sum_rows, one)
-    vectors = LpNormalization <axis = 1, p = 2> (sums)
-}}
-"""
-
 _LAYER = """
     attended_{i} = com.microsoft.Attention <num_heads = 12>
         (hidden_{i}, attention_{i}, attention_bias_{i}, mask)
@@ -142,14 +125,14 @@ class SentenceEncoder:
         )
         arrays = _initializers(tensors)
         if int8:
-            self._network = Network(_GRAPH, _INT8_LAYER, LAYERS, _in_int8(arrays))
+            self._network = Network(_INT8_LAYER, LAYERS, _in_int8(arrays))
         else:
-            self._network = Network(_GRAPH, _LAYER, LAYERS, arrays)
+            self._network = Network(_LAYER, LAYERS, arrays)
 
     def __call__(self, ids: TokenMatrix, mask: TokenMatrix) -> FloatMatrix:
         embedded = self._words[ids]
         embedded += self._positions[: ids.shape[1]]
-        return self._network.vectors(embedded=embedded, mask=mask)
+        return self._network.vectors(embedded, mask)
 
 
 def _initializers(tensors: Mapping[str, FloatMatrix]) -> dict[str, FloatMatrix]:

@@ -14,12 +14,12 @@ from local2.ledger.operations.transactions import Transaction, as_json
 from local2.ledger.operations.working_sets import Budgets
 from local2.ledger.records import Fact
 from local2.ledger.search import Search
-from local2.memory.intake.documents import Document
 from local2.memory.recall.query import analyse
 from local2.memory.recall.recaller import RECALLED_KINDS
 from local2.memory.scopes import EQUAL_WEIGHTS, reach
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
+from local2.protocol.memory_tools import AddDocument
 from local2.protocol.payloads import ToolCallRecord
 from recalling import chat_message, recall
 
@@ -147,7 +147,7 @@ async def test_names_that_no_content_contains_are_found(richard: MemoryService) 
     )
     await richard.facts.store(Fact(content="Vim", scope="user", topic="user.editor"))
     await richard.documents.store(
-        Document(title="Gardening", source="a.md", content=f"# Ficus\n\n{'Water it. ' * 200}")
+        AddDocument(title="Gardening", source="a.md", content=f"# Ficus\n\n{'Water it. ' * 200}")
     )
 
     assert await recall(richard, "Melanie") == ["Only iridium."]

@@ -13,7 +13,7 @@ import local2
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import STATEMENTS
 from local2.ledger.ledger import Ledger
-from local2.ledger.operations.transactions import TenantRows
+from local2.ledger.operations.transactions import TenantRows, Transaction
 from statement_scopes import unfiltered
 
 ROW_NUMBERS = "finds rows by words, and tells nothing of them: `visible` decides who sees them"
@@ -96,19 +96,14 @@ async def test_no_passed_value_overrides_the_bound_tenant(database: Database) ->
     ledgers = [Ledger(database, name) for name in ("acme", "other")]
     rows = [TenantRows(database, ledger.tenant) for ledger in ledgers]
     for each in rows:
-        await each.change_each(
-            "relate",
-            [{"source": each.tenant, "type": "supports", "target": "t", "tenant": "other"}],
-        )
+        relation = {"source": each.tenant, "type": "supports", "target": "t", "tenant": "other"}
+        await each.write(Transaction.execute_each, "relate", [relation])
 
-    found = [
-        [
-            row["target"]
-            for row in await each.all("targets_of", id=name, type="supports", tenant=name)
-        ]
-        for each in rows
-        for name in ("acme", "other")
-    ]
+    def targets(tx: Transaction, name: str) -> list[str]:
+        asked = {"id": name, "type": "supports", "tenant": name}
+        return [row["target"] for row in tx.execute("targets_of", **asked)]
+
+    found = [await each.read(targets, name) for each in rows for name in ("acme", "other")]
 
     assert found == [["t"], [], [], ["t"]]
 

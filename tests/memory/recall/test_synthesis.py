@@ -84,7 +84,7 @@ async def test_the_model_sees_the_question_and_the_items_with_time_and_speaker(
 async def test_the_model_sees_the_speaker_or_topic_of_each_item(
     ollama: OllamaStandIn, synthesis: Synthesis, memory: Memory
 ) -> None:
-    memory.synthesis = synthesis
+    memory._shared = msgspec.structs.replace(memory._shared, synthesis=synthesis)
     calls = [ToolCallRecord(name="atlas", content="Ada: Berlin.")]
     service = memory.of(caller_named("richard"))
     await service.intake.store_conversation(

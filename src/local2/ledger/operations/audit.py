@@ -104,7 +104,7 @@ class LedgerAudit(Part):
     @writes
     def deny(self, tx: Transaction, action: str, caller: Caller, reason: str, at: datetime) -> None:
         """Record that a request was denied."""
-        cause = Cause(agent=caller.agent, user=caller.user, superseded_by="", at=at, reason=reason)
+        cause = Cause(agent=caller.agent, user=caller.user, at=at, reason=reason)
         add_to_audit(tx, DENIED, action, cause, {})
 
     @reads

@@ -210,7 +210,10 @@ class TaskQueue(Part):
     ) -> int:
         rows = None
         if ids is not None:
-            found = await self._rows.all("rows_with_ids", ids=as_json(ids))
+            named = as_json(ids)
+            found = await self._rows.read(
+                lambda tx: tx.execute("rows_with_ids", ids=named).fetchall()
+            )
             rows = as_json([row["row"] for row in found])
         total = 0
         tasks = self._rows.resting_on(())

@@ -25,11 +25,11 @@ from local2.ledger.operations.transactions import (
     as_json,
     reads,
     reads_apart,
-    record_of,
+    records_at,
 )
 from local2.ledger.records import Record, stamp
 from local2.ledger.search import Place
-from local2.protocol.browsing import DayCount, RecordState
+from local2.protocol.browsing import DayCount, RecordState, SessionCount, SessionsPage
 from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
 
 MAX_READ = 3_000
@@ -118,23 +118,6 @@ class PlaceCount(msgspec.Struct, frozen=True, kw_only=True):
     last: datetime
 
 
-class SessionUse(msgspec.Struct, frozen=True, kw_only=True):
-    """A session, how many messages it has, and the times of the first and the last."""
-
-    owner: str
-    session_id: str
-    messages: int
-    first: datetime
-    last: datetime
-
-
-class SessionUses(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of sessions; `next` is where to continue, None at the end."""
-
-    sessions: list[SessionUse]
-    next: BrowseCursor | None
-
-
 class _Walked(NamedTuple):
     """A record that was read; `state` is None if it is not wanted, whatever its state."""
 
@@ -216,7 +199,7 @@ class Browsing(Part):
         owners: Sequence[str] | None,
         limit: int,
         after: BrowseCursor | None,
-    ) -> SessionUses:
+    ) -> SessionsPage:
         """The next sessions of these owners, or of all, those that were used last first.
 
         A page reads a bounded number of messages: with very long sessions, it may have fewer than
@@ -228,11 +211,12 @@ class Browsing(Part):
         }
         most = MAX_READ if owners is None else MAX_MESSAGES_READ
         known: set[tuple[str, str]] = set()
-        uses: list[SessionUse] = []
+        listed: list[SessionCount] = []
         last: _Message | None = None
         for number, message in enumerate(_newest_messages(tx, owners, start, most + 1)):
-            if last is not None and (len(uses) == limit or number == most):
-                return SessionUses(sessions=uses, next=BrowseCursor(last.event_time, last.row))
+            if last is not None and (len(listed) == limit or number == most):
+                end = BrowseCursor(last.event_time, last.row)
+                return SessionsPage(sessions=listed, next=end.text())
             last = message
             session_id = message.session_id
             if session_id is None or (message.owner, session_id) in known:
@@ -243,15 +227,16 @@ class Browsing(Part):
                 continue
             messages = tx.execute("count_messages_of_session", **asked).fetchone()["messages"]
             first = tx.execute("first_message_of_session", **asked).fetchone()["event_time"]
-            uses.append(
-                SessionUse(
-                    **asked,
+            listed.append(
+                SessionCount(
+                    session_id=session_id,
+                    user=message.owner or None,
                     messages=messages,
                     first=datetime.fromisoformat(first),
                     last=datetime.fromisoformat(message.event_time),
                 )
             )
-        return SessionUses(sessions=uses, next=None)
+        return SessionsPage(sessions=listed)
 
 
 def _of_places(tx: Transaction, places: Sequence[Place] | None) -> tuple[str, dict[str, Any]]:
@@ -357,9 +342,8 @@ def _listed(values: Iterable[str] | None) -> str | None:
 
 def _records(tx: Transaction, states: dict[int, RecordState]) -> list[BrowsedRecord]:
     """The records in these rows, in their order."""
-    rows = as_json(list(states))
-    records = {row["row"]: record_of(row) for row in tx.execute("records", rows=rows)}
-    recalls = {row["row"]: row for row in tx.execute("recalls_of", rows=rows)}
+    records = records_at(tx, states)
+    recalls = {row["row"]: row for row in tx.execute("recalls_of", rows=as_json(list(states)))}
     return [
         BrowsedRecord(
             record=records[row],

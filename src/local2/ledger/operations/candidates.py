@@ -37,7 +37,7 @@ from local2.ledger.columns import (
     Link,
 )
 from local2.ledger.operations.places import place_word, session_word
-from local2.ledger.operations.transactions import Transaction, as_json, records_of
+from local2.ledger.operations.transactions import Transaction, as_json, records_at
 from local2.ledger.operations.working_sets import candidates_of
 from local2.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
 from local2.ledger.search import (
@@ -292,11 +292,10 @@ class Pool:
 
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
         """The records that are active, or were active at `as_of`."""
-        found = records_of(self._tx.execute("records", rows=as_json(rows)).fetchall())
         as_of = self._asked["as_of"]
         return {
-            record.row: record
-            for record in found
+            row: record
+            for row, record in records_at(self._tx, rows).items()
             if record.superseded_by is None
             or (as_of is not None and record.retired_at and stamp(record.retired_at) > as_of)
         }
@@ -428,6 +427,18 @@ def pooled(
         counts=counts,
         meant=meant,
     )
+
+
+def rarest(counts: Mapping[str, float], most: int) -> list[str]:
+    """The rarest words, of which together at most so many rows are scored; at least one word."""
+    rare: list[str] = []
+    total = 0.0
+    for word in sorted(counts, key=counts.__getitem__):
+        if total > 0 and total + counts[word] > most:  # at least one word that some row has
+            break
+        total += counts[word]
+        rare.append(word)
+    return rare
 
 
 def ranked_by_counts(found: Sequence[tuple[int, str]], counts: StemCounts) -> list[int]:

@@ -209,8 +209,8 @@ class _SessionWriter:
         return None if self._first_known is None else self._position(self._first_known.id) - 0.5
 
     def _position(self, record_id: str) -> float:
-        row = self._tx.execute("place_of", id=record_id).fetchone()
-        return float(row["place"])
+        row = self._tx.execute("position_of", id=record_id).fetchone()
+        return float(row["position"])
 
 
 def _active(tx: Transaction, records: Sequence[NewRecord]) -> dict[str, _Active]:

@@ -14,7 +14,7 @@ from local2.ledger.operations.transactions import (
     Transaction,
     as_json,
     reads,
-    record_of,
+    records_at,
     writes,
 )
 from local2.ledger.records import NewRecord, Record, Written
@@ -95,11 +95,8 @@ class LedgerDocuments(Part):
     ) -> tuple[list[Record], int]:
         """Some chunks of a document in their order, and how many it has."""
         every = [row["row"] for row in self._active(tx, source, "chunk_lengths")]
-        wanted = every[offset : offset + limit]
-        records = {
-            row["row"]: record_of(row) for row in tx.execute("records", rows=as_json(wanted))
-        }
-        return [records[row] for row in wanted], len(every)
+        records = records_at(tx, every[offset : offset + limit])
+        return list(records.values()), len(every)
 
     @writes
     def store(self, tx: Transaction, source: str, chunks: Sequence[NewRecord]) -> Rewritten:

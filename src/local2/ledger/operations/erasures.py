@@ -40,7 +40,7 @@ from local2.ledger.operations.transactions import (
     Transaction,
     as_json,
     reads,
-    record_of,
+    records_at,
     writes,
 )
 from local2.ledger.records import ACTIVE_RECORD_TASKS, ERASED, NewRecord, Record, stamp
@@ -157,7 +157,7 @@ class Erasures(Part):
                 drop_showings(tx, tx.execute("showings_of_owner", **asked).fetchall())
             if selection.whole_owner:
                 tx.execute("drop_outputs_of", owner=selection.owner)
-            cause = Cause(agent=None, superseded_by="", at=how.at, why="erased")
+            cause = Cause(agent=None, at=how.at)
             add_to_audit(tx, ERASED, new_id(), cause, {"records": len(rows)})
 
         await self._rows.write(finish)
@@ -209,7 +209,7 @@ class Erasures(Part):
         _clear(tx, rows, ids)
         tx.execute("clear_audit", ids=as_json(ids))
         tx.execute("anonymise_records", rows=as_json(rows), redacted=REDACTED)
-        cause = Cause(agent=agent, superseded_by="", at=at, why="anonymised")
+        cause = Cause(agent=agent, at=at)
         for id_ in ids:
             add_to_audit(tx, "anonymised", id_, cause, {})
         return [Anonymised(row["id"], row["kind"]) for row in found]
@@ -218,13 +218,13 @@ class Erasures(Part):
     def to_anonymise(self, tx: Transaction, before: datetime, limit: int) -> list[Record]:
         """Records that were retired before a time, those that were retired first first."""
         asked = {"before": stamp(before), "limit": limit}
-        rows = [row["row"] for row in tx.execute("to_anonymise", **asked)]
-        return [record_of(row) for row in tx.execute("records", rows=as_json(rows))]
+        found = tx.execute("to_anonymise", **asked).fetchall()
+        return list(records_at(tx, [row["row"] for row in found]).values())
 
-    async def count_to_anonymise(self, before: datetime) -> int:
+    @reads
+    def count_to_anonymise(self, tx: Transaction, before: datetime) -> int:
         """How many records were retired before a time, and are not anonymised yet."""
-        row = await self._rows.one("count_to_anonymise", before=stamp(before))
-        return int(row["due"]) if row else 0
+        return int(tx.execute("count_to_anonymise", before=stamp(before)).fetchone()["due"])
 
 
 def _dependent(

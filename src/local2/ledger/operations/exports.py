@@ -3,7 +3,7 @@
 A page reads a bounded number of rows, even if few of them are wanted, because queries wait for it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -104,11 +104,10 @@ class Exports(Part):
     @reads
     def page(self, tx: Transaction, wanted: ExportFilter, cursor: ExportCursor) -> ExportPage:
         """The next lines after a cursor, and the cursor of the next page."""
-        reader = _Reader(tx, _asked(tx, wanted))
         section, after, skip = cursor.section, cursor.after, cursor.skip
         lines: list[msgspec.Raw] = []
-        size = 0
-        for key, line in reader.lines(section, after):
+        size = rows = 0
+        for key, line in _lines(tx, _asked(tx, wanted), section, after):
             data = msgspec.json.encode(line) if line is not None else b""
             if len(data) > MESSAGE_LINE_BYTES and not lines:
                 # A line that is too long for a page is exported in pieces.
@@ -122,16 +121,25 @@ class Exports(Part):
                     cursor=rest.text(),
                 )
             if size + len(data) > MESSAGE_LINE_BYTES:
-                break
+                return _page_of_lines(section, lines, ExportCursor(section, after))
+            rows += 1
             after = key
             if line is not None:
                 lines.append(msgspec.Raw(data))
                 size += len(data) + 1
+
+        if isinstance(after, tuple):
+            has_more = rows == MAX_ROWS_READ
         else:
-            return _page_of_lines(
-                section, lines, reader.next_cursor(section, after, talks=wanted.talks)
-            )
-        return _page_of_lines(section, lines, ExportCursor(section, after))
+            lasts = tx.execute("last_rows").fetchone()
+            has_more = after < (lasts[ROWS_OF.get(section, section)] or 0)
+        if has_more:
+            return _page_of_lines(section, lines, ExportCursor(section, after))
+        for following in SECTIONS[SECTIONS.index(section) + 1 :]:
+            if wanted.talks or following not in TALK_SECTIONS:
+                begin = FIRST_RELATION if following == "relation" else 0
+                return _page_of_lines(section, lines, ExportCursor(following, begin))
+        return _page_of_lines(section, lines, None)
 
 
 def _asked(tx: Transaction, wanted: ExportFilter) -> dict[str, Any]:
@@ -156,90 +164,60 @@ def _page_of_lines(
     )
 
 
-class _Reader:
-    """Reads sections inside one read of the ledger."""
+def _lines(tx: Transaction, asked: dict[str, Any], section: str, after: Key) -> Keyed:
+    """Yield the lines of a section after a key, at most those that one page reads."""
+    if isinstance(after, tuple):
+        source, relation, target = after
+        begin = {"source": source, "relation": relation, "target": target}
+        for row in tx.execute("export_relation", **asked, **begin, limit=MAX_ROWS_READ):
+            key = (row["source"], row["relation"], row["target"])
+            yield key, _line_of(RelationLine, row) if row["wanted"] else None
+        return
+    until = after + MAX_ROWS_READ
+    for row in tx.execute(f"export_{section}", **asked, after=after, until=until):
+        yield row["row"], _line(tx, section, row)
+    yield until, None
 
-    def __init__(self, tx: Transaction, asked: dict[str, Any]) -> None:
-        self._tx = tx
-        self._asked = asked
-        self._scanned = 0
 
-    def lines(self, section: str, after: Key) -> Keyed:
-        """Yield the lines of a section after a key, at most those that one page reads."""
-        if isinstance(after, tuple):
-            source, relation, target = after
-            begin = {"source": source, "relation": relation, "target": target}
-            asked = {**self._asked, **begin, "limit": MAX_ROWS_READ}
-            for row in self._tx.execute("export_relation", **asked):
-                self._scanned += 1
-                key = (row["source"], row["relation"], row["target"])
-                yield key, _line_of(RelationLine, row) if row["wanted"] else None
-            return
-        until = after + MAX_ROWS_READ
-        own = {"place": self._place_line, "showing": self._showing_line}
-        make = own.get(section) or LINE_MAKERS[section]
-        statement = f"export_{section}"
-        found = self._tx.execute(statement, **self._asked, after=after, until=until)
-        for row in found:
-            yield row["row"], make(row)
-        yield until, None
-
-    def next_cursor(self, section: str, after: Key, *, talks: bool) -> ExportCursor | None:
-        """The cursor after the rows that were read; None at the end of the export."""
-        if isinstance(after, tuple):
-            more = self._scanned == MAX_ROWS_READ
-        else:
-            lasts = self._tx.execute("last_rows").fetchone()
-            more = after < (lasts[ROWS_OF.get(section, section)] or 0)
-        if more:
-            return ExportCursor(section, after)
-        rest = SECTIONS[SECTIONS.index(section) + 1 :]
-        for name in rest:
-            if talks or name not in TALK_SECTIONS:
-                return ExportCursor(name, FIRST_RELATION if name == "relation" else 0)
-        return None
-
-    def _place_line(self, row: Row) -> PlaceLine | None:
-        """A position relative to a record, since row numbers differ between ledgers."""
-        at = row["stands_at"]
-        asked = {"owner": row["owner"], "session_id": row["session_id"]}
-        base = self._tx.execute("record_at", **asked, at=at, below=int(at // 1)).fetchone()
-        if base is None:
-            return None
-        return PlaceLine(record=row["id"], at=base["id"], offset=at - base["row"])
-
-    def _showing_line(self, row: Row) -> ShowingLine:
-        shown = self._tx.execute("shown_in", showing=row["row"])
-        records = tuple((record["record"], record["score"]) for record in shown)
-        return _line_of(ShowingLine, row, records=records)
+def _line(tx: Transaction, section: str, row: Row) -> Line | None:
+    """The line of a row; None if the row is left out."""
+    match section:
+        case "record":
+            record, vector = record_of(row), None
+            if row["vector"] is not None:
+                data = unpacked(row["vector"]).tobytes()
+                vector = StoredVector(embedder=row["embedder"], data=data)
+            names = [name for name in RecordLine.__struct_fields__ if name != "vector"]
+            return RecordLine(**{name: getattr(record, name) for name in names}, vector=vector)
+        case "place":
+            # Relative to a record, since row numbers differ between ledgers.
+            at = row["stands_at"]
+            of = {"owner": row["owner"], "session_id": row["session_id"]}
+            base = tx.execute("record_at", **of, at=at, below=int(at // 1)).fetchone()
+            if base is None:
+                return None
+            return PlaceLine(record=row["id"], at=base["id"], offset=at - base["row"])
+        case "feedback":
+            return _line_of(FeedbackLine, row)
+        case "note":
+            return _line_of(NoteLine, row)
+        case "output":
+            return _line_of(OutputLine, row, last=bool(row["last"]))
+        case "audit":
+            return _line_of(AuditLine, row, detail=msgspec.json.decode(row["detail"]))
+        case "access":
+            return _line_of(AccessLine, row)
+        case "item":
+            value = msgspec.Raw(row["value"]) if row["value"] is not None else NOTHING
+            return _line_of(ItemLine, row, namespace=path_of(row["namespace"]), value=value)
+        case "showing":
+            shown = tx.execute("shown_in", showing=row["row"])
+            records = tuple((record["record"], record["score"]) for record in shown)
+            return _line_of(ShowingLine, row, records=records)
+    raise AssertionError(section)
 
 
 def _line_of(type_: type[L], row: Row, **other: Any) -> L:
     """The line of a row; the fields in `other` are not read from it."""
     names = [name for name in type_.__struct_fields__ if name not in other]
     return type_(**{name: row[name] for name in names}, **other)
-
-
-def _record_line(row: Row) -> Line:
-    record = record_of(row)
-    vector = None
-    if row["vector"] is not None:
-        vector = StoredVector(embedder=row["embedder"], data=unpacked(row["vector"]).tobytes())
-    names = [name for name in RecordLine.__struct_fields__ if name != "vector"]
-    return RecordLine(**{name: getattr(record, name) for name in names}, vector=vector)
-
-
-def _item_line(row: Row) -> Line:
-    value = msgspec.Raw(row["value"]) if row["value"] is not None else NOTHING
-    return _line_of(ItemLine, row, namespace=path_of(row["namespace"]), value=value)
-
-
-LINE_MAKERS: dict[str, Callable[[Row], Line]] = {
-    "record": _record_line,
-    "feedback": lambda row: _line_of(FeedbackLine, row),
-    "note": lambda row: _line_of(NoteLine, row),
-    "output": lambda row: _line_of(OutputLine, row, last=bool(row["last"])),
-    "audit": lambda row: _line_of(AuditLine, row, detail=msgspec.json.decode(row["detail"])),
-    "access": lambda row: _line_of(AccessLine, row),
-    "item": _item_line,
-}

@@ -21,6 +21,8 @@ from local2.ledger.operations.records import (
     active_fact_of_topic,
     add_records,
     add_to_audit,
+    is_active,
+    is_there,
     relate,
     supersede,
 )
@@ -29,9 +31,10 @@ from local2.ledger.operations.transactions import (
     Part,
     TenantRows,
     Transaction,
-    as_json,
     reads,
     record_of,
+    records_at,
+    records_of,
 )
 from local2.ledger.records import (
     DERIVED_FROM,
@@ -200,8 +203,7 @@ class Extractions(Part):
     @reads
     def messages(self, tx: Transaction, tasks: Sequence[Task]) -> list[OwnerMessages]:
         """The messages of these tasks that are still current, by owner, in groups by session."""
-        asked = as_json([task.row for task in tasks])
-        records = {row["row"]: record_of(row) for row in tx.execute("records", rows=asked)}
+        records = records_at(tx, [task.row for task in tasks])
         ordered = sorted(
             records.values(), key=lambda record: (*_session_key(record), _position(record))
         )
@@ -224,16 +226,15 @@ class Extractions(Part):
             where = {
                 "owner": first.owner,
                 "session_id": first.session_id,
-                "place": _position(first),
+                "position": _position(first),
             }
             before = tx.execute("messages_before", **where, limit=CONTEXT_BEFORE)
             found = tx.execute("messages_from", **where, limit=MAX_GROUP)
-            active = [record_of(row) for row in found] or [first]
+            active = records_of(found) or [first]
             ids = [message.id for message in active]
             read = [message for message in messages if message.id in ids]
             until = ids.index(read[-1].id) + 1 + CONTEXT_AFTER
-            context = [record_of(row) for row in before]
-            yield MessageGroup(messages=active[:until], context=context)
+            yield MessageGroup(messages=active[:until], context=records_of(before))
             messages = messages[len(read) :]
 
     @reads
@@ -245,10 +246,8 @@ class Extractions(Part):
             similar = [] if active is None else [active]
             if words := informative_words(fact.content)[:QUERY_WORDS]:
                 place = place_word(tx.tenant, Place(fact.scope, fact.owner, "fact"))
-                found = tx.text.facts_like(tx, words, place, MAX_SIMILAR)
-                similar += [
-                    record_of(row) for row in found if active is None or row["id"] != active.id
-                ]
+                found = records_of(tx.text.facts_like(tx, words, place, MAX_SIMILAR))
+                similar += [other for other in found if active is None or other.id != active.id]
             every.append(similar)
         return every
 
@@ -278,10 +277,8 @@ class Extractions(Part):
             near = [
                 (score, other) for other, score in shared.items() if score >= MIN_SHARED * total
             ]
-            best = [other for _, other in nlargest(MAX_SIMILAR, near)]
-            read = tx.execute("records", rows=as_json(best))
-            records = {other["row"]: record_of(other) for other in read}
-            every.append(RelatedFacts(fact=fact, related=[records[other] for other in best]))
+            best = records_at(tx, [other for _, other in nlargest(MAX_SIMILAR, near)])
+            every.append(RelatedFacts(fact=fact, related=list(best.values())))
         return every
 
     async def store(
@@ -311,9 +308,7 @@ class Extractions(Part):
                     ended.append(change.fact)
             for message in sources:
                 for row in tx.execute("extracted_from_older", message=message).fetchall():
-                    cause = Cause(
-                        agent=None, superseded_by="", at=utc_now(), reason="message edited"
-                    )
+                    cause = Cause(agent=None, at=utc_now(), reason="message edited")
                     supersede(tx, row["id"], cause)
             return Extracted(written=written, ended=ended)
 
@@ -334,15 +329,14 @@ class Extractions(Part):
         A fact that an agent stored stays, marked as contradicted by the message.
         """
         message = ended.message
-        if not self._is_active(tx, message.id):
+        if not is_active(tx, message.id):
             return False
         if not ended.retires:
-            if self._is_active(tx, ended.fact.id):
+            if is_active(tx, ended.fact.id):
                 relate(tx, message.id, "contradicts", ended.fact.id)
             return False
         cause = Cause(
             agent=message.agent,
-            superseded_by="",
             at=message.newness,
             user=message.owner,
             why="contradicted",
@@ -352,15 +346,15 @@ class Extractions(Part):
 
     def _store(self, tx: Transaction, fact: ExtractedFact) -> Written:
         record = fact.record
-        sources = [source for source in fact.sources if self._is_active(tx, source)]
+        sources = [source for source in fact.sources if is_active(tx, source)]
         erased = was_erased(tx, record)
         if erased or not sources:  # erased or edited during extraction
             return Written(id=record.id, was_new=False, erased=erased)
-        if fact.same_as is not None and self._is_active(tx, fact.same_as):
+        if fact.same_as is not None and is_active(tx, fact.same_as):
             written = Written(id=fact.same_as, was_new=False)
             add_sources(tx, fact.same_as, sources)
             tx.execute("forget_denials", id=fact.same_as)
-        elif self._exists(tx, record.id):
+        elif is_there(tx, record.id):
             return Written(id=record.id, was_new=False)
         else:
             written = self._add(tx, fact)
@@ -384,11 +378,11 @@ class Extractions(Part):
             record = msgspec.structs.replace(record, topic=None)
         add_records(tx, [record])
         later = fact.outdated_by
-        if later is not None and self._exists(tx, later):
+        if later is not None and is_there(tx, later):
             cause = Cause(agent=record.agent, superseded_by=later, at=utc_now())
             supersede(tx, record.id, cause)
         for relation in fact.relations:
-            if self._is_active(tx, relation.target):
+            if is_active(tx, relation.target):
                 relate(tx, record.id, relation.type, relation.target)
         return Written(
             id=record.id,
@@ -397,12 +391,6 @@ class Extractions(Part):
             superseded_by=later,
             topic=record.topic,
         )
-
-    def _is_active(self, tx: Transaction, record_id: str) -> bool:
-        return tx.execute("is_active", id=record_id).fetchone() is not None
-
-    def _exists(self, tx: Transaction, record_id: str) -> bool:
-        return tx.execute("is_there", id=record_id).fetchone() is not None
 
 
 def _session_key(message: Record) -> tuple[str, str]:

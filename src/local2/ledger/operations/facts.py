@@ -18,12 +18,22 @@ from local2.ledger.operations.records import (
     Cause,
     add_records,
     add_to_audit,
+    is_active,
     relate,
     store_fact,
     supersede,
 )
 from local2.ledger.operations.tombstones import was_erased
-from local2.ledger.operations.transactions import Part, TenantRows, Transaction, as_json, record_of
+from local2.ledger.operations.transactions import (
+    Part,
+    TenantRows,
+    Transaction,
+    as_json,
+    reads,
+    record_of,
+    records_of,
+    writes,
+)
 from local2.ledger.operations.working_sets import Budget
 from local2.ledger.records import (
     DERIVED_FROM,
@@ -64,32 +74,28 @@ class LedgerFacts(Part):
             self._topics.keep(record)
         return record
 
-    async def topics_like(self, scope: OwnerScope, owner: str, topic: str) -> list[str]:
+    @reads
+    def topics_like(self, tx: Transaction, scope: OwnerScope, owner: str, topic: str) -> list[str]:
         """The keys in use that are near to one, the nearest first; the first letter is right."""
         topic = fold_topic(topic)
         beginning = topic[: topic.find(".") + 2]
-
-        def near(tx: Transaction) -> list[str]:
-            rows = tx.execute(
-                "topics_beginning_with",
-                scope=scope,
-                owner=owner,
-                beginning=beginning,
-                beyond=f"{beginning}{chr(sys.maxunicode)}",
-                limit=MAX_COMPARED,
-            )
-            written = {fold_topic(row["topic"]): str(row["topic"]) for row in rows}
-            alike = get_close_matches(topic, written, n=MAX_NEAR, cutoff=ALIKE)
-            return [written[key] for key in alike]
-
-        return await self._rows.read(near)
-
-    async def history(self, scope: OwnerScope, owner: str, topic: str) -> list[Record]:
-        """Every version of a topic's fact, the newest first."""
-        rows = await self._rows.all(
-            "topic_history", scope=scope, owner=owner, topic=fold_topic(topic)
+        rows = tx.execute(
+            "topics_beginning_with",
+            scope=scope,
+            owner=owner,
+            beginning=beginning,
+            beyond=f"{beginning}{chr(sys.maxunicode)}",
+            limit=MAX_COMPARED,
         )
-        return [record_of(row) for row in rows]
+        written = {fold_topic(row["topic"]): str(row["topic"]) for row in rows}
+        alike = get_close_matches(topic, written, n=MAX_NEAR, cutoff=ALIKE)
+        return [written[key] for key in alike]
+
+    @reads
+    def history(self, tx: Transaction, scope: OwnerScope, owner: str, topic: str) -> list[Record]:
+        """Every version of a topic's fact, the newest first."""
+        place = {"scope": scope, "owner": owner, "topic": fold_topic(topic)}
+        return records_of(tx.execute("topic_history", **place))
 
     async def store(
         self,
@@ -196,7 +202,7 @@ class LedgerFacts(Part):
             return [
                 record
                 for fact in facts
-                for record in (fact, *map(record_of, tx.execute("copies_of_fact", id=fact.id)))
+                for record in (fact, *records_of(tx.execute("copies_of_fact", id=fact.id)))
                 if supersede(tx, record.id, cause)
             ]
 
@@ -208,9 +214,10 @@ class LedgerFacts(Part):
             for fact in (*facts, *retired):
                 self._topics.forget(fact)
 
-    async def withdrawals(self, ids: Collection[str]) -> dict[str, str]:
+    @reads
+    def withdrawals(self, tx: Transaction, ids: Collection[str]) -> dict[str, str]:
         """Why records were edited, withdrawn or hidden, by their ids."""
-        rows = await self._rows.all("withdrawals", ids=as_json(list(ids)))
+        rows = tx.execute("withdrawals", ids=as_json(list(ids)))
         return {row["record_id"]: row["reason"] for row in rows}
 
     async def judge(
@@ -235,7 +242,7 @@ class LedgerFacts(Part):
         )
 
         def carry_out(tx: Transaction) -> list[Record]:
-            if not tx.execute("active_fact", id=fact.id).fetchone():
+            if not is_active(tx, fact.id):
                 tx.execute("finish_task", kind="judge", row=fact.row)
                 return []
             finish_claimed(tx, "judge", fact.row)
@@ -251,9 +258,10 @@ class LedgerFacts(Part):
             for older in replaces:
                 self._topics.forget(older)
 
-    async def relate(self, source: str, type_: str, target: str) -> None:
+    @writes
+    def relate(self, tx: Transaction, source: str, type_: str, target: str) -> None:
         """Store a relation between two records, unless it exists."""
-        await self._rows.change("relate", source=source, type=type_, target=target)
+        relate(tx, source, type_, target)
 
 
 Key = tuple[str, str, str]

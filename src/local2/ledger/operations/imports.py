@@ -19,6 +19,7 @@ from local2.ledger.operations.records import (
     active_fact_of_topic,
     add_records,
     add_to_audit,
+    is_there,
     name_in_audit,
     named_in,
     stand_alone,
@@ -211,18 +212,19 @@ class _Page:
             case PlaceLine():
                 if self._write_line("set_place", line):
                     return True
-                return False if self._exists(line.record) and self._exists(line.at) else None
+                are_there = is_there(self._tx, line.record) and is_there(self._tx, line.at)
+                return False if are_there else None
             case RelationLine():
-                if not self._exists(line.source):
+                if not is_there(self._tx, line.source):
                     return None
-                if line.relation in BETWEEN_RECORDS and not self._exists(line.target):
+                if line.relation in BETWEEN_RECORDS and not is_there(self._tx, line.target):
                     return None
                 added = self._tx.execute(
                     "relate", source=line.source, type=line.relation, target=line.target
                 )
                 return added.rowcount > 0
             case FeedbackLine():
-                if line.answer is not None and not self._exists(line.answer):
+                if line.answer is not None and not is_there(self._tx, line.answer):
                     return None
                 was_new = self._write_line("rate", line, is_just_given=False)
                 asked = {"answer": line.answer, "score": line.score}
@@ -234,7 +236,7 @@ class _Page:
             case OutputLine():
                 return self._write_line("import_output", line)
             case AuditLine():
-                if line.action not in {DENIED, ERASED} and not self._exists(line.record_id):
+                if line.action not in {DENIED, ERASED} and not is_there(self._tx, line.record_id):
                     return None
                 gone = [id_ for id_ in named_in(line.detail) if was_id_erased(self._tx, id_)]
                 detail = without_names(line.detail, gone)
@@ -247,7 +249,7 @@ class _Page:
             case AccessLine():
                 if self._write_line("import_access", line):
                     return True
-                return False if self._exists(line.record) else None
+                return False if is_there(self._tx, line.record) else None
             case ItemLine():
                 return self._store_item(line)
             case ShowingLine():
@@ -257,22 +259,30 @@ class _Page:
         """Store a record; return whether it is new, None if it was erased here earlier."""
         known = self._first_row("record_state", id=record.id)
         if known is not None:
-            active = known["superseded_by"] is None
             # Retire an existing record if a later line of the file holds its successor, unless that
             # was erased: what was merged into it stands again.
             newer = record.superseded_by
-            if active and newer and not (self._exists(newer) or was_id_erased(self._tx, newer)):
-                cause = self._cause(newer)
-                self.report.replaced += supersede(self._tx, record.id, cause)
+            if (
+                known["superseded_by"] is None
+                and newer
+                and not is_there(self._tx, newer)
+                and not was_id_erased(self._tx, newer)
+            ):
+                self.report.replaced += supersede(self._tx, record.id, self._cause(newer))
             return False
         if was_erased(self._tx, record, copied=True):
             self.report.erased += 1
             return None
         newer = record.superseded_by or ""
-        is_alone = not self._exists(newer) and was_id_erased(self._tx, newer)
+        is_alone = not is_there(self._tx, newer) and was_id_erased(self._tx, newer)
         if is_alone:  # as it would be here if it had been here then
             record = msgspec.structs.replace(record, superseded_by="")
-        other = self._conflicting_record(record)
+        other: Record | None = None  # the active one with the topic, or of the document chunk
+        if record.superseded_by is None and record.kind == "document_chunk":
+            row = self._first_row("active_chunk", source_ref=record.source_ref)
+            other = record_of(row) if row else None
+        elif record.superseded_by is None:
+            other = active_fact_of_topic(self._tx, record)
         if other is not None:
             record = self._resolve_conflict(record, other)
         add_records(self._tx, [record])
@@ -291,15 +301,6 @@ class _Page:
                 row = self._first_row("record_state", id=record.id)["row"]
                 self._tx.keep_vectors([NewVector(row, record.id, embedder, data)])
         return True
-
-    def _conflicting_record(self, record: Record) -> Record | None:
-        """The active record with the topic, or the document chunk, of an active record."""
-        if record.superseded_by is not None:
-            return None
-        if record.kind == "document_chunk":
-            row = self._first_row("active_chunk", source_ref=record.source_ref)
-            return record_of(row) if row else None
-        return active_fact_of_topic(self._tx, record)
 
     def _resolve_conflict(self, record: Record, other: Record) -> Record:
         """Retire the older of two conflicting records; return the imported one as it is stored."""
@@ -325,7 +326,7 @@ class _Page:
         """Store an item unless the existing one is newer; retire the record of the older one."""
         place = {"namespace": path_text(line.namespace), "key": line.key}
         known = self._first_row("item_state", owner=line.owner, collection=line.collection, **place)
-        record = line.record if line.record and self._exists(line.record) else None
+        record = line.record if line.record and is_there(self._tx, line.record) else None
         is_newer = known is None or line.updated_at > known["updated_at"]
         if is_newer:
             value = None if bytes(line.value) == bytes(NOTHING) else bytes(line.value)
@@ -340,7 +341,7 @@ class _Page:
 
     def _store_showing(self, line: ShowingLine) -> bool | None:
         """Store what was shown, of the records that are here; return whether it is new."""
-        if line.answer is not None and not self._exists(line.answer):
+        if line.answer is not None and not is_there(self._tx, line.answer):
             return None
         asked = {name: getattr(line, name) for name in ("owner", "session_id", "shown_at")}
         of = {"question": line.question, "answer": line.answer}
@@ -355,14 +356,11 @@ class _Page:
             answer=line.answer,
             shown_at=datetime.fromisoformat(line.shown_at),
             records=tuple(
-                ShownRecord(id_, score) for id_, score in line.records if self._exists(id_)
+                ShownRecord(id_, score) for id_, score in line.records if is_there(self._tx, id_)
             ),
         )
         add_showing(self._tx, showing)
         return True
-
-    def _exists(self, record_id: str) -> bool:
-        return self._first_row("record_state", id=record_id) is not None
 
     def _write_line(self, statement: str, line: Line, **other: Any) -> bool:
         """Execute a statement with the fields of a line; return whether it changed anything."""

@@ -68,17 +68,19 @@ class IndexedRecords(Part):
         """Embedder of the index that is being filled to replace the current one; every indexed
         record is added to it, too."""
 
-    async def waiting(
-        self, tasks: Sequence[Task], *, embedder: str, kind: TaskKind = "index"
+    @reads
+    def waiting(
+        self, tx: Transaction, tasks: Sequence[Task], *, embedder: str, kind: TaskKind = "index"
     ) -> list[Waiting]:
         """The records of these tasks, if still pending, with their vectors by `embedder`."""
         rows = as_json([task.row for task in tasks])
         asked = {"rows": rows, "embedder": embedder, "kind": kind}
-        return [_waiting(row) for row in await self._rows.all("to_index", **asked)]
+        return [_waiting(row) for row in tx.execute("to_index", **asked)]
 
-    async def sample_indexed(self, limit: int, *, embedder: str) -> list[Waiting]:
+    @reads
+    def sample_indexed(self, tx: Transaction, limit: int, *, embedder: str) -> list[Waiting]:
         """A random sample of the records that the index should hold, with their vectors."""
-        found = await self._rows.all("sample_indexed", limit=limit, embedder=embedder)
+        found = tx.execute("sample_indexed", limit=limit, embedder=embedder)
         return [_waiting(row) for row in found]
 
     @writes_of(lambda *_, **__: [])
@@ -118,18 +120,16 @@ class IndexedRecords(Part):
             elif kind == "index" and self.next is not None:
                 tx.execute("add_task", kind="embed", row=record.row)
 
-    async def indexed(self) -> int:
+    @reads
+    def indexed(self, tx: Transaction) -> int:
         """The number of records that the index should hold now, without waiting ones."""
-        row = await self._rows.one("counts")
-        return int(row["indexed"]) if row else 0
+        return int(tx.execute("counts").fetchone()["indexed"])
 
     async def queue_all(self) -> None:
         """Add the task `index` for every record, for example after the index was emptied."""
         row = await self._rows.one("last_row")
         last = row["last"] if row else 0
-        rows = self._rows.resting_on(
-            ()
-        )  # the first start of a stack does this: others go on writing
+        rows = self._rows.resting_on(())  # a stack's first start does this: others go on writing
         for first in range(1, last + 1, PAGE):
             await rows.change("queue_all", first=first, last=first + PAGE - 1)
 
@@ -138,12 +138,13 @@ class IndexedRecords(Part):
         rows = self._rows.resting_on(())  # each record is read in the statement that adds its task
         for start in range(0, len(ids), PAGE):
             page = ids[start : start + PAGE]
-            await rows.change_each("queue_one", ({"id": id_, "kind": kind} for id_ in page))
+            records = [{"id": id_, "kind": kind} for id_ in page]
+            await rows.write(Transaction.execute_each, "queue_one", records)
 
-    async def count_to_embed(self) -> int:
+    @reads
+    def count_to_embed(self, tx: Transaction) -> int:
         """The number of records that wait for the next index."""
-        row = await self._rows.one("count_kind", kind="embed")
-        return int(row["waiting"]) if row else 0
+        return int(tx.execute("count_kind", kind="embed").fetchone()["waiting"])
 
     async def drop_embed_tasks(self) -> None:
         """Delete the tasks for the next index, which was given up or serves now.

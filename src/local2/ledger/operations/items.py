@@ -15,6 +15,7 @@ from local2.protocol.items import (
     NOTHING,
     ItemKey,
     ItemPut,
+    ItemsFound,
     StoredItem,
     fit_into_answer,
     path_of,
@@ -84,13 +85,6 @@ class FoundKey(ItemKey, frozen=True, kw_only=True):
     record: str | None = None
 
 
-class ItemPage(msgspec.Struct, frozen=True, kw_only=True):
-    """As many items as fit into an answer; `cut`: whether there are more."""
-
-    items: list[StoredItem]
-    cut: bool
-
-
 class LedgerItems(Part):
     """One tenant's items."""
 
@@ -137,11 +131,11 @@ class LedgerItems(Part):
         return [item for item, fits in fit_into_answer(read) if fits]
 
     @reads
-    def within(self, tx: Transaction, of: ItemCollection, within: ItemSelection) -> ItemPage:
-        """The selected items, the newest first."""
+    def within(self, tx: Transaction, of: ItemCollection, within: ItemSelection) -> ItemsFound:
+        """The selected items, the newest first, as many as fit into an answer."""
         read = list(fit_into_answer(map(_item, self._chosen(tx, of, within))))
         items = [item for item, fits in read if fits]
-        return ItemPage(items=items, cut=len(items) < len(read))
+        return ItemsFound(items=items, cut=len(items) < len(read))
 
     @reads
     def keys(self, tx: Transaction, of: ItemCollection, within: ItemSelection) -> list[FoundKey]:
@@ -153,9 +147,7 @@ class LedgerItems(Part):
         self, tx: Transaction, of: ItemCollection, ids: Sequence[str], within: ItemSelection
     ) -> list[FoundKey]:
         """The keys of the items that belong to these records and match the selection."""
-        listed = as_json(ids)
-
-        found = tx.execute("items_of_records", **_asked(of), ids=listed)
+        found = tx.execute("items_of_records", **_asked(of), ids=as_json(ids))
         return [_key(row) for row in found if _is_wanted(row, within)]
 
     @reads
@@ -170,16 +162,14 @@ class LedgerItems(Part):
 
         Only namespaces that begin with `prefix` are considered.
         """
-        asked = _asked(of) | _bounds(prefix)
-
-        found = tx.execute("item_namespaces", **asked)
+        found = tx.execute("item_namespaces", **_asked(of), **_bounds(prefix))
         return choose([path_of(row["namespace"]) for row in found])
 
     def _chosen(self, tx: Transaction, of: ItemCollection, within: ItemSelection) -> Iterator[Row]:
         """Yield the rows of the selected items lazily."""
         name = "items_in" if within.exact else "items_within"
-        asked = _asked(of) | _bounds(within.namespace)
-        found = tx.execute(name, **asked, before=within.before)
+        bounds = _bounds(within.namespace)
+        found = tx.execute(name, **_asked(of), **bounds, before=within.before)
         matching = (row for row in found if _is_wanted(row, within))
         return islice(matching, within.offset, within.offset + within.limit)
 
@@ -254,9 +244,7 @@ class _Writer:
         if record_id is None:
             return
         by = self._by
-        cause = Cause(
-            agent=by.agent, superseded_by="", at=by.at, user=by.user, why="archived", reason=reason
-        )
+        cause = Cause(agent=by.agent, at=by.at, user=by.user, why="archived", reason=reason)
         if supersede(self._tx, record_id, cause):
             self.result.retired.append(record_id)
 

@@ -22,6 +22,8 @@ from local2.ledger.operations.transactions import (
     as_json,
     reads,
     record_of,
+    records_at,
+    records_of,
 )
 from local2.ledger.records import (
     ACTIVE_RECORD_TASKS,
@@ -65,10 +67,10 @@ class Records(Part):
             written += await self._rows.resting_on(()).write(store_records, part)
         return written
 
-    async def at(self, rows: Sequence[int]) -> list[Record]:
+    @reads
+    def at(self, tx: Transaction, rows: Sequence[int]) -> list[Record]:
         """The records in these rows."""
-        found = await self._rows.all("records", rows=as_json(rows))
-        return [record_of(row) for row in found]
+        return list(records_at(tx, rows).values())
 
     @reads
     def by_id(self, tx: Transaction, ids: Sequence[str]) -> dict[str, Record]:
@@ -76,10 +78,10 @@ class Records(Part):
         rows = (tx.execute("record_by_id", id=id_).fetchone() for id_ in ids)
         return {row["id"]: record_of(row) for row in rows if row is not None}
 
-    async def chain(self, *record_ids: str) -> list[Record]:
+    @reads
+    def chain(self, tx: Transaction, *record_ids: str) -> list[Record]:
         """All versions of these records, the newest first."""
-        rows = await self._rows.all("chain", ids=as_json(record_ids))
-        return [record_of(row) for row in rows]
+        return records_of(tx.execute("chain", ids=as_json(record_ids)))
 
     @reads
     def users(self, tx: Transaction, limit: int) -> list[str]:
@@ -93,14 +95,20 @@ class Records(Part):
         users = users_of_places(tx.tenant, next_place)
         return list(dict.fromkeys(islice(users, limit)))
 
-    async def shown(
-        self, record_ids: Sequence[str], *, excluded_turn: str | None, characters: int
+    @reads
+    def shown(
+        self,
+        tx: Transaction,
+        record_ids: Sequence[str],
+        *,
+        excluded_turn: str | None,
+        characters: int,
     ) -> list[Shown]:
         """The beginnings of these records, of those in their turns, and of their sources.
 
         `excluded_turn` is a turn whose records are left out.
         """
-        rows = await self._rows.all(
+        rows = tx.execute(
             "shown",
             ids=as_json(record_ids),
             turn=excluded_turn,
@@ -121,9 +129,10 @@ class Records(Part):
         rows = tx.execute("some_said", limit=limit).fetchall()
         return Said(version, [row["content"] for row in rows])
 
-    async def usage(self) -> Usage:
+    @reads
+    def usage(self, tx: Transaction) -> Usage:
         """How much the tenant stores, without counting it."""
-        row = await self._rows.one("used")
+        row = tx.execute("used").fetchone()
         return Usage(records=row["records"] if row else 0, bytes=row["bytes"] if row else 0)
 
 
@@ -159,7 +168,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     agent: str | None
-    superseded_by: str
+    superseded_by: str = ""
     at: datetime
     user: str | None = None
     why: RetirementReason = "superseded"
@@ -285,6 +294,17 @@ def store_fact(
     return Written(id=record.id, was_new=True, replaced=tuple(replaced), topic=record.topic)
 
 
+def is_there(tx: Transaction, record_id: str) -> bool:
+    """Whether there is a record with this id, active or not."""
+    return tx.execute("record_state", id=record_id).fetchone() is not None
+
+
+def is_active(tx: Transaction, record_id: str) -> bool:
+    """Whether there is a record with this id that was not retired."""
+    row = tx.execute("record_state", id=record_id).fetchone()
+    return row is not None and row["superseded_by"] is None
+
+
 def active_fact_of_topic(tx: Transaction, record: NewRecord) -> Record | None:
     """The active fact of a record's topic, if there is one."""
     if record.topic is None:
@@ -380,7 +400,7 @@ def stand_alone(tx: Transaction, merged: Row, at: datetime) -> None:
     """Make a fact active again whose replacement was erased: others had stated it, too."""
     if restore(tx, merged):
         reason = "what it was merged into was erased"
-        cause = Cause(agent=None, superseded_by="", at=at, reason=reason)
+        cause = Cause(agent=None, at=at, reason=reason)
         add_to_audit(tx, "undone", merged["id"], cause, {"action": "merged"})
 
 

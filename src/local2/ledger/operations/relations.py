@@ -27,6 +27,7 @@ from local2.ledger.operations.transactions import (
     as_json,
     reads,
     record_of,
+    records_of,
     writes,
 )
 from local2.ledger.records import (
@@ -156,7 +157,7 @@ class LedgerRelations(Part):
         changed = tx.execute(statement, source=relation.source, **edge)
         if changed.rowcount < 1:
             return False
-        cause = Cause(agent=relation.agent, superseded_by="", at=relation.at, user=relation.user)
+        cause = Cause(agent=relation.agent, at=relation.at, user=relation.user)
         add_to_audit(tx, action, relation.source, cause, edge)
         return True
 
@@ -175,10 +176,8 @@ def full_end(tx: Transaction, source: str, type_: str, target: str) -> str | Non
 class Knowledge(Part):
     """One tenant's facts that are stated as triplets."""
 
-    def __init__(self, rows: TenantRows, *, is_shared: bool = False) -> None:
-        """`is_shared`: others write the ledger, too, and may have stated the first alias."""
-        self._rows = rows
-        self._is_shared = is_shared
+    def __init__(self, rows: TenantRows) -> None:
+        super().__init__(rows)
         self._has_aliases: bool | None = None
 
     async def store(self, facts: Sequence[TripletFact]) -> list[Written]:
@@ -200,13 +199,13 @@ class Knowledge(Part):
         if name is None:
             words = [place_word(tx.tenant, Place(*place, "fact")) for place in places]
             asked = {"places": as_json(words), "most": LATEST_FACTS, "limit": limit}
-            return [record_of(row) for row in tx.execute("latest_stated", **asked)]
+            return records_of(tx.execute("latest_stated", **asked))
         names = self._all_names(tx, places, name)
         entities = chain.from_iterable(
             _entities_of(places, entity_key(any_name)) for any_name in names
         )
-        found = tx.execute("facts_naming", entities=as_json(list(entities)), limit=limit)
-        return [record_of(row) for row in found]
+        asked = {"entities": as_json(list(entities)), "limit": limit}
+        return records_of(tx.execute("facts_naming", **asked))
 
     async def names_in(self, text: str, places: Sequence[FactPlace]) -> list[str]:
         """The names in a text that facts of these places contain, as spelled in the facts.
@@ -239,7 +238,7 @@ class Knowledge(Part):
             if self._has_aliases is None:  # otherwise one has just been stated
                 self._has_aliases = any_ is not None
         if not self._has_aliases:
-            if self._is_shared:
+            if self._rows.is_shared:  # others may state the first one
                 self.forget_held()
             return []
         named = await asyncio.to_thread(_possible_names, text, partial(_aliases_of, places))

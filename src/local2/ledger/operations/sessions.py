@@ -15,7 +15,7 @@ from local2.ledger.operations.transactions import (
     Transaction,
     as_json,
     reads,
-    record_of,
+    records_of,
     writes_of,
 )
 from local2.ledger.records import Record, stamp
@@ -147,7 +147,7 @@ class LedgerSessions(Part):
                 importance=wanted.least,
                 limit=wanted.limit,
             )
-            facts.append([record_of(row) for row in found])
+            facts.append(records_of(found))
         return facts
 
 
@@ -221,7 +221,6 @@ class Outputs(Part):
             "text": part.text,
         }
         until = part.offset + len(part.text)
-
         added = tx.execute("append_output", **values, until=until).rowcount
         if added:
             tx.refuse_excess()

@@ -180,10 +180,6 @@ class TenantRows:
             within=max(may_wait(), LEAST_PATIENCE),
         )
 
-    async def all(self, statement: str, **values: Any) -> list[Row]:
-        """Every row of a named statement."""
-        return await self.read(lambda tx: tx.execute(statement, **values).fetchall())
-
     async def one(self, statement: str, **values: Any) -> Row | None:
         """The first row, or None."""
         row: Row | None = await self.read(lambda tx: tx.execute(statement, **values).fetchone())
@@ -192,10 +188,6 @@ class TenantRows:
     async def change(self, statement: str, **values: Any) -> int:
         """Execute a named statement in a transaction; return the number of rows it changed."""
         return await self.write(lambda tx: tx.execute(statement, **values).rowcount)
-
-    async def change_each(self, statement: str, many: Iterable[Parameters]) -> None:
-        """Execute a named statement once for each set of values, in one transaction."""
-        await self.write(Transaction.execute_each, statement, many)
 
     def _transaction(self, connection: Connection) -> Transaction:
         tombstones = TombstoneState() if self._database.is_shared else self._tombstones
@@ -277,19 +269,26 @@ def record_of(row: Row) -> Record:
     return records_of([row])[0]
 
 
-def records_of(rows: Sequence[Row]) -> list[Record]:
+def records_of(rows: Iterable[Row]) -> list[Record]:
     """Convert the rows of one statement, which have all columns, to records."""
-    if not rows:
+    found = list(rows)
+    if not found:
         return []
-    in_order = _in_order(tuple(rows[0].keys()))  # once: the names of a row are slow
+    in_order = _in_order(tuple(found[0].keys()))  # once: the names of a row are slow
     records = []
-    for row in rows:
+    for row in found:
         columns = dict(zip(COLUMNS, in_order(row), strict=True))
         for name, read in _READERS.items():
             if (stored := columns[name]) is not None:
                 columns[name] = read(stored)
         records.append(Record(**columns))
     return records
+
+
+def records_at(tx: Transaction, rows: Iterable[int]) -> dict[int, Record]:
+    """The records in these rows, active or not, by row and in the order of the rows."""
+    found = records_of(tx.execute("records", rows=as_json(list(rows))))
+    return {record.row: record for record in found}
 
 
 @lru_cache

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.records import Cause, relate, store_record, supersede
+from local2.ledger.operations.records import Cause, is_there, relate, store_record, supersede
 from local2.ledger.operations.showings import Showing, ShownRecord, add_showing
 from local2.ledger.operations.tombstones import erased_since, was_erased
 from local2.ledger.operations.transactions import Part, Transaction, as_json, writes_of
@@ -127,7 +127,11 @@ class Turns(Part):
             if known_turn not in {None, question.turn}:
                 records = [msgspec.structs.replace(told, turn=known_turn) for told in records]
             if known_turn is not None:
-                records = self._after_question(tx, known_turn, records)
+                # Behind its question, and what is already stored of a turn with many calls; and
+                # before the next question, which is stored when it is asked.
+                around = tx.execute("question_position", id=known_turn).fetchone()
+                if around["next_position"] is not None:
+                    records = _between(records, around["last_position"], around["next_position"])
         if delivered is not None and tx.is_shared:
             records = self._in_stream_order(tx, records, delivered)
         # Read the known ones in one query: a turn may have thousands of calls.
@@ -169,37 +173,24 @@ class Turns(Part):
                 add_showing(tx, before_answer)
         return written
 
-    def _after_question(
-        self, tx: Transaction, question_id: str, records: Sequence[NewRecord]
-    ) -> Sequence[NewRecord]:
-        """Place a turn before the next question, which was stored when it was asked.
-
-        It stands behind its own question, and what is already stored of a turn with many calls.
-        """
-        row = tx.execute("question_place", id=question_id).fetchone()
-        if row["next_place"] is None:
-            return records
-        return _placed(records, row["last_place"], row["next_place"])
-
     def _in_stream_order(
         self, tx: Transaction, records: Sequence[NewRecord], delivered: Delivered
     ) -> Sequence[NewRecord]:
-        """Place a turn before those of its session that were delivered later but stored earlier."""
+        """Put a turn before those of its session that were delivered later but stored earlier."""
         lead, turn = records[0], records[-1].turn
         if lead.session_id is None or turn is None:
             return records
-        place = {"turn": turn, "sequence": delivered.sequence, "at": stamp(delivered.at)}
-        around = tx.execute(
-            "turns_around", owner=lead.owner, session_id=lead.session_id, **place
-        ).fetchone()
-        tx.execute("note_delivery", **place)
+        delivery = {"turn": turn, "sequence": delivered.sequence, "at": stamp(delivered.at)}
+        session = {"owner": lead.owner, "session_id": lead.session_id}
+        around = tx.execute("turns_around", **session, **delivery).fetchone()
+        tx.execute("note_delivery", **delivery)
         if around["after"] is None:
             return records
         high = float(around["after"])
         low = high - 1
         if around["before"] is not None and around["before"] < high:
             low = max(low, float(around["before"]))
-        return _placed(records, low, high)
+        return _between(records, low, high)
 
     def _store_record(self, tx: Transaction, record: NewRecord, known: _Known) -> Written:
         if record.turn is None:
@@ -236,7 +227,7 @@ class Turns(Part):
         if active["content"] == record.content:
             return Written(id=active["id"], was_new=False)
         event_time = stamp(record.event_time)
-        if tx.execute("is_there", id=record.id).fetchone():
+        if is_there(tx, record.id):
             if event_time <= active["event_time"]:
                 return Written(id=record.id, was_new=False)
             new_id = content_id(record.id, event_time)  # an earlier answer is given again
@@ -259,8 +250,8 @@ class Turns(Part):
         supersede(tx, record_id, cause)
 
 
-def _placed(records: Sequence[NewRecord], low: float, high: float) -> list[NewRecord]:
-    """The records at places between two others, in their order."""
+def _between(records: Sequence[NewRecord], low: float, high: float) -> list[NewRecord]:
+    """The records at positions between two others, in their order."""
     step = (high - low) / (len(records) + 1)
     return [
         msgspec.structs.replace(record, stands_at=low + number * step)

@@ -12,8 +12,16 @@ import msgspec
 from local2.ledger.operations.extraction import merge_sources
 from local2.ledger.operations.facts import RecentTopics
 from local2.ledger.operations.places import place_word
-from local2.ledger.operations.records import Cause, add_to_audit, supersede
-from local2.ledger.operations.transactions import Part, TenantRows, Transaction, as_json, reads
+from local2.ledger.operations.records import Cause, add_to_audit, is_active, supersede
+from local2.ledger.operations.transactions import (
+    Part,
+    TenantRows,
+    Transaction,
+    as_json,
+    reads,
+    writes,
+    writes_of,
+)
 from local2.ledger.records import Actor, stamp
 from local2.ledger.search import Place
 from local2.ledger.stored_vectors import Floats, unpacked
@@ -97,24 +105,27 @@ class Upkeep(Part):
         super().__init__(rows)
         self._topics = topics
 
-    async def add_access(self, accesses: Iterable[Access]) -> None:
+    @writes_of(lambda _: [])
+    def add_access(self, tx: Transaction, accesses: Iterable[Access]) -> None:
         """Add to the recall counts of records."""
         counted = (
             {"row": access.row, "times": access.times, "last": stamp(access.last)}
             for access in accesses
         )
-        await self._rows.resting_on(()).change_each("add_access", counted)
+        tx.execute_each("add_access", counted)
 
-    async def next_place(self, after: Place | None) -> Place | None:
+    @reads
+    def next_place(self, tx: Transaction, after: Place | None) -> Place | None:
         """The next place that has active facts, None at the end."""
-        word = "" if after is None else place_word(self._rows.tenant, after)
-        row = await self._rows.one("next_place_of_facts", after=word)
+        word = "" if after is None else place_word(tx.tenant, after)
+        row = tx.execute("next_place_of_facts", after=word).fetchone()
         return Place(row["scope"], row["owner"], "fact") if row else None
 
-    async def count(self, place: Place) -> int:
+    @reads
+    def count(self, tx: Transaction, place: Place) -> int:
         """The number of active facts in a place."""
-        row = await self._rows.one("count_facts", place=place_word(self._rows.tenant, place))
-        return int(row["facts"]) if row else 0
+        row = tx.execute("count_facts", place=place_word(tx.tenant, place)).fetchone()
+        return int(row["facts"])
 
     @reads
     def facts(self, tx: Transaction, place: Place, after: int, limit: int) -> list[ActiveFact]:
@@ -147,10 +158,11 @@ class Upkeep(Part):
         older = {fact.row: fact for fact in self._facts(tx, list(rows))}
         return [(by_id[row["newer"]], older[row["older"]]) for row in found]
 
-    async def vectors(self, rows: Sequence[int]) -> dict[int, VectorsByEmbedder]:
+    @reads
+    def vectors(self, tx: Transaction, rows: Sequence[int]) -> dict[int, VectorsByEmbedder]:
         """The vectors of the records in these rows, of those that have any."""
         found: defaultdict[int, VectorsByEmbedder] = defaultdict(dict)
-        for vector in await self._rows.all("vectors_at", rows=as_json(list(rows))):
+        for vector in tx.execute("vectors_at", rows=as_json(list(rows))):
             found[vector["row"]][vector["embedder"]] = unpacked(vector["data"])
         return found
 
@@ -185,24 +197,28 @@ class Upkeep(Part):
                 add_to_audit(tx, "importance", fact.id, cause, detail)
             return bool(changed)
         newer = change.superseded_by
-        if newer and not tx.execute("active_fact", id=newer).fetchone():
+        if newer and not is_active(tx, newer):
             return False
         retired = supersede(tx, change.fact.id, cause)
         if retired and change.action == "merged":
             merge_sources(tx, change.fact.id, newer, cause)
         return retired
 
-    async def begin(self, run: str, began_at: datetime) -> None:
+    @writes
+    def begin(self, tx: Transaction, run: str, began_at: datetime) -> None:
         """Record the start of a consolidation run."""
-        await self._rows.change("begin_consolidation", run=run, began_at=stamp(began_at))
+        tx.execute("begin_consolidation", run=run, began_at=stamp(began_at))
 
-    async def end(self, run: str, ended_at: datetime, *, changed: int, failed: int) -> None:
+    @writes
+    def end(
+        self, tx: Transaction, run: str, ended_at: datetime, *, changed: int, failed: int
+    ) -> None:
         """Record the end of a consolidation run, and its counts."""
-        await self._rows.change(
-            "end_consolidation", run=run, ended_at=stamp(ended_at), changed=changed, failed=failed
-        )
+        counts = {"changed": changed, "failed": failed}
+        tx.execute("end_consolidation", run=run, ended_at=stamp(ended_at), **counts)
 
-    async def last_run(self, now: datetime) -> Run | None:
+    @reads
+    def last_run(self, tx: Transaction, now: datetime) -> Run | None:
         """The last consolidation run, ignoring runs that began in the future."""
-        row = await self._rows.one("last_consolidation", now=stamp(now))
+        row = tx.execute("last_consolidation", now=stamp(now)).fetchone()
         return msgspec.convert(dict(row), Run) if row else None

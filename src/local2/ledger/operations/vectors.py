@@ -71,16 +71,18 @@ class KeptVectors(Part):
         """Note that this embedder makes vectors to replace those that are searched."""
         tx.execute("set_embedder", slot="next", name=embedder)
 
-    async def count(self, embedder: str) -> int:
+    @reads
+    def count(self, tx: Transaction, embedder: str) -> int:
         """The number of indexed records that have a vector by this embedder."""
-        row = await self._rows.one("count_vectors", embedder=embedder)
-        return int(row["count"]) if row else 0
+        return int(tx.execute("count_vectors", embedder=embedder).fetchone()["count"])
 
-    async def ids(self, embedder: str, offset: int, limit: int) -> list[str]:
+    @reads
+    def ids(self, tx: Transaction, embedder: str, offset: int, limit: int) -> list[str]:
         """A page of the ids of records with a vector by this embedder."""
         asked = {"embedder": embedder, "offset": offset, "limit": limit}
-        return [row["id"] for row in await self._rows.all("ids_with_vectors", **asked)]
+        return [row["id"] for row in tx.execute("ids_with_vectors", **asked)]
 
-    async def held(self, ids: Sequence[str]) -> list[str]:
+    @reads
+    def held(self, tx: Transaction, ids: Sequence[str]) -> list[str]:
         """Those of these ids whose records have a vector."""
-        return [row["id"] for row in await self._rows.all("ids_having_vectors", ids=list(ids))]
+        return [row["id"] for row in tx.execute("ids_having_vectors", ids=list(ids))]

@@ -1,4 +1,4 @@
-"""Loads named statements: those of the ledger's operations, and those of an engine."""
+"""Loads named statements, those of the ledger's operations and of an engine, and its tables."""
 
 import re
 from collections.abc import Iterable
@@ -7,6 +7,7 @@ from importlib.resources import files
 SCHEMA_FILE = "schema.sql"
 """The file of an engine with its tables."""
 _NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
+_NUMBER = re.compile(r"^-- number: (\d+)$", re.MULTILINE)
 
 
 def statements(package: str = __name__) -> dict[str, str]:
@@ -16,6 +17,13 @@ def statements(package: str = __name__) -> dict[str, str]:
         for file in files(package).iterdir()
         if file.name.endswith(".sql") and file.name != SCHEMA_FILE
     )
+
+
+def schema(package: str) -> tuple[int, str]:
+    """The statements that create an engine's tables, after the number of this state of them."""
+    script = (files(package) / SCHEMA_FILE).read_text(encoding="utf-8")
+    (number,) = _NUMBER.findall(script)
+    return int(number), script
 
 
 def named(texts: Iterable[str]) -> dict[str, str]:

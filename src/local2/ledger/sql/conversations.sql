@@ -16,8 +16,8 @@ CROSS JOIN record INDEXED BY record_alias
      ON record.tenant = :tenant AND record.alias = wanted.value
 WHERE record.superseded_by IS NULL;
 
--- name: place_of
-SELECT ifnull(stands_at, row) AS place FROM record WHERE tenant = :tenant AND id = :id;
+-- name: position_of
+SELECT ifnull(stands_at, row) AS position FROM record WHERE tenant = :tenant AND id = :id;
 
 -- name: known_as
 SELECT id FROM record WHERE tenant = :tenant AND alias = :id AND superseded_by IS NULL LIMIT 1;

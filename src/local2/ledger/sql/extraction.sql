@@ -5,7 +5,7 @@ WHERE +tenant = :tenant AND row IN (
     WHERE earlier.tenant = :tenant AND earlier.owner = :owner AND earlier.session_id = :session_id
       AND earlier.kind IN ('chat_message', 'tool_output', 'transcript')
       AND earlier.kind = 'chat_message' AND earlier.superseded_by IS NULL
-      AND ifnull(earlier.stands_at, earlier.row) < :place
+      AND ifnull(earlier.stands_at, earlier.row) < :position
     ORDER BY ifnull(earlier.stands_at, earlier.row) DESC LIMIT :limit)
 ORDER BY ifnull(stands_at, row);
 
@@ -14,7 +14,7 @@ SELECT record.* FROM record INDEXED BY record_standing
 WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
   AND kind IN ('chat_message', 'tool_output', 'transcript')
   AND kind = 'chat_message' AND superseded_by IS NULL
-  AND ifnull(stands_at, row) >= :place
+  AND ifnull(stands_at, row) >= :position
 ORDER BY ifnull(stands_at, row) LIMIT :limit;
 
 -- Of all older versions: one that was edited at once was never read.
@@ -36,7 +36,3 @@ WHERE fact.kind = 'fact' AND fact.superseded_by IS NULL
       CROSS JOIN record AS source ON source.tenant = :tenant AND source.id = other.target
       WHERE other.tenant = :tenant AND other.source = fact.id AND other.type = 'derived_from'
         AND source.superseded_by IS NULL);
-
--- name: is_active
-SELECT 1 FROM record WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL;
-

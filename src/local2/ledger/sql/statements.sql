@@ -41,9 +41,8 @@ WHERE tenant = :tenant AND scope = :scope AND owner = :owner AND content = :cont
   AND (:topic IS NULL OR folded_topic IS NULL OR folded_topic = :topic)
 ORDER BY folded_topic IS NULL LIMIT 1;
 
--- name: active_fact
-SELECT 1 FROM record
-WHERE tenant = :tenant AND id = :id AND kind = 'fact' AND superseded_by IS NULL;
+-- name: record_state
+SELECT row, superseded_by FROM record WHERE tenant = :tenant AND id = :id;
 
 -- name: topic_history
 SELECT record.* FROM record

@@ -130,9 +130,6 @@ SELECT record.* FROM record INDEXED BY record_chunk
 WHERE tenant = :tenant AND source_ref = :source_ref AND kind = 'document_chunk'
   AND superseded_by IS NULL;
 
--- name: record_state
-SELECT row, superseded_by FROM record WHERE tenant = :tenant AND id = :id;
-
 -- Whether a record would replace itself if `newer` replaced it: only if it replaces one already.
 -- name: replaced_in_turn
 WITH RECURSIVE later (id) AS (

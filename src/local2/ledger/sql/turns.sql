@@ -5,12 +5,12 @@ WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id AND session_i
 
 -- Where the next question of a session stands, which was asked before the turn of this one was
 -- stored, and what is stored of this turn.
--- name: question_place
-SELECT next_place,
+-- name: question_position
+SELECT next_position,
        (SELECT max(ifnull(told.stands_at, told.row)) FROM record AS told
         WHERE told.tenant = :tenant AND told.turn = asked.turn
           AND told.kind <> 'episode' AND told.role IS NOT 'assistant'
-          AND ifnull(told.stands_at, told.row) < next_place) AS last_place
+          AND ifnull(told.stands_at, told.row) < next_position) AS last_position
 FROM (SELECT question.turn,
              (SELECT ifnull(later.stands_at, later.row) FROM record AS later
               WHERE later.tenant = :tenant AND later.owner = question.owner
@@ -19,7 +19,7 @@ FROM (SELECT question.turn,
                 AND later.kind IN ('chat_message', 'tool_output', 'transcript')
                 AND later.superseded_by IS NULL AND later.role = 'user'
                 AND later.turn IS NOT question.turn
-              ORDER BY ifnull(later.stands_at, later.row) LIMIT 1) AS next_place
+              ORDER BY ifnull(later.stands_at, later.row) LIMIT 1) AS next_position
       FROM record AS question WHERE question.tenant = :tenant AND question.id = :id) AS asked;
 
 -- name: told_in_turn
@@ -32,9 +32,6 @@ SELECT id, content, event_time, ifnull(stands_at, row) AS stands_at
 FROM record INDEXED BY record_turn
 WHERE tenant = :tenant AND turn = :turn AND kind = :kind AND role IS :role
   AND superseded_by IS NULL;
-
--- name: is_there
-SELECT 1 FROM record WHERE tenant = :tenant AND id = :id;
 
 -- name: answer_at
 SELECT id FROM record INDEXED BY record_by_query

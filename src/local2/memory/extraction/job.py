@@ -119,7 +119,7 @@ def compare(
     return compared
 
 
-def effect_on(new: NewRecord, old: NewRecord, *, corrects: str | None = None) -> Effect:
+def effect_on(new: NewRecord, old: NewRecord, *, corrects: str | None) -> Effect:
     """Decide what a new fact does to an old one of the same scope and owner."""
     is_later = new.event_time >= old.event_time
     retires = may_retire(new, old)

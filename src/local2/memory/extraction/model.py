@@ -4,7 +4,7 @@ Where the model gives no answer, another extractor, the rules, reads the message
 is read once only.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 
@@ -24,6 +24,7 @@ from local2.memory.extraction.extractor import (
     topic_of_speaker,
 )
 from local2.protocol.memories import Durability, MemoryType
+from local2.protocol.payloads import split_into_parts
 from local2.quoting import visible
 
 MESSAGE_CHARACTERS = 4_000
@@ -105,20 +106,29 @@ class ModelExtractor:
 
     async def extract(self, passage: Passage) -> list[Item]:
         items: list[Item] = []
-        for portion in _portions(passage):
-            users = {n: m for n, m in enumerate(portion.messages, start=1) if m.role == USER}
+        portions = split_into_parts(
+            passage.messages,
+            lambda message: min(len(message.content), MESSAGE_CHARACTERS),
+            max_bytes=CALL_CHARACTERS,
+            max_items=len(passage.messages),
+        )
+        before = passage.context
+        for messages in portions:
+            context, before = before, messages
+            users = {n: m for n, m in enumerate(messages, start=1) if m.role == USER}
             if not users:
                 continue
             # The messages are numbered from 1; those before the portion have the number 0.
-            context = [_as_shown(0, message) for message in portion.context[-CONTEXT:]]
-            numbered = [_as_shown(n, message) for n, message in enumerate(portion.messages, 1)]
-            material = _Shown(messages=[*context, *numbered])
+            shown = [_as_shown(0, message) for message in context[-CONTEXT:]]
+            shown += [_as_shown(n, message) for n, message in enumerate(messages, 1)]
+            material = _Shown(messages=shown)
             try:
                 answer = await self._model.answer_as(
                     _Findings, instruction=INSTRUCTION, material=material, within=self._within
                 )
             except ModelError as error:
                 log.info("extracted_without_model", messages=len(users), reason=error.logged)
+                portion = Passage(messages=messages, context=context)
                 items += await self._otherwise.extract(portion)
                 continue
             checked = [item for found in answer.items if (item := _checked(found, users))]
@@ -126,20 +136,6 @@ class ModelExtractor:
                 log.info("extracted_items_left_out", model=self._model.name, count=left_out)
             items += checked
         return items
-
-
-def _portions(passage: Passage) -> Iterator[Passage]:
-    """Yield the passage in parts that fit into a call, each with the preceding messages."""
-    context, part, size = passage.context, list[Utterance](), 0
-    for message in passage.messages:
-        cost = min(len(message.content), MESSAGE_CHARACTERS)
-        if part and size + cost > CALL_CHARACTERS:
-            yield Passage(messages=part, context=context)
-            context, part, size = part, [], 0
-        part.append(message)
-        size += cost
-    if part:
-        yield Passage(messages=part, context=context)
 
 
 def _as_shown(number: int, message: Utterance) -> _ShownMessage:

@@ -33,6 +33,7 @@ from local2.protocol.documents import (
     ListDocuments,
 )
 from local2.protocol.envelope import Caller, Clock, new_id
+from local2.protocol.memory_tools import AddDocument, AddedDocument
 
 MAX_LABEL = 200
 """Maximum characters of a chunk's label."""
@@ -52,30 +53,6 @@ PARSED_CHARACTERS = 20_000
 """Number of characters parsed in one step; doubled while they are a single leaf block."""
 LEAF_TYPES = frozenset({"fence", "code_block", "html_block", "paragraph_open", "front_matter"})
 """Types of blocks that contain no other blocks."""
-
-
-class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A document for the whole tenant. A new one with the same `source` replaces it."""
-
-    title: str
-    source: str
-    content: str
-
-
-class StoredDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of chunks that storing a document added, replaced and removed.
-
-    `removed`: chunks of the older version beyond the end of the new one.
-    """
-
-    chunks: int
-    added: int
-    replaced: int
-    removed: int
-
-    @property
-    def unchanged(self) -> int:
-        return self.chunks - self.added - self.replaced
 
 
 class Documents:
@@ -143,35 +120,40 @@ class Documents:
             total=total,
         )
 
-    async def store(self, document: Document) -> StoredDocument:
-        """Store a document. Only chunks that differ from the stored ones are replaced.
+    async def store(self, document: AddDocument) -> AddedDocument:
+        """Store a document for the whole tenant; a new one with the same source replaces it.
+
+        Only chunks that differ from the stored ones are replaced.
 
         Raises:
             InvalidArgumentsError: The title, the source or the content is blank.
             ForbiddenError: The caller's role may not write to the scope `tenant`.
         """
         check_may_write("tenant", self._caller)
-        records = await asyncio.to_thread(_records, document, self._caller, self._clock())
-        rewritten = await self._ledger.documents.store(document.source, records)
+        source = document.source or document.title
+        records = await asyncio.to_thread(_records, document, source, self._caller, self._clock())
+        rewritten = await self._ledger.documents.store(source, records)
         self._changes.written(rewritten.written, records)
         last = msgspec.structs.replace(records[-1], id=rewritten.written[-1].id)
         for record_id in rewritten.surplus:
             self._changes.replaced(record_id, last)
         new = [written for written in rewritten.written if written.was_new]
         replaced = sum(written.superseded is not None for written in new)
-        return StoredDocument(
+        return AddedDocument(
+            source=source,
             chunks=len(records),
             added=len(new) - replaced,
             replaced=replaced,
+            unchanged=len(records) - len(new),
             removed=len(rewritten.surplus),
         )
 
 
-def _records(document: Document, caller: Caller, at: datetime) -> list[NewRecord]:
+def _records(document: AddDocument, source: str, caller: Caller, at: datetime) -> list[NewRecord]:
     """A record for each chunk, in order. The largest documents take seconds."""
     title = " ".join(checked_text(document.title, "title").split())
     text = checked_text(document.content, "content").replace("\r\n", "\n").replace("\r", "\n")
-    source = checked_text(document.source, "source")
+    checked_text(source, "source")
     labelled = (
         (section.label, content)
         for section in _sections(title, text)

@@ -503,11 +503,7 @@ class Consolidation:
         if last is None and not under_way and self._problem is None:
             return None
         return ConsolidationStatus(
-            run=last.run if last else None,
-            began_at=last.began_at if last else None,
-            ended_at=last.ended_at if last else None,
-            changed=last.changed if last else 0,
-            failed=last.failed if last else 0,
+            **(msgspec.structs.asdict(last) if last else {}),
             under_way=under_way,
             looked_at=self._current.facts if under_way else 0,
             problem=self._problem,

@@ -354,7 +354,10 @@ class Database:
         backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             try:
-                connection = self._take()
+                try:
+                    connection = self._idle.pop()
+                except IndexError:  # other threads take connections, too
+                    connection = self._connect()
                 try:
                     return work(connection)
                 except psycopg.Error as error:
@@ -370,11 +373,6 @@ class Database:
                 if not is_away(error) or time.monotonic() > deadline:
                     raise as_storage_error(error) from error
             time.sleep(backoff.next_pause())
-
-    def _take(self) -> PostgresConnection:
-        with suppress(IndexError):
-            return self._idle.pop()
-        return self._connect()
 
     def _connect(self) -> PostgresConnection:
         return connect(self._url, self.stack, PREPARED)

@@ -117,11 +117,12 @@ WHERE tenant = :tenant AND kind = :kind AND claimed_by = :stack
   AND record IN (SELECT * FROM unnest(translate(:rows, '[]', '{}')::bigint[]));
 
 -- Where the last turns of a session stand that were delivered before a turn, with what is stored of
--- itself, and after it. A stream that was created anew counts from one again: what it had delivered before is not after anything.
+-- itself, and after it. A stream that was created anew counts from one again: what it had delivered
+-- before is not after anything.
 -- name: turns_around
-SELECT max(place) FILTER (WHERE sequence <= :sequence) AS before,
-       min(place) FILTER (WHERE sequence > :sequence) AS after
-FROM (SELECT record.stands AS place, delivery.sequence FROM record
+SELECT max(stands) FILTER (WHERE sequence <= :sequence) AS before,
+       min(stands) FILTER (WHERE sequence > :sequence) AS after
+FROM (SELECT record.stands, delivery.sequence FROM record
       JOIN delivery ON delivery.tenant = :tenant AND delivery.turn = record.turn
       WHERE record.tenant = :tenant AND record.owner = :owner AND record.session_id = :session_id
         AND record.kind IN ('chat_message', 'tool_output', 'transcript')

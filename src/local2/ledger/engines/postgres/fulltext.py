@@ -18,6 +18,7 @@ from local2.ledger.operations.candidates import (
     find_meant,
     pooled,
     ranked_by_counts,
+    rarest,
 )
 from local2.ledger.operations.transactions import Transaction, as_json
 from local2.ledger.search import Search, StemCounts
@@ -130,13 +131,7 @@ class FullText:
         self, tx: Transaction, search: Search, filter_: Filter, counts: StemCounts
     ) -> list[int]:
         """The rows with a rare word of the question, the best first."""
-        rare: list[str] = []
-        total = 0.0
-        for stem in sorted(counts.by_stem, key=counts.by_stem.__getitem__):
-            if total > 0 and total + counts.by_stem[stem] > SCORED:
-                break
-            total += counts.by_stem[stem]
-            rare.append(stem)
+        rare = rarest(counts.by_stem, SCORED)
         for phrase in search.phrases:
             rare += stems(words(phrase))[:1]
         if not rare:

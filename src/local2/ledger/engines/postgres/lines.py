@@ -38,22 +38,19 @@ class Lines:
         """
         async with AsyncExitStack() as first:
             for name in sorted(set(names)):  # in one order, so that none waits for each other
-                await self._stand_in_line(name, is_awaited=is_awaited)
+                if (line := self._lines.get(name)) is None:
+                    self._lines[name] = _Line(was_awaited=is_awaited)
+                else:
+                    turn = asyncio.get_running_loop().create_future()
+                    line.waiting[is_awaited].append(turn)
+                    try:
+                        await turn
+                    except asyncio.CancelledError:
+                        if not turn.cancelled():  # it was let go at the same moment
+                            self._let_next_go(name)
+                        raise
                 first.callback(self._let_next_go, name)
             yield
-
-    async def _stand_in_line(self, name: str, *, is_awaited: bool) -> None:
-        if (line := self._lines.get(name)) is None:
-            self._lines[name] = _Line(was_awaited=is_awaited)
-            return
-        turn = asyncio.get_running_loop().create_future()
-        line.waiting[is_awaited].append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():  # it was let go at the same moment
-                self._let_next_go(name)
-            raise
 
     def _let_next_go(self, name: str) -> None:
         line = self._lines[name]

@@ -1,7 +1,5 @@
 """Creates the tables of a new ledger, and refuses a database with other tables."""
 
-import re
-from importlib.resources import files
 from typing import Any
 
 import psycopg
@@ -9,10 +7,9 @@ import psycopg
 from local2.errors import StorageError
 from local2.ledger.engines import unfinished_error
 from local2.ledger.engines.postgres.connections import PostgresConnection
-from local2.ledger.sql import SCHEMA_FILE
+from local2.ledger.sql import schema
 
-_SCRIPT = (files(__package__) / SCHEMA_FILE).read_text(encoding="utf-8")
-_NUMBER = int(re.findall(r"^-- number: (\d+)$", _SCRIPT, re.MULTILINE)[0])
+_NUMBER, _SCRIPT = schema(__package__)
 _BY_CODE_POINT = {"C", "POSIX", "C.UTF-8", "C.utf8"}
 """Names of the order of texts that statements with ranges of texts need."""
 VECTORS = "pgvector"

@@ -113,34 +113,17 @@ def open_to_read(
     return open_file(path, key, name=f"{path.resolve().as_uri()}?{mode}", uri=True)
 
 
-def read_row(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
-    """The first row that a statement finds in another program's file.
+def first_row(path: Path, statement: str, values: Mapping[str, Any]) -> Any:
+    """The first row that a statement finds in an unencrypted file, None without any.
 
     Raises:
-        StorageError: There is no row, or the statement does not fit the tables of the file.
+        StorageError: The file cannot be read, or the statement does not fit its tables.
     """
-    row = _first_row(path, statement, values)
-    if row is None:
-        raise StorageError(f"{path} has no such row.")
-    return row
-
-
-def finds_any(path: Path, statement: str, values: Mapping[str, Any]) -> bool:
-    """Whether a statement finds any row in an unencrypted file.
-
-    Raises:
-        StorageError: The file cannot be read.
-    """
-    return _first_row(path, statement, values) is not None
-
-
-def _first_row(path: Path, statement: str, values: Mapping[str, Any]) -> Row | None:
     try:
         with closing(open_to_read(path)) as connection:
-            row: Row | None = connection.execute(statement, values).fetchone()
+            return connection.execute(statement, values).fetchone()
     except sqlite3.Error as error:
         raise as_storage_error(error, path) from error
-    return row
 
 
 def connect(
@@ -163,7 +146,11 @@ def connect(
 
 
 def truncate(path: Path, key: ContentKey | None) -> None:
-    """Empty the write-ahead log of a file that others have open; see `Database.truncate`."""
+    """Empty the write-ahead log, so that the files hold only what the tables hold.
+
+    Raises:
+        StorageError: Another process reads the file for longer than the timeout.
+    """
     with closing(connect(path, key)) as connection:
         try:
             busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -177,6 +164,6 @@ def truncate(path: Path, key: ContentKey | None) -> None:
 
 
 def damages_of(path: Path, key: ContentKey | None) -> list[str]:
-    """What is wrong with a file that others may have open; see `Database.damages`."""
+    """Everything that SQLite finds wrong in a file, which others may have open."""
     with closing(connect(path, key)) as connection:
         return damages(connection)

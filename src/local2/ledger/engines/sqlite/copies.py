@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from local2.atomic_file import sync
 from local2.content_key import ContentKey
 from local2.errors import DamagedError, StorageError, UnwritableError
 from local2.ledger.engines.sqlite.connections import open_file, open_to_read
@@ -70,11 +71,7 @@ def copy(
             writing.execute("PRAGMA journal_mode = DELETE")
         except reading.Error as error:
             raise as_storage_error(error, source) from error
-    descriptor = os.open(target, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(target)
     return size
 
 

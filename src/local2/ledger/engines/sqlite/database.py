@@ -138,22 +138,6 @@ class Database:
             await asyncio.wait({written})
             raise
 
-    async def truncate(self) -> None:
-        """Empty the write-ahead log, so that the files hold only what the tables hold.
-
-        Raises:
-            StorageError: Another process reads the file for longer than the timeout.
-        """
-        await asyncio.to_thread(truncate, self._path, self._key)
-
-    async def damages(self) -> list[str]:
-        """Everything that SQLite finds wrong in the whole file.
-
-        This uses a separate connection: one that read a full-text index before a change checks its
-        outdated cache instead (seen in SQLite 3.53).
-        """
-        return await asyncio.to_thread(damages_of, self._path, self._key)
-
     def full_text(self, budgets: Budgets) -> FullText:
         """Make a search by words for one tenant; `budgets` limit what it holds in RAM."""
         return FullText(budgets)
@@ -212,11 +196,13 @@ class Database:
             if await self.write(partial(_merge, pages)):
                 break
             pages = MERGED_PAGES
-        await self.truncate()
+        await asyncio.to_thread(truncate, self._path, self._key)
 
     async def problems(self) -> list[str]:
         """Read all of the ledger: its pages, its full-text index, the number of its records."""
-        found = await self.damages()
+        # On another connection: one that read a full-text index before a change checks its outdated
+        # cache instead (seen in SQLite 3.53).
+        found = await asyncio.to_thread(damages_of, self._path, self._key)
         try:
             await self.write(lambda c: c.execute(STATEMENTS["check_full_text"]).rowcount)
         except StorageError as error:

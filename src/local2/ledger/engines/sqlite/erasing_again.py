@@ -5,7 +5,6 @@ is hashed in the same way, and those that match are erased as if their owner had
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -16,9 +15,6 @@ from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.erasing import ErasureOptions
 from local2.ledger.ledger import Ledger
-
-Chosen = Mapping[str, datetime]
-"""Times of the last erasure, by the hash of the selection."""
 
 
 async def forget_again(restored: Path, former: Path, key: ContentKey | None) -> int:
@@ -31,7 +27,13 @@ async def forget_again(restored: Path, former: Path, key: ContentKey | None) -> 
     """
     if ledger_key(restored, key) != ledger_key(former, key):
         raise StorageError(f"{former} is another ledger.")
-    later = _later_erasures(restored, former, key)
+    # By tenant and the hash of the selection, the time of the last erasure.
+    later: dict[str, dict[str, datetime]] = defaultdict(dict)
+    known = {(row["tenant"], row["digest"]) for row in rows_of(restored, "every_tombstone", key)}
+    for row in rows_of(former, "every_tombstone", key):
+        if (row["tenant"], row["digest"]) not in known:
+            of_tenant, at = later[row["tenant"]], datetime.fromisoformat(row["erased_at"])
+            of_tenant[row["chosen"]] = max(at, of_tenant.get(row["chosen"], at))
     if not later:
         return 0
     forgotten = 0
@@ -45,14 +47,3 @@ async def forget_again(restored: Path, former: Path, key: ContentKey | None) -> 
                     forgotten += len(part.rows)
             await ledger.erasures.scrub()
     return forgotten
-
-
-def _later_erasures(restored: Path, former: Path, key: ContentKey | None) -> dict[str, Chosen]:
-    """Find, by tenant, the selections that only the former ledger has tombstones of."""
-    known = {(row["tenant"], row["digest"]) for row in rows_of(restored, "every_tombstone", key)}
-    later: dict[str, dict[str, datetime]] = defaultdict(dict)
-    for row in rows_of(former, "every_tombstone", key):
-        if (row["tenant"], row["digest"]) not in known:
-            of_tenant, at = later[row["tenant"]], datetime.fromisoformat(row["erased_at"])
-            of_tenant[row["chosen"]] = max(at, of_tenant.get(row["chosen"], at))
-    return dict(later)

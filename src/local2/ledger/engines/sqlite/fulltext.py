@@ -9,7 +9,7 @@ is depends on the searched places alone; only BM25 itself weighs words by all ro
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
 import numpy as np
@@ -26,6 +26,7 @@ from local2.ledger.operations.candidates import (
     PoolMatches,
     find_meant,
     pooled,
+    rarest,
 )
 from local2.ledger.operations.transactions import Transaction
 from local2.ledger.operations.working_sets import Budget, Budgets
@@ -179,8 +180,15 @@ class FullText:
         if not words or not filter_.words:
             return []
         self._refresh(tx)
-        rare = self._rare_words(tx, words, filter_.words)
-        share = self._share(tx, rare, filter_.words)
+        counts = {
+            word: self._count_within(tx, f"{TEXT_COLUMNS}: {word}", filter_.words) for word in words
+        }
+        rare = {word: counts[word] for word in rarest(counts, SCORED)}
+        # The places' share of all rows or, if smaller, of the rows with a rare word.
+        found_anywhere = sum(self._count(tx, f"{TEXT_COLUMNS}: {word}") for word in rare)
+        of_rare = sum(rare.values()) / found_anywhere if found_anywhere else 1.0
+        of_all = self._total_within(tx, filter_.words) / self._rows_at_refresh
+        share = min(of_all, of_rare, 1.0)
         within = ""
         if narrow or filter_.session_word is not None or share < BROAD_SHARE:
             # This only saves work; `visible` decides what is visible.
@@ -222,26 +230,6 @@ class FullText:
                 for word, stem in zip(search.words, stems(search.words), strict=True)
             },
         )
-
-    def _rare_words(
-        self, tx: Transaction, words: Sequence[str], places: Sequence[str]
-    ) -> dict[str, float]:
-        """The words whose rows are scored, each with its count in the places."""
-        counts = {w: self._count_within(tx, f"{TEXT_COLUMNS}: {w}", places) for w in words}
-        rare: dict[str, float] = {}
-        total = 0.0
-        for word in sorted(words, key=lambda w: counts[w]):
-            if total > 0 and total + counts[word] > SCORED:  # at least one word that some row has
-                break
-            total += counts[word]
-            rare[word] = counts[word]
-        return rare
-
-    def _share(self, tx: Transaction, rare: Mapping[str, float], places: Sequence[str]) -> float:
-        """The places' share of all rows or, if smaller, of the rows with a rare word."""
-        of_all = self._total_within(tx, places) / self._rows_at_refresh
-        found = sum(self._count(tx, f"{TEXT_COLUMNS}: {word}") for word in rare)
-        return min(of_all, sum(rare.values()) / found if found else 1.0, 1.0)
 
     def _total_within(self, tx: Transaction, places: Sequence[str]) -> float:
         """The number of active rows of the places."""

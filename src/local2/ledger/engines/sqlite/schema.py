@@ -1,14 +1,12 @@
 """Creates the tables of a new database, and refuses a database with other tables."""
 
-import re
 import sqlite3
-from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 from local2.errors import StorageError
 from local2.ledger.engines import unfinished_error
-from local2.ledger.sql import SCHEMA_FILE, statements
+from local2.ledger.sql import schema, statements
 
 EXPORT_AND_IMPORT = (
     "Use that one, or start this one with an empty memory elsewhere: `local2 --home DIR up`. The "
@@ -59,15 +57,7 @@ class Schema(NamedTuple):
             )
 
 
-def _current_schema() -> Schema:
-    script = (files(__package__) / SCHEMA_FILE).read_text(encoding="utf-8")
-    number = re.search(r"^-- number: (\d+)$", script, re.MULTILINE)
-    if number is None:
-        raise ValueError("The schema has no number.")
-    return Schema(number=int(number[1]), script=script)
-
-
-SCHEMA = _current_schema()
+SCHEMA = Schema(*schema(__package__))
 """The tables of a ledger; those with another number are refused."""
 STATEMENTS = statements() | statements(__package__)
 
