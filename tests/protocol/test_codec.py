@@ -101,14 +101,14 @@ def test_an_error_about_a_message_that_calls_no_tool_shows_no_arguments(data: by
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        pytest.param(b"{}", "Object missing required field `topic` - at `args`.", id="missing"),
+        pytest.param(b"{}", "Object missing required field `topic`.", id="missing"),
         pytest.param(
             b'{"topic": "a", "user": "eve"}',
-            "Object contains unknown field `user` - at `args`.",
+            "Object contains unknown field `user`.",
             id="unknown",
         ),
         pytest.param(
-            b'{"topic": 7}', "Expected `str`, got `int` - at `args.topic`.", id="mistyped"
+            b'{"topic": 7}', "Expected `str`, got `int` - at `topic`.", id="mistyped"
         ),
         pytest.param(b"[]", "Expected `object`, got `array` - at `args`.", id="a list"),
     ],

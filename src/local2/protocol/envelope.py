@@ -16,7 +16,7 @@ import uuid_utils
 
 from local2.errors import BadRequestError, InvalidArgumentsError, abridged
 from local2.protocol.json_text import read_json
-from local2.protocol.msgspec_errors import with_own_names
+from local2.protocol.msgspec_errors import is_about_arguments, with_own_names
 
 P = TypeVar("P")
 
@@ -172,7 +172,7 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
         envelope = read_json(data, _decoder(payload).decode)  # type: ignore[arg-type]
     except msgspec.ValidationError as error:
         problem = with_own_names(abridged(error))
-        if problem.rpartition(" - at ")[2].startswith("`args"):
+        if is_about_arguments(str(error)):
             raise InvalidArgumentsError(f"{problem}.", logged=WRONG_TYPE) from error
         raise BadRequestError(f"{problem}.", remedy=_example(payload), logged=WRONG_TYPE) from error  # type: ignore[arg-type]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
