@@ -107,9 +107,7 @@ def test_an_error_about_a_message_that_calls_no_tool_shows_no_arguments(data: by
             "Object contains unknown field `user`.",
             id="unknown",
         ),
-        pytest.param(
-            b'{"topic": 7}', "Expected `str`, got `int` - at `topic`.", id="mistyped"
-        ),
+        pytest.param(b'{"topic": 7}', "Expected `str`, got `int` - at `topic`.", id="mistyped"),
         pytest.param(b"[]", "Expected `object`, got `array` - at `args`.", id="a list"),
     ],
 )
