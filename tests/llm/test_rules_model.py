@@ -346,11 +346,16 @@ async def test_what_hardly_concerns_the_question_is_not_quoted() -> None:
 async def test_asked_about_the_user_the_standing_facts_are_listed() -> None:
     facts = [
         "- user.name: Richard [stated by the user]",
-        "- user.home: Bergen [stated by the user]",
+        "- user.home: Bergen [extracted from what was said]",
     ]
     session = Session(memories=facts)
 
-    assert await session.send("What do you know about me?") == "\n".join(["I know:", *facts])
+    assert await session.send("What do you know about me?") == (
+        "I know:\n"
+        "- user.name: Richard\n"
+        "- user.home: Bergen [extracted from what was said]\n"
+        "I remember what else you said, too: ask me about it."
+    )
     assert session.calls == []
     assert await Session().send("What do you know about me?") == NO_STANDING_FACTS
 
