@@ -7,6 +7,7 @@ _PATH = re.compile(r"(?<= - at `)\$\.?(?:payload\.(?:args\.)?)?(?=[^`]+`$)")
 _WHOLE = re.compile(r"^(Object .*`) - at `\$\.payload(?:\.args)?`$")
 """The place of a field that is missing or unknown among the fields of a tool or a service."""
 _ARGUMENTS = re.compile(r" - at `\$\.payload\.args[`.]")
+_FIELD = re.compile(r"^Object .* - at `\$\.payload`$| - at `\$\.payload\.")
 _INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `([^`]+)`")
 _UNKNOWN_FIELD = re.compile(
     r"^Object contains unknown field `(?P<name>.*?)`(?: - at `(?P<part>[^`]+)`)?\.?$"
@@ -23,6 +24,11 @@ class UnknownField(NamedTuple):
 def is_about_arguments(problem: str) -> bool:
     """Whether something in a call of a tool is wrong that is among its arguments."""
     return _ARGUMENTS.search(problem) is not None
+
+
+def is_about_a_field(problem: str) -> bool:
+    """Whether a field of the payload is wrong, and not what is around it."""
+    return _FIELD.search(problem) is not None
 
 
 def with_own_names(problem: str) -> str:
