@@ -210,11 +210,13 @@ def _best(result: str) -> list[_Entry]:
             text = text[: line.start()]
             later.insert(0, _Said(day, line["text"], line["source"] or ""))
         said = _Said(date.fromisoformat(found["date"]), text)
+        replies = [one for one in later if BY_AN_ASSISTANT in one.source]
         if is_request := _is_request(text):
-            answers = [one for one in later if BY_AN_ASSISTANT in one.source]
-            is_request = not answers
-            said = (answers or [said])[0]
+            is_request = not replies
+            said = (replies or [said])[0]
             later = [one for one in later if one != said]
+        elif BY_AN_ASSISTANT not in (found["source"] or ""):  # a reply to no question says nothing
+            later = [one for one in later if one not in replies]
         entry = _Entry(float(found["relevance"]), found["source"] or "", said, later)
         is_replaced = any(word in entry.source for word in REPLACED)
         if entry.relevance >= MIN_RELEVANCE and not is_replaced and not is_request:
