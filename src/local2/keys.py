@@ -11,6 +11,10 @@ _IGNORED = re.compile(r"['\u2019`]|(?<!\d)\.|\.(?!\d)")
 _BETWEEN = re.compile(r"(?<=\w)[-_](?=\w)|(?<!\d),|,(?!\d)")
 _INITIALS = re.compile(r"(?<=\b[^\W\d_]) (?=[^\W\d_]\b)")
 """A space between single letters."""
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Selectors, joiners and fillers that count as letters or marks, and that nobody sees."""
 _AROUND = " .,;:!?\"'“”«»"
 TOPIC_RULE = (
     "A topic key is user., project. or constraint., followed by words of letters, "
@@ -43,14 +47,16 @@ def _has_topic_form(text: str) -> bool:
 
 def _is_topic_word(word: str) -> bool:
     """Whether a word has only letters of any script, combining marks, digits and hyphens."""
-    return bool(word.strip("-_")) and f"_{word.replace('-', '_')}".isidentifier()
+    return (
+        bool(_INVISIBLE.sub("", word).strip("-_")) and f"_{word.replace('-', '_')}".isidentifier()
+    )
 
 
 def fold_topic(topic: str) -> str:
-    """A topic key in the form for comparison, without capitals and letter variants."""
+    """A topic key in the form for comparison, without capitals, letter variants and selectors."""
     if topic.isascii():
         return topic.lower()
-    normal = unicodedata.normalize("NFKC", topic)
+    normal = unicodedata.normalize("NFKC", _INVISIBLE.sub("", topic))
     return unicodedata.normalize("NFKC", normal.casefold())
 
 

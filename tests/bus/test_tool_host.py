@@ -178,15 +178,15 @@ async def test_a_tool_that_only_reads_ends_when_its_caller_no_longer_waits(
             id="unknown",
         ),
         pytest.param(
-            {"payload": {"args": {"text": 7}}}, "invalid_arguments", "`args.text`", id="mistyped"
+            {"payload": {"args": {"text": 7}}}, "invalid_arguments", "`text`", id="mistyped"
         ),
         pytest.param(
-            {"payload": {"args": {"text": ""}}}, "invalid_arguments", "`args.text`", id="empty text"
+            {"payload": {"args": {"text": ""}}}, "invalid_arguments", "`text`", id="empty text"
         ),
         pytest.param(
             {"payload": {"args": {"text": "x" * 21}}},
             "invalid_arguments",
-            "length <= 20 - at `args.text`",
+            "length <= 20 - at `text`",
             id="oversized",
         ),
         pytest.param(

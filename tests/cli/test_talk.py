@@ -33,6 +33,19 @@ async def test_an_unknown_command_shows_the_help_and_publishes_no_query(
     assert queries == []
 
 
+async def test_ctrl_c_leaves_a_line_that_is_begun_and_ends_the_chat_where_none_is(
+    bus: Connection, listen: Listen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queries = await listen("query.received")
+
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        keys.send_text("Remember that my\x03/begun\r\x03/never read\r")
+        await converse(bus, Output())
+
+    assert "There is no command /begun." in capsys.readouterr().out
+    assert queries == []
+
+
 def test_tool_calls_are_shown_on_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

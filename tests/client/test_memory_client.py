@@ -185,6 +185,19 @@ async def test_a_value_that_is_not_json_is_refused_by_name_and_nothing_is_stored
 
 
 @pytest.mark.asyncio(loop_scope="module")
+async def test_a_text_where_a_list_belongs_is_refused_and_not_read_letter_by_letter(
+    url: str,
+) -> None:
+    async with local2.connect(url=url, user="hal") as memory:
+        kind: Any = "fact"
+        with pytest.raises(local2.InvalidArgumentsError, match=r"Write \['fact'\]"):
+            await memory.recall("gold", source_kinds=kind)
+        for change in (memory.retire, memory.pin, memory.hide):
+            with pytest.raises(local2.InvalidArgumentsError, match="ids: expected a list"):
+                await change("0193", "No longer true.")
+
+
+@pytest.mark.asyncio(loop_scope="module")
 async def test_blank_names_of_the_caller_are_refused(url: str) -> None:
     nameless: list[dict[str, Any]] = [{"user": ""}, {"agent": " "}, {"session": ""}]
     for names in nameless:

@@ -51,6 +51,7 @@ def test_a_dotted_key_under_a_known_prefix_is_a_topic(topic: str) -> None:
         pytest.param("user..name", id="empty word"),
         pytest.param("user.name.", id="dot at the end"),
         pytest.param("user._-_", id="no letter or digit"),
+        pytest.param("user.\u3164", id="nothing visible"),
         pytest.param("user.name!", id="punctuation"),
         pytest.param("user.½", id="a fraction"),
         pytest.param("user.👍", id="a symbol"),
@@ -74,6 +75,9 @@ def test_any_other_key_is_refused_and_the_error_states_the_rule(topic: str) -> N
         ("user.Straße", "user.STRASSE"),
         ("user.\uff2e\uff21\uff2d\uff25", "user.name"),
         ("user.ΛΌΓΟΣ", "user.λόγος"),
+        ("user.cafe\ufe0f", "user.cafe"),
+        ("user.葛\U000e0100飾", "user.葛飾"),
+        ("user.nai\u034f\u0308ve", "user.naïve"),
     ],
 )
 def test_keys_are_equal_regardless_of_case_and_unicode_form(one: str, other: str) -> None:

@@ -94,7 +94,7 @@ class Session:
         ),
         ("Remember that my boat is called Juno.", "user.boat", "Juno"),
         ("Remember that my Büro is in Köln.", "user.büro", "in Köln"),
-        ("Note that my dog's name is Rex", "user.dog_s_name", "Rex"),
+        ("Note that my dog's name is Rex", "user.dog.name", "Rex"),
         (
             "The project deadline is Friday, remember that.",
             "project.deadline",
@@ -208,6 +208,7 @@ async def test_a_question_is_recalled(question: str, query: str) -> None:
 THIS_YEAR = utc_now().year
 MOVED = f"said by the user, {THIS_YEAR}-11-23\n   I moved to Bergen."
 LIVED = f"said by the user (outdated by 1), {THIS_YEAR}-11-20\n   I live in Oslo."
+POLITE = f"said by the user, {THIS_YEAR}-11-25\n   Could you remember that I moved?"
 ANSWERED = f"said by an assistant, {THIS_YEAR}-11-24\n   You live in Bergen."
 FACT = "standing fact of the user, 2019-01-02\n   user.home: Bergen,\n   Norway"
 
@@ -235,6 +236,11 @@ def found(*entries: str, relevance: float = 0.9) -> dict[str, str]:
             id="a request to forget",
         ),
         pytest.param((ANSWERED, MOVED), "You said on 23 November: I moved to Bergen.", id="user"),
+        pytest.param(
+            (f"{POLITE}\n   (later, {THIS_YEAR}-11-25, said by an assistant) Saved: I moved.",),
+            "You said on 25 November: Could you remember that I moved?",
+            id="a polite request to save",
+        ),
         pytest.param(
             (ANSWERED,), "An assistant said on 24 November: You live in Bergen.", id="answered"
         ),
@@ -346,11 +352,18 @@ async def test_what_hardly_concerns_the_question_is_not_quoted() -> None:
 async def test_asked_about_the_user_the_standing_facts_are_listed() -> None:
     facts = [
         "- user.name: Richard [stated by the user]",
-        "- user.home: Bergen [stated by the user]",
+        "- user.home: Bergen [extracted from what was said]",
     ]
     session = Session(memories=facts)
 
-    assert await session.send("What do you know about me?") == "\n".join(["I know:", *facts])
+    assert await session.send("What do you know about me?") == (
+        "I know:\n"
+        "- user.name: Richard\n"
+        "- user.home: Bergen [extracted from what was said]\n"
+        "I remember what else you said, too: ask me about it."
+    )
+    assert session.calls == []
+    assert await session.send("what do you remember") == await session.send("what do you know")
     assert session.calls == []
     assert await Session().send("What do you know about me?") == NO_STANDING_FACTS
 

@@ -166,7 +166,10 @@ async def test_every_agent_of_the_session_sees_every_note(
 
 
 async def test_a_note_without_a_session_is_refused(memory: Memory) -> None:
-    with pytest.raises(InvalidArgumentsError, match="Send session_id in the envelope"):
+    with pytest.raises(
+        InvalidArgumentsError,
+        match=r"Send session_id in the envelope \(over HTTP: Local2-Session; in Python: session=",
+    ):
         await memory.of(caller_named("richard")).sessions.note("Where?")
 
 

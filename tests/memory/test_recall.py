@@ -431,3 +431,18 @@ async def test_a_known_argument_that_is_null_is_ignored(
         True,
         True,
     ]
+
+
+async def test_a_whole_number_with_a_point_is_an_integer_as_in_json_schema(
+    bus: Connection, memory: Memory, richard: MemoryService
+) -> None:
+    await richard.facts.store(Fact(content="Prefers tea.", scope="user"))
+
+    recalled = await over_the_bus(bus, memory, {"query": "tea", "top_k": 1.0})
+    refused = [
+        (await over_the_bus(bus, memory, {"query": "tea", "top_k": number})).content
+        for number in (1.5, 21.0, 1e300)
+    ]
+
+    assert [item["content"] for item in recalled.data["items"]] == ["Prefers tea."]
+    assert [text for text in refused if "at `top_k`" not in text] == []

@@ -267,16 +267,16 @@ async def test_every_tool_serves_only_its_caller(memory: Memory) -> None:
     [
         pytest.param("save_topic", {"topic": "user.name"}, "`content`", id="save_topic missing"),
         pytest.param("recall_topic", {}, "`topic`", id="recall_topic missing"),
-        pytest.param("save_memory", {"content": 7}, "`args.content`", id="save_memory mistyped"),
-        pytest.param("save_memory", {"content": ""}, "`args.content`", id="save_memory empty"),
+        pytest.param("save_memory", {"content": 7}, "`content`", id="save_memory mistyped"),
+        pytest.param("save_memory", {"content": ""}, "`content`", id="save_memory empty"),
         pytest.param("save_memory", {"content": " "}, "blank", id="save_memory blank"),
         pytest.param(
-            "save_memory", {"content": "x" * 65_537}, "`args.content`", id="save_memory oversized"
+            "save_memory", {"content": "x" * 65_537}, "`content`", id="save_memory oversized"
         ),
         pytest.param(
             "save_topic",
             {"topic": "user." + "x" * 200, "content": "x"},
-            "`args.topic`",
+            "`topic`",
             id="save_topic oversized key",
         ),
         pytest.param(
@@ -284,13 +284,13 @@ async def test_every_tool_serves_only_its_caller(memory: Memory) -> None:
         ),
         pytest.param("search_memory", {"query": " "}, "blank", id="search_memory blank"),
         pytest.param(
-            "search_memory", {"query": "x" * 4097}, "`args.query`", id="search_memory oversized"
+            "search_memory", {"query": "x" * 4097}, "`query`", id="search_memory oversized"
         ),
         pytest.param(
-            "search_memory", {"query": "x", "top_k": 0}, "`args.top_k`", id="search_memory none"
+            "search_memory", {"query": "x", "top_k": 0}, "`top_k`", id="search_memory none"
         ),
         pytest.param(
-            "search_memory", {"query": "x", "top_k": 21}, "`args.top_k`", id="search_memory many"
+            "search_memory", {"query": "x", "top_k": 21}, "`top_k`", id="search_memory many"
         ),
         pytest.param(
             "search_memory",

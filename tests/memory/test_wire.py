@@ -93,29 +93,23 @@ def message(**fields: object) -> Json:
     ("tool", "args", "expected"),
     [
         pytest.param(
-            "remember_fact", {"content": "x", "scope": "session"}, "args.scope", id="another scope"
+            "remember_fact", {"content": "x", "scope": "session"}, "scope", id="another scope"
         ),
         pytest.param("remember_fact", {**VIM, "content": " "}, "content: the", id="blank fact"),
         pytest.param("remember_fact", {**VIM, "topic": "x"}, "topic: 'x'", id="no topic key"),
-        pytest.param(
-            "remember_fact", {**VIM, "importance": 1.5}, "args.importance", id="too important"
-        ),
-        pytest.param(
-            "remember_fact", {**VIM, "durability": "long"}, "args.durability", id="durability"
-        ),
-        pytest.param("remember_fact", {**VIM, "memory_type": "x"}, "args.memory_type", id="type"),
+        pytest.param("remember_fact", {**VIM, "importance": 1.5}, "importance", id="too important"),
+        pytest.param("remember_fact", {**VIM, "durability": "long"}, "durability", id="durability"),
+        pytest.param("remember_fact", {**VIM, "memory_type": "x"}, "memory_type", id="type"),
         pytest.param("remember_fact", {**VIM, "user": "eve"}, "`user`", id="fact of another"),
-        pytest.param("memory_history", {"topic_or_id": ""}, "args.topic_or_id", id="nothing"),
-        pytest.param("ingest", {"messages": []}, "args.messages", id="no messages"),
+        pytest.param("memory_history", {"topic_or_id": ""}, "topic_or_id", id="nothing"),
+        pytest.param("ingest", {"messages": []}, "messages", id="no messages"),
         pytest.param("ingest", message(role=""), "messages[0].role: ", id="no role"),
-        pytest.param("ingest", {"messages": ["x"]}, "args.messages", id="no message"),
+        pytest.param("ingest", {"messages": ["x"]}, "messages", id="no message"),
         pytest.param("ingest", {"messages": [{"role": "user"}]}, "neither", id="nothing said"),
         pytest.param("ingest", message(timestamp="noon"), "messages[0].timestamp", id="no time"),
         pytest.param("ingest", message(timestamp="2026-W22"), "2026-05-01", id="a week"),
         pytest.param("ingest", message(id="x" * 257), "messages[0].id", id="endless id"),
-        pytest.param(
-            "ingest", {**message(), "session_id": ""}, "args.session_id", id="empty session"
-        ),
+        pytest.param("ingest", {**message(), "session_id": ""}, "session_id", id="empty session"),
         pytest.param(
             "ingest", message(timestamp="0001-01-01T00:00:00+23:59"), "calendar", id="no such time"
         ),

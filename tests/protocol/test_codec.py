@@ -90,7 +90,7 @@ def test_an_invalid_request_is_a_bad_request_that_names_the_place(data: bytes, n
     assert caught.value.remedy == 'A request looks like {"payload": {"args": {…}}}.'
 
 
-@pytest.mark.parametrize("data", [b"[]", b"no JSON", b'{"payload": {"embedder": 5}}'])
+@pytest.mark.parametrize("data", [b"[]", b"no JSON", b'{"payload": 5}', b"{}"])
 def test_an_error_about_a_message_that_calls_no_tool_shows_no_arguments(data: bytes) -> None:
     with pytest.raises(BadRequestError) as caught:
         decode(data, Reindex)
@@ -98,18 +98,24 @@ def test_an_error_about_a_message_that_calls_no_tool_shows_no_arguments(data: by
     assert caught.value.remedy == 'A message looks like {"payload": {…}}.'
 
 
+@pytest.mark.parametrize("payload", [b'{"embedder": 5}', b'{"embeder": "minilm"}'])
+def test_an_error_about_a_field_says_nothing_of_the_message_around_it(payload: bytes) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        decode(b'{"payload": ' + payload + b"}", Reindex)
+
+    assert caught.value.remedy is None
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        pytest.param(b"{}", "Object missing required field `topic` - at `args`.", id="missing"),
+        pytest.param(b"{}", "Object missing required field `topic`.", id="missing"),
         pytest.param(
             b'{"topic": "a", "user": "eve"}',
-            "Object contains unknown field `user` - at `args`.",
+            "Object contains unknown field `user`.",
             id="unknown",
         ),
-        pytest.param(
-            b'{"topic": 7}', "Expected `str`, got `int` - at `args.topic`.", id="mistyped"
-        ),
+        pytest.param(b'{"topic": 7}', "Expected `str`, got `int` - at `topic`.", id="mistyped"),
         pytest.param(b"[]", "Expected `object`, got `array` - at `args`.", id="a list"),
     ],
 )

@@ -71,7 +71,7 @@ def test_an_invalid_choice_is_refused_with_the_choices(args: bytes, choices: str
 def test_other_errors_are_unchanged() -> None:
     error = refused(b'{"colour": 7}')
 
-    assert "`args.colour`" in error.message
+    assert "`colour`" in error.message
     assert error.remedy is None
 
 

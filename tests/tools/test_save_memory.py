@@ -77,7 +77,7 @@ async def test_the_owner_of_a_note_is_the_envelopes_user(bus: Connection, user: 
         pytest.param({"timestamp_utc": "yesterday"}, "timestamp_utc", id="no time"),
         pytest.param({"timestamp_utc": 5}, "timestamp_utc", id="a number as a time"),
         pytest.param({"x": "y" * MAX_METADATA}, "4,096", id="too large"),
-        pytest.param([1], "args.metadata", id="no object"),
+        pytest.param([1], "metadata", id="no object"),
     ],
 )
 async def test_invalid_metadata_are_refused_by_name_and_nothing_is_written(

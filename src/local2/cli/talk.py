@@ -74,7 +74,7 @@ async def chatting(
 async def converse(
     bus: Connection, output: Output, *, session: str | None = None, user: str | None = None
 ) -> None:
-    """Read lines and print answers until Ctrl-D, Ctrl-C or /quit."""
+    """Read lines and print answers until Ctrl-D, /quit, or Ctrl-C where nothing is typed."""
     # Imported here because only a chat needs a line editor.
     from prompt_toolkit import PromptSession  # noqa: PLC0415
     from prompt_toolkit.formatted_text import FormattedText  # noqa: PLC0415
@@ -88,7 +88,11 @@ async def converse(
         while True:
             try:
                 line = (await prompt.prompt_async()).strip()
-            except (EOFError, KeyboardInterrupt):
+            except EOFError:
+                return
+            except KeyboardInterrupt:
+                if prompt.default_buffer.text.strip():
+                    continue  # as in a shell, it leaves the line
                 return
             word = line.partition(" ")[0]
             if word == "/quit":

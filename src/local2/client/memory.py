@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,7 +17,7 @@ from local2.client.blocking import Blocking, Opening, blocking, iterating, retur
 from local2.client.calls import Calls, Topic, Topics
 from local2.client.items import Items
 from local2.config_files import load_settings
-from local2.errors import InvalidArgumentsError
+from local2.errors import InvalidArgumentsError, quoted
 from local2.home import asking_user, home_of
 from local2.logs import is_configured, logging_to
 from local2.protocol.browsing import (
@@ -89,6 +89,8 @@ from local2.protocol.services import (
 )
 from local2.protocol.showings import FindShowings, ShowingsPage
 from local2.settings import Settings
+
+T = TypeVar("T")
 
 
 def connect(
@@ -231,7 +233,7 @@ class Memory:
                 memory_type=memory_type,
                 durability=durability,
                 importance=importance,
-                replaces=list(replaces) if replaces is not None else None,
+                replaces=None if replaces is None else _list(replaces, "replaces"),
             ),
         )
 
@@ -240,7 +242,7 @@ class Memory:
 
         They stay in the history with the reason. Only what the user stated can be retired.
         """
-        return await self._calls.ask(RETIRE_FACT, RetireFact(ids=list(ids), reason=reason))
+        return await self._calls.ask(RETIRE_FACT, RetireFact(ids=_list(ids, "ids"), reason=reason))
 
     async def edit(
         self,
@@ -253,12 +255,14 @@ class Memory:
 
     async def pin(self, ids: Sequence[str], reason: str, *, unpin: bool = False) -> PinnedMemories:
         """Pin facts: they are among the first memories that are shown without a question."""
-        wanted = PinMemories(ids=list(ids), reason=reason, unpin=unpin)
+        wanted = PinMemories(ids=_list(ids, "ids"), reason=reason, unpin=unpin)
         return await self._calls.ask(PIN_MEMORIES, wanted)
 
     async def hide(self, ids: Sequence[str], reason: str) -> HiddenMemories:
         """Never recall memories again, of any kind. They stay in the history."""
-        return await self._calls.ask(HIDE_MEMORIES, HideMemories(ids=list(ids), reason=reason))
+        return await self._calls.ask(
+            HIDE_MEMORIES, HideMemories(ids=_list(ids, "ids"), reason=reason)
+        )
 
     async def undo(self, run: str) -> UndoReport:
         """Undo the changes of a run of `edit`, `hide`, a retirement or a consolidation."""
@@ -297,7 +301,7 @@ class Memory:
                 query=query,
                 top_k=top_k,
                 scope=scope,
-                source_kinds=list(source_kinds) if source_kinds is not None else None,
+                source_kinds=None if source_kinds is None else _list(source_kinds, "source_kinds"),
                 since=since,
                 until=until,
                 as_of=as_of,
@@ -369,7 +373,9 @@ class Memory:
                 `{"role": "user", "content": "…"}`.
             session: The session id of the conversation.
         """
-        return await self._calls.ask(INGEST, Ingest(messages=list(messages), session_id=session))
+        return await self._calls.ask(
+            INGEST, Ingest(messages=_list(messages, "messages"), session_id=session)
+        )
 
     async def load_session(
         self, session: str | None = None, *, limit: int = DEFAULT_LIMIT
@@ -465,6 +471,19 @@ class SyncItems(Blocking[Items]):
     each_in = iterating(Items.each_in)
     namespaces = blocking(Items.namespaces)
     delete = blocking(Items.delete)
+
+
+def _list(values: Sequence[T], name: str) -> list[T]:
+    """The values as a list.
+
+    Raises:
+        InvalidArgumentsError: They are one text, whose letters would each be a value.
+    """
+    if isinstance(values, str):
+        raise InvalidArgumentsError(
+            f"{name}: expected a list, got {quoted(values)}.", remedy=f"Write [{quoted(values)}]."
+        )
+    return list(values)
 
 
 class SyncMemory(Blocking[Memory]):

@@ -26,9 +26,15 @@ SEARCHED = (  # patterns of questions about the past, with what to search for
     r"\bsearch\b.*? for (?P<query>.+)",
 )
 
+EVERYTHING = (
+    r"what (?:do you (?:know|remember|recall)|have i told you|did i tell you)"
+    r"(?: so far| already)?\W*$"
+)
+"""A question about nothing in particular, which is about the user."""
 NAMES_A_TOOL = r"(?:please )?(?:call|use|run) (?:the tool )?(?P<tool>[a-z0-9_-]+)[.!]?"
 WANTS_HELP = (
-    r"(?:(?:hi|hello|hey)(?: there)?|help|(?:who|what) are you|what can you do"
+    r"(?:(?:hi|hello|hey|good (?:morning|afternoon|evening|day))(?: there)?|help"
+    r"|(?:who|what) are you|what can you do"
     r"|(?:please )?remember(?: that| this| it)?)[.!?]*$"
 )
 WANTS_TO_FORGET = r"(?:please )?(?:forget|erase|delete)\b"
@@ -104,8 +110,9 @@ def named_tool(text: str) -> str | None:
 
 
 def is_asked(text: str) -> bool:
-    """Whether a text begins as a question, with or without its mark."""
-    return re.match(QUESTION, text, ANY_CASE) is not None
+    """Whether a text begins as a question, with or without its mark, and states nothing to save."""
+    asks = re.match(QUESTION, text, ANY_CASE) is not None
+    return asks and re.match(ASKS_TO_SAVE, text, ANY_CASE) is None
 
 
 def requests_in(text: str) -> Iterator[Fact | Lookup | Note]:
@@ -135,7 +142,8 @@ def _fact(clause: str) -> Fact | None:
         if found := re.fullmatch(pattern, clause, ANY_CASE):
             topic, content = template, found["value"].strip(" ,;:.!?\"'“”")
             if "{thing}" in template:
-                thing = re.sub(r"\W+", "_", found["thing"].lower()).strip("_")
+                owned = found["thing"].lower().replace("'s ", ".")  # "my wife's name"
+                thing = re.sub(r"[^\w.]+", "_", owned).strip("_")
                 topic = template.format(thing=thing)
             return Fact(topic, content) if is_topic(topic) and content else None
     return None
@@ -143,6 +151,8 @@ def _fact(clause: str) -> Fact | None:
 
 def _lookup(question: str) -> Lookup:
     start = question[:MAX_CLAUSE]
+    if re.match(EVERYTHING, start, ANY_CASE):
+        return Lookup("me", is_broad=True)
     for pattern in SEARCHED:
         found = re.search(pattern, start, ANY_CASE)
         if found and (query := found["query"].rstrip(" ?!.").strip()):

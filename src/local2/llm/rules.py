@@ -25,7 +25,7 @@ from local2.language.chat import (
 from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
 from local2.protocol.envelope import utc_now
 from local2.protocol.memories import incomplete_reason
-from local2.quoting import quoted_line, quoted_passage
+from local2.quoting import AUTHORS, quoted_line, quoted_passage
 
 HELP = (
     "I answer by rules, without a language model: tell me “Remember that my preferred language is "
@@ -44,6 +44,7 @@ NO_STANDING_FACTS = (
     "I know no standing facts about you yet. Ask me about something in particular, or tell me "
     "“Remember that my …”."
 )
+KNOWN = "I know:\n{memories}\nI remember what else you said, too: ask me about it."
 NOTHING = "I remember nothing about that."
 NOTHING_YET = "I found nothing, but I could not search everything that I remember: {reason}"
 
@@ -77,6 +78,8 @@ SAID = {"said by the user": "You said", BY_AN_ASSISTANT: "An assistant said"}
 REMEMBERED = "Remembered"
 REPLACED = "outdated", "contradicted"
 TOP_MEMORIES = "pre-seeded-memories"
+OWN = f" [stated by {AUTHORS['self']}]"
+"""What a model is told of a fact, and who asks knows."""
 MAX_SHOWN = 300
 """Maximum characters of a text that is shown."""
 
@@ -142,7 +145,7 @@ def answer_to(
         # The generator puts the most important memories into the system prompt.
         prompt = "\n".join(m.content for m in messages if m.role == "system")
         found = re.search(rf"<{TOP_MEMORIES}>\n(.*?)\n</{TOP_MEMORIES}>", prompt, re.DOTALL)
-        answer = f"I know:\n{found[1]}" if found else NO_STANDING_FACTS
+        answer = KNOWN.format(memories=found[1].replace(OWN, "")) if found else NO_STANDING_FACTS
     return answer, []
 
 
@@ -207,11 +210,13 @@ def _best(result: str) -> list[_Entry]:
             text = text[: line.start()]
             later.insert(0, _Said(day, line["text"], line["source"] or ""))
         said = _Said(date.fromisoformat(found["date"]), text)
+        replies = [one for one in later if BY_AN_ASSISTANT in one.source]
         if is_request := _is_request(text):
-            answers = [one for one in later if BY_AN_ASSISTANT in one.source]
-            is_request = not answers
-            said = (answers or [said])[0]
+            is_request = not replies
+            said = (replies or [said])[0]
             later = [one for one in later if one != said]
+        elif BY_AN_ASSISTANT not in (found["source"] or ""):  # a reply to no question says nothing
+            later = [one for one in later if one not in replies]
         entry = _Entry(float(found["relevance"]), found["source"] or "", said, later)
         is_replaced = any(word in entry.source for word in REPLACED)
         if entry.relevance >= MIN_RELEVANCE and not is_replaced and not is_request:

@@ -28,8 +28,8 @@ from local2.settings import MemorySettings
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-OPTIONS = {"session_id": "--session", "user": "--user", "source": "--agent"}
-"""Maps fields of the envelope to options of the command line."""
+NAMES = {"session_id": "session", "user": "user", "source": "agent"}
+"""Fields of the envelope, and what the other ways in call them."""
 NO_SESSION = "\x00"
 """The id of a session that has no records."""
 
@@ -204,7 +204,9 @@ def _check_identity(scope: Scope, caller: Caller, *, otherwise: str = "") -> Non
 def how_to_send(field: str) -> str:
     """The remedy for an envelope without a field that identifies the caller."""
     instead = ", or a token where there are accounts" if field == "user" else ""
-    return f"Send {field} in the envelope{instead} (`local2`: {OPTIONS[field]})"
+    name = NAMES[field]
+    ways = f"over HTTP: Local2-{name.title()}; in Python: {name}=; `local2`: --{name}"
+    return f"Send {field} in the envelope{instead} ({ways})"
 
 
 def _owner(class_: OwnerScope, caller: Caller) -> str:

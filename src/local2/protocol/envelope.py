@@ -16,7 +16,7 @@ import uuid_utils
 
 from local2.errors import BadRequestError, InvalidArgumentsError, abridged
 from local2.protocol.json_text import read_json
-from local2.protocol.msgspec_errors import with_own_names
+from local2.protocol.msgspec_errors import is_about_a_field, is_about_arguments, with_own_names
 
 P = TypeVar("P")
 
@@ -172,9 +172,12 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
         envelope = read_json(data, _decoder(payload).decode)  # type: ignore[arg-type]
     except msgspec.ValidationError as error:
         problem = with_own_names(abridged(error))
-        if problem.rpartition(" - at ")[2].startswith("`args"):
+        if is_about_arguments(str(error)):
             raise InvalidArgumentsError(f"{problem}.", logged=WRONG_TYPE) from error
-        raise BadRequestError(f"{problem}.", remedy=_example(payload), logged=WRONG_TYPE) from error  # type: ignore[arg-type]
+        example: str | None = _example(payload)  # type: ignore[arg-type]
+        if example == MESSAGE_EXAMPLE and is_about_a_field(str(error)):
+            example = None  # the rest is right, and over HTTP nobody writes it
+        raise BadRequestError(f"{problem}.", remedy=example, logged=WRONG_TYPE) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         with json_errors(_example(payload)):  # type: ignore[arg-type]
             raise

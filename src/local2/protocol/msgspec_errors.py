@@ -3,11 +3,14 @@
 import re
 from typing import NamedTuple
 
-_PATH = re.compile(r"(?<= - at `)\$\.(?:payload\.)?(?=[^`]+`$)")
-_SENT = r"(?:args(?:\.|(?=`))|payload(?=`))?"  # what contains the fields of a tool, of a service
-_INVALID_CHOICE = re.compile(rf"^Invalid enum value .* at `{_SENT}([^`]+)`")
+_PATH = re.compile(r"(?<= - at `)\$\.?(?:payload\.(?:args\.)?)?(?=[^`]+`$)")
+_WHOLE = re.compile(r"^(Object .*`) - at `\$\.payload(?:\.args)?`$")
+"""The place of a field that is missing or unknown among the fields of a tool or a service."""
+_ARGUMENTS = re.compile(r" - at `\$\.payload\.args[`.]")
+_FIELD = re.compile(r"^Object .* - at `\$\.payload`$| - at `\$\.payload\.")
+_INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `([^`]+)`")
 _UNKNOWN_FIELD = re.compile(
-    rf"^Object contains unknown field `(?P<name>.*)` - at `{_SENT}(?P<part>[^`]+)?`"
+    r"^Object contains unknown field `(?P<name>.*?)`(?: - at `(?P<part>[^`]+)`)?\.?$"
 )
 
 
@@ -18,9 +21,22 @@ class UnknownField(NamedTuple):
     path: str | None
 
 
+def is_about_arguments(problem: str) -> bool:
+    """Whether something in a call of a tool is wrong that is among its arguments."""
+    return _ARGUMENTS.search(problem) is not None
+
+
+def is_about_a_field(problem: str) -> bool:
+    """Whether a field of the payload is wrong, and not what is around it."""
+    return _FIELD.search(problem) is not None
+
+
 def with_own_names(problem: str) -> str:
-    """The problem, with the path as its sender knows it: `args.x` for `$.payload.args.x`."""
-    return _PATH.sub("", problem)
+    """The problem, with the path as its sender knows it: `x` for `$.payload.args.x`.
+
+    Over MCP, HTTP, in Python and on the command line, nobody writes `args` or `payload`.
+    """
+    return _PATH.sub("", _WHOLE.sub(r"\1", problem))
 
 
 def path_of_invalid_choice(problem: str) -> str | None:

@@ -9,7 +9,6 @@ served here. The stack decides what a caller may do.
 import asyncio
 import hashlib
 import math
-import re
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
@@ -96,9 +95,6 @@ DECLARED_SERVICES = {
     for service in SERVICES
 }
 """The services by their subjects; their requests and answers are passed on as they are."""
-
-PLACE = re.compile(r" - at `args(?:\.([^`]*))?`")
-"""Where the fault is in a call on the bus; over HTTP, the arguments are the body itself."""
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
@@ -338,7 +334,7 @@ class HttpServer:
         """
         seconds = max(ERASURE_TIMEOUT, self._timeout) if tool == FORGET.name else self._timeout
         try:
-            result = await self._on_bus(
+            return await self._on_bus(
                 lambda bus: ask_tool(bus, tool, arguments, caller=caller, timeout=seconds)
             )
         except UnknownToolError as error:
@@ -352,9 +348,6 @@ class HttpServer:
                 f"Nobody serves the tool {quoted(tool)} at the moment.",
                 remedy="Ask again in a few seconds.",
             ) from error
-        if result.error is not None and result.error.code == InvalidArgumentsError.code:
-            result.error.message = PLACE.sub(_named_as_sent, result.error.message, count=1)
-        return result
 
     async def ask_tool(self, tool: MemoryTool[A, D], arguments: A, caller: Sender) -> D:
         """Call one of the memory's tools.
@@ -497,10 +490,6 @@ def _read_object(body: bytes) -> dict[str, Raw]:
             return read_json(body, _objects.decode)
         except msgspec.ValidationError as error:
             raise BadRequestError("The body is not a JSON object.", remedy=EXAMPLE) from error
-
-
-def _named_as_sent(place: re.Match[str]) -> str:
-    return f" - at `{place[1]}`" if place[1] else ""
 
 
 def _refuse(problem: str, status: HTTPStatus) -> ASGIApp:

@@ -134,6 +134,21 @@ async def test_the_fact_most_similar_to_the_question_ranks_first(
     assert items[0]["content"] == "Minka"
 
 
+async def test_a_key_with_words_that_nobody_asks_for_ranks_below_the_one_that_is_asked_for(
+    bus: Connection,
+) -> None:
+    long = "Kai Alexander Maximilian Emanuel, of the house on the hill behind the old mill"
+    names = {"user.son.name": "Leo", "user.wife.name": "Ana", "user.name": long}
+    for topic, name in names.items():
+        await save(bus, topic, name)
+
+    own, wife = [
+        await recall_items(bus, question) for question in ("What's my name?", "My wife's name?")
+    ]
+
+    assert (own[0]["content"], wife[0]["content"]) == (long, "Ana")
+
+
 async def test_an_item_names_its_kind_and_its_author(bus: Connection) -> None:
     await save(bus, "user.metal", "osmium")
     await save(bus, "project.metal", "osmium alloy", EVE)

@@ -26,6 +26,9 @@ def documents(ada: httpx.Client) -> None:
         content=f"# Rigging\n\n{sections}",
     )
     call(ada, "add_document", title=HOSTILE, source=f"a {HOSTILE}.md", content=f"Sails. {HOSTILE}")
+    for week in (10, 2, 1):
+        title = f"week {week}"
+        call(ada, "add_document", title=title, source=title, content=f"Log of week {week}.")
 
 
 def test_every_document_is_listed_and_shows_its_chunks_page_by_page(reader: Reader) -> None:
@@ -42,6 +45,12 @@ def test_every_document_is_listed_and_shows_its_chunks_page_by_page(reader: Read
     reader.page.get_by_role("button", name="After").click()
     expect(chunks).to_have_count(10)
     expect(chunks.last).to_contain_text(f"Step {PAGE_SIZE + 10} of the guide")
+
+
+def test_documents_are_in_the_order_in_which_people_count(reader: Reader) -> None:
+    reader.open("/documents")
+    weeks = reader.page.locator(".list-row .cut-text").filter(has_text="week")
+    expect(weeks).to_have_text(["week 1", "week 2", "week 10"])
 
 
 def test_a_document_is_in_the_address_and_a_chunk_opens(reader: Reader) -> None:

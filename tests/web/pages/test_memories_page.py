@@ -79,7 +79,8 @@ def test_words_and_filters_are_in_the_address(reader: Reader, ada: httpx.Client)
 
 def test_a_filter_that_is_none_says_so(reader: Reader) -> None:
     reader.open("/memories?kinds=nonsense")
-    expect(reader.page.locator(".empty")).to_contain_text("has no such value")
+    said = "The filter kinds in the address: Invalid enum value 'nonsense'."
+    expect(reader.page.locator(".empty")).to_contain_text(said)
 
 
 def test_an_empty_result_says_what_to_do(reader: Reader) -> None:

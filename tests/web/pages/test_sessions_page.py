@@ -85,6 +85,20 @@ def test_a_conversation_shows_tools_outputs_and_what_was_shown_before_an_answer(
     expect(reader.page.get_by_role("dialog")).to_contain_text(CONTENT)
 
 
+def test_an_open_conversation_stays_as_it_is_if_it_is_chosen_again(
+    reader: Reader, turn: Generation
+) -> None:
+    reader.open(f"/sessions?id={SESSION}&user=ada")
+    said = reader.page.locator(".message", has_text=turn.answer)
+    said.evaluate("element => element.dataset.kept = 'yes'")
+
+    reader.page.locator(".list-row[aria-current=true]").click()
+    reader.page.get_by_role("button", name="Good answer").click()
+
+    expect(reader.page.get_by_role("status")).to_contain_text("Rated.")
+    expect(said).to_have_attribute("data-kept", "yes")
+
+
 def test_sessions_are_listed_page_by_page(
     reader: Reader, page_stack: Served, turn: Generation
 ) -> None:

@@ -12,12 +12,13 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 
 from local2.keys import is_user_topic
 from local2.language.questions import without_questions
-from local2.language.words import informative_stems
+from local2.language.words import informative_stems, stems, words
 from local2.ledger.columns import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions, View
 from local2.ledger.search import Choice, DetailRequest
 from local2.memory.intake.episodes import split_episode
@@ -41,6 +42,7 @@ from local2.memory.recall.tuning import (
     NO_ANSWER,
     RANK_GAP,
     SAME,
+    UNASKED,
 )
 
 
@@ -178,7 +180,9 @@ class StandingFacts:
             cosine = like.cosine[self._own]
             is_answer |= (cosine >= min_score + ANSWER_COSINE) & (cosine == cosine.max())
         answers = np.asarray(self._own[is_answer])
-        best = best_positions(like.own, answers, MAX_PROMOTED)
+        likeness = like.own.copy()
+        likeness[answers] -= UNASKED * self._unasked(answers, wording)
+        best = best_positions(likeness, answers, MAX_PROMOTED)
         if not len(best):
             return
         rivals = self._view.column["spoken"].copy()
@@ -191,7 +195,15 @@ class StandingFacts:
             score = float(self._scores()[outranked].max(initial=-np.inf)) + RANK_GAP
             if score > self._score(position):
                 self._set_score(position, score)
-                rivals[position] = True  # better answers, which follow, rank above it
+            rivals[position] = True  # better answers, which follow, rank above it
+
+    def _unasked(self, facts: Positions, wording: Wording) -> Array:
+        """How many words of each fact's key the question lacks.
+
+        Who asks for his name does not ask for his wife's.
+        """
+        topics, topic = self._view.names.topics.values, self._view.column["topic"]
+        return np.array([len(_key_stems(topics[topic[fact]]) - wording.stems) for fact in facts])
 
     def _scores(self) -> Array:
         return apply_weights(self._sums + self.share, self._weights)
@@ -204,6 +216,13 @@ class StandingFacts:
         weight = float(self._weights[position])
         wanted = score / weight if score >= 0 else score * weight
         self.share[position] = wanted - float(self._sums[position])
+
+
+@lru_cache(maxsize=1_000)
+def _key_stems(topic: str) -> frozenset[str]:
+    """The stems of a topic key without its prefix."""
+    _, _, thing = topic.partition(".")
+    return frozenset(stems(words(thing.replace("_", " ").replace(".", " "))))
 
 
 def _keyed_facts(view: View) -> tuple[Positions, Positions]:

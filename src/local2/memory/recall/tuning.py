@@ -110,6 +110,8 @@ SAME_LENGTH = 1.25
 """Maximum length of such a short message, relative to the question."""
 MAX_PROMOTED = 3
 """Maximum number of facts that are promoted, those most similar to the question first."""
+UNASKED = 0.2
+"""How much less similar a fact counts for each word of its key that is not in the question."""
 RANK_GAP = 0.01
 """Gap between a promoted or demoted record and its rival, in weighted score."""
 NEW_SESSION, SURE, SPREAD = 0.2, 10, 20

@@ -1,10 +1,11 @@
 """Documents: what was stored for everybody, and the chunks in which searches find it."""
 
+import re
 from functools import partial
 
 from nicegui import ui
 
-from local2.protocol.documents import DocumentsPage, ListChunks, ListDocuments
+from local2.protocol.documents import MAX_DOCUMENTS, DocumentsPage, ListChunks, ListDocuments
 from local2.protocol.services import LIST_CHUNKS, LIST_DOCUMENTS
 from local2.web.pages.frame import (
     ChoiceList,
@@ -48,8 +49,11 @@ class DocumentsView:
         await self._open(self._viewer.query.get("source") or page.documents[0].source)
 
     async def _documents(self, after: str | None) -> DocumentsPage:
-        wanted = ListDocuments(limit=PAGE_SIZE, after=after)
-        return await self._viewer.calls.ask_service(LIST_DOCUMENTS, wanted)
+        """As many documents as a page has, in the order in which people count: 2 before 10."""
+        wanted = ListDocuments(limit=MAX_DOCUMENTS, after=after)
+        page = await self._viewer.calls.ask_service(LIST_DOCUMENTS, wanted)
+        page.documents.sort(key=lambda document: _counted(document.source))
+        return page
 
     def _add_documents(self, page: DocumentsPage) -> None:
         with self._list.element:
@@ -73,8 +77,8 @@ class DocumentsView:
         self._source = source
         self._pager = Pager[int](self._load, before="Before", after="After")
         set_address(source=source)
-        self._list.choose(source)
         await self._load()
+        self._list.choose(source)
 
     async def _load(self) -> None:
         offset = self._pager.cursor or 0
@@ -95,3 +99,8 @@ class DocumentsView:
                     content.on("click", partial(open_memory, self._viewer, chunk.id, self._load))
             end = offset + len(page.chunks)
             self._pager.show(end if end < page.total else None)
+
+
+def _counted(source: str) -> str:
+    """The source with its numbers filled up, so that they sort by their size."""
+    return re.sub(r"\d+", lambda number: number[0].zfill(20), source.casefold())

@@ -292,9 +292,17 @@ class ChoiceList(Generic[K]):
         self._chosen: K | None = None
 
     def add(self, key: K, on_choose: Callable[[], Awaitable[None]]) -> Element:
-        """Add an entry, whose content follows within `with`."""
+        """Add an entry, whose content follows within `with`.
+
+        What is shown stays as it is, and as far as it was opened, if its entry is chosen again.
+        """
+
+        async def choose() -> None:
+            if key != self._chosen:
+                await on_choose()
+
         row = ui.element("div").classes("list-row").props("tabindex=0 role=button data-row")
-        row.on("click", on_choose)
+        row.on("click", choose)
         self._rows[key] = row
         self._mark(row, is_chosen=key == self._chosen)
         return row

@@ -7,9 +7,10 @@ import msgspec
 from nicegui import ui
 from nicegui.events import GenericEventArguments, ValueChangeEventArguments
 
-from local2.errors import InvalidArgumentsError
+from local2.errors import InvalidArgumentsError, abridged
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedMemory, BrowsedPage, RecordState
 from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
+from local2.protocol.msgspec_errors import split_path
 from local2.web.pages.frame import (
     TEXT_CHARACTERS,
     Pager,
@@ -150,8 +151,10 @@ class MemoriesPage:
         try:
             request: Browse = msgspec.convert(wanted, BrowseAll if self._sees_all else Browse)
         except msgspec.ValidationError as error:
+            problem, path = split_path(abridged(error))
+            name = path.lstrip(".").partition("[")[0]
             raise InvalidArgumentsError(
-                f"A filter in the address has no such value: {error}.",
+                f"The filter {name} in the address: {problem}.",
                 remedy="Open this page from the navigation.",
             ) from error
 

@@ -95,10 +95,10 @@ class SessionsView:
 
     async def _open(self, id_: str, user: str | None) -> None:
         set_address(id=id_, user=user)
-        self._list.choose((id_, user))
         show = partial(self._show_conversation, id_, user)
         self._messages = Pager[int](show, before="Later messages", after="Earlier messages")
         await show()
+        self._list.choose((id_, user))
 
     async def _show_conversation(self, id_: str, user: str | None) -> None:
         viewer = self._viewer
