@@ -344,8 +344,15 @@ async def test_a_turn_that_could_not_be_delivered_waits_for_the_next_delivery(
     situation = Situation.of(tmp_path, None)
     outbox = Outbox(situation.turns)
     turn = Generation(query="How do we deploy?", answer=KNOWN, session_id="s1", query_id="q1")
-    ids = {"user": theirs.user, "session_id": "s1", "query_id": "q1"}
-    outbox.put(seal(turn, type="response", source="codex", **ids))
+    sealed = seal(
+        turn,
+        type="response",
+        source="codex",
+        user=theirs.user,
+        session_id=turn.session_id,
+        query_id=turn.query_id,
+    )
+    outbox.put(sealed)
     with monkeypatch.context() as patch:
         patch.setattr(delivery, "publish_durably", refuse)
         with pytest.raises(BusError):
