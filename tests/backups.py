@@ -76,6 +76,11 @@ def back_up(
     )
 
 
+def back_up_again_and_again(folder: Path, to: Path) -> None:
+    while True:
+        back_up(folder, to)
+
+
 def generations(of: Path) -> list[BackupGeneration]:
     return BackupFolder(of).generations()
 

@@ -312,16 +312,6 @@ async def test_each_session_has_its_own_history(
     assert {messages[0]["role"] for messages in message_lists(ollama)} == {"system"}
 
 
-async def test_two_users_sessions_with_the_same_id_are_separate(
-    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
-) -> None:
-    await start(tools=0)
-    await client.ask("My pin is 4714.", caller=RICHARD)
-    await client.ask("What is my pin?", caller=caller_named("eve", session_id="s1"))
-
-    assert [m["content"] for m in message_lists(ollama)[-1][1:]] == ["What is my pin?"]
-
-
 @pytest.mark.usefixtures("tools", "memory_agent")
 async def test_a_query_right_after_the_start_has_all_tools(
     bus: Connection, client: QueryClient, ollama: OllamaStandIn, memory: Memory

@@ -95,25 +95,10 @@ async def test_the_question_and_results_of_a_failed_turn_are_remembered(
     [
         pytest.param(b"not a turn", "not JSON", id="broken JSON"),
         pytest.param(b'{"extra":' + b"[" * 90_000, "nested too deeply", id="nested without end"),
-        pytest.param(b"[1]", "Expected an object, got a list.", id="a list"),
-        pytest.param(b'{"payload": 5}', "payload: expected an object, got a number", id="a number"),
-        pytest.param(
-            b'{"payload": {"answer": "Au."}}',
-            "query: expected text, got nothing at payload.query.",
-            id="no query",
-        ),
-        pytest.param(
-            turn(query=" "), "query: the text is blank at payload.query", id="blank query"
-        ),
         pytest.param(
             turn(answer=None),
             "answer: expected text, got null at payload.answer.",
             id="null as answer",
-        ),
-        pytest.param(
-            b'{"query": "Gold?", "answer": null}',
-            "answer: expected text, got null at answer.",
-            id="no answer and no envelope",
         ),
         pytest.param(
             json.dumps({**TURN, "user": {"name": "richard"}}).encode(),
@@ -142,20 +127,15 @@ async def test_an_invalid_turn_is_a_dead_letter_and_no_memory(
     assert stream.state.messages == 1
 
 
-@pytest.mark.parametrize(
-    ("score", "got"), [(1.01, "1.01"), (-2, "-2"), ("good", "a text"), (None, "null")]
-)
 @pytest.mark.usefixtures("memory_agent")
-async def test_feedback_out_of_bounds_is_a_dead_letter(
-    bus: Connection, listen: Listen, score: object, got: str
-) -> None:
+async def test_feedback_out_of_bounds_is_a_dead_letter(bus: Connection, listen: Listen) -> None:
     dead_letters = await listen("memory.dead_letter")
-    message = {"payload": {"query_id": "q1", "score": score}}
+    message = {"payload": {"query_id": "q1", "score": 1.01}}
     await publish_durably(bus, "response.feedback", json.dumps(message).encode())
 
     await eventually(lambda: dead_letters)
     reason = decode(dead_letters[0].data, DeadLetter).payload.reason
-    assert reason == f"score: expected a number from -1 to 1, got {got} at payload.score."
+    assert reason == "score: expected a number from -1 to 1, got 1.01 at payload.score."
 
 
 @pytest.mark.usefixtures("memory_agent")

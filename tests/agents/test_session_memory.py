@@ -49,19 +49,6 @@ async def stored(memory: Memory, count: int) -> None:
     await eventually(all_stored)
 
 
-async def test_below_the_limit_the_model_is_sent_the_whole_conversation(
-    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
-) -> None:
-    await start(tools=0)
-    for number in range(6):
-        await client.ask(f"Question {number}", caller=RICHARD)
-
-    system, texts = last_chat(ollama)
-
-    assert len(texts) == 11
-    assert "Call recall" not in system
-
-
 async def test_above_the_limit_the_model_is_sent_four_messages_and_told_to_recall(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:

@@ -16,7 +16,7 @@ from local2.ledger.engines.sqlite.database import Database
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.conversation import ConversationMessage
-from local2.protocol.memory_tools import NOTE, READS, TOOLS, Arguments, MemoryTool
+from local2.protocol.memory_tools import NOTE, READS, TOOL_NAMES, Arguments, MemoryTool
 from local2.protocol.payloads import ToolCallRecord
 from local2.protocol.tool import ToolOutput
 from local2.tools.base import answers
@@ -83,35 +83,11 @@ async def has(database: Database, *expected: tuple[str, str]) -> bool:
     return await results(database) == list(expected)
 
 
-@pytest.mark.parametrize("name", [tool.name for tool in TOOLS])
-def test_every_tool_of_the_catalogue_reads_the_memory_and_is_not_recorded(
-    memory: Memory, name: str
-) -> None:
-    (schema,) = [tool.schema() for tool in memory_tools(Memories(memory)) if tool.name == name]
+def test_every_tool_of_the_catalogue_reads_the_memory_and_is_not_recorded(memory: Memory) -> None:
+    schemas = [tool.schema() for tool in memory_tools(Memories(memory))]
 
-    assert (schema.reads_memory, schema.recorded, schema.whole) == (True, False, True)
-    assert name in memory.tools.own
-
-
-def test_tools_for_programs_are_marked_as_such() -> None:
-    for_programs = {tool.name for tool in TOOLS if not tool.for_models}
-    assert for_programs == {
-        "ingest",
-        "add_document",
-        "read_document",
-        "add_knowledge",
-        "load_session",
-        "relate",
-        "relations",
-        "top_memories",
-        "edit_memory",
-        "pin_memories",
-        "hide_memories",
-        "forget",
-        "consolidate",
-        "undo",
-        "audit",
-    }
+    assert {(one.reads_memory, one.recorded, one.whole) for one in schemas} == {(True, False, True)}
+    assert {one.name for one in schemas} == set(TOOL_NAMES) <= memory.tools.own
 
 
 class NoArgs(Arguments, frozen=True):

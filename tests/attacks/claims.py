@@ -63,6 +63,8 @@ BLOCKS = {
     "behind a status": "NATS/1.0 503 {name}: {info}\r\n{name} : {info}\r\n\r\n",
     "after a line feed": "NATS/1.0\r\nFoo: bar\n{name}: {info}\r\n\r\n",
     "after a carriage return": "NATS/1.0\r\nFoo: bar\r{name}: {info}\r\n\r\n",
+    "in the line that the server continues": "NATS/1.0\r\n{name}: {info}\r\n",
+    "hidden where there is no line": "NATS/1.0",
 }
 
 

@@ -115,62 +115,64 @@ async def work_of_ada(world: World) -> None:
     assert ADAS in page
 
 
-def _listening(
-    attacker: str, subject: str, queue: str = ""
-) -> Callable[[World], Awaitable[object]]:
+def _listening(attacker: str, subjects: Sequence[str]) -> Callable[[World], Awaitable[object]]:
     async def attack(world: World) -> object:
         spy = world.agents[attacker]
-        received: list[Msg] = []
+        received: dict[str, list[Msg]] = {}
+        subscriptions = []
+        for subject in subjects:
+            messages = received[subject] = []
 
-        async def receive(message: Msg) -> None:
-            received.append(message)
+            async def receive(message: Msg, messages: list[Msg] = messages) -> None:
+                messages.append(message)
 
-        subscription = await spy.client.subscribe(subject, queue=queue, cb=receive)
+            subscriptions.append(await spy.client.subscribe(subject, cb=receive))
         await spy.client.flush()
         await work_of_ada(world)
         await world.at_rest()
         await spy.client.flush()
-        if not subscription._closed:  # the server may have refused it
-            await subscription.unsubscribe()
+        for subscription in subscriptions:
+            if not subscription._closed:  # the server may have refused it
+                await subscription.unsubscribe()
         token = world.token("ada").rpartition(".")[0].rpartition(".")[2]
-        loot = [(one.subject, one.headers, one.data) for one in received]
+        loot = {
+            subject: [(one.subject, one.headers, one.data) for one in messages]
+            for subject, messages in received.items()
+        }
         assert token[:20] not in str(loot), "somebody's token was received"
         if attacker == "mallory":
-            assert not [one for one in received if not one.subject.startswith(("tool.schema", "$"))]
+            heard = [one.subject for messages in received.values() for one in messages]
+            assert not [one for one in heard if not one.startswith(("tool.schema", "$"))]
         return loot
 
     return attack
 
 
-def _publishing(attacker: str, subject: str) -> Callable[[World], Awaitable[object]]:
+def _publishing(attacker: str) -> Callable[[World], Awaitable[object]]:
     async def attack(world: World) -> object:
         agent = world.agents[attacker]
-        token = world.token(
-            "bob" if attacker == "eve" else "ada", "acme" if attacker == "eve" else "beta"
-        )
-        return await _answers_to(world, agent, subject, token)
+        token = world.token("bob") if attacker == "eve" else world.token("ada", "beta")
+        return await _answers_to(world, agent, PUBLISHED, token)
 
     return attack
 
 
-async def _answers_to(world: World, agent: Agent, subject: str, token: str) -> Sequence[object]:
-    """Return all answers that arrive within a moment."""
-    received: list[Msg] = []
-
-    async def receive(message: Msg) -> None:
-        received.append(message)
-
-    inbox = agent.client.new_inbox()
-    subscription = await agent.client.subscribe(inbox, cb=receive)
+async def _answers_to(world: World, agent: Agent, subjects: Sequence[str], token: str) -> object:
+    """Return all answers that arrive within a moment, by the subjects that were asked."""
+    inboxes = {subject: agent.client.new_inbox() for subject in subjects}
+    received = {subject: await agent.receive_from(inbox) for subject, inbox in inboxes.items()}
     data = json.dumps({"payload": HARMFUL_PAYLOAD, **HARMFUL_PAYLOAD}).encode()
     headers = {"Authorization": f"Bearer {token}"}
-    await agent.client.publish(subject, data, reply=inbox, headers=headers)
+    for subject, inbox in inboxes.items():
+        await agent.client.publish(subject, data, reply=inbox, headers=headers)
     await agent.client.flush()
     await world.at_rest()
     await agent.client.flush()
-    await subscription.unsubscribe()
-    answers = [one.data for one in received if b"not enabled for account" not in one.data]
-    assert not any(answers), answers
+    answers = {
+        subject: [one.data for one in messages if b"not enabled for account" not in one.data]
+        for subject, messages in received.items()
+    }
+    assert {subject: found for subject, found in answers.items() if any(found)} == {}
     return received
 
 
@@ -267,16 +269,10 @@ async def _empty_the_stream(world: World) -> object:
 
 
 CASES = [
-    *(Case(f"acme's eve hears {one}", _listening("eve", one)) for one in EAVESDROPPED_WITHIN),
-    *(
-        Case(f"beta's mallory hears {one}", _listening("mallory", one), "beta")
-        for one in EAVESDROPPED_FROM_OUTSIDE
-    ),
-    *(Case(f"acme's eve publishes {one}", _publishing("eve", one)) for one in PUBLISHED),
-    *(
-        Case(f"beta's mallory publishes {one}", _publishing("mallory", one), "beta")
-        for one in PUBLISHED
-    ),
+    Case("acme's eve listens", _listening("eve", EAVESDROPPED_WITHIN)),
+    Case("beta's mallory listens", _listening("mallory", EAVESDROPPED_FROM_OUTSIDE), "beta"),
+    Case("acme's eve publishes where nobody may", _publishing("eve")),
+    Case("beta's mallory publishes where nobody may", _publishing("mallory"), "beta"),
     Case("answering requests of the memory", _answer_for_the_memory),
     Case("announcing a tool under the memory's name", _announce_as_the_memory),
     Case("saying what only the memory says", _publish_as_the_memory),

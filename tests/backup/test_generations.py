@@ -4,10 +4,9 @@ import asyncio
 import errno
 import os
 import re
+import resource
 import shutil
-import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from contextlib import closing
@@ -16,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from backup.conftest import CopyNotes
 from backups import (
     back_up,
+    back_up_again_and_again,
     data_dir,
     every_row,
     generations,
@@ -26,6 +27,7 @@ from backups import (
     restore_backup,
     rows,
 )
+from forking import Fork
 from local2.backup import taking
 from local2.backup.sealing import Decrypter, Seal
 from local2.backup.taking import Progress, Stopped
@@ -43,11 +45,9 @@ NOTES = 300
 
 
 @pytest.fixture
-async def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "stack"
-    folder.mkdir()
-    await remember(folder, 0, NOTES)
-    return folder
+def folder(copy_notes: CopyNotes, tmp_path: Path) -> Path:
+    copy_notes(NOTES, tmp_path / "stack")
+    return tmp_path / "stack"
 
 
 @pytest.fixture
@@ -265,38 +265,27 @@ async def test_a_stopped_backup_leaves_nothing(folder: Path, backups: Path) -> N
     assert generations(backups) == []
 
 
-BACKUP_LOOP = """
-import resource, sys
-from pathlib import Path
-from backups import back_up
-if sys.argv[3]:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
-for _ in range(1000):
-    back_up(Path(sys.argv[1]), Path(sys.argv[2]))
-"""
-
-
-def start_backup_loop(folder: Path, backups: Path, limit: str = "") -> "subprocess.Popen[bytes]":
-    """Back up again and again in a process, with files of at most `limit` bytes."""
-    return subprocess.Popen(
-        [sys.executable, "-c", BACKUP_LOOP, folder, backups, limit],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-        stderr=subprocess.PIPE,
-    )
+def back_up_on_a_full_disk(folder: Path, backups: Path, report: Path) -> None:
+    """Back up in a process whose files have a limit; report the error."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+    try:
+        back_up(folder, backups)
+    except StorageError as error:
+        report.write_text(type(error).__name__)
 
 
 async def test_a_kill_during_a_backup_leaves_only_complete_backups(
     folder: Path, backups: Path, tmp_path: Path
 ) -> None:
     for number in range(3):
-        process = start_backup_loop(folder, backups)
+        process = Fork(back_up_again_and_again, folder, backups)
         deadline = time.monotonic() + 60
         while len(list(backups.glob("*Z"))) < 2 + number or not list(backups.glob("*.part")):
             assert process.poll() is None
             assert time.monotonic() < deadline
             await asyncio.sleep(0.001)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        process.kill()
+        process.wait()
 
         for generation in generations(backups):
             restored = await restore_backup(
@@ -312,11 +301,10 @@ async def test_a_disk_that_becomes_full_leaves_no_partial_backup(
     folder: Path, backups: Path
 ) -> None:
     """A limit on file sizes simulates the full disk: the kernel refuses the same writes."""
-    process = start_backup_loop(folder, backups, limit="100000")
-    _, errors = process.communicate(timeout=60)
+    report = folder / "report"
+    assert Fork(back_up_on_a_full_disk, folder, backups, report).wait(60) == 0
 
-    assert process.returncode == 1
-    assert b"StorageError" in errors or b"UnwritableError" in errors
+    assert report.read_text() in {"StorageError", "UnwritableError"}
     assert generations(backups) == []
     assert not list(backups.glob("*.part"))
     assert not (data_dir(folder) / taking.SCRATCH).exists()

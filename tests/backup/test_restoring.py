@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from backup.conftest import CopyNotes
 from backups import (
     back_up,
     data_dir,
@@ -27,11 +28,9 @@ LEDGER = "ledger.sqlite3"
 
 
 @pytest.fixture
-async def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "stack"
-    folder.mkdir()
-    await remember(folder, 0, NOTES)
-    return folder
+def folder(copy_notes: CopyNotes, tmp_path: Path) -> Path:
+    copy_notes(NOTES, tmp_path / "stack")
+    return tmp_path / "stack"
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from backup.conftest import CopyNotes
 from backups import back_up, data_dir, generations, key_pair, plain, remember
 from local2.backup.sealing import Decrypter
 from local2.backup.verifying import verify_backup
@@ -24,8 +25,8 @@ OF_ACME = f"tenants/acme/{LEDGER}"
 
 
 @pytest.fixture
-async def folder(tmp_path: Path) -> Path:
-    await remember(tmp_path, 0, NOTES)
+def folder(copy_notes: CopyNotes, tmp_path: Path) -> Path:
+    copy_notes(NOTES, tmp_path)
     return tmp_path
 
 

@@ -235,7 +235,8 @@ async def test_a_lost_lease_is_regained_from_a_server_that_has_become_slow(
 ) -> None:
     """Each answer takes longer than a renewal may take."""
     for module in (leases, servings):
-        monkeypatch.setattr(module, "LEASE_SECONDS", 6.0)
+        monkeypatch.setattr(module, "LEASE_SECONDS", 4.0)
+        monkeypatch.setattr(module, "ANSWER_TIMEOUT", 0.25)
     bus, client = await connect_bus(), await connect_bus()
     lease_ = lease(bus, tmp_path, "first")
     await lease_.acquire()

@@ -132,6 +132,7 @@ async def test_an_answer_that_comes_late_is_taken_all_the_same(
         await eventually(lambda: host._running._tasks)
         await late.answer(swallower.swallowed[0], b'{"payload": {"ok": true, "content": "Late."}}')
         assert (await calling).content == "Late."
+        notes.may_finish.set()  # its host waits for it
 
 
 async def test_a_batch_that_is_lost_with_a_worker_is_embedded_by_another(

@@ -20,7 +20,7 @@ from local2.protocol.memory_tools import READ_TOOL_OUTPUT
 from local2.protocol.payloads import OutputPart, ToolResult
 from local2.protocol.tool import Tool, ToolOutput
 from local2.settings import TOOL_OUTPUT_LIMIT
-from local2.tools.catalog import bind, memory_tools
+from local2.tools.catalog import bind
 from serving import service_host
 
 EVE = caller_named("eve", agent="shell", session_id="s1")
@@ -182,12 +182,6 @@ async def test_an_output_of_a_memory_tool_is_neither_stored_nor_shortened(bus: C
         result = await call_book(bus)
 
     assert (result.content, result.tool_output_key) == (book.content, None)
-
-
-async def test_every_memory_tool_announces_that_its_output_is_whole(memory: Memory) -> None:
-    for tool in memory_tools(Memories(memory)):
-        announced = json.loads(encode(seal(tool.schema(), type="schema", source="test")))
-        assert announced["payload"].get("whole"), tool.name
 
 
 @pytest.mark.usefixtures("keeper")

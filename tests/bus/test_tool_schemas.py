@@ -15,11 +15,9 @@ from local2.client.tools import Toolbox
 from local2.logs import logging_to
 from local2.protocol.envelope import decode
 from local2.protocol.lenient.tools import read_schema
-from local2.protocol.payloads import Function, FunctionSchema, ToolHints, ToolSchema
+from local2.protocol.payloads import ToolHints, ToolSchema
 from note_tool import Notes
 from waiting import eventually
-
-CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 
 async def test_a_tool_announces_itself_when_it_starts(
@@ -98,128 +96,6 @@ async def test_a_toolbox_settles_when_no_more_schemas_arrive(bus: Connection, no
             assert [schema.name for schema in await toolbox.settle(quiet=0.01)] == ["note"]
 
 
-FUNCTION: dict[str, Any] = {
-    "name": "get-Weather_2",
-    "description": "The weather.",
-    "parameters": CITY,
-}
-ANNOUNCED = ToolSchema(
-    name="get-Weather_2",
-    description="The weather.",
-    version="",
-    tool_schema=FunctionSchema(function=Function(**FUNCTION)),
-)
-
-
-@pytest.mark.parametrize(
-    "payload",
-    [
-        pytest.param({"type": "function", "function": FUNCTION}, id="the schema of LLM APIs"),
-        pytest.param({"function": FUNCTION}, id="without a type"),
-        pytest.param({"schema": {"type": "function", "function": FUNCTION}}, id="without version"),
-        pytest.param({"schema": FUNCTION, "version": None}, id="its function as schema"),
-        pytest.param({"type": "function", **FUNCTION}, id="a flat schema"),
-        pytest.param({**FUNCTION, "parameters": None, "schema": CITY}, id="parameters as schema"),
-        pytest.param(
-            {"name": "get-Weather_2", "description": "The weather.", "inputSchema": CITY}, id="MCP"
-        ),
-    ],
-)
-@pytest.mark.parametrize("enveloped", [True, False])
-async def test_a_toolbox_accepts_every_reasonable_announcement(
-    bus: Connection, payload: dict[str, Any], enveloped: bool
-) -> None:
-    async with Toolbox(bus, source="test") as toolbox:
-        message = {"id": "1", "payload": payload} if enveloped else payload
-        await bus.publish("tool.schema", json.dumps(message).encode())
-        await eventually(lambda: toolbox.schemas)
-
-        assert toolbox.schemas == [ANNOUNCED]
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {},
-        {"parameters": None},
-        {"parameters": {}},
-        {"parameters": {"properties": {"city": True}, "required": None}},
-    ],
-)
-async def test_a_toolbox_accepts_a_tool_with_a_minimal_schema(
-    bus: Connection, parameters: dict[str, Any]
-) -> None:
-    async with Toolbox(bus, source="test") as toolbox:
-        message = {"payload": {"type": "function", "function": {"name": "ping", **parameters}}}
-        await bus.publish("tool.schema", json.dumps(message).encode())
-        await eventually(lambda: toolbox.schemas)
-
-        (schema,) = toolbox.schemas
-    assert (schema.name, schema.description) == ("ping", "")
-    parameters_ = schema.tool_schema.function.parameters
-    assert parameters_["type"] == "object"
-    assert parameters_.get("properties") in (None, {}, {"city": {}})
-    assert "required" not in parameters_
-
-
-async def announced(bus: Connection, payload: dict[str, Any]) -> ToolSchema:
-    """Return what a toolbox knows from an announcement."""
-    async with Toolbox(bus, source="test") as toolbox:
-        await bus.publish("tool.schema", json.dumps({"payload": payload}).encode())
-        await eventually(lambda: toolbox.schemas)
-        (schema,) = toolbox.schemas
-        return schema
-
-
-@pytest.mark.parametrize(
-    ("attributes", "expected"),
-    [
-        pytest.param({}, (False, True, True, False), id="nothing"),
-        pytest.param(
-            {"reads_memory": True, "for_models": False, "recorded": False, "whole": True},
-            (True, False, False, True),
-            id="everything",
-        ),
-        pytest.param(
-            {"reads_memory": "yes", "for_models": None, "recorded": 0, "whole": 1},
-            (False, True, True, False),
-            id="values of wrong types",
-        ),
-    ],
-)
-@pytest.mark.parametrize("form", [{"schema": FUNCTION}, {"function": FUNCTION}, FUNCTION])
-async def test_a_tool_may_announce_in_every_form_how_its_results_are_treated(
-    bus: Connection, attributes: dict[str, Any], form: dict[str, Any], expected: tuple[bool, ...]
-) -> None:
-    schema = await announced(bus, {**form, **attributes})
-
-    treated = (schema.reads_memory, schema.for_models, schema.recorded, schema.whole)
-    assert treated == expected
-
-
-@pytest.mark.parametrize(
-    ("attributes", "title", "hints"),
-    [
-        ({}, "", ToolHints()),
-        (
-            {"title": "Weather", "annotations": {"readOnlyHint": True, "idempotentHint": False}},
-            "Weather",
-            ToolHints(read_only_hint=True, idempotent_hint=False),
-        ),
-        ({"annotations": {"title": "Weather"}}, "Weather", ToolHints()),
-        ({"title": 7, "annotations": {"readOnlyHint": "yes", "x": True}}, "", ToolHints()),
-        ({"title": None, "annotations": [True]}, "", ToolHints()),
-    ],
-)
-@pytest.mark.parametrize("form", [{"schema": FUNCTION}, {"function": FUNCTION}, FUNCTION])
-async def test_a_tool_may_announce_in_every_form_its_title_and_hints(
-    bus: Connection, attributes: dict[str, Any], form: dict[str, Any], title: str, hints: ToolHints
-) -> None:
-    schema = await announced(bus, {**form, **attributes})
-
-    assert (schema.title, schema.annotations) == (title, hints)
-
-
 async def test_a_host_announces_all_attributes_of_its_tool(bus: Connection, notes: Notes) -> None:
     attributes: dict[str, Any] = {"reads_memory": True, "for_models": False, "recorded": False}
     attributes |= {"whole": True, "title": "Note", "annotations": ToolHints(read_only_hint=False)}
@@ -256,26 +132,8 @@ async def test_a_stack_knows_its_own_tools_by_its_secret_and_others_by_the_annou
     assert note.description == "Note a text."
 
 
-@pytest.mark.parametrize(
-    ("announcement", "reason"),
-    [
-        pytest.param(b"nonsense", "not JSON", id="text"),
-        pytest.param(b"[" * 100_000, "not JSON", id="nested without end"),
-        pytest.param(b'{"payload": []}', "not a JSON object", id="a list"),
-        pytest.param(b'{"payload": {"description": "What?"}}', "names no tool", id="no name"),
-        pytest.param(b'{"payload": {"name": "a.*"}}', "not a tool name", id="a wildcard"),
-        pytest.param(
-            b'{"payload": {"name": "a", "parameters": ["city"]}}', "`object`", id="a list of names"
-        ),
-        pytest.param(
-            b'{"payload": {"name": "a", "parameters": {"properties": {"city": "text"}}}}',
-            "`$.properties[...]`",
-            id="properties that are no schemas",
-        ),
-    ],
-)
 async def test_a_toolbox_logs_the_reason_for_refusing_an_announcement_once(
-    bus: Connection, notes: Notes, tmp_path: Path, announcement: bytes, reason: str
+    bus: Connection, notes: Notes, tmp_path: Path
 ) -> None:
     log = tmp_path / "own.log"
 
@@ -286,12 +144,12 @@ async def test_a_toolbox_logs_the_reason_for_refusing_an_announcement_once(
     with logging_to(log):
         async with Toolbox(bus, source="test") as toolbox:
             for _ in range(3):
-                await bus.publish("tool.schema", announcement)
+                await bus.publish("tool.schema", b'{"payload": {"name": "a.*"}}')
             async with ToolHost(bus, notes.tool()):
                 await eventually(lambda: toolbox.schemas)
     assert [schema.name for schema in toolbox.schemas] == ["note"]
-    (logged_reason,) = refusals()
-    assert reason in logged_reason
+    (reason,) = refusals()
+    assert "not a tool name" in reason
 
 
 async def test_a_toolbox_holds_a_limited_number_of_tools(

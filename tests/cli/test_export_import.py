@@ -4,6 +4,7 @@ import json
 import subprocess
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +22,32 @@ from stacks import settings_in
 USER = ("--user", "ada")
 
 
+def stack_in(folder: Path) -> AbstractContextManager[Served]:
+    """Run a stack that embeds nothing: that would take longer than the imports."""
+    return served(settings_in(folder, embedder="ollama"))
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with stack_in(tmp_path_factory.mktemp("source")) as stack:
+        yield stack
+
+
 @pytest.fixture(scope="module")
 def other_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Run another stack without any records of the first."""
-    with served(settings_in(tmp_path_factory.mktemp("other_stack"))) as stack:
+    with stack_in(tmp_path_factory.mktemp("other_stack")) as stack:
         yield stack
 
 
 @pytest.fixture
 def empty_stack(tmp_path: Path) -> Iterator[Served]:
-    with served(settings_in(tmp_path / "empty")) as stack:
+    with stack_in(tmp_path / "empty") as stack:
         yield stack
 
 
 @pytest.fixture(scope="module")
-def exported(running_alone: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(source: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Export a stack with facts and a talk; one message is too large for one request."""
     folder = tmp_path_factory.mktemp("exported")
     long = {"role": "user", "content": "Ő\n" * (MESSAGE_LINE_BYTES // 3)}
@@ -44,10 +56,10 @@ def exported(running_alone: Served, tmp_path_factory: pytest.TempPathFactory) ->
         for number in range(MAX_LINES_PER_MESSAGE + 20)
     ]
     talk = lines(folder / "talk.jsonl", [*TALK, long, *many])
-    assert local2(running_alone.folder, "ingest", talk, "--session", "s1", *USER).returncode == 0
+    assert local2(source.folder, "ingest", talk, "--session", "s1", *USER).returncode == 0
     for value in ("Elixir", "Gleam"):
         local2(
-            running_alone.folder,
+            source.folder,
             "call",
             "save_topic",
             "topic=user.language",
@@ -55,7 +67,7 @@ def exported(running_alone: Served, tmp_path_factory: pytest.TempPathFactory) ->
             *USER,
         )
     file = folder / "all.jsonl"
-    done = local2(running_alone.folder, "export", str(file))
+    done = local2(source.folder, "export", str(file))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"{file}: ")
     return file
@@ -86,9 +98,9 @@ def test_a_file_has_a_header_and_ends_with_its_counts(exported: Path) -> None:
 
 
 def test_an_export_file_that_cannot_be_written_is_named_with_a_remedy(
-    running_alone: Served, tmp_path: Path
+    source: Served, tmp_path: Path
 ) -> None:
-    failed = local2(running_alone.folder, "export", str(tmp_path / "missing" / "all.jsonl"))
+    failed = local2(source.folder, "export", str(tmp_path / "missing" / "all.jsonl"))
 
     assert failed.returncode == 1
     assert "cannot be written to: No such file or directory." in failed.stderr
@@ -115,10 +127,10 @@ def test_an_import_restores_everything_and_a_second_one_changes_nothing(
 
 
 def test_an_export_can_be_piped_into_an_import(
-    running_alone: Served, empty_stack: Served, exported: Path
+    source: Served, empty_stack: Served, exported: Path
 ) -> None:
     words = ["export", "-", "--scope", "user", *USER]
-    done = _run(running_alone.folder, *words)
+    done = _run(source.folder, *words)
     piped = _run(empty_stack.folder, "import", "-", "--json", input_=done.stdout)
 
     assert done.stderr.endswith(b"exported.\n")
@@ -210,7 +222,7 @@ def test_an_interrupted_import_reports_its_progress_and_can_be_completed(
     exported: Path, tmp_path: Path
 ) -> None:
     """Standard input is stored as it arrives."""
-    with served(settings_in(tmp_path)) as stack:
+    with stack_in(tmp_path) as stack:
         good_lines = exported.read_bytes().splitlines()
         broken = b"\n".join([*good_lines[: MAX_LINES_PER_MESSAGE + 2], b"{"])
 
@@ -237,12 +249,12 @@ def test_an_interrupted_import_reports_its_progress_and_can_be_completed(
     ],
 )
 def test_a_scope_needs_its_user_or_session(
-    running_alone: Served, tmp_path: Path, words: tuple[str, ...], message: str
+    source: Served, tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     file = tmp_path / "none.jsonl"
     file.write_text("A backup.")
 
-    failed = local2(running_alone.folder, "export", str(file), *words)
+    failed = local2(source.folder, "export", str(file), *words)
 
     assert failed.returncode == 1
     assert message in failed.stderr

@@ -76,8 +76,9 @@ def test_threads_share_a_memory_and_errors_are_those_of_the_memory(stack: Served
     assert portal_threads() == []
 
 
-def test_a_memory_that_cannot_be_opened_leaves_no_thread() -> None:
-    with pytest.raises(local2.StackNotRunningError), local2.connect(url=NOWHERE):
+def test_a_memory_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None:
+    nobody = local2.connect(url=NOWHERE, credentials=tmp_path / "nobody.nk")
+    with pytest.raises(local2.ConfigError), nobody:
         pass
 
     assert portal_threads() == []

@@ -120,24 +120,6 @@ async def test_summarization_keeps_system_message_instruction_and_the_newest_rou
     assert "writer" in text_of(compacted[2])
 
 
-async def test_summarization_can_include_the_instruction_in_the_summary() -> None:
-    config = SummarizationConfig(include_original_instruction=False)
-
-    compacted = await Summarization().process(list(chat(10)), job(summarization=config))
-
-    assert is_summary(compacted[0])
-
-
-async def test_summarization_protects_the_configured_number_of_assistant_messages() -> None:
-    messages = list(chat(10))
-    config = SummarizationConfig(grace_recent_messages=3)
-
-    compacted = await Summarization().process(messages, job(summarization=config))
-
-    assert compacted[-5:] == messages[-5:]
-    assert is_summary(compacted[-6])
-
-
 async def test_a_first_question_that_is_the_newest_message_stays_the_newest() -> None:
     messages = [assistant(calls=["1"]), tool("1", LONG), user("Find the needle.")]
     config = SummarizationConfig(grace_recent_messages=0)

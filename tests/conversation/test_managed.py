@@ -34,22 +34,6 @@ def first_words(dicts: Sequence[dict[str, Any]]) -> list[str]:
     return [message["content"].split()[0] for message in dicts]
 
 
-def test_the_token_sum_is_right_after_every_kind_of_change() -> None:
-    memory = managed()
-    one, two, three, four, five = filled(memory, 3)[:5]
-
-    memory.replace_memory(2, user("four words are here"))
-    memory.update(one.message_id, content="only three words")
-    memory.remove_by_id(two.message_id)
-    memory.delete_memory(0)
-    memory.add(role="user", content="two words")
-
-    assert memory.tokens == sum(map(words, memory.get_raw_messages())) == 4 + 3 * 10 + 2
-    assert memory.get_raw_messages()[1:3] == [four, five]
-    assert three not in memory.get_raw_messages()
-    assert list(memory.context) == memory.get_raw_messages()
-
-
 async def test_compact_if_needed_does_nothing_below_the_threshold() -> None:
     memory = managed(1_000)
     filled(memory, 10)
@@ -95,18 +79,6 @@ async def test_summarised_messages_can_still_be_changed_and_removed_in_the_histo
     assert memory.get_raw_messages()[1].content == "Else."
     assert second not in memory.get_raw_messages()
     assert (list(memory.context), memory.tokens) == (context, tokens)
-
-
-async def test_a_snapshot_restores_history_and_context() -> None:
-    memory, restored = managed(), managed()
-    filled(memory, 20)
-    await memory.compact_if_needed()
-
-    restored.restore(memory.snapshot())
-
-    assert restored.get_raw_messages() == memory.get_raw_messages()
-    assert restored.get_messages() == memory.get_messages()
-    assert restored.tokens == memory.tokens
 
 
 async def test_messages_added_while_the_model_writes_stay_at_the_end() -> None:

@@ -11,7 +11,6 @@ import pytest
 from local2.conversation.config import ManagedMemoryConfig
 from local2.conversation.conversation import ConversationMemory
 from local2.conversation.events import CompactionEvent, MemoryResetEvent
-from local2.conversation.images import images_of
 from local2.conversation.knowledge_graph import KGMemory
 from local2.conversation.managed import ManagedConversationMemory
 from local2.conversation.manager import MemoryManager, MemoryType
@@ -138,15 +137,6 @@ def test_the_manager_has_every_method_of_a_memory(memory_type: MemoryType) -> No
     expected = results_of_every_method(ConversationMemory("You help."))
 
     assert results_of_every_method(MemoryManager(memory_type, description="You help.")) == expected
-
-
-def test_add_also_accepts_fields() -> None:
-    manager = MemoryManager()
-
-    message_id = manager.add(role="user", content="Hello", images=["https://example.com/cat.png"])
-
-    assert manager.memory.messages[0].message_id == message_id
-    assert images_of(manager.memory.messages[0]) == ["https://example.com/cat.png"]
 
 
 @pytest.mark.parametrize("memory_type", TYPES)

@@ -51,13 +51,6 @@ async def test_the_prefix_is_summarised_and_the_tail_stays_unchanged() -> None:
     assert payload_bytes(context) < before
 
 
-async def test_it_compacts_by_bytes_regardless_of_the_threshold() -> None:
-    memory = memory_with(*chat(50))
-
-    assert not await memory.compact_if_needed()
-    assert await memory.compact_for_payload_error()
-
-
 async def test_it_returns_true_only_if_the_payload_shrank() -> None:
     memory = memory_with(user("Hi."), assistant("Hello."), user("word " * 100_000))
     before = list(memory.context)

@@ -7,10 +7,12 @@ without the context that the model was given.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+import pytest_asyncio
 
 from local2.bus.connection import Connection
 from local2.client.access import ask_service
@@ -22,14 +24,15 @@ from local2.hooks.clients import CLIENTS
 from local2.hooks.context import MAX_CONTEXT_CHARACTERS
 from local2.hooks.delivery import deliver
 from local2.hooks.state import Outbox, Situation
-from local2.protocol.envelope import Sender, seal
+from local2.protocol.envelope import Sender, new_id, seal
 from local2.protocol.payloads import Generation
 from local2.protocol.services import SHOWN
 from local2.protocol.showings import FindShowings
-from local2.stack.app import Stack, open_stack
+from local2.stack.app import Stack
 from recorded_hooks import CLIENT_NAMES, first, payloads
 from stacks import settings_in
 from waiting import eventually
+from workers import stack_with_worker_here
 
 UNLIMITED = 1e6
 """Seconds; effectively no deadline, since these tests do not measure speed."""
@@ -45,11 +48,47 @@ ANSWERS = {
 RunHook = Callable[[dict[str, Any]], Awaitable[str | None]]
 
 
-@pytest.fixture
-async def stack(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
-    request.getfixturevalue("worker_here")
-    async with open_stack(settings_in(tmp_path), with_generator=False) as running:
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+class Theirs(NamedTuple):
+    """The memory of one user on the stack that all tests share."""
+
+    bus: Connection
+    user: str
+
+    async def call(self, tool: str, *, session: str | None = None, **args: Any) -> Any:
+        caller = Sender(user=self.user, agent="test", session_id=session)
+        result = await call_tool(self.bus, tool, args, caller=caller)
+        assert result.ok, result.content
+        return result.data
+
+    async def stored_turns(self, query: str) -> list[dict[str, Any]]:
+        """Return the stored questions with their answers."""
+        hits: list[dict[str, Any]] = (await self.call("search_memory", query=query))["hits"]
+        return [hit for hit in hits if hit["content"].startswith("Q: ")]
+
+    async def delivered(self, home: Path, query: str) -> list[dict[str, Any]]:
+        """Wait until everything is delivered, and return what a search finds."""
+        outbox = Outbox(Situation.of(home, None).turns)
+        await eventually(lambda: outbox.is_empty, within=DELIVERY_SECONDS)
+        await eventually(partial(self.stored_turns, query), within=DELIVERY_SECONDS)
+        return await self.stored_turns(query)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
+    settings = settings_in(tmp_path_factory.mktemp("stack"))
+    async with stack_with_worker_here(settings, with_generator=False) as running:
         yield running
+
+
+@pytest.fixture
+def theirs(stack: Stack, tmp_path: Path) -> Theirs:
+    """The memory of somebody whose hooks use the stack."""
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "bus.yaml").write_text(f"url: {stack.url}\n")
+    return Theirs(stack.bus, f"user-{new_id()}")
 
 
 @pytest.fixture(autouse=True)
@@ -64,14 +103,14 @@ def client(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def run_hook(client: str, tmp_path: Path) -> RunHook:
+def run_hook(client: str, theirs: Theirs, tmp_path: Path) -> RunHook:
     """Return a function that runs the client's hook on a payload, and returns its context."""
     client_hooks = CLIENTS[client]
 
     async def act(payload: dict[str, Any]) -> str | None:
         event = client_hooks.read(json.dumps(payload).encode())
         assert event is not None
-        hooks = Hooks(client_hooks, Situation.of(tmp_path, None), in_this_process)
+        hooks = Hooks(client_hooks, Situation.of(tmp_path, theirs.user), in_this_process)
         return await asyncio.to_thread(hooks.act, event)
 
     return act
@@ -81,34 +120,10 @@ def in_this_process(situation: Situation) -> None:
     asyncio.run(deliver(situation))
 
 
-async def call(bus: Connection, tool: str, **args: Any) -> Any:
-    result = await call_tool(bus, tool, args, caller=Sender(agent="test"))
-    assert result.ok, result.content
-    return result.data
-
-
-async def stored_turns(bus: Connection, query: str) -> list[dict[str, Any]]:
-    """Return the stored questions with their answers."""
-    hits: list[dict[str, Any]] = (await call(bus, "search_memory", query=query))["hits"]
-    return [hit for hit in hits if hit["content"].startswith("Q: ")]
-
-
-async def wait_for_delivery(bus: Connection, folder: Path, query: str) -> list[dict[str, Any]]:
-    """Wait until everything is delivered, and return what a search finds."""
-    outbox = Outbox(Situation.of(folder, None).turns)
-    await eventually(lambda: outbox.is_empty, within=DELIVERY_SECONDS)
-
-    async def found() -> list[dict[str, Any]]:
-        return await stored_turns(bus, query)
-
-    await eventually(found, within=DELIVERY_SECONDS)
-    return await found()
-
-
 async def test_a_session_starts_with_the_top_memories(
-    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
+    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
-    await call(stack.bus, "remember_fact", content=KNOWN, importance=0.9, scope="tenant")
+    await theirs.call("remember_fact", content=KNOWN, importance=0.9, scope="user")
 
     context = await run_hook(payloads(client, tmp_path)[0])
 
@@ -116,7 +131,6 @@ async def test_a_session_starts_with_the_top_memories(
     assert KNOWN in context
 
 
-@pytest.mark.usefixtures("stack")
 async def test_a_session_without_memories_starts_without_a_context(
     run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
@@ -124,10 +138,10 @@ async def test_a_session_without_memories_starts_without_a_context(
 
 
 async def test_a_prompt_adds_search_results_if_the_client_accepts_a_context(
-    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
+    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     prompt = first(client, tmp_path, "UserPromptSubmit")
-    await call(stack.bus, "ingest", messages=[{"role": "assistant", "content": prompt["prompt"]}])
+    await theirs.call("ingest", messages=[{"role": "assistant", "content": prompt["prompt"]}])
 
     context = await run_hook(prompt)
 
@@ -140,9 +154,9 @@ async def test_a_prompt_adds_search_results_if_the_client_accepts_a_context(
 
 @pytest.mark.parametrize("client", ["claude-code"])
 async def test_the_first_prompt_adds_top_memories_if_the_start_could_not(
-    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
+    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
-    await call(stack.bus, "remember_fact", content=KNOWN, importance=0.9, scope="tenant")
+    await theirs.call("remember_fact", content=KNOWN, importance=0.9, scope="user")
     prompt = first(client, tmp_path, "UserPromptSubmit")
 
     assert "<pre-seeded-memories>" in (await run_hook(prompt) or "")
@@ -150,14 +164,14 @@ async def test_the_first_prompt_adds_top_memories_if_the_start_could_not(
 
 
 async def test_a_finished_turn_is_stored_once(
-    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
+    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     session = payloads(client, tmp_path)
     ends = [one for one in session if one["hook_event_name"].lower() == "stop"]
     for payload in [*session[:-1], *ends, session[-1]]:
         await run_hook(payload)
 
-    (turn,) = await wait_for_delivery(stack.bus, tmp_path, ANSWERS[client])
+    (turn,) = await theirs.delivered(tmp_path, ANSWERS[client])
     assert ANSWERS[client] in turn["content"]
     assert turn["metadata"]["agent"] == client
     assert turn["metadata"]["project"] == str(tmp_path)
@@ -165,7 +179,7 @@ async def test_a_finished_turn_is_stored_once(
 
 @pytest.mark.parametrize("client", ["claude-code"])
 async def test_a_later_answer_replaces_the_earlier_one(
-    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
+    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     stop = first(client, tmp_path, "Stop")
     await run_hook(first(client, tmp_path, "UserPromptSubmit"))
@@ -173,7 +187,7 @@ async def test_a_later_answer_replaces_the_earlier_one(
     await run_hook(stop)
 
     async def revised() -> bool:
-        found = await stored_turns(stack.bus, "invoice worker broker")
+        found = await theirs.stored_turns("invoice worker broker")
         return [ANSWERS[client] in turn["content"] for turn in found] == [True]
 
     await eventually(revised, within=DELIVERY_SECONDS)
@@ -181,7 +195,7 @@ async def test_a_later_answer_replaces_the_earlier_one(
 
 @pytest.mark.parametrize("client", ["cursor"])
 async def test_an_answer_is_stored_with_its_own_turn(
-    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
+    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     _, prompt, *answers, stop, _ = payloads(client, tmp_path)
     for payload in (prompt, *answers, stop):
@@ -192,7 +206,7 @@ async def test_an_answer_is_stored_with_its_own_turn(
     await run_hook({**answers[0], "text": "This is of the turn before."})
     await run_hook({**stop, **later})
 
-    turns = await wait_for_delivery(stack.bus, tmp_path, "the shop listens on port 8443")
+    turns = await theirs.delivered(tmp_path, "the shop listens on port 8443")
 
     answer = next(one["content"] for one in turns if "8443" in one["content"])
     assert answer == "Q: Which port does the shop listen on?\nA: It listens on 8443."
@@ -200,46 +214,46 @@ async def test_an_answer_is_stored_with_its_own_turn(
 
 @pytest.mark.parametrize("client", ["claude-code", "codex"])
 async def test_the_context_given_to_the_model_is_never_stored(
-    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
+    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
-    await call(stack.bus, "remember_fact", content=KNOWN, importance=0.9, scope="tenant")
+    await theirs.call("remember_fact", content=KNOWN, importance=0.9, scope="user")
     context = await run_hook(payloads(client, tmp_path)[0])
     prompt, stop = (first(client, tmp_path, event) for event in ("UserPromptSubmit", "Stop"))
     await run_hook({**prompt, "prompt": f"{context}\n{prompt['prompt']}"})
     answer = f"{stop['last_assistant_message']}\n{context}"
     await run_hook({**stop, "last_assistant_message": answer})
 
-    (turn,) = await wait_for_delivery(stack.bus, tmp_path, ANSWERS[client])
+    (turn,) = await theirs.delivered(tmp_path, ANSWERS[client])
 
     assert turn["content"] == f"Q: {prompt['prompt']}\nA: {stop['last_assistant_message']}"
 
 
 @pytest.mark.parametrize("client", ["codex"])
 async def test_an_answer_that_repeats_a_memory_is_marked_and_its_turn_keeps_what_was_shown(
-    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
+    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
-    fact = await call(stack.bus, "remember_fact", content=KNOWN, importance=0.9, scope="tenant")
+    fact = await theirs.call("remember_fact", content=KNOWN, importance=0.9, scope="user")
     prompt = {**first(client, tmp_path, "UserPromptSubmit"), "prompt": "How do we deploy?"}
     await run_hook(prompt)
     await run_hook({**first(client, tmp_path, "Stop"), "last_assistant_message": KNOWN})
 
-    (turn,) = await wait_for_delivery(stack.bus, tmp_path, "How do we deploy?")
+    (turn,) = await theirs.delivered(tmp_path, "How do we deploy?")
 
     assert turn["metadata"]["recalled"] is True
     wanted = FindShowings(query_id=turn["metadata"]["query_id"])
-    (shown,) = (await ask_service(stack.bus, SHOWN, wanted)).showings
+    (shown,) = (await ask_service(theirs.bus, SHOWN, wanted, Sender(user=theirs.user))).showings
     assert shown.answer == turn["id"]
     assert [memory.id for memory in shown.memories] == [fact["id"]]
 
 
 @pytest.mark.parametrize("client", ["claude-code"])
 async def test_messages_of_the_session_are_not_recalled_until_it_is_compacted(
-    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
+    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     start, prompt, stop, compacting = payloads(client, tmp_path)[:4]
     for payload in (start, prompt, stop):
         await run_hook(payload)
-    await wait_for_delivery(stack.bus, tmp_path, ANSWERS[client])
+    await theirs.delivered(tmp_path, ANSWERS[client])
 
     assert ANSWERS[client] not in (await run_hook(prompt) or "")
     await run_hook(compacting)
@@ -248,34 +262,33 @@ async def test_messages_of_the_session_are_not_recalled_until_it_is_compacted(
 
 @pytest.mark.parametrize("client", ["claude-code"])
 async def test_a_prompt_of_the_same_session_does_not_displace_what_earlier_sessions_know(
-    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
+    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     known = "Our message broker was chosen by Tom."
     others = [f"The lunch menu of day {day} has soup." for day in range(20)]
     messages = [{"role": "user", "content": text} for text in (known, *others)]
-    await call(stack.bus, "ingest", messages=messages, session_id="may")
+    await theirs.call("ingest", messages=messages, session_id="may")
     prompt = first(client, tmp_path, "UserPromptSubmit")
     await run_hook(prompt)
     await run_hook(first(client, tmp_path, "Stop"))
-    await wait_for_delivery(stack.bus, tmp_path, ANSWERS[client])
+    await theirs.delivered(tmp_path, ANSWERS[client])
 
     assert known in (await run_hook(prompt) or "")
 
 
 @pytest.mark.parametrize("client", ["claude-code"])
 async def test_however_long_the_memories_are_a_context_keeps_its_limit(
-    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
+    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     prompt = first(client, tmp_path, "UserPromptSubmit")
     asked, rest = prompt["prompt"], " and so on" * 120
     for number in range(10):
         fact = {"topic": f"project.rule{number}", "content": f"Rule {number}{rest}"}
-        await call(stack.bus, "save_topic", **fact)
+        await theirs.call("save_topic", **fact)
         message = {"role": "assistant", "content": f"{asked} {number}{rest}"}
-        await call(stack.bus, "ingest", messages=[message])
+        await theirs.call("ingest", messages=[message])
         note = {"content": f"Note {number}{rest}"}
-        sender = Sender(agent="test", session_id=prompt["session_id"])
-        assert (await call_tool(stack.bus, "note", note, caller=sender)).ok
+        await theirs.call("note", session=prompt["session_id"], **note)
 
     context = await run_hook(prompt)
 
@@ -288,30 +301,29 @@ async def test_however_long_the_memories_are_a_context_keeps_its_limit(
 
 @pytest.mark.parametrize("client", ["claude-code"])
 async def test_messages_of_the_client_to_itself_are_not_stored_as_turns(
-    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
+    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     session = payloads(client, tmp_path)
     for payload in session:
         await run_hook(payload)
 
-    await wait_for_delivery(stack.bus, tmp_path, ANSWERS[client])
-    assert await stored_turns(stack.bus, "The build passed.") == []
+    await theirs.delivered(tmp_path, ANSWERS[client])
+    assert await theirs.stored_turns("The build passed.") == []
 
 
 @pytest.mark.parametrize("client", ["claude-code"])
 async def test_an_interrupted_prompt_does_not_get_the_answer_of_another_turn(
-    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
+    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     prompt = first(client, tmp_path, "UserPromptSubmit")
     await run_hook({**prompt, "prompt": "Rewrite everything in Ada."})
     await run_hook(prompt)
     await run_hook(first(client, tmp_path, "Stop"))
 
-    (turn,) = await wait_for_delivery(stack.bus, tmp_path, ANSWERS[client])
+    (turn,) = await theirs.delivered(tmp_path, ANSWERS[client])
     assert "Ada" not in turn["content"]
 
 
-@pytest.mark.usefixtures("stack")
 @pytest.mark.parametrize("client", ["claude-code"])
 async def test_an_ended_session_leaves_no_files(
     run_hook: RunHook, client: str, tmp_path: Path
@@ -324,7 +336,7 @@ async def test_an_ended_session_leaves_no_files(
 
 
 async def test_a_turn_that_could_not_be_delivered_waits_for_the_next_delivery(
-    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    theirs: Theirs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object) -> None:
         raise BusError("JetStream is full.")
@@ -332,7 +344,15 @@ async def test_a_turn_that_could_not_be_delivered_waits_for_the_next_delivery(
     situation = Situation.of(tmp_path, None)
     outbox = Outbox(situation.turns)
     turn = Generation(query="How do we deploy?", answer=KNOWN, session_id="s1", query_id="q1")
-    outbox.put(seal(turn, type="response", source="codex", session_id="s1", query_id="q1"))
+    sealed = seal(
+        turn,
+        type="response",
+        source="codex",
+        user=theirs.user,
+        session_id=turn.session_id,
+        query_id=turn.query_id,
+    )
+    outbox.put(sealed)
     with monkeypatch.context() as patch:
         patch.setattr(delivery, "publish_durably", refuse)
         with pytest.raises(BusError):
@@ -341,5 +361,5 @@ async def test_a_turn_that_could_not_be_delivered_waits_for_the_next_delivery(
 
     await deliver(situation)
 
-    (delivered,) = await wait_for_delivery(stack.bus, tmp_path, turn.query)
+    (delivered,) = await theirs.delivered(tmp_path, turn.query)
     assert KNOWN in delivered["content"]

@@ -22,7 +22,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import local2.loopback
-from commands import in_a_fork
+from commands import local2 as local2_command
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.loopback import TimelyProtocol
@@ -265,10 +265,12 @@ async def test_a_token_may_be_configured(tmp_path: Path, nats_url: str) -> None:
         assert not (tmp_path / ".local2" / "mcp-token").exists()
 
 
-def test_a_port_in_use_is_reported(served: Served, nats_url: str) -> None:
+def test_a_port_in_use_is_reported(
+    served: Served, nats_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL2_BUS__URL", nats_url)
     port = served.url.rpartition(":")[2].partition("/")[0]
-    words = ("mcp", "--http", "--port", port, "--home", str(served.home))
-    done = in_a_fork(served.home, *words, LOCAL2_BUS__URL=nats_url)
+    done = local2_command(served.home, "mcp", "--http", "--port", port)
 
     assert done.returncode == 1
     assert "Choose another port with --port" in done.stderr

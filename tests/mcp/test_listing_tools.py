@@ -61,18 +61,6 @@ async def test_every_tool_declares_its_data_and_clients_find_them_valid(
     assert recalled["items"][0]["explanation"]
 
 
-@pytest.mark.usefixtures("tools")
-async def test_the_default_profile_offers_few_tools_and_none_that_erases(
-    settings: Settings,
-) -> None:
-    async with client_of(settings) as client:
-        tools = (await client.list_tools()).tools
-
-    assert len(tools) <= 13
-    assert all(len(tool.description or "") > 80 for tool in tools)
-    assert not [tool for tool in tools if tool.annotations and tool.annotations.destructive_hint]
-
-
 @each_era
 @pytest.mark.usefixtures("tools")
 async def test_tools_are_listed_with_their_titles_and_annotations(

@@ -12,7 +12,7 @@ from local2.mcp.bridge import DEFAULT_TOOLS, profile_of
 from local2.protocol.memory_tools import TOOL_NAMES, TOOLS
 from local2.protocol.payloads import ToolHints
 from local2.settings import Settings
-from mcp_clients import client_of, text_of
+from mcp_clients import client_of
 from note_tool import Notes
 
 READING = {tool.name for tool in TOOLS if tool.annotations.read_only_hint}
@@ -66,17 +66,3 @@ async def test_a_tool_for_programs_is_offered_only_in_the_full_profile(
 def test_a_profile_among_names_is_refused(chosen: list[str]) -> None:
     with pytest.raises(ConfigError, match="default, full, read-only"):
         profile_of(chosen)
-
-
-@pytest.mark.usefixtures("tools")
-async def test_the_default_profile_saves_and_recalls(settings: Settings) -> None:
-    note = "The Harbour project moved to Postgres."
-    async with client_of(settings) as client:
-        await client.call_tool("save_memory", {"content": note})
-    async with client_of(settings) as client:  # in another session
-        recalled = await client.call_tool("recall", {"query": "Where did Harbour move?"})
-
-    assert recalled.structured_content is not None
-    (item,) = recalled.structured_content["items"]
-    assert (item["content"], item["source_kind"], item["scope"]) == (note, "note", "user")
-    assert note in text_of(recalled)

@@ -466,6 +466,23 @@ def test_an_empty_value_is_no_answer(nothing: Any) -> None:
         read({"answer": nothing})
 
 
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (b"[1]", "Expected an object, got a list."),
+        (b'{"payload": 5}', "payload: expected an object, got a number"),
+        (b'{"payload": {"answer": "Au."}}', "query: expected text, got nothing at payload.query."),
+        (b'{"query": " ", "answer": "Au."}', "query: the text is blank at query"),
+        (b'{"query": "Gold?", "answer": null}', "answer: expected text, got null at answer."),
+    ],
+)
+def test_a_turn_without_a_query_or_an_answer_is_refused_by_name(
+    message: bytes, reason: str
+) -> None:
+    with pytest.raises(BadRequestError, match=reason):
+        read_generation(message)
+
+
 def test_doubly_encoded_calls_and_payloads_are_read() -> None:
     assert calls(json.dumps([msgspec.to_builtins(WEIGHED)])) == [WEIGHED]
     twice = json.dumps({"payload": json.dumps({"query": "Heavy?", "answer": "Yes."})})
@@ -587,11 +604,16 @@ def test_a_rating_is_the_same_in_every_form(message: dict[str, Any]) -> None:
     assert (found.envelope.payload, found.unread) == (expected, ())
 
 
-@pytest.mark.parametrize("score", [True, "good", 2, None, [1]])
-def test_a_rating_needs_a_score(score: Any) -> None:
+@pytest.mark.parametrize(
+    ("score", "got"),
+    [(True, "true or false"), ("good", "a text"), (2, "2"), (-1.01, "-1.01"), (None, "null"),
+     ([1], "a list")],
+)  # fmt: skip
+def test_a_rating_needs_a_score(score: Any, got: str) -> None:
     message = {"payload": {"query_id": "7", "score": score}}
 
-    with pytest.raises(BadRequestError, match=r"score: expected .* at payload\.score"):
+    wanted = rf"score: expected a number from -1 to 1, got {got} at payload\.score"
+    with pytest.raises(BadRequestError, match=wanted):
         read_feedback(json.dumps(message).encode())
 
 

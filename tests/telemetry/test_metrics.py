@@ -179,13 +179,6 @@ async def test_a_port_in_use_is_refused() -> None:
                 pass
 
 
-@pytest.mark.usefixtures("worker_here")
-async def test_by_default_nothing_is_measured(tmp_path: Path) -> None:
-    async with open_stack(settings_in(tmp_path), with_generator=False):
-        assert telemetry.meter is None
-        assert telemetry.tracer is None
-
-
 async def test_metrics_end_with_their_context() -> None:
     with metering(on=True):
         assert telemetry.meter is not None

@@ -24,33 +24,6 @@ async def test_a_stock_client_remembers_and_recalls(acme: Agent, ada: str) -> No
     assert (found.ok, "Oslo" in found.content) == (True, True)
 
 
-async def test_another_tenant_sees_none_of_it(
-    acme: Agent, beta: Agent, folder: Path, ada: str
-) -> None:
-    stored = await acme.call(
-        "remember_fact", {"content": "The vault opens with 4711.", "scope": "user"}, token=ada
-    )
-    assert stored.ok, stored.content
-    same_name = token_for(folder, "beta", "ada")
-    for scope in ("user", "any"):
-        args = {"query": "What opens the vault?", "scope": scope}
-        mine = await acme.call("recall", args, token=ada)
-        theirs = await beta.call("recall", args, token=same_name)
-        assert "4711" in mine.content
-        assert theirs.ok
-        assert "4711" not in theirs.content
-
-
-async def test_users_of_one_tenant_have_separate_memories(acme: Agent, ada: str, bob: str) -> None:
-    await acme.call(
-        "remember_fact", {"content": "My cat is called Miso.", "scope": "user"}, token=ada
-    )
-    args = {"query": "What is the cat called?"}
-    assert "Miso" in (await acme.call("recall", args, token=ada)).content
-    assert "Miso" not in (await acme.call("recall", args, token=bob)).content
-    assert "Miso" not in (await acme.call("recall", args, user="ada")).content
-
-
 async def test_memories_are_found_by_meaning_in_each_tenant(
     acme: Agent, beta: Agent, folder: Path, ada: str
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from commands import Served, in_a_fork
+from commands import Served, local2
 from http_servers import HttpServer, http_server, problem
 
 PATH = "/v1/openapi.json"
@@ -92,17 +92,22 @@ def test_only_the_owner_can_read_the_token(server: HttpServer) -> None:
     assert stat.S_IMODE(Path(server.token_is_in).stat().st_mode) == 0o600
 
 
-def test_a_configured_token_is_the_one_that_clients_send(tmp_path: Path, stack: Served) -> None:
-    chosen = {"LOCAL2_HTTP__TOKEN": "of-the-test", "LOCAL2_BUS__URL": stack.url}
-    with http_server(tmp_path, **chosen) as alone, alone.client("of-the-test") as client:
-        assert client.post("/v1/tools/top_memories").status_code == 200
+def test_a_configured_token_is_the_one_that_clients_send_also_without_a_stack(
+    tmp_path: Path,
+) -> None:
+    chosen = {"LOCAL2_HTTP__TOKEN": "of-the-test", "LOCAL2_BUS__URL": "nats://127.0.0.1:1"}
+    with http_server(tmp_path, **chosen) as alone:
+        with alone.client("another") as client:
+            assert problem(client.post("/v1/tools/top_memories"))[0] == 401
+        with alone.client("of-the-test") as client:
+            assert problem(client.post("/v1/tools/top_memories"))[:2] == (503, "unavailable")
 
     assert not (tmp_path / ".local2" / "http-token").exists()
 
 
 def test_a_port_in_use_is_reported(server: HttpServer, stack: Served) -> None:
     port = str(httpx.URL(server.url).port)
-    done = in_a_fork(stack.folder, "serve", "--port", port)
+    done = local2(stack.folder, "serve", "--port", port)
 
     assert done.returncode == 1
     assert "Choose another port with --port" in done.stderr

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from commands import Served
-from http_servers import HttpServer, http_server, post, problem, team_tool
+from http_servers import HttpServer, post, problem, team_tool
 from local2.errors import CODES, OverloadedError, ToolFailedError
 from local2.web.answers import STATUS_BY_CODE
 
@@ -160,11 +160,3 @@ async def test_a_client_that_goes_away_cancels_its_call(
         notes.may_finish.set()
 
     assert notes.noted == []
-
-
-def test_without_a_stack_requests_are_unavailable(stack: Served) -> None:
-    elsewhere = {"LOCAL2_BUS__URL": "nats://127.0.0.1:1"}
-    with http_server(stack.folder, **elsewhere) as alone, alone.client() as client:
-        found = problem(client.post(RECALL, json={"query": "x"}))
-
-    assert found[:2] == (503, "unavailable")

@@ -4,14 +4,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from commands import ROOT, served
-from http_servers import http_server
-from stacks import settings_in
+from commands import ROOT, Served
+from http_servers import HttpServer
 
 EXAMPLES = dict(
     re.findall(
@@ -21,14 +19,13 @@ EXAMPLES = dict(
 ADDRESS = "http://127.0.0.1:8643"
 
 
-@pytest.fixture(scope="module")
-def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """A reader's home folder with the memory of all projects, and the address of the server."""
-    home = tmp_path_factory.mktemp("reader")
-    memory = home / ".local" / "share" / "local2"
-    memory.mkdir(parents=True)
-    with served(settings_in(memory)), http_server(memory) as server:
-        yield home, server.url
+@pytest.fixture
+def home(stack: Served, tmp_path: Path) -> Path:
+    """A reader's home folder, whose memory of all projects is that of the stack."""
+    memory = tmp_path / ".local" / "share" / "local2"
+    memory.parent.mkdir(parents=True)
+    memory.symlink_to(stack.folder)
+    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -40,16 +37,15 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
     ],
 )
 def test_the_example_remembers_a_city(
-    reader: tuple[Path, str], language: str, command: list[str]
+    home: Path, server: HttpServer, language: str, command: list[str]
 ) -> None:
-    home, url = reader
     needed = "curl" if language == "sh" else command[0]
     if shutil.which(needed) is None:
         pytest.skip(f"{needed} is not installed.")
     assert ADDRESS in EXAMPLES[language]
     done = subprocess.run(
         command,
-        input=EXAMPLES[language].replace(ADDRESS, url),
+        input=EXAMPLES[language].replace(ADDRESS, server.url),
         env={"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin"},
         capture_output=True,
         text=True,

@@ -7,7 +7,6 @@ from typing import Any
 
 from local2.errors import ConfigError, Local2Error, ModelError, VectorError, without_credentials
 from local2.llm.choice import chat_endpoint, chosen_model, provider_of
-from local2.llm.ollama import installed_models
 from local2.llm.openai import OpenAIModel
 from local2.memory.recall.reranker import HttpReranker, RerankError
 from local2.model_files import check_files
@@ -101,6 +100,8 @@ async def _check_ollama(
     name: str, url: str, model: str, *, needed: bool, without: str
 ) -> CheckResult:
     """Report whether Ollama has a model; it is a fault only if the configuration requires it."""
+    from local2.llm.ollama import installed_models  # noqa: PLC0415 - it imports ollama
+
     verdict: Verdict = "broken" if needed else "note"
     otherwise = "" if needed else f" Without it, {without}."
     shown = without_credentials(url)

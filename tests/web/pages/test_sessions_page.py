@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 
 import httpx
 import pytest
@@ -12,7 +13,7 @@ from browsers import Reader
 from commands import Served
 from harness.fill import write_records
 from http_servers import call
-from local2.bus.connection import connect
+from local2.bus.connection import Connection, connect
 from local2.bus.streams import publish_durably
 from local2.client.access import ask_service
 from local2.ledger.records import NewRecord
@@ -23,7 +24,7 @@ from local2.protocol.services import SHOWN
 from local2.protocol.showings import MAX_SHOWINGS, FindShowings
 from local2.protocol.subjects import RESPONSE_GENERATION
 from local2.web.pages.sessions import SHOWN_MESSAGES
-from waiting import eventually
+from waiting import eventually, wait_until
 
 SESSION = "harbour-talk"
 CONTENT = "Ada's harbour is Genoa."
@@ -55,18 +56,23 @@ def store(running: Served, turns: Sequence[Generation]) -> None:
             for turn in turns:
                 message = seal(turn, type="response", source="agent", user="ada")
                 await publish_durably(bus, RESPONSE_GENERATION, encode(message))
-
-            async def are_stored() -> bool:
-                found = [
-                    await ask_service(bus, SHOWN, FindShowings(query_id=turn.query_id), ADA)
-                    for turn in turns
-                ]
-                return all(page.showings for page in found)
-
-            await eventually(are_stored)
+            for turn in turns:
+                await eventually(partial(is_stored, bus, turn))
 
     with start_blocking_portal() as portal:  # Playwright has the loop of this thread
         portal.call(publish)
+
+
+async def is_stored(bus: Connection, turn: Generation) -> bool:
+    page = await ask_service(bus, SHOWN, FindShowings(query_id=turn.query_id), ADA)
+    return bool(page.showings)
+
+
+def is_rated(ada: httpx.Client, answer: str) -> bool:
+    """Whether the memory has stored the rating of this answer."""
+    body = {"words": answer, "kinds": ["chat_message"]}
+    (found,) = ada.post("/v1/services/memory.browse", json=body).json()["memories"]
+    return bool(found.get("score"))
 
 
 def test_a_conversation_shows_tools_outputs_and_what_was_shown_before_an_answer(
@@ -195,27 +201,22 @@ def test_earlier_messages_have_what_was_shown_before_them_and_their_ratings(
     expect(of_turn).to_contain_text("Shown before this answer: 1")
     of_turn.get_by_role("button", name="Good answer").click()
     expect(of_turn).to_contain_text("rated +1")
-    rated = of_turn.get_by_text("rated +1")
-    for _ in range(50):  # until the memory has stored what was published
-        open_earliest()
-        if rated.is_visible():
-            break
-    expect(rated).to_be_visible()
+    wait_until(lambda: is_rated(ada, "Boat 0 is ashore."))
+    open_earliest()
+    expect(of_turn.get_by_text("rated +1")).to_be_visible()
 
 
-def test_an_answer_is_rated_and_the_rating_stays(reader: Reader, turn: Generation) -> None:
-    assert turn.query_id
+def test_an_answer_is_rated_and_the_rating_stays(
+    ada: httpx.Client, reader: Reader, turn: Generation
+) -> None:
     reader.open(f"/sessions?id={SESSION}")
     reader.page.get_by_role("button", name="Good answer").click()
 
     expect(reader.page.locator(".of-turn")).to_contain_text("rated +1")
     expect(reader.page.get_by_role("status")).to_contain_text("Rated.")
-    rated = reader.page.get_by_text("rated +1")
-    for _ in range(50):  # until the memory has stored what was published
-        reader.open(f"/sessions?id={SESSION}")
-        if rated.is_visible():
-            break
-    expect(rated).to_be_visible()
+    wait_until(lambda: is_rated(ada, turn.answer))
+    reader.open(f"/sessions?id={SESSION}")
+    expect(reader.page.get_by_text("rated +1")).to_be_visible()
 
 
 def test_a_question_is_asked_again_from_its_answer(reader: Reader, turn: Generation) -> None:
