@@ -38,6 +38,7 @@ from local2.protocol.payloads import MemoryChange
 from local2.settings import MemorySettings
 from local2.stack import supervisor
 from local2.tools.catalog import memory_tools
+from local2.vectors.index import VectorIndex
 from local2.vectors.minilm import MiniLM
 from nats_servers import nats_server
 from stand_ins.ollama_server import OllamaStandIn
@@ -65,6 +66,12 @@ sys.dont_write_bytecode = False
 
 # Every new client of HTTP would read all certificates, for 30 ms.
 ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]
+
+# In RAM, where there is room: else the processes wait for one disk, which must sync every file.
+RAM = Path("/dev/shm")  # noqa: S108
+RAM_NEEDED = 4 * 1024**3
+if RAM.is_dir() and os.access(RAM, os.W_OK) and shutil.disk_usage(RAM).free > RAM_NEEDED:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(RAM))
 
 # Imported modules and collected tests stay: the garbage collector need not scan a million objects.
 gc.disable()
@@ -187,6 +194,15 @@ def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def empty_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an empty vector index, whose tables Chroma need not create again."""
+    folder = tmp_path_factory.mktemp("empty-index")
+    with VectorIndex.open(folder, "local2.memory"):
+        pass
+    return folder
+
+
+@pytest.fixture(scope="session")
 def postgres_databases() -> Iterator["PostgresServer"]:
     """A PostgreSQL server, started for the first test that needs one."""
     from postgres_server import postgres_server  # noqa: PLC0415 - few tests need its driver
@@ -282,14 +298,17 @@ def worker_forked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def start_worker(
-    connect_bus: ConnectBus, memory: Memory, embedder: MiniLM, tmp_path: Path
+    connect_bus: ConnectBus, memory: Memory, embedder: MiniLM, empty_index: Path, tmp_path: Path
 ) -> AsyncIterator[StartWorker]:
     """Serve `vector.*` from this process, with Chroma in a temporary folder."""
+    folder = tmp_path / "chroma"
     async with AsyncExitStack() as workers:
 
         async def start() -> None:
+            if not folder.exists():
+                shutil.copytree(empty_index, folder)
             store = await workers.enter_async_context(
-                vector_worker(await connect_bus(), embedder, tmp_path / "chroma")
+                vector_worker(await connect_bus(), embedder, folder)
             )
             memory.indexer.worker_started(store.id)
 

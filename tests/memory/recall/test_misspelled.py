@@ -52,6 +52,7 @@ async def test_a_mistyped_word_finds_what_is_meant(
         pytest.param("driver", "We drive home.", id="another word with the same beginning"),
         pytest.param("rest", "He built a nest.", id="another first letter"),
         pytest.param("osmium", "Iridium is dense.", id="nothing like it"),
+        pytest.param("x" * 80 + "yz", "It said " + "x" * 80 + "zy.", id="too long to be one"),
     ],
 )
 async def test_a_word_is_not_taken_for_any_other(
