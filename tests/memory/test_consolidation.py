@@ -375,13 +375,6 @@ async def test_a_scope_that_cannot_be_read_is_set_aside(
     ]
 
 
-async def test_an_unknown_run_is_refused(bus: Connection) -> None:
-    refused = await ask(bus, "undo", {"run": "none"})
-
-    assert refused.error is not None
-    assert refused.error.code == "invalid_arguments"
-
-
 async def test_everything_is_consolidated_daily_even_across_restarts(
     memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

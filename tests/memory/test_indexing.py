@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -24,9 +23,6 @@ from local2.ledger.stored_vectors import unpacked
 from local2.logs import logging_to
 from local2.memory.backlog import Backlog
 from local2.memory.indexing import (
-    BATCH_BYTES,
-    BATCH_RECORDS,
-    BYTES_A_DIMENSION,
     Indexer,
     batches,
     vector_items,
@@ -262,25 +258,6 @@ async def test_a_fact_is_embedded_under_its_key_and_cut(memory: Memory) -> None:
     (text,) = await embedded(memory, fact)
 
     assert text == f"user.metal: {'gold ' * 1_000}"[:1_000]
-
-
-def _waiting(row: int, text: str) -> Waiting:
-    return Waiting(row=row, id=str(row), text=text, vector=None)
-
-
-@pytest.mark.parametrize("dimensions", [384, 4096])
-def test_batches_are_bounded_in_records_and_in_bytes_of_request_and_answer(dimensions: int) -> None:
-    records = [_waiting(n, "short") for n in range(300)]
-    records += [_waiting(1000 + n, "\u0000" * 20_000) for n in range(40)]
-
-    cut = list(batches(records, dimensions))
-
-    assert sorted(r.row for batch in cut for r in batch) == sorted(r.row for r in records)
-    for batch in cut:
-        request_bytes = sum(len(msgspec.json.encode(r.text)) for r in batch)
-        answer_bytes = len(batch) * dimensions * BYTES_A_DIMENSION
-        assert len(batch) <= BATCH_RECORDS
-        assert max(request_bytes, answer_bytes) <= BATCH_BYTES
 
 
 MESSAGE_BYTES = 1_000_000

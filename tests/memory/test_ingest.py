@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from calling import UNNAMED, caller_named
-from local2.errors import InvalidArgumentsError
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.operations.records import RECORDS_PER_TRANSACTION
 from local2.memory.intake.conversations import Conversation, records_of
@@ -184,16 +183,6 @@ async def test_times_are_stored_in_utc_and_default_to_now(
     await memory.of(UNNAMED).intake.store_conversation([message])
 
     assert [row["event_time"] for row in await records(database)] == [stored]
-
-
-async def test_a_time_outside_the_calendar_is_refused_and_nothing_is_stored(
-    memory: Memory, richard: MemoryService
-) -> None:
-    impossible = datetime.fromisoformat("0001-01-01T00:00:00+23:59")
-    with pytest.raises(InvalidArgumentsError, match="is outside the calendar"):
-        await richard.intake.store_conversation([*TALK, chat_message("Hm.", timestamp=impossible)])
-
-    assert (await memory.ledger.counts()).records == 0
 
 
 def call(name: str, content: str = "", **fields: Any) -> ToolCallRecord:
