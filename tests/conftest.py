@@ -20,6 +20,7 @@ from xdist.scheduler import LoadFileScheduling
 from calling import RICHARD
 from clocks import MovableClock
 from factories import ConnectBus, Listen, StartWorker
+from local2.bus import connection as bus_connection
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.server import EmbeddedServer, embedded_server
 from local2.bus.tool_host import ToolHost
@@ -155,6 +156,12 @@ async def connect_bus(nats_url: str) -> AsyncIterator[ConnectBus]:
             return await connections.enter_async_context(connect(nats_url, name="test"))
 
         yield connect_one
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for a server that is not there for a moment only."""
+    monkeypatch.setattr(bus_connection, "PATIENCE", 0.2)
 
 
 @pytest.fixture
