@@ -2,7 +2,7 @@
 
 import pytest
 
-from calling import ask
+from calling import UNNAMED, ask
 from local2.bus.connection import Connection
 from local2.memory.tenant import Memory
 from local2.protocol.payloads import Json
@@ -112,6 +112,11 @@ WRONG: tuple[tuple[str, Json, tuple[tuple[Json, str], ...]], ...] = (
         ({"target": ""}, "args.target"),
         ({"user": "eve"}, "`user`"),
     )),
+    ("forget", {}, (
+        ({}, "Exactly one"),
+        ({"everything": True, "id": "x"}, "Exactly one"),
+        ({"topic": "no key"}, "is not a topic key"),
+    )),
     ("audit", {}, (({"before": 2**63}, "before"),)),
     ("undo", {}, (({"run": "none"}, "none"),)),
 )  # fmt: skip
@@ -129,4 +134,7 @@ async def test_wrong_arguments_are_refused_by_name_and_write_nothing(
                 unclear.append((tool, wrong, error))
 
     assert unclear == []
+    nobody = await ask(bus, "forget", {"everything": True}, UNNAMED)
+    assert nobody.error
+    assert "user" in nobody.error.message
     assert (await memory.ledger.counts()).records == 0
