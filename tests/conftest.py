@@ -7,7 +7,7 @@ import shutil
 import ssl
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ from local2.ledger.operations import working_sets
 from local2.llm import budget
 from local2.logs import logging_to
 from local2.memory.service import MemoryService
-from local2.memory.tenant import Memories, Memory
+from local2.memory.tenant import Memories, Memory, Models
 from local2.protocol.memory_tools import TOOL_NAMES
 from local2.protocol.payloads import MemoryChange
 from local2.settings import MemorySettings
@@ -46,6 +46,7 @@ from stand_ins.ollama_server import OllamaStandIn
 from stand_ins.openai_server import OpenAIStandIn
 from stand_ins.rerank_server import RerankStandIn
 from workers import ForkedWorker, vector_worker, worker_in_this_process
+from working import working
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
@@ -239,11 +240,18 @@ async def toolbox(bus: Connection) -> AsyncIterator[Toolbox]:
 
 
 @pytest.fixture
+def models() -> Models:
+    """The models of the memory: none, unless a test overrides this."""
+    return Models()
+
+
+@pytest.fixture
 async def memory(
     bus: Connection,
     database: Database,
     toolbox: Toolbox,
     announced: list[tuple[str, MemoryChange]],
+    models: Models,
 ) -> AsyncIterator[Memory]:
     """A memory whose jobs run; it has no vector worker until `start_worker` is called."""
 
@@ -258,12 +266,10 @@ async def memory(
         announce=announce,
         own_tools=TOOL_NAMES,
         announced=toolbox.get,
+        models=models,
     )
-    indexing = asyncio.create_task(opened.backlog.run())
-    yield opened
-    indexing.cancel()
-    with suppress(asyncio.CancelledError):
-        await indexing
+    async with working(opened.backlog):
+        yield opened
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ from local2.vectors.minilm import MiniLM
 from recalling import DAY
 from stored import select
 from waiting import eventually
+from working import working
 
 RICHARD = caller_named("richard")
 
@@ -115,15 +116,14 @@ async def test_a_worker_that_is_not_ready_causes_a_warning_only_if_it_was_ready(
     backlog = Backlog(ledger.backlog)
     indexer = Indexer(ledger.index, vectors, backlog, patience=0)
     with logging_to(log):
-        running = asyncio.create_task(backlog.run())
-        await eventually(lambda: levels() == ["info"])
-        vectors.problem = None
-        indexer.worker_started("w")
-        await eventually(lambda: indexer.problem is None)
-        vectors.problem = "It is starting again."
-        indexer.worker_started("another")
-        await eventually(lambda: levels() == ["info", "warning"])
-        running.cancel()
+        async with working(backlog):
+            await eventually(lambda: levels() == ["info"])
+            vectors.problem = None
+            indexer.worker_started("w")
+            await eventually(lambda: indexer.problem is None)
+            vectors.problem = "It is starting again."
+            indexer.worker_started("another")
+            await eventually(lambda: levels() == ["info", "warning"])
 
 
 async def test_a_rebuild_embeds_nothing_again(
