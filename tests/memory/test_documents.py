@@ -118,9 +118,9 @@ def test_every_section_with_a_text_is_a_chunk_with_its_own_heading() -> None:
 
 
 def test_a_document_of_tiny_sections_has_a_bounded_number_of_chunks() -> None:
-    chunks = split("# a\nb\n" * 20_000)
+    chunks = split("# a\nb\n" * 5_000)
 
-    assert len(chunks) < MAX_SHORT_SECTIONS + 20_000 * 6 / MIN_CHUNK + 1
+    assert len(chunks) < MAX_SHORT_SECTIONS + 5_000 * 6 / MIN_CHUNK + 1
 
 
 def test_line_endings_make_no_difference() -> None:
