@@ -5,7 +5,7 @@ import os
 import signal
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ from local2.vectors.embedder import FloatMatrix
 from local2.vectors.index import VectorIndex
 from local2.vectors.store import VectorStore
 from waiting import eventually
+from working import working
 
 PIANO, BERLIN, ROME = "We own a piano.", "We live in Berlin.", "We live in Rome."
 """The last fact supports the first and replaces the second."""
@@ -178,12 +179,9 @@ async def open_memory(folder: Path) -> AsyncIterator[tuple[Memory, Database]]:
                 announce=ignore,
                 models=Models(judge=Verdicts(), extractor=EachMessage()),
             )
-            running = asyncio.create_task(memory.backlog.run())
-            memory.indexer.worker_started(store.id)
-            yield memory, database
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
+            async with working(memory.backlog):
+                memory.indexer.worker_started(store.id)
+                yield memory, database
         store.close()
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 class Fruit(Struct, frozen=True):
     name: str
     ripe: Literal["yes", "no"]
+    colour: str | None = None
 
 
 class Basket(Struct, frozen=True):

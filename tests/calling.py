@@ -38,3 +38,15 @@ async def call(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD)
 
 async def ingest(bus: Connection, *messages: Json) -> dict[str, Any]:
     return await call(bus, "ingest", {"messages": messages})
+
+
+async def ingest_talk(bus: Connection, *messages: tuple[str, str]) -> None:
+    """Ingest messages, each a role and a text."""
+    await ingest(bus, *({"role": role, "content": content} for role, content in messages))
+
+
+async def recall_items(
+    bus: Connection, query: str, caller: Caller = RICHARD, **args: Any
+) -> list[Json]:
+    items: list[Json] = (await call(bus, "recall", {"query": query, **args}, caller))["items"]
+    return items

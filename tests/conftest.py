@@ -7,7 +7,7 @@ import shutil
 import ssl
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from xdist.scheduler import LoadFileScheduling
 from calling import RICHARD
 from clocks import MovableClock
 from factories import ConnectBus, Listen, StartWorker
+from local2.bus import connection as bus_connection
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.server import EmbeddedServer, embedded_server
 from local2.bus.tool_host import ToolHost
@@ -32,18 +33,20 @@ from local2.ledger.operations import working_sets
 from local2.llm import budget
 from local2.logs import logging_to
 from local2.memory.service import MemoryService
-from local2.memory.tenant import Memories, Memory
+from local2.memory.tenant import Memories, Memory, Models
 from local2.protocol.memory_tools import TOOL_NAMES
 from local2.protocol.payloads import MemoryChange
 from local2.settings import MemorySettings
 from local2.stack import supervisor
 from local2.tools.catalog import memory_tools
+from local2.vectors.index import VectorIndex
 from local2.vectors.minilm import MiniLM
 from nats_servers import nats_server
 from stand_ins.ollama_server import OllamaStandIn
 from stand_ins.openai_server import OpenAIStandIn
 from stand_ins.rerank_server import RerankStandIn
 from workers import ForkedWorker, vector_worker, worker_in_this_process
+from working import working
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
@@ -65,6 +68,12 @@ sys.dont_write_bytecode = False
 
 # Every new client of HTTP would read all certificates, for 30 ms.
 ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]
+
+# In RAM, where there is room: else the processes wait for one disk, which must sync every file.
+RAM = Path("/dev/shm")  # noqa: S108
+RAM_NEEDED = 4 * 1024**3
+if RAM.is_dir() and os.access(RAM, os.W_OK) and shutil.disk_usage(RAM).free > RAM_NEEDED:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(RAM))
 
 # Imported modules and collected tests stay: the garbage collector need not scan a million objects.
 gc.disable()
@@ -151,6 +160,12 @@ async def connect_bus(nats_url: str) -> AsyncIterator[ConnectBus]:
 
 
 @pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for a server that is not there for a moment only."""
+    monkeypatch.setattr(bus_connection, "PATIENCE", 0.2)
+
+
+@pytest.fixture
 async def bus(connect_bus: ConnectBus) -> Connection:
     return await connect_bus()
 
@@ -187,6 +202,15 @@ def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def empty_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an empty vector index, whose tables Chroma need not create again."""
+    folder = tmp_path_factory.mktemp("empty-index")
+    with VectorIndex.open(folder, "local2.memory"):
+        pass
+    return folder
+
+
+@pytest.fixture(scope="session")
 def postgres_databases() -> Iterator["PostgresServer"]:
     """A PostgreSQL server, started for the first test that needs one."""
     from postgres_server import postgres_server  # noqa: PLC0415 - few tests need its driver
@@ -216,11 +240,18 @@ async def toolbox(bus: Connection) -> AsyncIterator[Toolbox]:
 
 
 @pytest.fixture
+def models() -> Models:
+    """The models of the memory: none, unless a test overrides this."""
+    return Models()
+
+
+@pytest.fixture
 async def memory(
     bus: Connection,
     database: Database,
     toolbox: Toolbox,
     announced: list[tuple[str, MemoryChange]],
+    models: Models,
 ) -> AsyncIterator[Memory]:
     """A memory whose jobs run; it has no vector worker until `start_worker` is called."""
 
@@ -235,12 +266,10 @@ async def memory(
         announce=announce,
         own_tools=TOOL_NAMES,
         announced=toolbox.get,
+        models=models,
     )
-    indexing = asyncio.create_task(opened.backlog.run())
-    yield opened
-    indexing.cancel()
-    with suppress(asyncio.CancelledError):
-        await indexing
+    async with working(opened.backlog):
+        yield opened
 
 
 @pytest.fixture
@@ -282,14 +311,17 @@ def worker_forked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def start_worker(
-    connect_bus: ConnectBus, memory: Memory, embedder: MiniLM, tmp_path: Path
+    connect_bus: ConnectBus, memory: Memory, embedder: MiniLM, empty_index: Path, tmp_path: Path
 ) -> AsyncIterator[StartWorker]:
     """Serve `vector.*` from this process, with Chroma in a temporary folder."""
+    folder = tmp_path / "chroma"
     async with AsyncExitStack() as workers:
 
         async def start() -> None:
+            if not folder.exists():
+                shutil.copytree(empty_index, folder)
             store = await workers.enter_async_context(
-                vector_worker(await connect_bus(), embedder, tmp_path / "chroma")
+                vector_worker(await connect_bus(), embedder, folder)
             )
             memory.indexer.worker_started(store.id)
 

@@ -35,9 +35,18 @@ class Acknowledged:
         self.topics: dict[str, str] = {}
         self.notes: set[str] = set()
         self.messages: set[str] = set()
+        self._enough, self._has_enough = 0, asyncio.Event()
 
-    def has_notes(self, number: int) -> bool:
-        return len(self.notes) >= number
+    async def more_notes(self, number: int) -> None:
+        """Wait for so many more notes; each that is not waited for would be embedded in vain."""
+        self._enough = len(self.notes) + number
+        self._has_enough.clear()
+        await self._has_enough.wait()
+
+    def add_note(self, note: str) -> None:
+        self.notes.add(note)
+        if len(self.notes) >= self._enough:
+            self._has_enough.set()
 
 
 async def write_until_killed(bus: Connection, acknowledged: Acknowledged, number: int) -> None:
@@ -54,7 +63,7 @@ async def write_until_killed(bus: Connection, acknowledged: Acknowledged, number
         saved = await call_tool(bus, "save_memory", args, caller=CALLER)
         if not saved.ok:
             return
-        acknowledged.notes.add(note)
+        acknowledged.add_note(note)
         messages = {"messages": [{"role": "user", "content": note}]}
         said = await call_tool(bus, "ingest", messages, caller=CALLER)
         if not said.ok:
@@ -68,12 +77,11 @@ async def test_every_acknowledged_save_survives_a_kill_of_the_stack(tmp_path: Pa
     stack_in = partial(stack_process, worker_here=True)
     for kill in range(STACK_KILLS):
         async with stack_in(tmp_path) as stack, connect(stack.url, name="test") as bus:
-            enough = len(acknowledged.notes) + 12 * (kill + 1)
             writers = [
                 asyncio.create_task(write_until_killed(bus, acknowledged, kill * WRITERS + n))
                 for n in range(WRITERS)
             ]
-            await eventually(partial(acknowledged.has_notes, enough))
+            await acknowledged.more_notes(12 * (kill + 1))
             await stack.kill()
             for writer in writers:
                 writer.cancel()  # it waits for an answer that will never arrive

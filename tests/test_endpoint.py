@@ -3,14 +3,13 @@
 import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from extracted import extracted_home, home
 from local2.client.access import ask_service
 from local2.client.queries import QueryClient
-from local2.client.tools import call_tool
 from local2.endpoint import clients
 from local2.logs import logging_to
 from local2.protocol.maintenance import Reindex
@@ -56,38 +55,16 @@ async def stack(settings: Settings) -> AsyncIterator[Stack]:
         yield opened
 
 
-def extracted_home(content: str) -> dict[str, Any]:
-    item = {
-        "memory_type": "fact",
-        "content": content,
-        "summary": "home",
-        "topic": "user.home",
-        "keywords": [],
-        "queries": ["Where does the user live?"],
-        "confidence": 0.9,
-        "importance": 0.7,
-        "durability": "standard",
-        "sources": [1, 2],
-    }
-    return {"items": [item]}
-
-
 async def ask(stack: Stack, text: str) -> Generation:
     async with QueryClient(stack.bus) as asking:
         return await asking.ask(text, caller=CALLER, timeout=30)
-
-
-async def home(stack: Stack) -> str | None:
-    result = await call_tool(stack.bus, "recall_topic", {"topic": "user.home"}, caller=CALLER)
-    content: str | None = result.data["content"]
-    return content
 
 
 async def test_questions_facts_and_vectors_come_from_the_endpoint(
     stack: Stack, openai: OpenAIStandIn
 ) -> None:
     await in_step(stack.bus)
-    openai.script_json(extracted_home("Bath is where the user lives with two cats."))
+    openai.script_json(extracted_home("Bath is where the user lives with two cats.", 1, 2))
     await say(stack.bus, BATH)
     await eventually(lambda: _home_is_known(stack), within=30)
     openai.script(

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from calling import UNNAMED, answer, ask, call, caller_named
+from calling import answer, ask, call, caller_named
 from factories import StartWorker
-from local2.bus.connection import connect
+from local2.bus.connection import Connection, connect
 from local2.bus.dead_letters import store_dead_letter
 from local2.bus.server import EmbeddedServer
 from local2.bus.stream_erasure import StreamErasure
@@ -74,7 +74,8 @@ async def vanished(folder: Path, words: list[str]) -> None:
 
 
 def _in(data: bytes, words: list[str]) -> list[str]:
-    return [word for word in words if word.lower().encode() in data.lower()]
+    lowered = data.lower()
+    return [word for word in words if word.lower().encode() in lowered]
 
 
 @pytest.fixture
@@ -150,8 +151,8 @@ async def letters(stack: Stack) -> int:
     return (await status(stack.bus)).dead_letters
 
 
-async def forget(stack: Stack, caller: Caller, **args: object) -> Json:
-    return await call(stack.bus, "forget", args, caller)
+async def forget(bus: Connection, caller: Caller, **args: object) -> Json:
+    return await call(bus, "forget", args, caller)
 
 
 async def test_nothing_of_a_forgotten_user_is_found_anywhere_or_left_in_any_file(
@@ -166,7 +167,7 @@ async def test_nothing_of_a_forgotten_user_is_found_anywhere_or_left_in_any_file
     assert places(tmp_path, markers.words)
     before = await memory_of(stack, EVE, but=markers.words)
 
-    receipt = await forget(stack, RICHARD, everything=True)
+    receipt = await forget(stack.bus, RICHARD, everything=True)
 
     assert receipt["complete"], receipt
     erased = receipt["erased"]
@@ -208,7 +209,7 @@ async def test_forgetting_a_session_removes_its_facts_and_leaves_the_other_sessi
     await call(stack.bus, "ingest", {"messages": [user_message("The shed is old.")]}, other)
     await answer(stack.bus, "note", {"content": "zqgone is noted."}, RICHARD)
 
-    receipt = await forget(stack, other, session_id=SESSION)
+    receipt = await forget(stack.bus, other, session_id=SESSION)
 
     assert receipt["complete"], receipt
     assert receipt["erased"] == {"messages": 1, "notes": 1}
@@ -222,81 +223,64 @@ async def test_a_dry_run_counts_what_would_be_erased_and_changes_nothing(stack: 
     await in_step(stack.bus)
     before = await memory_of(stack, RICHARD)
 
-    preview = await forget(stack, RICHARD, everything=True, dry_run=True)
+    preview = await forget(stack.bus, RICHARD, everything=True, dry_run=True)
 
     assert (preview["dry_run"], preview["complete"]) == (True, False)
     assert await memory_of(stack, RICHARD) == before
-    receipt = await forget(stack, RICHARD, everything=True)
+    receipt = await forget(stack.bus, RICHARD, everything=True)
     assert receipt["erased"] == preview["erased"]
 
 
-async def test_a_caller_cannot_erase_another_users_memory(stack: Stack) -> None:
+@pytest.mark.usefixtures("tools")
+async def test_a_caller_cannot_erase_another_users_memory(bus: Connection) -> None:
     stated = {"scope": "tenant", "content": "The deadline is in May.", "topic": "project.deadline"}
-    fact = await call(stack.bus, "remember_fact", stated, EVE)
-    (message,) = (await call(stack.bus, "ingest", {"messages": [user_message("Mine.")]}, EVE))[
-        "ids"
-    ]
+    fact = await call(bus, "remember_fact", stated, EVE)
+    (message,) = (await call(bus, "ingest", {"messages": [user_message("Mine.")]}, EVE))["ids"]
 
     for id_ in (fact["id"], message):
-        refused = await ask(stack.bus, "forget", {"id": id_}, RICHARD)
+        refused = await ask(bus, "forget", {"id": id_}, RICHARD)
         assert refused.error is not None
         assert refused.error.code == "invalid_arguments"
     nothing = [
-        await forget(stack, RICHARD, topic="project.deadline"),
-        await forget(stack, RICHARD, session_id=EVE.session_id),
-        await forget(stack, RICHARD, everything=True),
+        await forget(bus, RICHARD, topic="project.deadline"),
+        await forget(bus, RICHARD, session_id=EVE.session_id),
+        await forget(bus, RICHARD, everything=True),
     ]
 
     assert [one["erased"] for one in nothing] == [{}, {}, {}]
-    assert len(contents(await recall(stack.bus, "deadline mine", caller=EVE))) == 2
+    assert len(contents(await recall(bus, "deadline mine", caller=EVE))) == 2
 
 
+@pytest.mark.usefixtures("tools")
 async def test_a_caller_receives_the_progress_of_an_erasure(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
+    bus: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(erasures, "ROWS_PER_TRANSACTION", 2)
     messages = [user_message(f"Rake number {number} is bent.") for number in range(5)]
-    await call(stack.bus, "ingest", {"messages": messages}, RICHARD)
+    await call(bus, "ingest", {"messages": messages}, RICHARD)
     progress: list[tuple[float, float | None]] = []
 
     async def receive(update: ToolProgress) -> None:
         progress.append((update.progress, update.total))
 
-    async with connect(stack.url, name="test") as client:
-        await call_tool(
-            client, "forget", {"session_id": SESSION}, caller=RICHARD, on_progress=receive
-        )
+    await call_tool(bus, "forget", {"session_id": SESSION}, caller=RICHARD, on_progress=receive)
 
     assert progress == [(2, 5), (4, 5), (5, 5)]
 
 
-@pytest.mark.parametrize("args", [{}, {"everything": True, "id": "x"}, {"topic": "no key"}])
-async def test_a_request_without_exactly_one_selection_is_refused(stack: Stack, args: Json) -> None:
-    refused = await ask(stack.bus, "forget", args, RICHARD)
-
-    assert refused.error is not None
-    assert refused.error.code == "invalid_arguments"
-
-
-async def test_forgetting_everything_needs_a_user(stack: Stack) -> None:
-    refused = await ask(stack.bus, "forget", {"everything": True}, UNNAMED)
-
-    assert refused.error is not None
-    assert "user" in refused.error.message
-
-
+@pytest.mark.usefixtures("tools")
 async def test_an_imported_conversation_stays_forgotten_until_its_ids_are_released(
-    stack: Stack,
+    bus: Connection,
 ) -> None:
     conversation = {
         "messages": [user_message("The key hangs behind the clock."), user_message("Thanks.")]
     }
-    await call(stack.bus, "ingest", conversation, RICHARD)
-    await forget(stack, RICHARD, session_id=SESSION)
+    await call(bus, "ingest", conversation, RICHARD)
+    await forget(bus, RICHARD, session_id=SESSION)
 
-    again = await call(stack.bus, "ingest", conversation, RICHARD)
-    found = contents(await recall(stack.bus, "key clock", caller=RICHARD))
-    allowed = await call(stack.bus, "ingest", {**conversation, "allow_again": True}, RICHARD)
+    again = await call(bus, "ingest", conversation, RICHARD)
+    found = contents(await recall(bus, "key clock", caller=RICHARD))
+    allowed = await call(bus, "ingest", {**conversation, "allow_again": True}, RICHARD)
 
     assert (again["erased"], again["added"], again["known"], found) == (2, 0, 0, [])
     assert (allowed["erased"], allowed["added"]) == (0, 2)
@@ -306,7 +290,7 @@ async def test_a_turn_that_jetstream_redelivers_stays_forgotten(stack: Stack) ->
     message = turn(RICHARD, "q1", query="Where is the key?", answer="Behind the clock.")
     await publish_durably(stack.bus, "response.generation", message)
     await all_done(stack.bus)
-    await forget(stack, RICHARD, session_id=SESSION)
+    await forget(stack.bus, RICHARD, session_id=SESSION)
 
     await publish_durably(stack.bus, "response.generation", message)
     await all_done(stack.bus)
@@ -319,7 +303,7 @@ async def test_a_turn_that_waited_elsewhere_while_its_user_forgot_is_not_stored(
     stack: Stack, selection: Json
 ) -> None:
     said = utc_now()
-    await forget(stack, RICHARD, **selection)
+    await forget(stack.bus, RICHARD, **selection)
 
     for query_id, at in (("before", said), ("after", utc_now())):
         late = turn(RICHARD, query_id, query=f"Where is the key {query_id}?", answer="Here.")

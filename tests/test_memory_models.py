@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from clocks import MovableClock
+from extracted import extracted_home
 from ledgers import unjudged
 from local2 import examination
 from local2.bus.vector_client import VectorRequests
@@ -148,22 +149,7 @@ async def synthesize(memory: Opened, text: str) -> object:
 WORK = {
     "extraction": Work(
         extract,
-        {
-            "items": [
-                {
-                    "memory_type": "fact",
-                    "content": "Bath is where the user lives with two cats.",
-                    "summary": "home",
-                    "topic": "user.home",
-                    "keywords": [],
-                    "queries": [],
-                    "confidence": 0.9,
-                    "importance": 0.7,
-                    "durability": "standard",
-                    "sources": [1],
-                }
-            ]
-        },
+        extracted_home("Bath is where the user lives with two cats."),
         lambda found: found == ["Bath is where the user lives with two cats."],
     ),
     "judging": Work(

@@ -1,18 +1,17 @@
-"""The whole stack with a model that extracts: working, answering nonsense, slow, or unavailable."""
+"""The whole stack with a model that extracts, while it hangs or is down."""
 
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from clocks import MovableClock
-from local2.client.tools import call_tool
+from extracted import extracted_home, home
 from local2.settings import GeneratorSettings, Settings
 from local2.stack.app import Stack, open_stack
-from stacks import CALLER, contents, recall, say, settings_in, status
+from stacks import contents, recall, say, settings_in, status
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
@@ -33,45 +32,11 @@ async def stack(tmp_path: Path, ollama: OllamaStandIn) -> AsyncIterator[Stack]:
         yield opened
 
 
-def extracted_home(content: str, **fields: Any) -> dict[str, Any]:
-    item = {
-        "memory_type": "fact",
-        "content": content,
-        "summary": "home",
-        "topic": "user.home",
-        "keywords": [],
-        "queries": ["Where does the user live?"],
-        "confidence": 0.9,
-        "importance": 0.7,
-        "durability": "standard",
-        "sources": [1],
-        **fields,
-    }
-    return {"items": [item]}
-
-
-async def home(stack: Stack) -> str | None:
-    result = await call_tool(stack.bus, "recall_topic", {"topic": "user.home"}, caller=CALLER)
-    content: str | None = result.data["content"]
-    return content
-
-
 async def wait_until_extracted(stack: Stack) -> None:
     async def nothing_is_pending() -> bool:
         return (await status(stack.bus)).unread == 0
 
     await eventually(nothing_is_pending, within=30)
-
-
-async def test_an_extracted_item_becomes_a_fact_of_the_user(
-    stack: Stack, ollama: OllamaStandIn
-) -> None:
-    ollama.script_json(extracted_home("Bath is where the user lives with two cats."))
-
-    await say(stack.bus, BATH)
-    await wait_until_extracted(stack)
-
-    assert await home(stack) == "Bath is where the user lives with two cats."
 
 
 async def test_while_the_model_hangs_messages_are_found_and_the_rules_extract_in_its_place(

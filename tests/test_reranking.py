@@ -70,7 +70,7 @@ async def test_a_reranker_orders_only_candidates_near_the_best(
     ]
 
 
-async def test_a_document_is_labelled_with_its_speaker_tool_or_topic(
+async def test_labelled_documents_are_sent_with_the_configured_key_and_model(
     tmp_path: Path, reranking: RerankStandIn
 ) -> None:
     messages = [
@@ -78,26 +78,6 @@ async def test_a_document_is_labelled_with_its_speaker_tool_or_topic(
         {"role": "user", "content": "Osmium is rare."},
         {"role": "assistant", "tool_calls": [{"name": "weigh", "content": "Osmium: 22.59 g"}]},
     ]
-    settings = configured(tmp_path, reranker_url=reranking.url, reranker_timeout=30)
-    async with open_stack(settings, with_generator=False) as stack:
-        await call(stack, "ingest", messages=messages)
-        await call(stack, "save_topic", topic="user.metal", content="Osmium")
-
-        await call(stack, "recall", query="osmium")
-
-    (request,) = reranking.requests
-    assert request.body["query"] == "osmium"
-    assert sorted(request.body["documents"]) == [
-        "Ann: Osmium is heavy.",
-        "Osmium is rare.",
-        "user.metal: Osmium",
-        "weigh: Osmium: 22.59 g",
-    ]
-
-
-async def test_the_configured_key_and_model_are_sent(
-    tmp_path: Path, reranking: RerankStandIn
-) -> None:
     settings = configured(
         tmp_path,
         reranker_url=reranking.url,
@@ -106,12 +86,20 @@ async def test_the_configured_key_and_model_are_sent(
         reranker_timeout=30,
     )
     async with open_stack(settings, with_generator=False) as stack:
+        await call(stack, "ingest", messages=messages)
         await call(stack, "save_topic", topic="user.metal", content="Osmium")
+
         assert (await call(stack, "recall", query="osmium"))["rerank_used"]
 
     (request,) = reranking.requests
     assert request.headers["authorization"] == "Bearer sesame"
-    assert request.body["model"] == "bge"
+    assert (request.body["query"], request.body["model"]) == ("osmium", "bge")
+    assert sorted(request.body["documents"]) == [
+        "Ann: Osmium is heavy.",
+        "Osmium is rare.",
+        "user.metal: Osmium",
+        "weigh: Osmium: 22.59 g",
+    ]
 
 
 async def test_the_configured_timeout_applies_to_the_reranker(

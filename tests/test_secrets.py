@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import RunningAsUsersDo, in_a_fork, in_a_process, local2
+from commands import Running, in_a_fork, local2
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.client.queries import QueryClient
 from local2.client.shared_stack import StackUsage
@@ -211,6 +211,7 @@ async def test_no_secret_appears_in_any_output_of_a_stack(  # noqa: PLR0917
     assert [text[:200] for mark in configured for text in out if mark in text] == []
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(("variable", "value"), MISCONFIGURED)
 def test_an_error_does_not_repeat_a_wrong_setting_that_may_hold_a_secret(
     folder: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
@@ -274,10 +275,10 @@ def exposed(folder: Path) -> list[str]:
 
 @pytest.mark.usefixtures("lax")
 def test_files_written_by_the_command_line_are_private(folder: Path) -> None:
-    running = RunningAsUsersDo(folder)
+    running = Running(folder)
     try:
-        assert in_a_process(folder, "call", "save_memory", "content=Gold is a metal.").stdout
-        assert in_a_process(folder, "export", "exported.jsonl").returncode == 0
+        assert in_a_fork(folder, "call", "save_memory", "content=Gold is a metal.").stdout
+        assert in_a_fork(folder, "export", "exported.jsonl").returncode == 0
         wait_until((folder / ".chroma" / "chroma.sqlite3").exists)  # its worker starts later
         written = [exposed(folder / name) for name in (".local2", ".chroma", "exported.jsonl")]
     finally:

@@ -345,6 +345,7 @@ async def test_a_configured_server_is_used(tmp_path: Path, nats_url: str) -> Non
     assert not (settings.memory.data_dir / "nats").exists()
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_missing_configured_server_is_a_clear_error(tmp_path: Path) -> None:
     settings = Settings(
         bus=BusSettings(url="nats://127.0.0.1:1"), memory=settings_in(tmp_path).memory

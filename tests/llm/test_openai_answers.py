@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import AsyncIterator
-from typing import Literal
 
 import pytest
-from msgspec import Struct
 
+from baskets import BASKET, Basket, Material
 from local2.endpoint.address import Endpoint
 from local2.errors import ModelError, ModelRefusedError, PromptTooLargeError
 from local2.llm.openai import OpenAIModel
@@ -15,23 +14,6 @@ from stand_ins.openai_server import Failure, OpenAIStandIn
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
 CHAT = "chat/completions"
-
-
-class Fruit(Struct, frozen=True):
-    name: str
-    ripe: Literal["yes", "no"]
-    colour: str | None = None
-
-
-class Basket(Struct, frozen=True):
-    fruits: list[Fruit]
-
-
-class Material(Struct, frozen=True):
-    text: str
-
-
-BASKET = Basket(fruits=[Fruit(name="apple", ripe="yes")])
 
 
 @pytest.fixture

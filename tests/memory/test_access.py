@@ -1,8 +1,6 @@
 """Recalled facts are counted per caller, in the background and within bounds."""
 
-import asyncio
 from collections.abc import Iterable
-from contextlib import suppress
 
 import msgspec
 import pytest
@@ -18,6 +16,7 @@ from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import utc_now
 from waiting import eventually
+from working import working
 
 HERE = Place("user", OWNER, "fact")
 
@@ -66,19 +65,16 @@ async def test_counts_are_written_periodically_and_at_the_end(
 ) -> None:
     monkeypatch.setattr(access_log, "WRITE_SECONDS", 0.0)
     await store(memory, "Ada likes tea.")
-    running = asyncio.create_task(memory.accesses.run())
-    await richard.search_episodic("tea")
-    memory.accesses.add([1])
+    async with working(memory.accesses):
+        await richard.search_episodic("tea")
+        memory.accesses.add([1])
 
-    async def is_counted() -> bool:
-        return (await recalls(memory))["Ada likes tea."] == 1
+        async def is_counted() -> bool:
+            return (await recalls(memory))["Ada likes tea."] == 1
 
-    await eventually(is_counted)
-    monkeypatch.setattr(access_log, "WRITE_SECONDS", 60.0)
-    memory.accesses.add([1])
-    running.cancel()
-    with suppress(asyncio.CancelledError):
-        await running
+        await eventually(is_counted)
+        monkeypatch.setattr(access_log, "WRITE_SECONDS", 60.0)
+        memory.accesses.add([1])
 
     assert await recalls(memory) == {"Ada likes tea.": 2}
 

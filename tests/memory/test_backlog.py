@@ -1,8 +1,7 @@
 """Jobs run concurrently; a failing task is set aside, and one that lacks something waits."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import pytest
@@ -16,6 +15,7 @@ from local2.memory import backlog as module
 from local2.memory.backlog import ATTEMPTS, FIRST_RETRY, Backlog, Job
 from local2.protocol.maintenance import TaskCounts, TaskRequest
 from waiting import eventually
+from working import working
 
 MANY = 1_000
 
@@ -73,17 +73,6 @@ def backlog(ledger: Ledger, clock: Clock) -> Backlog:
     return Backlog(ledger.backlog, clock)
 
 
-@asynccontextmanager
-async def running(backlog: Backlog) -> AsyncIterator[None]:
-    task = asyncio.create_task(backlog.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
 async def add_records(ledger: Ledger, number: int) -> list[str]:
     """Store records with a task `index` and a task `judge` each; return their ids, oldest first."""
     records = [record(f"Note {n}.", tasks=("judge",)) for n in range(number)]
@@ -103,7 +92,7 @@ async def test_waiting_and_later_tasks_are_done_in_batches(
     runner = backlog.add_job(job)
     first = await add_records(ledger, 10)
 
-    async with running(backlog):
+    async with working(backlog):
         await eventually(lambda: runner.is_caught_up)
         assert job.batches == [first[:8], first[8:]]
         later = await add_records(ledger, 1)
@@ -128,7 +117,7 @@ async def test_many_tasks_wait_for_more_until_an_urgent_one(
     job = Recorder(ledger, together=64)
     runner = backlog.add_job(job)
 
-    async with running(backlog):
+    async with working(backlog):
         await eventually(lambda: runner.is_caught_up)
         many = await add_records(ledger, 20)
         backlog.wake("judge", many=True)
@@ -153,7 +142,7 @@ async def test_many_tasks_are_done_after_a_pause_or_a_maximum_time(
     job = Recorder(ledger, together=64)
     runner = backlog.add_job(job)
 
-    async with running(backlog):
+    async with working(backlog):
         await eventually(lambda: runner.is_caught_up)
         many = await add_records(ledger, 20)
         backlog.wake("judge", many=True)
@@ -169,7 +158,7 @@ async def test_tasks_of_a_write_whose_caller_was_cancelled_are_done_after_a_rest
     job = Recorder(ledger)
     runner = backlog.add_job(job)
 
-    async with running(backlog):
+    async with working(backlog):
         await eventually(lambda: runner.is_caught_up)
         written = await add_records(ledger, 3)  # and nobody wakes the job
         await eventually(lambda: job.done == written)
@@ -181,7 +170,7 @@ async def test_one_poisonous_task_fails_no_other(ledger: Ledger, backlog: Backlo
     ids = await add_records(ledger, 64)
     job.refused[ids[40]] = ValueError("What is said in it.")
 
-    async with running(backlog):
+    async with working(backlog):
         await eventually(lambda: runner.is_caught_up)
 
     assert sorted(job.done) == sorted(set(ids) - {ids[40]})
@@ -196,7 +185,7 @@ async def test_a_failing_task_is_retried_with_growing_pauses_and_then_set_aside(
     (poison,) = await add_records(ledger, 1)
     job.refused[poison] = ValueError("What is said in it.")
 
-    async with running(backlog):
+    async with working(backlog):
         for attempt in range(1, ATTEMPTS):
             await eventually(lambda: runner.is_caught_up)
             assert len(job.batches) == attempt
@@ -225,13 +214,13 @@ async def test_a_task_that_failed_with_a_clock_a_year_ahead_does_not_wait_a_year
     (unlucky,) = await add_records(ledger, 1)
     job.refused[unlucky] = ValueError("What is said in it.")
     clock.now += timedelta(days=365)
-    async with running(backlog):
+    async with working(backlog):
         await eventually(lambda: runner.is_caught_up)
     assert job.batches == [[unlucky]]
 
     clock.now = DAY
     job.refused.clear()
-    async with running(backlog):
+    async with working(backlog):
         await eventually(lambda: job.done == [unlucky])
 
 
@@ -246,7 +235,7 @@ async def test_tasks_set_aside_are_retried_once_at_the_next_start(
     job.refused[stubborn] = InvalidArgumentsError("It says this.", logged="It is refused still.")
     runner = backlog.add_job(job)
 
-    async with running(backlog):
+    async with working(backlog):
         await eventually(lambda: runner.is_caught_up)
         clock.now += timedelta(days=1)
         backlog.wake("judge")
@@ -269,7 +258,7 @@ async def test_an_unreachable_service_does_not_count_as_a_failed_attempt(
     ids = await add_records(ledger, 20)
     job.lacking = VectorError("The vector worker ended.")
 
-    async with running(backlog):
+    async with working(backlog):
         await eventually(lambda: len(job.batches) > 3 * ATTEMPTS)
         assert runner.problem == "The vector worker ended."
         assert {task.attempts for task in await ledger.backlog.claim({"judge": 99}, now=DAY)} == {0}
@@ -289,7 +278,7 @@ async def test_a_pause_ends_immediately_when_the_missing_service_returns(
     ids = await add_records(ledger, 3)
     job.lacking = VectorError("The vector worker ended.")
 
-    async with running(backlog):
+    async with working(backlog):
         await eventually(lambda: runner.problem)
         job.lacking = None
         backlog.wake("judge")
@@ -310,19 +299,19 @@ async def test_a_task_that_found_its_service_unreachable_runs_after_the_others(
     slow, *others = await add_records(ledger, 3)
     job.refused[slow] = VectorError("It took too long.")
 
-    async with running(backlog):
+    async with working(backlog):
         await eventually(lambda: sorted(job.done) == sorted(others))
 
 
 async def test_a_hanging_job_does_not_slow_the_others(ledger: Ledger, backlog: Backlog) -> None:
-    hanging, working = Recorder(ledger, "judge"), Recorder(ledger, "index")
+    hanging, other = Recorder(ledger, "judge"), Recorder(ledger, "index")
     hanging.may_finish.clear()
-    for job in (hanging, working):
+    for job in (hanging, other):
         backlog.add_job(job)
     ids = await add_records(ledger, 50)
 
-    async with running(backlog):
-        await eventually(lambda: sorted(working.done) == sorted(ids))
+    async with working(backlog):
+        await eventually(lambda: sorted(other.done) == sorted(ids))
 
     assert (len(hanging.batches), hanging.done) == (1, [])
 
@@ -334,7 +323,7 @@ async def test_a_job_with_many_tasks_does_not_delay_another_jobs_task(
     runners = [backlog.add_job(job) for job in (busy, idle)]
     await ledger.records.store([record(f"Note {n}.") for n in range(MANY)])
 
-    async with running(backlog):
+    async with working(backlog):
         await eventually(lambda: runners[1].is_caught_up and busy.done)
         await add_records(ledger, 1)
         backlog.wake("judge")
@@ -349,7 +338,7 @@ async def test_tasks_without_a_job_of_their_kind_wait(ledger: Ledger, backlog: B
     runner = backlog.add_job(job)
     await add_records(ledger, 3)
 
-    async with running(backlog):
+    async with working(backlog):
         backlog.wake("judge", "index")
         await eventually(lambda: runner.is_caught_up)
 

@@ -1,8 +1,7 @@
 """Consolidation: bounded, predictable, confined to one user, and completely undoable."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,6 +24,7 @@ from local2.protocol.payloads import MemoryChange
 from local2.settings import MemorySettings
 from stored import records
 from waiting import eventually
+from working import working
 
 LONG_AGO = datetime(2019, 1, 1, tzinfo=UTC)
 EVE = caller_named("eve", agent="shell")
@@ -375,13 +375,6 @@ async def test_a_scope_that_cannot_be_read_is_set_aside(
     ]
 
 
-async def test_an_unknown_run_is_refused(bus: Connection) -> None:
-    refused = await ask(bus, "undo", {"run": "none"})
-
-    assert refused.error is not None
-    assert refused.error.code == "invalid_arguments"
-
-
 async def test_everything_is_consolidated_daily_even_across_restarts(
     memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -392,7 +385,7 @@ async def test_everything_is_consolidated_daily_even_across_restarts(
     memory.clock = lambda: now
 
     async def run_until(condition: Callable[[], Any]) -> None:
-        async with running(consolidation_of(memory)):
+        async with working(consolidation_of(memory)):
             await eventually(condition)
 
     async def last() -> datetime | None:
@@ -433,24 +426,13 @@ async def test_a_run_with_a_clock_a_year_ahead_does_not_delay_the_next_one(
         run = await memory.ledger.upkeep.last_run(now)
         return run is not None
 
-    async with running(consolidation_of(memory)):
+    async with working(consolidation_of(memory)):
         await eventually(in_time)
 
 
 async def _later(last: Callable[[], Any], first: datetime | None) -> bool:
     now = await last()
     return now is not None and now != first
-
-
-@asynccontextmanager
-async def running(consolidation: Consolidation) -> AsyncIterator[None]:
-    work = asyncio.create_task(consolidation.run())
-    try:
-        yield
-    finally:
-        work.cancel()
-        with suppress(asyncio.CancelledError):
-            await work
 
 
 async def test_a_failed_run_is_reported_and_not_repeated_before_its_time(
@@ -468,7 +450,7 @@ async def test_a_failed_run_is_reported_and_not_repeated_before_its_time(
         status = await nightly.status()
         return status.problem if status else None
 
-    async with running(nightly):
+    async with working(nightly):
         with monkeypatch.context() as broken:
             broken.setattr(Upkeep, "carry_out", failing(lambda _: True, StorageError("Refused.")))
             await eventually(problem)

@@ -1,7 +1,6 @@
 """A damaged index is rebuilt immediately, less often if that does not last, and never in a loop."""
 
 import asyncio
-from contextlib import suppress
 
 import pytest
 
@@ -15,6 +14,7 @@ from local2.memory.indexing import FIRST_PAUSE, LAST_PAUSE, STABLE_SECONDS, Dama
 from local2.memory.tenant import Memory
 from local2.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from waiting import eventually
+from working import working
 
 RICHARD = caller_named("richard")
 READY = VectorStatus(worker="w", count=0, embedder="none", clean=True, dimensions=1)
@@ -87,19 +87,15 @@ async def test_an_index_that_does_not_last_is_not_rebuilt_repeatedly(
     await memory.of(RICHARD).write_episodic("A note.")
     worker = _NeverWhole(bus)
     indexer, backlog = indexing_of(memory, worker)
-    running = asyncio.create_task(backlog.run())
 
-    await eventually(lambda: "damaged again soon" in str(indexer.problem))
-    for _ in range(5):
-        backlog.wake("index")
-        await asyncio.sleep(0)
-    assert worker.resets == [True]
-    assert "Chroma could not store vectors." in str(indexer.problem)
-    assert "the disk's space" in str(indexer.problem)
-
-    running.cancel()
-    with suppress(asyncio.CancelledError):
-        await running
+    async with working(backlog):
+        await eventually(lambda: "damaged again soon" in str(indexer.problem))
+        for _ in range(5):
+            backlog.wake("index")
+            await asyncio.sleep(0)
+        assert worker.resets == [True]
+        assert "Chroma could not store vectors." in str(indexer.problem)
+        assert "the disk's space" in str(indexer.problem)
 
 
 async def test_a_worker_that_crashes_repeatedly_gets_an_empty_index(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calling import RICHARD, UNNAMED, caller_named
-from local2.errors import InvalidArgumentsError, StorageError, TooLargeError
+from local2.errors import StorageError, TooLargeError
 from local2.ledger.engines.sqlite.database import Database
 from local2.memory.intake.documents import (
     CHUNK,
@@ -118,9 +118,9 @@ def test_every_section_with_a_text_is_a_chunk_with_its_own_heading() -> None:
 
 
 def test_a_document_of_tiny_sections_has_a_bounded_number_of_chunks() -> None:
-    chunks = split("# a\nb\n" * 20_000)
+    chunks = split("# a\nb\n" * 5_000)
 
-    assert len(chunks) < MAX_SHORT_SECTIONS + 20_000 * 6 / MIN_CHUNK + 1
+    assert len(chunks) < MAX_SHORT_SECTIONS + 5_000 * 6 / MIN_CHUNK + 1
 
 
 def test_line_endings_make_no_difference() -> None:
@@ -287,29 +287,6 @@ async def test_a_document_is_replaced_completely_or_not_at_all(
         await add(memory, GUIDE.replace(" the ", " a "))
 
     assert await rows(database, active=False) == before
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        pytest.param({"content": ""}, "`args.content`", id="empty"),
-        pytest.param({"content": " \n\t"}, "content: the text is blank", id="blank"),
-        pytest.param({"title": ""}, "`args.title`", id="no title"),
-        pytest.param({"title": "  "}, "title: the text is blank", id="blank title"),
-        pytest.param({"title": "x" * 101}, "`args.title`", id="a title too long"),
-        pytest.param({"source": ""}, "`args.source`", id="no source"),
-        pytest.param({"source": " "}, "source: the text is blank", id="blank source"),
-        pytest.param({"scope": "user"}, "unknown field `scope`", id="another scope"),
-    ],
-)
-async def test_wrong_arguments_are_named_and_nothing_is_stored(
-    memory: Memory, args: Json, message: str
-) -> None:
-    with pytest.raises(InvalidArgumentsError) as caught:
-        await add(memory, **{"content": GUIDE, **args})
-
-    assert message in str(caught.value)
-    assert (await memory.ledger.counts()).records == 0
 
 
 @pytest.mark.parametrize("content", ["x" * (MAX_DOCUMENT - 1), "\n" * (MAX_DOCUMENT // 2)])

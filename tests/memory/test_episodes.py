@@ -8,6 +8,7 @@ from calling import UNNAMED, caller_named
 from indexed import indexed
 from local2.errors import InvalidArgumentsError
 from local2.language.words import terms
+from local2.ledger.operations import searches
 from local2.memory.search_results import SearchResult
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
@@ -17,8 +18,6 @@ pytestmark = pytest.mark.usefixtures("searchable")
 
 GOLD = "Q: What is the chemical symbol of gold?\nA: The chemical symbol of gold is Au."
 CAPITAL = "Q: What is the capital of Australia?\nA: The capital of Australia is Canberra."
-MANY = 200
-"""Number of episodes, more than a search first requests from the index."""
 TIDES = "Q: Why are there tides?\nA: The moon pulls at the oceans."
 
 
@@ -192,25 +191,11 @@ async def test_users_do_not_find_each_others_episodes(
     assert contents(await richard.search_episodic("chemical symbol of gold")) == [GOLD]
 
 
-async def test_an_index_full_of_another_users_episodes_does_not_hide_the_callers(
-    searchable: Memory, richard: MemoryService, eve: MemoryService
-) -> None:
-    closer = "The chemical symbol of gold is Au, gold's chemical symbol"
-    for n in range(MANY):
-        await eve.write_episodic(f"{closer}; note {n}.")
-    await richard.write_episodic(GOLD)
-    await indexed(searchable)
-
-    result = await richard.search_episodic("chemical symbol of gold")
-
-    assert contents(result) == [GOLD]
-
-
 async def test_a_configured_min_score_applies_however_full_the_index_is(
     searchable: Memory, richard: MemoryService, eve: MemoryService
 ) -> None:
     searchable.recaller.min_score = -1.0
-    for n in range(MANY):
+    for n in range(searches.NEAREST + 30):  # more than one index search returns
         await eve.write_episodic(f"Our ice hockey team won final number {n}.")
     await richard.write_episodic(GOLD)
     await indexed(searchable)
@@ -252,16 +237,6 @@ async def test_an_episode_with_a_distant_meaning_needs_enough_common_words(
 
     assert len(terms(question)) == 4
     assert contents(await richard.search_episodic(question)) == found
-
-
-@pytest.mark.parametrize("text", ["", " ", "\n\t "])
-async def test_blank_text_is_refused(searchable: Memory, richard: MemoryService, text: str) -> None:
-    with pytest.raises(InvalidArgumentsError, match="blank"):
-        await richard.write_episodic(text)
-    with pytest.raises(InvalidArgumentsError, match="blank"):
-        await richard.search_episodic(text)
-
-    assert (await searchable.ledger.counts()).records == 0
 
 
 async def test_topics_are_not_episodes(searchable: Memory, richard: MemoryService) -> None:

@@ -1,8 +1,5 @@
 """Facts extracted from user messages: stored once, with their sources, and beside other facts."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,11 +7,8 @@ import msgspec
 import pytest
 
 from calling import RICHARD
-from local2.bus.connection import Connection
-from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.errors import ModelError
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.ledger import Ledger
 from local2.ledger.operations.extraction import ExtractedFact
 from local2.ledger.records import EXTRACTED_FROM, NewRecord, Record, sources_of
 from local2.memory.extraction import job
@@ -27,7 +21,6 @@ from local2.memory.tenant import Memory, Models
 from local2.protocol.envelope import Caller, utc_now
 from local2.protocol.memories import Kind
 from local2.protocol.payloads import Json, MemoryChange
-from local2.settings import MemorySettings
 from recalling import DAY, chat_message, recall, remember
 from stored import relations, select
 from waiting import eventually
@@ -71,29 +64,8 @@ def extractor() -> Scripted:
 
 
 @pytest.fixture
-async def memory(
-    bus: Connection,
-    database: Database,
-    announced: list[tuple[str, MemoryChange]],
-    extractor: Scripted,
-) -> AsyncIterator[Memory]:
-    """A memory that extracts facts from user messages."""
-
-    def announce(subject: str, change: MemoryChange) -> None:
-        announced.append((subject, change))
-
-    opened = Memory(
-        Ledger(database, "default"),
-        VectorClient(VectorRequests(bus, search_timeout=5.0), "default"),
-        MemorySettings(),
-        announce=announce,
-        models=Models(extractor=extractor),
-    )
-    working = asyncio.create_task(opened.backlog.run())
-    yield opened
-    working.cancel()
-    with suppress(asyncio.CancelledError):
-        await working
+def models(extractor: Scripted) -> Models:
+    return Models(extractor=extractor)
 
 
 async def wait_until_extracted(memory: Memory) -> None:

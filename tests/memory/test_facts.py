@@ -120,6 +120,11 @@ async def test_a_fact_without_the_identity_of_its_scope_is_refused(
     assert (await memory.ledger.counts()).records == 0
 
 
+async def test_a_caller_of_another_tenant_is_refused(memory: Memory) -> None:
+    with pytest.raises(InvalidArgumentsError, match="tenant 'other' is not served"):
+        memory.of(Caller(tenant="other"))
+
+
 async def test_a_newer_fact_of_the_topic_replaces_the_older_one(
     richard: MemoryService, database: Database, announced: list[tuple[str, MemoryChange]]
 ) -> None:
@@ -131,14 +136,6 @@ async def test_a_newer_fact_of_the_topic_replaces_the_older_one(
     assert await audit(database) == [(old.id, new.id)]
     change = MemoryChange(id=old.id, kind="fact", topic=EDITOR, superseded_by=new.id)
     assert announced[-1] == ("memory.superseded", change)
-
-
-async def test_the_same_words_under_two_topics_are_two_facts(richard: MemoryService) -> None:
-    await remember(richard, "Vim.", topic=EDITOR)
-    second = await remember(richard, "Vim.", topic="user.game")
-
-    assert (second.was_new, second.superseded) == (True, None)
-    assert await richard.recall_topic(EDITOR) == "Vim."
 
 
 async def test_every_fact_that_a_new_one_replaces_is_announced(
@@ -167,6 +164,17 @@ async def test_saved_topics_and_remembered_facts_replace_each_other(
 
     assert await recall(richard, "Vim Emacs Zed") == ["Zed"]
     assert await history(richard, EDITOR) == ["Zed", "Emacs", "Vim"]
+
+
+@pytest.mark.parametrize("topic", ["project.deadline", "constraint.no_orms"])
+async def test_topics_that_are_not_the_users_are_shared(
+    richard: MemoryService, eve: MemoryService, topic: str
+) -> None:
+    await richard.write_topic(topic, "Friday")
+    assert await eve.recall_topic(topic) == "Friday"
+
+    await eve.write_topic(topic, "Monday")
+    assert await richard.recall_topic(topic) == "Monday"
 
 
 async def test_an_agents_fact_does_not_set_the_projects_topic(

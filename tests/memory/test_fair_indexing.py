@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
 
 import pytest
 
@@ -23,6 +22,7 @@ from local2.protocol.envelope import new_id
 from local2.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from recalling import DAY
 from waiting import eventually
+from working import working
 
 EMBEDDER = "fake"
 
@@ -87,12 +87,9 @@ async def worker(bus: Connection, memory: Memory) -> AsyncIterator[_Recording]:
     """A worker whose indexer has messages of eve's, and whatever else waits."""
     await store_messages(memory, "eve", 3_000)
     worker = _Recording(bus)
-    indexing = asyncio.create_task(indexing_of(memory, worker)[1].run())
-    await eventually(lambda: len(worker.batches) == MAX_BATCHES)
-    yield worker
-    indexing.cancel()
-    with suppress(asyncio.CancelledError):
-        await indexing
+    async with working(indexing_of(memory, worker)[1]):
+        await eventually(lambda: len(worker.batches) == MAX_BATCHES)
+        yield worker
 
 
 async def test_a_record_that_arrives_while_batches_are_under_way_is_in_the_next_one(

@@ -23,6 +23,7 @@ from recalling import chat_message, contents
 from waiting import eventually
 
 GOLD = "The chemical symbol of gold is Au."
+MEANT = "Which letters stand for that precious stuff?"
 SCOPES: tuple[Scope, ...] = ("session", "history", "user", "agent", "tenant", "any")
 
 
@@ -174,41 +175,42 @@ async def test_records_that_an_embedder_refuses_keep_recall_degraded(
     assert not (await ask(richard)).degraded
 
 
-@pytest.mark.parametrize("own_records", [pytest.param(3_000, id="few"), pytest.param(1, id="many")])
-async def test_an_index_full_of_other_users_records_hides_none_of_the_callers(
-    searchable: Memory, monkeypatch: pytest.MonkeyPatch, own_records: int
-) -> None:
-    """For an owner of few records all are compared; for others the index is searched further."""
-    monkeypatch.setattr(searches, "OWN_RECORDS", own_records)
+@pytest.fixture
+async def behind_others(searchable: Memory) -> MemoryService:
+    """The memory of a user behind more nearer records of another than one index search returns."""
     eve = searchable.of(caller_named("eve"))
+    nearer = range(searches.NEAREST + 30)
     await eve.intake.store_conversation(
-        [chat_message(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
+        [chat_message(f"A precious metal of Eve, number {n}, is gold.") for n in nearer]
     )
     richard = searchable.of(RICHARD)
     await richard.intake.store_conversation([chat_message(GOLD)], "s1")
     await richard.intake.store_conversation([chat_message("The moon pulls at the oceans.")], "s2")
+    await richard.write_episodic(GOLD)
     await indexed(searchable)
+    return richard
 
-    recalled = await ask(richard, "Which letters stand for that precious stuff?")
 
-    assert contents(recalled) == [GOLD]
-    assert not recalled.degraded
+@pytest.mark.parametrize("own_records", [pytest.param(3_000, id="few"), pytest.param(1, id="many")])
+async def test_an_index_full_of_other_users_records_hides_none_of_the_callers(
+    behind_others: MemoryService, monkeypatch: pytest.MonkeyPatch, own_records: int
+) -> None:
+    """For an owner of few records all are compared; for others the index is searched further."""
+    monkeypatch.setattr(searches, "OWN_RECORDS", own_records)
+
+    recalled = await ask(behind_others, MEANT)
+    searched = await behind_others.search_episodic(MEANT)
+
+    assert (contents(recalled), recalled.degraded) == ([GOLD], False)
+    assert ([hit.content for hit in searched.hits], searched.degraded) == ([GOLD], False)
 
 
 async def test_a_second_index_search_that_fails_hides_nothing(
-    searchable: Memory, monkeypatch: pytest.MonkeyPatch
+    searchable: Memory, behind_others: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker ends between two searches, and all of the owner's records are compared."""
     monkeypatch.setattr(searches, "OWN_RECORDS", 1)
     monkeypatch.setattr(working_sets, "MAX_RECORDS", -1)
-    eve = searchable.of(caller_named("eve"))
-    await eve.intake.store_conversation(
-        [chat_message(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
-    )
-    richard = searchable.of(RICHARD)
-    await richard.intake.store_conversation([chat_message(GOLD)], "s1")
-    await richard.intake.store_conversation([chat_message("The moon pulls at the oceans.")], "s2")
-    await indexed(searchable)
     search = searchable.vectors.search
     limits: list[int] = []
 
@@ -219,7 +221,7 @@ async def test_a_second_index_search_that_fails_hides_nothing(
         return await search(text, limit)
 
     monkeypatch.setattr(searchable.vectors, "search", search_once)
-    recalled = await ask(richard, "Which letters stand for that precious stuff?")
+    recalled = await ask(behind_others, MEANT)
 
     assert len(limits) == 2
     assert (contents(recalled), recalled.degraded) == ([GOLD], False)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -24,9 +23,6 @@ from local2.ledger.stored_vectors import unpacked
 from local2.logs import logging_to
 from local2.memory.backlog import Backlog
 from local2.memory.indexing import (
-    BATCH_BYTES,
-    BATCH_RECORDS,
-    BYTES_A_DIMENSION,
     Indexer,
     batches,
     vector_items,
@@ -39,6 +35,7 @@ from local2.vectors.minilm import MiniLM
 from recalling import DAY
 from stored import select
 from waiting import eventually
+from working import working
 
 RICHARD = caller_named("richard")
 
@@ -119,15 +116,14 @@ async def test_a_worker_that_is_not_ready_causes_a_warning_only_if_it_was_ready(
     backlog = Backlog(ledger.backlog)
     indexer = Indexer(ledger.index, vectors, backlog, patience=0)
     with logging_to(log):
-        running = asyncio.create_task(backlog.run())
-        await eventually(lambda: levels() == ["info"])
-        vectors.problem = None
-        indexer.worker_started("w")
-        await eventually(lambda: indexer.problem is None)
-        vectors.problem = "It is starting again."
-        indexer.worker_started("another")
-        await eventually(lambda: levels() == ["info", "warning"])
-        running.cancel()
+        async with working(backlog):
+            await eventually(lambda: levels() == ["info"])
+            vectors.problem = None
+            indexer.worker_started("w")
+            await eventually(lambda: indexer.problem is None)
+            vectors.problem = "It is starting again."
+            indexer.worker_started("another")
+            await eventually(lambda: levels() == ["info", "warning"])
 
 
 async def test_a_rebuild_embeds_nothing_again(
@@ -262,25 +258,6 @@ async def test_a_fact_is_embedded_under_its_key_and_cut(memory: Memory) -> None:
     (text,) = await embedded(memory, fact)
 
     assert text == f"user.metal: {'gold ' * 1_000}"[:1_000]
-
-
-def _waiting(row: int, text: str) -> Waiting:
-    return Waiting(row=row, id=str(row), text=text, vector=None)
-
-
-@pytest.mark.parametrize("dimensions", [384, 4096])
-def test_batches_are_bounded_in_records_and_in_bytes_of_request_and_answer(dimensions: int) -> None:
-    records = [_waiting(n, "short") for n in range(300)]
-    records += [_waiting(1000 + n, "\u0000" * 20_000) for n in range(40)]
-
-    cut = list(batches(records, dimensions))
-
-    assert sorted(r.row for batch in cut for r in batch) == sorted(r.row for r in records)
-    for batch in cut:
-        request_bytes = sum(len(msgspec.json.encode(r.text)) for r in batch)
-        answer_bytes = len(batch) * dimensions * BYTES_A_DIMENSION
-        assert len(batch) <= BATCH_RECORDS
-        assert max(request_bytes, answer_bytes) <= BATCH_BYTES
 
 
 MESSAGE_BYTES = 1_000_000

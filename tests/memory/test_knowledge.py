@@ -228,18 +228,6 @@ async def test_the_same_triplet_of_two_users_is_two_facts(
     assert (await memory.ledger.counts()).records == 2
 
 
-@pytest.mark.parametrize(
-    ("blank", "named"),
-    [(("", "is", "b"), "subject"), (("a", " ", "b"), "predicate"), (("a", "is", "\n"), "object")],
-)
-async def test_a_blank_part_is_refused_by_name_and_nothing_is_written(
-    memory: Memory, richard: MemoryService, blank: tuple[str, str, str], named: str
-) -> None:
-    with pytest.raises(InvalidArgumentsError, match=rf"facts\[1\]\.{named} is blank"):
-        await store_triplets(richard, ADA, blank)
-    assert (await memory.ledger.counts()).records == 0
-
-
 async def test_private_knowledge_without_a_user_is_refused(memory: Memory) -> None:
     with pytest.raises(InvalidArgumentsError, match="has no user"):
         await store_triplets(memory.of(caller_named(None, agent="shell")), ADA)

@@ -6,7 +6,6 @@ import pytest
 
 from calling import caller_named
 from indexed import indexed
-from local2.errors import InvalidArgumentsError
 from local2.ledger.engines.sqlite import fulltext
 from local2.ledger.operations import searches
 from local2.ledger.records import Fact
@@ -107,11 +106,6 @@ async def test_another_users_messages_do_not_hide_those_of_the_main_user(
     await richard.intake.store_conversation([chat_message(LONG)], "s2")
 
     assert await recall(richard, "osmium") == [LONG]
-
-
-async def test_a_time_that_ends_before_it_begins_is_refused(memory: Memory) -> None:
-    with pytest.raises(InvalidArgumentsError, match="since"):
-        await recall(memory.of(caller_named("richard")), "osmium", since=NEW, until=OLD)
 
 
 async def behind_others(searchable: Memory, *texts: str) -> MemoryService:

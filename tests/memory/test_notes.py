@@ -165,26 +165,6 @@ async def test_every_agent_of_the_session_sees_every_note(
     assert notes_in(result) == [("shell", "From the shell."), ("robot", "From the robot.")]
 
 
-async def test_a_note_without_a_session_is_refused(memory: Memory) -> None:
-    with pytest.raises(
-        InvalidArgumentsError,
-        match=r"Send session_id in the envelope \(over HTTP: Local2-Session; in Python: session=",
-    ):
-        await memory.of(caller_named("richard")).sessions.note("Where?")
-
-
-@pytest.mark.parametrize("blank", ["", " ", "\n\t"])
-async def test_a_blank_note_is_refused(richard: MemoryService, blank: str) -> None:
-    with pytest.raises(InvalidArgumentsError, match="blank"):
-        await richard.sessions.note(blank)
-    assert await notes_of(richard) == []
-
-
-async def test_a_blank_role_is_refused(richard: MemoryService) -> None:
-    with pytest.raises(InvalidArgumentsError, match="blank"):
-        await richard.sessions.note("Whose?", role=" \n")
-
-
 def note(position: int, content: str, at: datetime = DAY, **fields: Any) -> Note:
     return Note(position=position, role="shell", content=content, event_time=at, **fields)
 

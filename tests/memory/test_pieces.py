@@ -64,9 +64,3 @@ def test_empty_ids_are_ignored() -> None:
 
     assert first.id != second.id
     assert (first.source_ref, second.source_ref) == (None, None)
-
-
-def test_a_repeated_text_under_one_id_is_one_record_and_a_changed_text_is_another() -> None:
-    messages = [chat_message(text, id="m1") for text in ("alpha", "alpha", "beta", "alpha")]
-
-    assert [record.content for record in records(messages)] == ["alpha", "beta", "alpha"]

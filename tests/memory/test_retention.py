@@ -24,6 +24,7 @@ from local2.stack.app import open_stack
 from stacks import settings_in, status
 from stored import change, select
 from waiting import eventually
+from working import working
 
 NOW = utc_now().replace(microsecond=0)
 """Retention counts from when a retirement was recorded, which is not before the tests run."""
@@ -154,17 +155,12 @@ async def test_a_run_immediately_redacts_what_is_due(
 ) -> None:
     richard = await replace_topic(memory, "tea", "water")
     memory.clock = lambda: NOW + timedelta(days=31)
-    running = asyncio.create_task(retention_in_mode("on").run())
 
     async def is_redacted() -> bool:
         return "[REDACTED]" in texts(await richard.facts.history("user.drink"))
 
-    try:
+    async with working(retention_in_mode("on")):
         await eventually(is_redacted)
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
 
 
 @pytest.mark.usefixtures("worker_here")

@@ -59,37 +59,38 @@ TENANT = {"tenant osmium", "document osmium"}
 NOBODYS = {f"nobody {what} osmium" for what in ("now", "now tool", "past", "note")}
 
 
-@pytest.mark.parametrize(
-    ("scope", "expected"),
-    [
-        ("session", SESSION),
-        ("history", PAST),
-        ("user", USER),
-        ("agent", AGENT),
-        ("tenant", TENANT),
-        ("any", SESSION | PAST | USER | AGENT | TENANT),
-    ],
-)
-async def test_a_scope_finds_exactly_its_records(
-    memory: Memory, scope: Scope, expected: set[str]
-) -> None:
-    assert set(await recall(memory.of(RICHARD), "osmium", scope=scope)) == expected
+CLASSES: dict[Scope, set[str]] = {
+    "session": SESSION,
+    "history": PAST,
+    "user": USER,
+    "agent": AGENT,
+    "tenant": TENANT,
+}
+KINDS: dict[Kind, set[str]] = {
+    "chat_message": {"richard now osmium"} | PAST,
+    "tool_output": {"richard now tool osmium"},
+    "document_chunk": {"document osmium"},
+    "fact": {"richard user osmium", "tenant osmium"} | AGENT,
+    "note": {"richard note osmium"},
+}
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        ("chat_message", {"richard now osmium"} | PAST),
-        ("tool_output", {"richard now tool osmium"}),
-        ("document_chunk", {"document osmium"}),
-        ("fact", {"richard user osmium", "tenant osmium"} | AGENT),
-        ("note", {"richard note osmium"}),
-    ],
-)
-async def test_only_records_of_the_requested_kind_are_found(
-    memory: Memory, kind: Kind, expected: set[str]
-) -> None:
-    assert set(await recall(memory.of(RICHARD), "osmium", kinds=(kind,))) == expected
+async def test_a_scope_finds_exactly_its_records(memory: Memory) -> None:
+    richard = memory.of(RICHARD)
+
+    found = {scope: set(await recall(richard, "osmium", scope=scope)) for scope in CLASSES}
+    anywhere = set(await recall(richard, "osmium", scope="any"))
+
+    assert found == CLASSES
+    assert anywhere == set.union(*CLASSES.values())
+
+
+async def test_only_records_of_the_requested_kind_are_found(memory: Memory) -> None:
+    richard = memory.of(RICHARD)
+
+    found = {kind: set(await recall(richard, "osmium", kinds=(kind,))) for kind in KINDS}
+
+    assert found == KINDS
 
 
 async def test_a_kind_that_a_scope_does_not_contain_finds_nothing(memory: Memory) -> None:
@@ -136,28 +137,25 @@ def test_the_configured_weights_apply() -> None:
     )
 
 
-@pytest.mark.parametrize("heavy", Weights.__struct_fields__)
-async def test_the_class_with_the_highest_weight_is_first(memory: Memory, heavy: str) -> None:
-    weights = msgspec.structs.replace(WEIGHTS, **{heavy: 9.0})
-    classes = {"session": SESSION, "history": PAST, "user": USER, "agent": AGENT, "tenant": TENANT}
+async def test_the_class_with_the_highest_weight_is_first(memory: Memory) -> None:
+    for heavy, expected in CLASSES.items():
+        weights = msgspec.structs.replace(WEIGHTS, **{heavy: 9.0})
 
-    found = await recall(memory.of(RICHARD), "osmium", weights=weights)
+        found = await recall(memory.of(RICHARD), "osmium", weights=weights)
 
-    assert set(found[: len(classes[heavy])]) == classes[heavy]
+        assert set(found[: len(expected)]) == expected
 
 
-@pytest.mark.parametrize("left_out", Weights.__struct_fields__)
-async def test_a_class_of_weight_zero_is_left_out(memory: Memory, left_out: str) -> None:
-    weights = msgspec.structs.replace(WEIGHTS, **{left_out: 0.0})
-    classes = {"session": SESSION, "history": PAST, "user": USER, "agent": AGENT, "tenant": TENANT}
-    suppressed = classes.pop(left_out)
+async def test_a_class_of_weight_zero_is_left_out(memory: Memory) -> None:
+    richard = memory.of(RICHARD)
+    for left_out, suppressed in CLASSES.items():
+        weights = msgspec.structs.replace(WEIGHTS, **{left_out: 0.0})
 
-    found = set(await recall(memory.of(RICHARD), "osmium", weights=weights))
+        found = set(await recall(richard, "osmium", weights=weights))
+        in_scope = set(await recall(richard, "osmium", weights=weights, scope=left_out))
 
-    assert found == set.union(*classes.values())
-    scope: Scope = left_out  # type: ignore[assignment]
-    in_scope = await recall(memory.of(RICHARD), "osmium", weights=weights, scope=scope)
-    assert suppressed.isdisjoint(in_scope)
+        assert found == set.union(*CLASSES.values()) - suppressed
+        assert suppressed.isdisjoint(in_scope)
 
 
 async def test_the_current_session_is_not_part_of_history_and_vice_versa(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 
@@ -24,6 +24,7 @@ from local2.vectors.minilm import MiniLM
 from recalling import remember
 from stored import relations
 from waiting import eventually
+from working import working
 
 pytestmark = pytest.mark.usefixtures("searchable")
 
@@ -77,13 +78,8 @@ async def judging(
     closeness = Closeness(top_k=top_k, distance=distance)
     retrieval = Retrieval(memory.ledger, memory.indexer, memory.vectors)
     job = Supersession(memory.ledger, retrieval, memory.changes, judge, closeness)
-    judging = asyncio.create_task(memory.backlog.add_job(job).run())
-    try:
+    async with working(memory.backlog.add_job(job)):
         yield
-    finally:
-        judging.cancel()
-        with suppress(asyncio.CancelledError):
-            await judging
 
 
 async def wait_until_judged(memory: Memory) -> None:

@@ -11,7 +11,6 @@ from local2._version import __version__
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
-from local2.errors import InvalidArgumentsError
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import Caller, decode
 from local2.protocol.memory_tools import MAX_CONTENT, TOOLS, Hit
@@ -19,7 +18,6 @@ from local2.protocol.payloads import Json, ToolRequest
 from local2.protocol.tool import Tool, ToolOutput
 from local2.tools.base import TEXT_BYTES, shortened
 from local2.tools.catalog import memory_tools
-from local2.tools.episodes import formatted
 from waiting import eventually
 
 RICHARD = caller_named("richard", agent="shell")
@@ -139,35 +137,6 @@ async def test_of_long_memories_a_model_reads_the_passage_that_answers(
     assert [one["content"] for one in data.get("items") or data["hits"]] == [text]
 
 
-async def test_several_hits_are_numbered_with_their_days() -> None:
-    hits = [
-        Hit(
-            source_class="asserted",
-            id="1",
-            content="one",
-            score=0.876,
-            metadata={"timestamp_utc": "2026-11-01T09:00:00Z"},
-        ),
-        Hit(
-            source_class="asserted",
-            id="2",
-            content="two\n\nlines",
-            score=0.5,
-            metadata={"timestamp_utc": "2025-01-31"},
-        ),
-    ]
-
-    assert formatted(hits) == (
-        f"[Memory recall — {TODAY}]\n"
-        "1. (relevance: 0.88) 2026-11-01\n"
-        "   one\n"
-        "2. (relevance: 0.50) 2025-01-31\n"
-        "   two\n"
-        "   \n"
-        "   lines"
-    )
-
-
 @pytest.mark.parametrize(
     "filling", [pytest.param("\u8a18", id="CJK"), pytest.param("\x01", id="control characters")]
 )
@@ -249,71 +218,6 @@ async def test_top_k_limits_the_hits(memory: Memory) -> None:
         return len(msgspec.to_builtins(found.data)["hits"])
 
     assert [await hits({}), await hits({"top_k": 2}), await hits({"top_k": 20})] == [5, 2, 8]
-
-
-async def test_every_tool_serves_only_its_caller(memory: Memory) -> None:
-    await call(memory, "save_topic", {"topic": "user.name", "content": "Richard"})
-    await call(memory, "save_memory", {"content": "Richard likes gold."})
-
-    recalled = await call(memory, "recall_topic", {"topic": "user.name"}, EVE)
-    found = await call(memory, "search_memory", {"query": "gold"}, EVE)
-
-    assert recalled.content == "No memories found."
-    assert found.content.startswith("No memories found.")
-
-
-@pytest.mark.parametrize(
-    ("name", "args", "message"),
-    [
-        pytest.param("save_topic", {"topic": "user.name"}, "`content`", id="save_topic missing"),
-        pytest.param("recall_topic", {}, "`topic`", id="recall_topic missing"),
-        pytest.param("save_memory", {"content": 7}, "`content`", id="save_memory mistyped"),
-        pytest.param("save_memory", {"content": ""}, "`content`", id="save_memory empty"),
-        pytest.param("save_memory", {"content": " "}, "blank", id="save_memory blank"),
-        pytest.param(
-            "save_memory", {"content": "x" * 65_537}, "`content`", id="save_memory oversized"
-        ),
-        pytest.param(
-            "save_topic",
-            {"topic": "user." + "x" * 200, "content": "x"},
-            "`topic`",
-            id="save_topic oversized key",
-        ),
-        pytest.param(
-            "save_topic", {"topic": "name", "content": "x"}, "topic: 'name'", id="save_topic key"
-        ),
-        pytest.param("search_memory", {"query": " "}, "blank", id="search_memory blank"),
-        pytest.param(
-            "search_memory", {"query": "x" * 4097}, "`query`", id="search_memory oversized"
-        ),
-        pytest.param(
-            "search_memory", {"query": "x", "top_k": 0}, "`top_k`", id="search_memory none"
-        ),
-        pytest.param(
-            "search_memory", {"query": "x", "top_k": 21}, "`top_k`", id="search_memory many"
-        ),
-        pytest.param(
-            "search_memory",
-            {"query": "x", "user": "eve"},
-            "unknown field `user`",
-            id="search_memory of another user",
-        ),
-        pytest.param(
-            "recall_topic",
-            {"topic": "user.name", "tenant": "other"},
-            "unknown field `tenant`",
-            id="recall_topic of another tenant",
-        ),
-    ],
-)
-async def test_wrong_arguments_name_the_field_and_write_nothing(
-    memory: Memory, name: str, args: Json, message: str
-) -> None:
-    with pytest.raises(InvalidArgumentsError) as caught:
-        await call(memory, name, args)
-
-    assert message in caught.value.message
-    assert (await memory.ledger.counts()).records == 0
 
 
 KNOWN_TYPES = {"string", "integer", "number", "boolean", "array", "object"}

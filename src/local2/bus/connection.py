@@ -58,6 +58,8 @@ log = get_logger()
 
 TRACING_SINCE = (2, 11)
 """First version of nats-server that traces messages; an older one would deliver the message."""
+PATIENCE = 5.0
+"""Seconds to wait for the first connection to a server."""
 RUNNING_TIMEOUT = 0.5
 """Seconds to wait for the answers of those who may have a request."""
 TRACE_TIMEOUT = 1.0
@@ -367,7 +369,7 @@ async def connect(
     *,
     name: str,
     request_timeout: float = 10.0,
-    patience: float = 5.0,
+    patience: float | None = None,
     secret: str = "",
     credentials: Credentials | None = None,
     identity: Identity | None = None,
@@ -380,7 +382,8 @@ async def connect(
         url: `nats://[user:password@]host:port`; several of one cluster with commas between them.
         name: The client's name in the server's monitoring.
         request_timeout: Seconds that `request` waits by default.
-        patience: Seconds to wait for the first connection; reconnects are tried without limit.
+        patience: Seconds to wait for the first connection, PATIENCE if None; reconnects are tried
+            without limit.
         secret: Signs messages on inner subjects; only the stack's own processes know it.
         credentials: The client's credentials; None if the server has no accounts.
         identity: Determines who sent a message; None trusts the envelopes.
@@ -393,7 +396,7 @@ async def connect(
     """
     lost = asyncio.Event()
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(PATIENCE if patience is None else patience):
             client = await open_client(url, name, lost, credentials, no_echo=no_echo)
     except (RefusedError, OSError, TimeoutError, nats.errors.Error) as error:
         raise connection_error(without_credentials(url), error) from error

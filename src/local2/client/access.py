@@ -46,7 +46,7 @@ async def connected(
     *,
     name: str,
     user: str | None = None,
-    patience: float = 5.0,
+    patience: float | None = None,
     operator: bool = False,
 ) -> AsyncIterator[Connection]:
     """Connect to the running stack, for this user and as the tenant that the settings name.
@@ -54,7 +54,7 @@ async def connected(
     With `operator`, and if the stack has accounts, connect with the memory's own credentials.
 
     Raises:
-        StackNotRunningError: No stack runs, or it does not answer within `patience` seconds.
+        StackNotRunningError: No stack runs, or it does not answer in time, as for `connect`.
         ForbiddenError: The stack has accounts and refuses the credentials.
         ConfigError: The credentials cannot be read.
     """

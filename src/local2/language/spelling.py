@@ -21,8 +21,9 @@ Frequency = Callable[[str], float]
 
 MAX_UNKNOWN = 8
 """Maximum number of words of a question that are compared."""
-MIN_LETTERS = 4
-"""Minimum letters of a word that is compared: a shorter one is near to too many."""
+MIN_LETTERS, MAX_LETTERS = 4, 64
+"""Letters of a word that is compared: a shorter one is near to too many, and a longer one is no
+word. Comparing one of 4,000 letters would take seconds."""
 MIN_DOUBLED, MIN_BESIDE, MIN_VOWELS_EXCHANGED = 5, 6, 7
 """Minimum letters of a word in which one may be written twice or once in place of twice, stand for
 one beside it on the keyboard, and a vowel for another one, as in "definately". In shorter words
@@ -145,7 +146,7 @@ def spelled(terms: Sequence[str], meant: Mapping[str, tuple[str, ...]]) -> tuple
 
 
 def _is_compared(word: str) -> bool:
-    return len(word) >= MIN_LETTERS and word.isalpha()
+    return MIN_LETTERS <= len(word) <= MAX_LETTERS and word.isalpha()
 
 
 def _plain(word: str) -> str:
@@ -164,7 +165,7 @@ def _neighbours(terms: Sequence[str], unknown: Collection[str]) -> Iterator[tupl
 
 
 def _pairs(word: str) -> list[tuple[str, str]]:
-    if not word.isalpha():
+    if not _is_compared(word):
         return []
     return [(word[:at], word[at:]) for at in range(MIN_PART, len(word) - MIN_PART + 1)]
 

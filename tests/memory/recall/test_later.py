@@ -37,13 +37,28 @@ LIFE = (
 )
 
 
-async def tell_life(bus: Connection) -> None:
-    for day, turn in enumerate(LIFE, start=1):
+async def tell_turns(bus: Connection, *turns: tuple[str, str]) -> None:
+    """Ingest what the user and an assistant said, one turn a day, each in its own session."""
+    for day, turn in enumerate(turns, start=1):
         messages = [
             {"role": role, "content": content, "timestamp": f"2026-05-{day:02}T12:00:00Z"}
             for role, content in zip(("user", "assistant"), turn, strict=True)
         ]
         await call(bus, "ingest", {"messages": messages, "session_id": f"day {day}"}, RICHARD)
+
+
+async def tell_group(bus: Connection, *said: tuple[str | None, str]) -> None:
+    """Ingest one message a day, all in one session; one without a name is an assistant's."""
+    messages = [
+        {
+            "role": "user" if name else "assistant",
+            "name": name,
+            "content": text,
+            "timestamp": f"2026-05-{day:02}T12:00:00Z",
+        }
+        for day, (name, text) in enumerate(said, start=1)
+    ]
+    await call(bus, "ingest", {"messages": messages, "session_id": "group"}, RICHARD)
 
 
 async def tell(bus: Connection, day: int, *contents: str, caller: Caller = RICHARD) -> None:
@@ -77,15 +92,6 @@ async def test_a_later_statement_about_the_same_thing_stands_beside_the_item(
     assert later_of(items, VOLVO) == [SOLD]
     assert later_of(items, SOLD) == []
     assert items[0]["later"][0]["event_time"] == "2026-05-11T12:00:00Z"
-
-
-async def test_the_text_for_a_model_has_it_below_the_item_with_its_date(
-    bus: Connection, memory: Memory
-) -> None:
-    await tell(bus, 1, VOLVO, *SMALL_TALK)
-    await tell(bus, 11, SOLD)
-    await indexed(memory)
-
     result = await call_tool(bus, "recall", {"query": QUESTION, "top_k": 1}, caller=RICHARD)
 
     assert result.content.splitlines()[-1].strip() == f"(10 days later, 2026-05-11) {SOLD}"
@@ -110,7 +116,7 @@ async def test_an_item_far_down_has_its_later_statements_too(
 async def test_the_end_of_a_thing_stands_beside_it_though_the_question_does_not_match_it(
     bus: Connection, memory: Memory
 ) -> None:
-    await tell_life(bus)
+    await tell_turns(bus, *LIFE)
 
     first, *_ = await recall(bus, memory)
 
@@ -226,12 +232,7 @@ async def test_what_an_assistant_said_later_stands_beside_its_answer(
         ("One box came without a lid.", "I will send you a lid today."),
         ("Thanks for that.", correction),
     )
-    for day, turn in enumerate(turns, start=1):
-        messages = [
-            {"role": role, "content": content, "timestamp": f"2026-05-{day:02}T12:00:00Z"}
-            for role, content in zip(("user", "assistant"), turn, strict=True)
-        ]
-        await call(bus, "ingest", {"messages": messages, "session_id": f"day {day}"}, RICHARD)
+    await tell_turns(bus, *turns)
 
     items = await recall(bus, memory, "When does the warranty of the mower end?")
 
@@ -244,20 +245,16 @@ async def test_that_one_speaker_said_both_is_no_word_that_they_share(
     bus: Connection, memory: Memory
 ) -> None:
     answer = "Every night at 2:30, kept for 14 days."
-    said = (
-        ("user", "Priya", "The launch of the booking site is planned for April."),
-        ("user", "Mei", "First sketches of the pages come on Friday."),
-        ("user", "Priya", "The budget was approved, 64,000 euros."),
-        ("user", "Mei", "The hotel wants burgundy."),
-        ("user", "Tom", "How often do the backups run?"),
-        ("assistant", None, answer),
-        ("user", "Tom", "Even better."),
+    await tell_group(
+        bus,
+        ("Priya", "The launch of the booking site is planned for April."),
+        ("Mei", "First sketches of the pages come on Friday."),
+        ("Priya", "The budget was approved, 64,000 euros."),
+        ("Mei", "The hotel wants burgundy."),
+        ("Tom", "How often do the backups run?"),
+        (None, answer),
+        ("Tom", "Even better."),
     )
-    messages = [
-        {"role": role, "name": name, "content": text, "timestamp": f"2026-05-{day:02}T12:00:00Z"}
-        for day, (role, name, text) in enumerate(said, start=1)
-    ]
-    await call(bus, "ingest", {"messages": messages, "session_id": "log"}, RICHARD)
 
     items = await recall(bus, memory, "How often do the backups run at night?")
 
@@ -283,11 +280,7 @@ async def test_what_another_named_person_said_is_no_later_statement(
         ("Piet", "The van at the cabin was not ours."),
         ("Nora", "My brother's van is broken."),
     )
-    messages = [
-        {"role": "user", "name": name, "content": text, "timestamp": f"2026-05-{day:02}T12:00:00Z"}
-        for day, (name, text) in enumerate(said, start=1)
-    ]
-    await call(bus, "ingest", {"messages": messages, "session_id": "cabin"}, RICHARD)
+    await tell_group(bus, *said)
 
     items = await recall(bus, memory, "Who can take a van to the cabin?")
 
@@ -332,12 +325,8 @@ async def test_replies_that_say_a_word_back_do_not_make_it_common(
     bus: Connection, memory: Memory
 ) -> None:
     cats, gone = "We got two cats, Miso and Tofu.", "Tofu ran away, we only have Miso now."
-    for day, text in enumerate((*SMALL_TALK[:3], cats, gone), start=1):
-        messages = [
-            {"role": role, "content": content, "timestamp": f"2026-05-{day:02}T12:00:00Z"}
-            for role, content in (("user", text), ("assistant", f"I will remember: {text}"))
-        ]
-        await call(bus, "ingest", {"messages": messages, "session_id": f"day {day}"}, RICHARD)
+    said = (*SMALL_TALK[:3], cats, gone)
+    await tell_turns(bus, *((text, f"I will remember: {text}") for text in said))
 
     items = await recall(bus, memory, "How many cats do we have?")
 

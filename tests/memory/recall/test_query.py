@@ -196,6 +196,12 @@ async def test_a_question_without_words_finds_nothing_by_words(
     assert await recall(richard, question) == []
 
 
+@pytest.fixture
+async def of_the_moon(richard: MemoryService) -> str:
+    await richard.intake.store_conversation([chat_message("The moon is a cheese.")])
+    return "The moon is a cheese."
+
+
 SYNTAX = st.text(alphabet="\"*^:(){}+-~AND OR NOT NEAR'_\x00,;%.[]\\“”«»", min_size=1)
 
 
@@ -207,13 +213,12 @@ SYNTAX = st.text(alphabet="\"*^:(){}+-~AND OR NOT NEAR'_\x00,;%.[]\\“”«»",
 @example(question="x" * 100_000)
 @example(question="NEAR(moon cheese, 2)")
 @example(question="\u0345_\u0300 ²³ ①② \U0001d7d8\U0001d7d9")
-async def test_no_question_breaks_the_search(memory: Memory, question: str) -> None:
-    service = memory.of(caller_named("richard"))
-    await service.intake.store_conversation([chat_message("The moon is a cheese.")])
-
+async def test_no_question_breaks_the_search(
+    richard: MemoryService, of_the_moon: str, question: str
+) -> None:
     if question.isspace():
         return
-    assert await recall(service, question) in ([], ["The moon is a cheese."])
+    assert await recall(richard, question) in ([], [of_the_moon])
 
 
 @given(

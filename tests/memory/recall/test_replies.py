@@ -2,21 +2,10 @@
 
 import pytest
 
-from calling import RICHARD, call, ingest
+from calling import ingest_talk, recall_items
 from local2.bus.connection import Connection
-from local2.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")
-
-
-async def recall_items(bus: Connection, query: str) -> list[Json]:
-    found = await call(bus, "recall", {"query": query, "explain": True}, RICHARD)
-    items: list[Json] = found["items"]
-    return items
-
-
-async def ingest_talk(bus: Connection, *message: tuple[str, str]) -> None:
-    await ingest(bus, *({"role": role, "content": content} for role, content in message))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +19,7 @@ async def test_an_answer_ranks_above_an_earlier_identical_question(
         bus, ("user", question), ("assistant", answer), ("user", "Thank you, that helps.")
     )
 
-    first, second, *_ = await recall_items(bus, question)
+    first, second, *_ = await recall_items(bus, question, explain=True)
 
     assert [first["content"], second["content"]] == [answer, question]
     assert first["explanation"]["shares"]["reply"] > 0 > second["explanation"]["shares"]["reply"]
@@ -53,7 +42,7 @@ async def test_what_got_no_answer_gives_its_place_to_none(
 ) -> None:
     await ingest_talk(bus, message, reply)
 
-    items = await recall_items(bus, "What strings does my guitar have?")
+    items = await recall_items(bus, "What strings does my guitar have?", explain=True)
 
     assert not any(item["explanation"]["shares"].get("reply") for item in items)
 
@@ -62,7 +51,7 @@ async def test_a_statement_that_is_repeated_keeps_its_place(bus: Connection) -> 
     stated = "My guitar has silk strings."
     await ingest_talk(bus, ("user", stated), ("assistant", "They sound warm, I am told."))
 
-    items = await recall_items(bus, stated)
+    items = await recall_items(bus, stated, explain=True)
 
     assert items[0]["content"] == stated
     assert not any(item["explanation"]["shares"].get("reply") for item in items)

@@ -282,14 +282,21 @@ async def test_a_failed_trial_opens_the_circuit_for_the_same_time_again(
     assert await positions(opened_circuit) == [1, 2, 0]
 
 
-async def test_only_one_trial_runs_at_a_time(
+@pytest.fixture
+async def trial(
     server: RerankStandIn, opened_circuit: HttpReranker, clock: Clock
-) -> None:
+) -> asyncio.Task[list[int]]:
+    """A trial that is under way: the server has received it, and holds its answer back."""
     server.script(Answer(held=True))
     clock.seconds += OPEN_SECONDS
     trial = asyncio.create_task(positions(opened_circuit))
     await eventually(lambda: len(server.requests) == FAILURES_TO_OPEN + 1)
+    return trial
 
+
+async def test_only_one_trial_runs_at_a_time(
+    server: RerankStandIn, opened_circuit: HttpReranker, trial: asyncio.Task[list[int]]
+) -> None:
     assert "is paused" in await error_message(opened_circuit)
     server.release()
     assert await trial == [1, 2, 0]
@@ -297,12 +304,8 @@ async def test_only_one_trial_runs_at_a_time(
 
 
 async def test_after_a_cancelled_trial_another_call_may_try(
-    server: RerankStandIn, opened_circuit: HttpReranker, clock: Clock
+    opened_circuit: HttpReranker, trial: asyncio.Task[list[int]]
 ) -> None:
-    server.script(Answer(held=True))
-    clock.seconds += OPEN_SECONDS
-    trial = asyncio.create_task(positions(opened_circuit))
-    await eventually(lambda: len(server.requests) == FAILURES_TO_OPEN + 1)
     trial.cancel()
     with suppress(asyncio.CancelledError):
         await trial

@@ -1,7 +1,6 @@
-"""What raises each score component; docs/recall.md documents the numbers behind them."""
+"""What raises each score component."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,7 +26,6 @@ from local2.memory.recall.ranking import Draft, RankedRecord, Shares, rank
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.scopes import EQUAL_WEIGHTS, Reach, Weights
 from local2.memory.tenant import Memory
-from local2.protocol.payloads import MemoryChange
 from local2.settings import MemorySettings
 from local2.vectors.joined import JoinedEmbedder
 
@@ -467,11 +465,9 @@ def test_a_record_better_than_those_leading_to_it_gains_nothing() -> None:
 
 
 async def test_the_configured_weight_of_ratings_counts(memory: Memory, database: Database) -> None:
-    def announce(_: str, change: MemoryChange) -> None:
-        assert change.id
-
     settings = MemorySettings(feedback_weight=0.5)
-    weighing = Memory(Ledger(database, "default"), memory.vectors, settings, announce=announce)
+    ledger = Ledger(database, "default")
+    weighing = Memory(ledger, memory.vectors, settings, announce=lambda _, __: None)
     richard = weighing.of(caller_named("richard"))
     await richard.intake.store_turn(Turn(query="?", answer="Osmium.", at=NOW, query_id="q1"))
     await richard.intake.store_rating("q1", -0.5)
@@ -479,63 +475,3 @@ async def test_the_configured_weight_of_ratings_counts(memory: Memory, database:
     (item,) = (await richard.recall(RecallRequest(query="osmium", top_k=5))).items
 
     assert item.shares.feedback == -0.25
-
-
-def documented_numbers(share: str) -> list[float]:
-    """Return every number of a component's row in the table."""
-    (row,) = re.findall(rf"^\| {share} \|(.*)\|$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
-    numbers = re.findall(rf"(?<!\w){MINUS}?\d+(?:\.\d+)?", row)
-    return [float(number.replace(MINUS, "-")) for number in numbers]
-
-
-def test_the_documented_components_equal_the_constants() -> None:
-    lost, half_life = tuning.FADING["ephemeral"]
-    documented = {
-        "meaning": [tuning.MAX_MEANING, tuning.MEANING, tuning.ASSUMED],
-        "words": [
-            round(tuning.WORDS + tuning.WORDS_STATING, 2),
-            tuning.WORDS,
-            tuning.FEW_WORDS,
-        ],
-        "coverage": [
-            tuning.COVERAGE,
-            tuning.NEIGHBOUR_WORD,
-            tuning.NEIGHBOUR_WORD_DECAY,
-            tuning.PASSAGE_COVERAGE,
-            2 * PASSAGE,
-        ],
-        "around": [AROUND, tuning.AROUND, tuning.AROUND_DECAY, tuning.AROUND_STATING],
-        "session": [tuning.SESSION],
-        "session_best": [0.99, tuning.SESSION_BEST],
-        "speaker": [tuning.SPEAKER],
-        "firsthand": [
-            tuning.FIRSTHAND + tuning.NAMED_FIRSTHAND,
-            tuning.FIRSTHAND,
-            tuning.NAMED_FIRSTHAND,
-        ],
-        "timed": [tuning.TIMED + tuning.TIMED_WHEN, tuning.TIMED, tuning.TIMED_WHEN],
-        "density": [tuning.DENSITY, tuning.DENSITY_OF_TOOLS],
-        "wish": [tuning.WISH, tuning.WISH_MEANING],
-        "recent": [tuning.RECENT, tuning.RECENT_SESSIONS],
-        "time": [tuning.TIME],
-        "topic": [tuning.TOPIC],
-        "related": [1.92, tuning.STATED, tuning.RELATED],
-        "importance": [tuning.IMPORTANCE / 2],
-        "age": [-lost, tuning.NEW, lost, half_life, tuning.FADING["standard"][0]],
-        "feedback": [],
-        "reply": [tuning.RANK_GAP],
-        "standing": [tuning.RANK_GAP, tuning.RANK_GAP],
-        "named": [tuning.LEAD_GAIN],
-        "update": [tuning.RANK_GAP],
-        "nod": [0, tuning.NOD],
-        "echo": [
-            0,
-            tuning.BELOW_SOURCE,
-            tuning.BELOW_ECHO,
-            tuning.MAX_BELOW,
-            tuning.NO_ANSWER,
-        ],
-    }
-
-    assert documented.keys() == set(Shares.__struct_fields__)
-    assert {share: documented_numbers(share) for share in documented} == documented

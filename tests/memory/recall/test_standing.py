@@ -4,34 +4,21 @@ from typing import Any
 
 import pytest
 
-from calling import RICHARD, call, caller_named, ingest
+from calling import RICHARD, call, caller_named, ingest, ingest_talk, recall_items
 from indexed import indexed
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
 from local2.ledger.records import NewRecord
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller, new_id, utc_now
-from local2.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")
 
 EVE = caller_named("zelda", agent="robot", session_id="s9")
 
 
-async def recall_items(
-    bus: Connection, query: str, caller: Caller = RICHARD, **args: Any
-) -> list[Json]:
-    found = await call(bus, "recall", {"query": query, **args}, caller)
-    items: list[Json] = found["items"]
-    return items
-
-
 async def save(bus: Connection, topic: str, content: str, caller: Caller = RICHARD) -> None:
     await call(bus, "save_topic", {"topic": topic, "content": content}, caller)
-
-
-async def ingest_talk(bus: Connection, *messages: tuple[str, str]) -> None:
-    await ingest(bus, *({"role": role, "content": content} for role, content in messages))
 
 
 TALK = (

@@ -4,13 +4,9 @@ import pytest
 
 from calling import caller_named
 from indexed import indexed
-from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.ledger import Ledger
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.payloads import MemoryChange
-from local2.settings import MemorySettings
 from recalling import chat_message, recall
 
 pytestmark = pytest.mark.usefixtures("either_size")
@@ -42,19 +38,8 @@ async def test_a_word_is_found_only_with_its_endings(
 
 
 @pytest.fixture
-def strict(searchable: Memory, database: Database) -> MemoryService:
-    def announce(_: str, change: MemoryChange) -> None:
-        assert change.id
-
-    memory = Memory(
-        Ledger(database, "default"),
-        searchable.vectors,
-        MemorySettings(min_score=0.95),
-        announce=announce,
-    )
-    memory.indexer = searchable.indexer
-    memory.recaller._retrieval._indexer = searchable.indexer
-    return memory.of(RICHARD)
+def strict(by_words: Memory) -> MemoryService:
+    return by_words.of(RICHARD)
 
 
 async def test_a_record_below_min_score_without_a_common_word_is_not_returned(
