@@ -49,15 +49,17 @@ def _find(text: str, question: str) -> list[_Found]:
     wanted = terms(question)
     stem_of = dict(zip(wanted, stems(wanted), strict=True))
     # A stem is not always how a word begins ("happi"), so what begins alike is compared.
-    patterns = {
-        re.escape(word) if RUN.match(word) else rf"(?<![^\W_]){re.escape(begin)}[^\W_]*"
+    runs = [re.escape(word) for word in wanted if RUN.match(word)]
+    begins = {
+        re.escape(begin)
         for word, stem in stem_of.items()
-        if (begin := _common_beginning(word, stem))
+        if not RUN.match(word) and (begin := _common_beginning(word, stem))
     }
+    patterns = [*runs, *([rf"(?<![^\W_])(?:{'|'.join(begins)})[^\W_]*"] if begins else [])]
     if not patterns:
         return []
     sought = frozenset(stem_of.values())
-    every = re.finditer("|".join(sorted(patterns)), text, re.IGNORECASE)
+    every = re.finditer("|".join(patterns), text, re.IGNORECASE)
     read = ((found, stems([composed(found[0]).lower()])[0]) for found in every)
     return [_Found(found.start(), found.end(), stem) for found, stem in read if stem in sought]
 

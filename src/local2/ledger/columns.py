@@ -470,6 +470,8 @@ class View:
 
     def stating(self, stem: str) -> int:
         """How many records have a stem that are no questions to the memory."""
+        if not self._columns.count_postings(stem, len(self._view_positions)):
+            return 0  # as with most guesses at a mistyped word
         having = self.positions_with(stem)
         return int((~self.asking[having]).sum()) if len(having) else 0
 

@@ -129,7 +129,8 @@ class LaterStatements:
         sharing = [
             view.positions_with(stem)
             for stem in view.stems(int(positions[0]))
-            if self._rarities[stem] >= rare_in_first and view.frequency(stem) <= MAX_SHARERS
+            # In this order: frequencies are known, and most words are in too many records.
+            if view.frequency(stem) <= MAX_SHARERS and self._rarities[stem] >= rare_in_first
         ]
         candidates: Positions = np.unique(np.concatenate([matching, *sharing]))
         candidates = candidates[statements[candidates]]
@@ -330,7 +331,9 @@ class _Rarities(dict[str, float]):
         rarity = 0.0
         if may_be_name(stem):
             having = self._view.positions_with(stem)
-            repeats = self._is_echo[having] | np.isin(self._replied_to[having], having)
+            has = np.zeros(self._view.size + 1, bool)  # the last one stands for no record
+            has[having] = True
+            repeats = self._is_echo[having] | has[self._replied_to[having]]
             rarity = math.log((self._view.size + 1) / (len(having) - repeats.sum() + 0.5))
         self[stem] = rarity if rarity >= self._needed else 0.0
         return self[stem]

@@ -181,10 +181,9 @@ class Likeness:
         values = np.zeros((2, view.size + 1))  # the last one stands for no neighbour
         np.maximum(self.own, 0.0, out=values[0, :-1])
         values[1, :-1] = values[0, :-1] * ~view.asking  # for all but replies
-        of_others = (~view.column["machine"]).astype(np.int64)
-        best = np.zeros(view.size)
-        for distance, (before, after) in enumerate(view.neighbours):
-            nearest = np.maximum(values[of_others, before], values[of_others, after])
+        in_a_row, best = values.ravel(), np.zeros(view.size)
+        for distance, (before, after) in enumerate(view.derive(_places_of_neighbours)):
+            nearest = np.maximum(in_a_row.take(before), in_a_row.take(after))
             np.maximum(best, AROUND_DECAY**distance * nearest, out=best)
         around = AROUND * (1 - AROUND_STATING * query.stating)
         self.around: Array = around * wording.length_damping * best
@@ -212,6 +211,15 @@ class Likeness:
         """
         near = self.compared & (self.cosine >= WEAK * min_score)
         return np.asarray(near & ~hit & hit.any())
+
+
+def _places_of_neighbours(view: View) -> list[tuple[Positions, Positions]]:
+    """For each distance, where the values of the messages before and after each record are.
+
+    They are in a row: first every value as a reply counts it, then as all others do.
+    """
+    first = np.where(view.column["machine"], 0, view.size + 1)
+    return [(first + before, first + after) for before, after in view.neighbours]
 
 
 def _length_damping(view: View) -> Array:
