@@ -1,4 +1,4 @@
-"""Replace a file so that readers, and a crash, see either the old content or the new one."""
+"""Replace a file so that readers, and a crash, see the old content or the new one; sync it."""
 
 import os
 from pathlib import Path

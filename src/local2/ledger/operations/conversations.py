@@ -14,7 +14,7 @@ from local2.ledger.operations.records import (
     supersede,
 )
 from local2.ledger.operations.tombstones import was_erased
-from local2.ledger.operations.transactions import Part, Transaction, as_json
+from local2.ledger.operations.transactions import Part, Transaction, as_json, writes_of
 from local2.ledger.operations.unreported import (
     is_same_call,
     is_same_result,
@@ -43,9 +43,14 @@ class Conversations(Part):
         for start in range(0, len(records), RECORDS_PER_TRANSACTION):
             part = records[start : start + RECORDS_PER_TRANSACTION]
             are_known = [number in known for number in range(start, start + len(part))]
-            rows = self._rows.resting_on(record.owner for record in part)
-            written += await rows.write(_store, part, are_known)
+            written += await self._write(part, are_known)
         return written
+
+    @writes_of(lambda records, _: [record.owner for record in records])
+    def _write(
+        self, tx: Transaction, records: Sequence[NewRecord], are_known: Sequence[bool]
+    ) -> list[Written]:
+        return _SessionWriter(tx, records).store_all(are_known)
 
     async def _known_versions(self, records: Sequence[NewRecord]) -> set[int]:
         """The positions in `records` of versions that are stored already.
@@ -72,12 +77,6 @@ class Conversations(Part):
             ]
             known.update(numbers[: same[-1] + 1] if same else ())
         return known
-
-
-def _store(
-    tx: Transaction, records: Sequence[NewRecord], are_known: Sequence[bool]
-) -> list[Written]:
-    return _SessionWriter(tx, records).store_all(are_known)
 
 
 class _Active(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,14 +118,12 @@ class _SessionWriter:
         self._done: list[Written] = []
         self._active = _active(tx, records)
         known = [
-            number
+            (number, active)
             for number, record in enumerate(records if self._active else ())
-            if _find(self._active, self._with_unique_id(record))
+            if (active := _find(self._active, self._with_unique_id(record)))
         ]
-        self._last_known = known[-1] if known else -1
-        self._first_known = (
-            _find(self._active, self._with_unique_id(records[known[0]])) if known else None
-        )
+        self._last_known = known[-1][0] if known else -1
+        self._first_known = known[0][1] if known else None
         self._previous_id: str | None = None
 
     def store_all(self, known: Sequence[bool]) -> list[Written]:

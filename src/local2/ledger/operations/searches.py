@@ -184,13 +184,16 @@ class SearchRun(Generic[D, T]):
 
     async def nearest_of_all(self, meaning: VectorResult) -> list[int]:
         """Compare all records that the caller may see, page by page; return the nearest rows."""
-        if meaning.hits is None:
+        if (hits := meaning.hits) is None:
             return []
+
+        def compared(tx: Transaction, rows: list[int]) -> list[tuple[float, int]]:
+            return self._pool(tx).compare_vectors(rows, hits, NEAREST)
+
         own = await self._rows.read(lambda tx: self._pool(tx).own_rows())
         best: list[tuple[float, int]] = []
         for start in range(0, len(own), OWN_RECORDS):
-            page = own[start : start + OWN_RECORDS]
-            best += await self._rows.read(self._compared, meaning.hits, page)
+            best += await self._rows.read(compared, own[start : start + OWN_RECORDS])
             best = sorted(best, reverse=True)[:NEAREST]
         return [row for _, row in best]
 
@@ -198,11 +201,6 @@ class SearchRun(Generic[D, T]):
         if self._may_run_again and any(row not in found.records for row in wanted.records):
             raise RetiredMeanwhileError
         return found
-
-    def _compared(
-        self, tx: Transaction, hits: VectorHits, rows: list[int]
-    ) -> list[tuple[float, int]]:
-        return self._pool(tx).compare_vectors(rows, hits, NEAREST)
 
     def _pool(self, tx: Transaction, former: Pool | None = None) -> Pool:
         return Pool(tx, self.filter, former)

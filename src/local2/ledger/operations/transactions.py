@@ -208,36 +208,32 @@ def reads(
     operation: Callable[Concatenate[S, Transaction, P], T],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """Run a part's operation as one read; its callers leave out the transaction."""
-
-    @wraps(operation)
-    async def read(part: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await part._rows.read(partial(operation, part), *args, **kwargs)  # noqa: SLF001 - a method
-
-    return read
+    return _run_by(TenantRows.read, operation)
 
 
 def reads_apart(
     operation: Callable[Concatenate[S, Transaction, P], T],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """Run a part's operation as a read that takes long, and that no other read waits for."""
-
-    @wraps(operation)
-    async def read(part: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await part._rows.read_apart(partial(operation, part), *args, **kwargs)  # noqa: SLF001 - a method
-
-    return read
+    return _run_by(TenantRows.read_apart, operation)
 
 
 def writes(
     operation: Callable[Concatenate[S, Transaction, P], T],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """Run a part's operation as one write; its callers leave out the transaction."""
+    return _run_by(TenantRows.write, operation)
 
+
+def _run_by(
+    run: Callable[..., Coroutine[Any, Any, T]],
+    operation: Callable[Concatenate[S, Transaction, P], T],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     @wraps(operation)
-    async def write(part: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await part._rows.write(partial(operation, part), *args, **kwargs)  # noqa: SLF001 - a method
+    async def call(part: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await run(part._rows, partial(operation, part), *args, **kwargs)  # noqa: SLF001 - a method
 
-    return write
+    return call
 
 
 def writes_of(

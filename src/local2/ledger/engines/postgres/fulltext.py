@@ -36,12 +36,21 @@ class TextIndex:
         wanted = stems(words(phrase))
         if not wanted:
             return []
+
+        def follow_in(text: str | None) -> bool:
+            """Whether a text has the stems of the phrase one after the other."""
+            found = stems(words(text or ""))
+            return any(
+                found[start : start + len(wanted)] == wanted
+                for start, stem in enumerate(found)
+                if stem == wanted[0]
+            )
+
         asked = {"places": as_json(places), "stems": as_json(wanted), "limit": limit}
-        found = tx.execute("texts_with_all", **asked)
         return [
             row["row"]
-            for row in found
-            if any(_follow(wanted, row[name]) for name in ("content", "topic", "label"))
+            for row in tx.execute("texts_with_all", **asked)
+            if any(follow_in(row[name]) for name in ("content", "topic", "label"))
         ]
 
     def rows_of_word(self, tx: Transaction, word: str, place: str, limit: int) -> list[int]:
@@ -94,16 +103,6 @@ class TextIndex:
         asked = {"places": as_json([place]), "stems": as_json(stems(words)), "limit": limit}
         found = tx.execute("facts_with_any", **asked)
         return [(row["row"], row["stems"]) for row in found]
-
-
-def _follow(wanted: list[str], text: str | None) -> bool:
-    """Whether a text has these stems one after the other."""
-    found = stems(words(text or ""))
-    return any(
-        found[start : start + len(wanted)] == wanted
-        for start, stem in enumerate(found)
-        if stem == wanted[0]
-    )
 
 
 class FullText:

@@ -113,7 +113,15 @@ class Database:
         owner: Hashable = None,  # noqa: ARG002 - it waits for nobody
     ) -> T:
         """Run long `work` on a connection of its own, so that no other read waits for it."""
-        return await asyncio.to_thread(_read_apart, self._path, self._key, work)
+
+        def read() -> T:
+            with closing(open_to_read(self._path, self._key)) as connection:
+                try:
+                    return work(connection)
+                except (connection.Error, UnicodeDecodeError) as error:
+                    raise as_storage_error(error, self._path) from error
+
+        return await asyncio.to_thread(read)
 
     async def write(
         self,
@@ -191,9 +199,16 @@ class Database:
         Raises:
             StorageError: Another process reads the file, such as a sqlite3 shell or a backup.
         """
+
+        def merge(connection: SqlConnection) -> bool:
+            """Merge a part of the full-text index; return whether all is merged."""
+            before = connection.total_changes
+            connection.execute(STATEMENTS["merge_text"], {"pages": pages})
+            return connection.total_changes - before < 2  # noqa: PLR2004 - as FTS5 documents it
+
         pages = -MERGED_PAGES  # negative: merges every segment, and not only those that are due
         for _ in range(MAX_MERGES):
-            if await self.write(partial(_merge, pages)):
+            if await self.write(merge):
                 break
             pages = MERGED_PAGES
         await asyncio.to_thread(truncate, self._path, self._key)
@@ -212,21 +227,6 @@ class Database:
             if missing := count["last"] - count["there"]:
                 found.append(f"{missing} of {count['last']} records are missing.")
         return found
-
-
-def _read_apart(path: Path, key: ContentKey | None, work: Work[T]) -> T:
-    with closing(open_to_read(path, key)) as connection:
-        try:
-            return work(connection)
-        except (connection.Error, UnicodeDecodeError) as error:
-            raise as_storage_error(error, path) from error
-
-
-def _merge(pages: int, connection: SqlConnection) -> bool:
-    """Merge a part of the full-text index; return whether all is merged."""
-    before = connection.total_changes
-    connection.execute(STATEMENTS["merge_text"], {"pages": pages})
-    return connection.total_changes - before < 2  # noqa: PLR2004 - as FTS5 documents it
 
 
 def _connect_to_write(
