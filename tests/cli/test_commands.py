@@ -188,19 +188,17 @@ def test_a_second_stack_on_the_same_folder_is_told_which_process_runs(running: R
     assert "`local2 --home DIR up`" in second.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_the_stack_cleanly_and_the_next_one_has_its_memories(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_a_signal_stops_the_stack_cleanly_and_the_next_one_has_its_memories(tmp_path: Path) -> None:
     first = Running(tmp_path)
     local2(tmp_path, "call", "save_topic", "topic=user.name", "content=Ada")
-    assert first.stop(number) == 0
+    assert first.stop(signal.SIGINT) == 0
     assert not first.runtime.exists()
+
     second = Running(tmp_path)
-    try:
-        assert "Ada" in local2(tmp_path, "call", "recall_topic", "topic=user.name").stdout
-    finally:
-        second.stop(number)
+    recalled = local2(tmp_path, "call", "recall_topic", "topic=user.name").stdout
+    assert second.stop(signal.SIGTERM) == 0
+    assert not second.runtime.exists()
+    assert "Ada" in recalled
 
 
 async def test_a_stack_stops_while_it_reads_large_turns_and_loses_none(tmp_path: Path) -> None:
@@ -262,10 +260,7 @@ def test_a_failing_story_fails_the_command(tmp_path: Path) -> None:
     assert "0 of 1 stories passed." in failed.stdout
 
 
-def test_version_prints_the_name_and_the_version(tmp_path: Path) -> None:
+def test_the_version_is_printed_by_an_option_and_by_a_command(tmp_path: Path) -> None:
     assert local2(tmp_path, "--version").stdout == f"local2 {__version__}\n"
-
-
-def test_the_command_version_prints_json_on_request(tmp_path: Path) -> None:
     assert local2(tmp_path, "version").stdout == f"{__version__}\n"
     assert answer(tmp_path, "version") == {"version": __version__}

@@ -126,18 +126,6 @@ def test_an_import_restores_everything_and_a_second_one_changes_nothing(
     assert stored_lines(exported_again) == stored_lines(exported)
 
 
-def test_an_export_can_be_piped_into_an_import(
-    source: Served, empty_stack: Served, exported: Path
-) -> None:
-    words = ["export", "-", "--scope", "user", *USER]
-    done = _run(source.folder, *words)
-    piped = _run(empty_stack.folder, "import", "-", "--json", input_=done.stdout)
-
-    assert done.stderr.endswith(b"exported.\n")
-    report = json.loads(piped.stdout)[0]["data"]
-    assert report["new"]["record"] == parsed_lines(exported)[-1]["counts"]["record"]
-
-
 def test_an_invalid_line_is_named_and_nothing_of_its_file_is_imported(
     exported: Path, other_stack: Served, tmp_path: Path
 ) -> None:
@@ -218,8 +206,8 @@ def test_a_truncated_file_or_one_of_a_newer_local2_is_refused(
         assert message in failed.stderr
 
 
-def test_an_interrupted_import_reports_its_progress_and_can_be_completed(
-    exported: Path, tmp_path: Path
+def test_an_interrupted_import_reports_its_progress_and_a_piped_export_completes_it(
+    source: Served, exported: Path, tmp_path: Path
 ) -> None:
     """Standard input is stored as it arrives."""
     with stack_in(tmp_path) as stack:
@@ -227,13 +215,16 @@ def test_an_interrupted_import_reports_its_progress_and_can_be_completed(
         broken = b"\n".join([*good_lines[: MAX_LINES_PER_MESSAGE + 2], b"{"])
 
         failed = _run(stack.folder, "import", "-", input_=broken)
-        (done,) = answer(stack.folder, "import", str(exported))
+        piped = _run(source.folder, "export", "-", "--scope", "user", *USER)
+        completed = _run(stack.folder, "import", "-", "--json", input_=piped.stdout)
+        (done,) = json.loads(completed.stdout)
 
         counts = parsed_lines(exported)[-1]["counts"]
         assert failed.returncode == 1
         assert b"-: 5 records imported" in failed.stderr, "up to the record that is sent in pieces"
         assert f"Line {MAX_LINES_PER_MESSAGE + 3} ".encode() in failed.stderr
         assert b"Import it again" in failed.stderr
+        assert piped.stderr.endswith(b"exported.\n")
         assert done["data"]["known"] == {"record": 5}
         assert done["data"]["new"]["record"] == counts["record"] - 5
         exported_again = tmp_path / "back.jsonl"

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 import local2
+from local2.client import access
 from local2.settings import Settings
 from local2.stack.app import open_stack
 from local2.tenants import credentials, tokens
@@ -277,7 +279,10 @@ async def test_a_token_signed_with_a_local_key_is_renewed_in_time(
     assert (await given_token.token_for("ada"), await own.token_for(None)) == (None, None)
 
 
-async def test_missing_credentials_and_a_missing_server_are_reported(tmp_path: Path) -> None:
+async def test_missing_credentials_and_a_missing_server_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "connected", partial(access.connected, patience=0.2))
     with pytest.raises(local2.ConfigError, match="nobody"):
         async with local2.connect(url=NOWHERE, credentials=tmp_path / "nobody.nk"):
             pass

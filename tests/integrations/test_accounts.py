@@ -14,7 +14,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
-from local2.errors import ConfigError, ForbiddenError, StackNotRunningError
+from local2.errors import ConfigError, ForbiddenError
 from local2.integrations.google_adk import LocalMemoryService
 from local2.integrations.langchain import LocalChatMessageHistory, LocalRetriever
 from local2.integrations.langgraph import LocalSaver, LocalStore
@@ -24,7 +24,6 @@ from tenant_agents import ACCOUNTS, token_for, with_tenants
 from workers import stack_with_worker_here
 
 UMBRELLA = "The green umbrella stands in the hall."
-NOWHERE = "nats://127.0.0.1:1"
 shared_stack = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -197,7 +196,6 @@ async def test_wrong_credentials_are_reported_as_wrong(stack: Stack, folder: Pat
         ({**right, "token": proof(stack, folder, "beta", "ada")["token"]}, ForbiddenError),
         ({**right, "credentials": None}, ForbiddenError),
         ({**right, "credentials": folder / "nobody.nk"}, ConfigError),
-        ({**right, "url": NOWHERE}, StackNotRunningError),
     ):
         retriever = LocalRetriever(**wrong)
         async with LocalSession("monday", **wrong) as session:

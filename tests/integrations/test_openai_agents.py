@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from agents.items import TResponseInputItem, TResponseOutputItem
 from agents.models.interface import Model
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from openai.types.responses import (
     ResponseFunctionToolCall,
@@ -96,34 +96,16 @@ def reference() -> SQLiteSession:
     return SQLiteSession("reference")
 
 
-async def every_call(session: Session) -> list[object]:
-    """Return the answers to a number of calls."""
-    answers: list[object] = [await session.get_items(), await session.pop_item()]
-    await session.add_items([])
-    answers.append(await session.get_items())
-    await session.add_items(ITEMS[:4])
-    await session.add_items(ITEMS[4:])
-    answers += [await session.get_items(limit) for limit in (None, 0, 1, 3, len(ITEMS), 99, -1)]
-    answers += [await session.pop_item(), await session.pop_item(), await session.get_items()]
-    await session.add_items(ITEMS[2:3])
-    answers.append(await session.get_items(2))
-    await session.clear_session()
-    answers += [await session.get_items(), await session.pop_item()]
-    await session.clear_session()
-    await session.add_items(ITEMS[:1])
-    return [*answers, await session.get_items()]
-
-
-async def test_every_call_answers_like_sqlite_session(
-    session: LocalSession, reference: SQLiteSession
-) -> None:
-    expected = await every_call(reference)
-
-    assert await every_call(session) == expected
-    reference.close()
+Calls = list[list[TResponseInputItem] | int | str]
+EVERY_CALL: Calls = [
+    *(99, "pop", [], 99),
+    *(ITEMS[:4], ITEMS[4:], 0, 1, 3, len(ITEMS), 99, -1, "pop", "pop", 99),
+    *(ITEMS[2:3], 2, "clear", 99, "pop", "clear", ITEMS[:1]),
+]
 
 
 @settings(max_examples=8)
+@example(EVERY_CALL)
 @given(
     st.lists(
         st.one_of(
@@ -134,9 +116,7 @@ async def test_every_call_answers_like_sqlite_session(
         max_size=8,
     )
 )
-async def test_any_calls_in_any_order_answer_like_sqlite_session(
-    home: Path, calls: list[list[TResponseInputItem] | int | str]
-) -> None:
+async def test_any_calls_in_any_order_answer_like_sqlite_session(home: Path, calls: Calls) -> None:
     reference = SQLiteSession("reference")
     async with LocalSession(new_id(), home=home, user="any") as session:
         for call in calls:

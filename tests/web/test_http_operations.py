@@ -21,12 +21,6 @@ def test_a_tool_without_arguments_needs_no_body(ada: httpx.Client) -> None:
     assert ada.post("/v1/tools/top_memories").status_code == 200
 
 
-def test_each_user_has_memories_of_its_own(ada: httpx.Client, bob: httpx.Client) -> None:
-    call(ada, "save_topic", topic="user.city", content="Oslo")
-
-    assert call(bob, "recall_topic", topic="user.city")["data"]["found"] is False
-
-
 def test_names_in_headers_may_have_any_characters(server: HttpServer) -> None:
     headers = {"Local2-User": "J%C3%BCrgen", "Local2-Agent": "desk", "Local2-Session": "s 1"}
     with server.client(**headers) as client:
