@@ -333,7 +333,7 @@ async def test_messages_of_any_length_are_recalled_and_fit_the_bus(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
     await richard.intake.store_conversation(
-        [chat_message(f"Osmium {n} " + "\u8a18\x01" * 100_000) for n in range(8)]
+        [chat_message(f"Osmium {n} " + "\u8a18\x01" * 30_000) for n in range(8)]
     )
 
     result = await over_the_bus(bus, memory, {"query": "osmium", "top_k": 20})
