@@ -144,9 +144,9 @@ async def test_a_beginning_after_as_of_is_refused(bus: Connection) -> None:
     [
         ({"as_of": "yesterday"}, "as_of"),
         ({"as_of": "0001-01-01T00:00:00+23:59"}, "as_of"),
-        ({"min_relevance": -0.1}, "args.min_relevance"),
-        ({"min_relevance": 1.1}, "args.min_relevance"),
-        ({"min_relevance": "0.5"}, "args.min_relevance"),
+        ({"min_relevance": -0.1}, "min_relevance"),
+        ({"min_relevance": 1.1}, "min_relevance"),
+        ({"min_relevance": "0.5"}, "min_relevance"),
     ],
 )
 async def test_an_invalid_time_or_share_is_refused_by_name(
