@@ -168,7 +168,8 @@ async def test_any_tool_can_be_called_and_a_refusal_raises_the_error_of_its_code
             await memory.recall("")
         with pytest.raises(local2.InvalidArgumentsError, match="session_id"):
             await memory.note("Of which session?")
-        for score in (5, -1.1, float("nan")):
+        scores: list[Any] = [5, -1.1, float("nan"), "1", None]
+        for score in scores:
             with pytest.raises(local2.InvalidArgumentsError, match="from -1 to 1"):
                 await memory.feedback("q1", score)
 

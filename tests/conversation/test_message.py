@@ -50,6 +50,23 @@ def test_another_role_is_refused_and_the_roles_are_named() -> None:
         Message(role="bot")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("tool_calls", [{"id": "c1", "function": {"name": "search", "arguments": "{}"}}]),
+        ("tool_calls", "search"),
+        ("agent_calls", [{"agent_name": "writer", "request": "Go."}]),
+        ("images", "photo.jpg"),
+        ("images", [5]),
+    ],
+)
+def test_a_list_of_something_else_is_refused_by_name_when_the_message_is_made(
+    field: str, value: Any
+) -> None:
+    with pytest.raises(ConversationError, match=f"^{field}: expected a list of"):
+        Message(role="user", content="Hello", **{field: value})
+
+
 def test_message_id_is_unique_to_every_message() -> None:
     assert len({user("Hello").message_id for _ in range(100)}) == 100
 
@@ -158,7 +175,8 @@ def test_to_llm_dict_makes_images_parts_of_the_content(content: Any, parts: obje
 
 @pytest.mark.parametrize("role", get_args(Role))
 def test_content_that_is_a_list_of_data_becomes_json_text_everywhere(role: Role) -> None:
-    rows = [{"type": "file", "name": "a.py"}, {"title": "A", "text": "Of it.", "image_url": URL}]
+    pages: list[Any] = [{"title": "A", "text": "Of it.", "image_url": URL}, "A bare text."]
+    rows = [{"type": "file", "name": "a.py"}, *pages]
     message = Message(role=role, content=rows)
 
     for content in (

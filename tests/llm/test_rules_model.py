@@ -261,6 +261,15 @@ async def test_several_statements_are_quoted_if_the_question_is_about_something(
     )
 
 
+async def test_what_was_saved_on_request_is_quoted_once() -> None:
+    asked = f"said by the user, {THIS_YEAR}-11-23\n   Save this: the door code is 4711."
+    saved = f"noted by an agent, {THIS_YEAR}-11-23\n   the door code is 4711."
+
+    answer = await Session(found(asked, saved)).send("What do you know about the door?")
+
+    assert answer == "You said on 23 November: Save this: the door code is 4711."
+
+
 async def test_of_a_long_statement_the_passage_that_answers_is_quoted() -> None:
     rain = "It has rained since Sunday. " * 20
     long = f"said by the user, {THIS_YEAR}-05-01\n   {rain}I drive a blue Volvo. {rain}"

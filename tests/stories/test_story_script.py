@@ -171,7 +171,7 @@ def test_kept_values_replace_their_names_everywhere(tmp_path: Path) -> None:
         ),
         pytest.param("{say: Hi, expect: [{}]}", "exactly one key, not 0"),
         pytest.param(
-            "{say: Hi, expect: [{answer_matches: '('}]}", "is not a regular expression"
+            "{say: Hi, expect: [{answer_matches: '('}]}", "'(' is not a regular expression"
         ),
         pytest.param(
             "{say: Hi, expect: [{tool_called: {name: x, args: {a: ['~(']}}}]}",

@@ -98,5 +98,7 @@ def test_what_is_not_served_is_refused_and_not_ignored(
         with pytest.raises(Exception, match=r"filters|unknown field") as problem:
             refused()
         assert type(problem.value).__name__ == "ValidationError"
+    with pytest.raises(Exception, match="Expected `int`, got `str` - at `top_k`"):
+        mem0.search("trains", filters={"user_id": "dora"}, top_k="many")
     with httpx.Client() as client, pytest.raises(ValueError, match="token"):
         sdk.MemoryClient(api_key="another", host=f"{server.url}/mem0", client=client)

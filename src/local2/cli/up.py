@@ -123,7 +123,8 @@ def _greet(output: Output, settings: Settings, stack: Stack) -> None:
         print_line(f"[dim]{shown(f'There is another memory in {home}; --home uses it.')}[/]")
     for memory in exposed_memories(settings):
         print_line(f"[dim]{shown(f'{memory} is not used: others can enter it.')}[/]")
-    print_line("[dim]In another terminal: `local2 web`, `local2 tools`, `local2 doctor`.[/]")
+    commands = "`local2 web`, `local2 tools`, `local2 doctor`; in a clone, `uv run local2 web` …"
+    print_line(f"[dim]In another terminal: {commands}[/]")
 
 
 async def _start_page(

@@ -431,8 +431,10 @@ class Memory:
             InvalidArgumentsError: The score is out of range. This is checked here because a
                 published rating gets no reply.
         """
-        if not -1 <= score <= 1:
-            raise InvalidArgumentsError(f"score: expected a number from -1 to 1, got {score}.")
+        if not isinstance(score, float | int) or not -1 <= score <= 1:
+            raise InvalidArgumentsError(
+                f"score: expected a number from -1 to 1, got {quoted(score)}."
+            )
         rating = Feedback(query_id=query_id, score=score, comment=comment, session_id=session)
         await self._calls.rate(rating)
 

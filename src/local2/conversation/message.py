@@ -148,6 +148,19 @@ class Message(msgspec.Struct, frozen=True):
             raise ConversationError(
                 f"{quoted(self.role)} is not a role.", remedy=f"One of: {', '.join(ROLES)}."
             )
+        lists = (
+            ("tool_calls", self.tool_calls, ToolCallMsg),
+            ("agent_calls", self.agent_calls, AgentCallMsg),
+            ("images", self.images, str),
+        )
+        for name, values, kind in lists:
+            if not isinstance(values or [], list) or not all(
+                isinstance(value, kind) for value in values or ()
+            ):
+                raise ConversationError(
+                    f"{name}: expected a list of {kind.__name__}, got {quoted(values)}.",
+                    remedy="Message.from_response_dict reads messages in the forms of model APIs.",
+                )
 
     def to_llm_dict(self) -> Json:
         """Role, content and all other fields that are set, for a model's adapter.

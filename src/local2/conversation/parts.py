@@ -81,9 +81,9 @@ def call_fields(call: Any) -> Json:
     return fields
 
 
-def _is_part(part: Json) -> bool:
+def _is_part(part: Any) -> bool:
     """Whether it has the field that its type names (OpenAI), or a source (Anthropic)."""
-    type_ = part.get("type")
+    type_ = part.get("type") if isinstance(part, dict) else None
     return isinstance(type_, str) and (type_ in part or isinstance(part.get("source"), dict))
 
 

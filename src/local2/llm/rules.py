@@ -228,13 +228,20 @@ def _best(result: str) -> list[_Entry]:
 
 
 def _quotations(query: str, entries: Sequence[_Entry]) -> Iterator[str]:
-    """Yield the words of each entry, and of what was said later, in one line each."""
+    """Yield the words of each entry, and of what was said later, in one line each.
+
+    What was saved on request was also said, and is quoted once.
+    """
     quoted = {entry.said for entry in entries}
+    passages = list[str]()
     for relevance, source, said, later in entries:
+        if any(said.text in passage for passage in passages):
+            continue
+        passages.append(quoted_passage(said.text, query, MAX_SHOWN))
         whose = said.source or source
         by = next((words for who, words in SAID.items() if who in whose), REMEMBERED)
         closest = "" if relevance >= SURE else CLOSEST
-        yield f"{closest}{by} on {_day(said)}: {quoted_passage(said.text, query, MAX_SHOWN)}"
+        yield f"{closest}{by} on {_day(said)}: {passages[-1]}"
         for statement in later:
             is_news = statement not in quoted and statement.text not in said.text
             if is_news and not _is_request(statement.text):

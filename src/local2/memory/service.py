@@ -272,5 +272,5 @@ class MemoryService:
 
     async def synthesize(self, query: str, recalled: RecallResult) -> Answer:
         """Answer the question from the recalled items alone; empty if they do not answer it."""
-        items = [SynthesisItem.of(item.record, item.later) for item in recalled.items]
+        items = [SynthesisItem.of(item.record, item.score, item.later) for item in recalled.items]
         return await self._shared.synthesis.answer(query, items)

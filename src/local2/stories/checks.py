@@ -180,7 +180,7 @@ def _compile_patterns(value: Any) -> None:
             try:
                 re.compile(value[1:])
             except re.error as error:
-                raise ValueError(f"{value!r} is not a regular expression: {error}") from error
+                raise ValueError(f"{value[1:]!r} is not a regular expression: {error}") from error
         case dict():
             for inner in value.values():
                 _compile_patterns(inner)

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 import msgspec
 from starlette.requests import Request
 
-from local2.errors import InvalidArgumentsError, TooLargeError
+from local2.errors import InvalidArgumentsError, TooLargeError, abridged
 from local2.protocol.browsing import MAX_PAGE, Browse, BrowsedMemory
 from local2.protocol.envelope import Name, Sender
 from local2.protocol.memory_tools import (
@@ -34,6 +34,7 @@ from local2.protocol.memory_tools import (
     SaveMemory,
     Version,
 )
+from local2.protocol.msgspec_errors import with_own_names
 from local2.protocol.payloads import Empty, Json
 from local2.protocol.services import BROWSE, P, ServiceDeclaration
 from local2.web.answers import HttpAnswer, NotFoundError
@@ -267,7 +268,8 @@ class Mem0:
             return msgspec.json.decode(await self._memory.read_body(request) or b"{}", type=into)
         except msgspec.DecodeError as error:
             raise InvalidArgumentsError(
-                f"{error}.", remedy="docs/http.md says which of mem0's options are served."
+                f"{with_own_names(abridged(error))}.",
+                remedy="docs/http.md says which of mem0's options are served.",
             ) from error
 
 

@@ -236,3 +236,18 @@ async def test_what_was_said_later_belongs_to_an_item(
     assert material["items"][0]["later"] == [{"said": "2026-05-11T00:00:00Z", "text": moved.text}]
     assert answer.text == "In Rome."
     assert quoted.text == "Ada lives in Berlin.\n(later, 2026-05-11) Ada has moved to Rome."
+
+
+@pytest.mark.parametrize(
+    ("items", "ids"),
+    [
+        pytest.param(ITEMS, ("berlin",), id="the best"),
+        pytest.param([msgspec.structs.replace(ITEMS[0], score=0.1)], (), id="that hardly matches"),
+        pytest.param([item("asked", "where does Ada live"), *ITEMS], ("berlin",), id="that says"),
+        pytest.param([item("asked", QUESTION)], (), id="only the question itself"),
+    ],
+)
+async def test_without_a_model_the_answer_is_the_best_item_that_answers_or_empty(
+    items: list[SynthesisItem], ids: tuple[str, ...]
+) -> None:
+    assert (await Synthesis(None, within=10).answer(QUESTION, items)).ids == ids

@@ -9,8 +9,10 @@ from msgspec import Struct
 
 from local2.errors import ModelError
 from local2.language.passages import cut_to_passage, passage
+from local2.language.questions import without_questions
 from local2.ledger.records import Record, source_class_of
 from local2.llm.models import StructuredModel
+from local2.memory.recall.tuning import QUOTED
 from local2.protocol.memory_tools import Answer
 from local2.quoting import LATER_CHARACTERS
 
@@ -40,22 +42,24 @@ class SaidLater(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SynthesisItem(Struct, frozen=True, kw_only=True):
-    """The parts of an item that an answer needs."""
+    """The parts of an item that an answer needs; `score`: how well it matches the question."""
 
     id: str
     content: str
     event_time: datetime
+    score: float = 1.0
     speaker: str | None = None
     source: str | None = None
     topic: str | None = None
     later: tuple[SaidLater, ...] = ()
 
     @classmethod
-    def of(cls, record: Record, later: Sequence[Record]) -> Self:
+    def of(cls, record: Record, score: float, later: Sequence[Record]) -> Self:
         return cls(
             id=record.id,
             content=record.content,
             event_time=record.event_time,
+            score=score,
             speaker=record.label or record.role,
             source=source_class_of(record),
             topic=record.topic,
@@ -124,8 +128,11 @@ class Synthesis:
 
 
 def _quote_best(query: str, items: Sequence[SynthesisItem]) -> Answer:
-    """Quote the best item, with what was said later."""
-    best = items[0]
+    """Quote the best item that says something, with what was said later; none if it is far off."""
+    saying = (item for item in items if item.later or without_questions(item.content))
+    best = next(saying, None)
+    if best is None or best.score < QUOTED:
+        return Answer()
     short = cut_to_passage(best.content, query, ITEM_CHARACTERS)
     later = [f"(later, {statement.said:%Y-%m-%d}) {statement.text}" for statement in best.later]
     return Answer(text="\n".join([short, *later]), ids=(best.id,))

@@ -158,6 +158,12 @@ SHORT = 200
 MAX_COMPARED = 20
 """Number of best hits whose statements are compared with one another."""
 
+# Answers
+
+QUOTED = 0.2
+"""Minimum score of an item that is the answer where no model writes one: what merely comes nearest
+to "Who won the World Cup?" in one's life has 0.15 at most."""
+
 # Later statements beside an item
 
 MAX_LATER, MAX_READ_LATER = 3, 6
