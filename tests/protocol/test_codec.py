@@ -117,6 +117,7 @@ def test_an_error_about_a_field_says_nothing_of_the_message_around_it(payload: b
         ),
         pytest.param(b'{"topic": 7}', "Expected `str`, got `int` - at `topic`.", id="mistyped"),
         pytest.param(b"[]", "Expected `object`, got `array` - at `args`.", id="a list"),
+        pytest.param(b'{"topic": 1e400}', "Number out of range - at `topic`.", id="a number"),
     ],
 )
 def test_wrong_arguments_are_refused_by_name(args: bytes, message: str) -> None:
@@ -124,6 +125,11 @@ def test_wrong_arguments_are_refused_by_name(args: bytes, message: str) -> None:
         decode(b'{"payload": {"args": ' + args + b"}}", ToolRequest[Args])
 
     assert caught.value.message == message
+
+
+def test_an_argument_at_an_unknown_place_is_still_one_of_the_arguments() -> None:
+    with pytest.raises(InvalidArgumentsError, match="Number out of range"):
+        decode(b'{"payload": {"args": {"topic": 1e400}}}', ToolRequest[dict[str, Any]])
 
 
 def test_the_header_of_a_request_with_wrong_arguments_can_still_be_read() -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 _PATH = re.compile(r"(?<= - at `)\$\.?(?:payload\.(?:args\.)?)?(?=[^`]+`$)")
 _WHOLE = re.compile(r"^(Object .*`) - at `\$\.payload(?:\.args)?`$")
 """The place of a field that is missing or unknown among the fields of a tool or a service."""
-_ARGUMENTS = re.compile(r" - at `\$\.payload\.args[`.]")
+_ARGUMENTS = re.compile(r" - at `\$\.payload\.args[`.\[]")
 _FIELD = re.compile(r"^Object .* - at `\$\.payload`$| - at `\$\.payload\.")
 _INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `([^`]+)`")
 _UNKNOWN_FIELD = re.compile(
