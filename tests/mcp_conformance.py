@@ -11,14 +11,16 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
+from unittest.mock import patch
 
 import uvicorn
 
 from local2.bus.connection import BusMessage, Connection, connect
+from local2.client.tools import Toolbox
 from local2.loopback import HOST
 from local2.mcp.server import serving
 from local2.protocol.envelope import decode, encode, seal
-from local2.protocol.payloads import Json, ToolProgress, ToolRequest
+from local2.protocol.payloads import Json, ToolProgress, ToolRequest, ToolSchema
 from local2.settings import BusSettings, McpSettings, Settings
 
 Answer = Callable[[Connection, str], Awaitable[Json]]
@@ -85,12 +87,21 @@ async def _serve_tool(bus: Connection, name: str, answer: Answer, parameters: Js
     await bus.subscribe("tool.schema.request", announce)
 
 
+find = Toolbox.find
+
+
+async def find_announced(box: Toolbox, tool: str, *, within: float) -> ToolSchema | None:
+    """Wait only for what is announced: the suite calls many tools that nobody has."""
+    return await find(box, tool, within=within if tool in TOOLS else 0)
+
+
 async def main(url: str) -> None:
     settings = Settings(bus=BusSettings(url=url), mcp=McpSettings(user="suite"))
     async with AsyncExitStack() as resources:
         bus = await resources.enter_async_context(connect(url, name="suite"))
         for name, (answer, parameters) in TOOLS.items():
             await _serve_tool(bus, name, answer, parameters)
+        resources.enter_context(patch.object(Toolbox, "find", find_announced))
         server = await resources.enter_async_context(serving(settings))
         listener = resources.enter_context(socket.create_server((HOST, 0)))
         print(f"http://{HOST}:{listener.getsockname()[1]}/mcp", flush=True)  # noqa: T201
