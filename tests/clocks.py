@@ -1,4 +1,4 @@
-"""A clock that tests move."""
+"""Clocks that tests move."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -15,3 +15,13 @@ class MovableClock:
     def move(self, **by: float) -> None:
         """Move it by the parts of a timedelta."""
         self.now += timedelta(**by)
+
+
+class Seconds:
+    """Counts seconds, as `time.monotonic` does, and stands still until a test adds some."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now

@@ -7,6 +7,7 @@ from local2.ledger.records import Fact
 from local2.memory.recall.recaller import RecallRequest, RecallResult
 from local2.memory.service import MemoryService
 from local2.protocol.conversation import ConversationMessage
+from local2.protocol.memories import Triplet
 
 DAY = datetime(2026, 5, 2, 14, 23, 1, tzinfo=UTC)
 
@@ -23,6 +24,10 @@ async def recall(service: MemoryService, query: str, **ask: Any) -> list[str]:
 def chat_message(content: str | None, role: str = "user", **fields: Any) -> ConversationMessage:
     """Return a message; its speaker is its role unless it has a name."""
     return ConversationMessage(**{"role": role, "content": content, **fields})
+
+
+def triplet(subject: str, predicate: str, object_: str) -> Triplet:
+    return Triplet(subject=subject, predicate=predicate, object=object_)
 
 
 async def remember(service: MemoryService, content: str, **fields: Any) -> str:

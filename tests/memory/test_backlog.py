@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
+from clocks import MovableClock
 from ledgers import DAY, record
 from local2.errors import InvalidArgumentsError, Local2Error, VectorError
 from local2.ledger.engines.sqlite.database import Database
@@ -18,14 +19,6 @@ from waiting import eventually
 from working import working
 
 MANY = 1_000
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = DAY
-
-    def __call__(self) -> datetime:
-        return self.now
 
 
 class Recorder(Job):
@@ -64,12 +57,14 @@ def ledger(database: Database) -> Ledger:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> MovableClock:
+    clock = MovableClock()
+    clock.now = DAY
+    return clock
 
 
 @pytest.fixture
-def backlog(ledger: Ledger, clock: Clock) -> Backlog:
+def backlog(ledger: Ledger, clock: MovableClock) -> Backlog:
     return Backlog(ledger.backlog, clock)
 
 
@@ -178,7 +173,7 @@ async def test_one_poisonous_task_fails_no_other(ledger: Ledger, backlog: Backlo
 
 
 async def test_a_failing_task_is_retried_with_growing_pauses_and_then_set_aside(
-    ledger: Ledger, backlog: Backlog, clock: Clock
+    ledger: Ledger, backlog: Backlog, clock: MovableClock
 ) -> None:
     job = Recorder(ledger)
     runner = backlog.add_job(job)
@@ -207,7 +202,7 @@ async def test_a_failing_task_is_retried_with_growing_pauses_and_then_set_aside(
 
 
 async def test_a_task_that_failed_with_a_clock_a_year_ahead_does_not_wait_a_year(
-    ledger: Ledger, backlog: Backlog, clock: Clock
+    ledger: Ledger, backlog: Backlog, clock: MovableClock
 ) -> None:
     job = Recorder(ledger)
     runner = backlog.add_job(job)
@@ -225,7 +220,7 @@ async def test_a_task_that_failed_with_a_clock_a_year_ahead_does_not_wait_a_year
 
 
 async def test_tasks_set_aside_are_retried_once_at_the_next_start(
-    ledger: Ledger, backlog: Backlog, clock: Clock
+    ledger: Ledger, backlog: Backlog, clock: MovableClock
 ) -> None:
     stubborn, mended = await add_records(ledger, 2)
     for task in await ledger.backlog.claim({"judge": 2}, now=DAY):

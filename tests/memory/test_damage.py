@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from calling import caller_named
+from clocks import Seconds
 from indexed import indexed, indexing_of
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient, VectorRequests
@@ -20,14 +21,6 @@ RICHARD = caller_named("richard")
 READY = VectorStatus(worker="w", count=0, embedder="none", clean=True, dimensions=1)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def rebuild(index: Damage) -> float:
     """Report damage, rebuild the index, and return the seconds until the rebuild was due."""
     assert index.record_damage("It is torn.")
@@ -38,7 +31,7 @@ def rebuild(index: Damage) -> float:
 
 
 def test_pauses_grow_until_a_rebuild_lasts_and_then_start_over() -> None:
-    clock = Clock()
+    clock = Seconds()
     index = Damage(clock)
 
     pauses = [rebuild(index) for _ in range(10)]
@@ -50,7 +43,7 @@ def test_pauses_grow_until_a_rebuild_lasts_and_then_start_over() -> None:
 
 
 def test_one_crash_is_no_damage_but_two_within_ten_minutes_are() -> None:
-    clock = Clock()
+    clock = Seconds()
     index = Damage(clock)
 
     crashes = [index.record_crash()]

@@ -6,8 +6,8 @@ from calling import UNNAMED, caller_named
 from local2.ledger.engines.sqlite.database import Database
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.memories import OwnerScope, Triplet
-from recalling import recall
+from local2.protocol.memories import OwnerScope
+from recalling import recall, triplet
 from stored import linked_contents
 
 WORKS = ("Robert Smith", "works for", "Northwind")
@@ -24,7 +24,7 @@ async def store_triplets(
     service: MemoryService, *facts: tuple[str, str, str], scope: OwnerScope = "user"
 ) -> list[str]:
     """Store triplets, and return the texts of the facts."""
-    triplets = [Triplet(subject=s, predicate=p, object=o) for s, p, o in facts]
+    triplets = [triplet(*fact) for fact in facts]
     ids = [one.id for one in await service.facts.store_triplets(triplets, scope)]
     return [(await service.facts.history(id_))[0].content for id_ in ids]
 
@@ -45,10 +45,6 @@ async def test_a_name_keeps_its_first_spelling(richard: MemoryService) -> None:
     )
     assert record.content == "J. R. Smith likes tea."
     assert record.metadata["triplet"]["subject"] == "J. R. Smith"
-
-
-def triplet(subject: str, predicate: str, object_: str) -> Triplet:
-    return Triplet(subject=subject, predicate=predicate, object=object_)
 
 
 async def test_spellings_of_one_user_do_not_affect_another(

@@ -11,9 +11,9 @@ from local2.ledger.records import Fact, Written
 from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
-from local2.protocol.memories import OwnerScope, Triplet
+from local2.protocol.memories import OwnerScope
 from local2.protocol.payloads import MemoryChange
-from recalling import contents, recall
+from recalling import contents, recall, triplet
 from stored import linked_contents
 
 ADA = ("Ada", "works for", "Northwind")
@@ -25,10 +25,6 @@ QUESTION = "Who is the boss of Ada's employer?"
 @pytest.fixture
 def eve(memory: Memory) -> MemoryService:
     return memory.of(caller_named("eve", agent="robot"))
-
-
-def triplet(subject: str, predicate: str, object_: str) -> Triplet:
-    return Triplet(subject=subject, predicate=predicate, object=object_)
 
 
 async def store_triplets(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clocks import Seconds
 from local2.errors import ConfigError
 from local2.memory.recall.reranker import (
     DOCUMENT_CHARACTERS,
@@ -28,14 +29,6 @@ FAILURE = Answer(status=500)
 OpenReranker = Callable[..., Awaitable[HttpReranker]]
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 @pytest.fixture
 def server() -> Iterator[RerankStandIn]:
     with RerankStandIn() as stand_in:
@@ -43,12 +36,12 @@ def server() -> Iterator[RerankStandIn]:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> Seconds:
+    return Seconds()
 
 
 @pytest.fixture
-async def open_reranker(server: RerankStandIn, clock: Clock) -> AsyncIterator[OpenReranker]:
+async def open_reranker(server: RerankStandIn, clock: Seconds) -> AsyncIterator[OpenReranker]:
     async with AsyncExitStack() as opened:
 
         async def open_one(url: str = server.url, **options: Any) -> HttpReranker:
@@ -241,9 +234,9 @@ async def test_an_unusable_answer_is_an_error_that_does_not_quote_it(
 
 
 async def test_after_consecutive_failures_the_server_is_not_called_for_a_while(
-    server: RerankStandIn, opened_circuit: HttpReranker, clock: Clock
+    server: RerankStandIn, opened_circuit: HttpReranker, clock: Seconds
 ) -> None:
-    clock.seconds += OPEN_SECONDS - 0.1
+    clock.now += OPEN_SECONDS - 0.1
     assert "is paused" in await error_message(opened_circuit)
     assert len(server.requests) == FAILURES_TO_OPEN
 
@@ -260,9 +253,9 @@ async def test_a_success_between_failures_resets_the_count(
 
 
 async def test_a_successful_trial_closes_the_circuit(
-    server: RerankStandIn, opened_circuit: HttpReranker, clock: Clock
+    server: RerankStandIn, opened_circuit: HttpReranker, clock: Seconds
 ) -> None:
-    clock.seconds += OPEN_SECONDS
+    clock.now += OPEN_SECONDS
     assert await positions(opened_circuit) == [1, 2, 0]
 
     server.script(FAILURE, Answer())
@@ -271,24 +264,24 @@ async def test_a_successful_trial_closes_the_circuit(
 
 
 async def test_a_failed_trial_opens_the_circuit_for_the_same_time_again(
-    server: RerankStandIn, opened_circuit: HttpReranker, clock: Clock
+    server: RerankStandIn, opened_circuit: HttpReranker, clock: Seconds
 ) -> None:
     server.script(FAILURE)
-    clock.seconds += OPEN_SECONDS
+    clock.now += OPEN_SECONDS
     assert "500" in await error_message(opened_circuit)
-    clock.seconds += OPEN_SECONDS - 0.1
+    clock.now += OPEN_SECONDS - 0.1
     assert "is paused" in await error_message(opened_circuit)
-    clock.seconds += 0.1
+    clock.now += 0.1
     assert await positions(opened_circuit) == [1, 2, 0]
 
 
 @pytest.fixture
 async def trial(
-    server: RerankStandIn, opened_circuit: HttpReranker, clock: Clock
+    server: RerankStandIn, opened_circuit: HttpReranker, clock: Seconds
 ) -> asyncio.Task[list[int]]:
     """A trial that is under way: the server has received it, and holds its answer back."""
     server.script(Answer(held=True))
-    clock.seconds += OPEN_SECONDS
+    clock.now += OPEN_SECONDS
     trial = asyncio.create_task(positions(opened_circuit))
     await eventually(lambda: len(server.requests) == FAILURES_TO_OPEN + 1)
     return trial
@@ -314,16 +307,16 @@ async def test_after_a_cancelled_trial_another_call_may_try(
 
 
 async def test_opening_and_closing_the_circuit_are_logged_once_without_content(
-    server: RerankStandIn, open_reranker: OpenReranker, clock: Clock
+    server: RerankStandIn, open_reranker: OpenReranker, clock: Seconds
 ) -> None:
     reranker = await open_reranker(key="sesame")
     server.script(*[FAILURE] * (FAILURES_TO_OPEN + 1))
     with own_logs() as logged:
         for _ in range(FAILURES_TO_OPEN + 2):
             await error_message(reranker)
-        clock.seconds += OPEN_SECONDS
+        clock.now += OPEN_SECONDS
         await error_message(reranker)
-        clock.seconds += OPEN_SECONDS
+        clock.now += OPEN_SECONDS
         await positions(reranker)
         await positions(reranker)
 
