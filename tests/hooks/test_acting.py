@@ -206,10 +206,13 @@ async def test_an_answer_is_stored_with_its_own_turn(
     await run_hook({**answers[0], "text": "This is of the turn before."})
     await run_hook({**stop, **later})
 
-    turns = await theirs.delivered(tmp_path, "the shop listens on port 8443")
+    async def of_the_port() -> list[str]:
+        turns = await theirs.delivered(tmp_path, "the shop listens on port 8443")
+        return [turn["content"] for turn in turns if "8443" in turn["content"]]
 
-    answer = next(one["content"] for one in turns if "8443" in one["content"])
-    assert answer == "Q: Which port does the shop listen on?\nA: It listens on 8443."
+    await eventually(of_the_port, within=DELIVERY_SECONDS)
+    expected = "Q: Which port does the shop listen on?\nA: It listens on 8443."
+    assert await of_the_port() == [expected]
 
 
 @pytest.mark.parametrize("client", ["claude-code", "codex"])
