@@ -1,9 +1,7 @@
 """Writes that queue together commit together, and no acknowledged write is lost."""
 
 import asyncio
-import os
 import sqlite3
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
@@ -84,15 +82,6 @@ async def test_a_read_sees_every_write_that_returned(notes: Database) -> None:
     for number in range(50):
         await notes.write(add(str(number)))
         assert len(await notes.read(all_notes)) == number + 1
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="Only Linux has priorities of threads.")
-async def test_the_writer_leaves_a_busy_processor_to_the_reader(notes: Database) -> None:
-    def niceness(_: SqlConnection) -> int:
-        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-
-    ours = os.getpriority(os.PRIO_PROCESS, 0)
-    assert await notes.read(niceness) == ours < await notes.write(niceness)
 
 
 async def test_writes_that_queued_together_commit_together(notes: Database, file: Path) -> None:

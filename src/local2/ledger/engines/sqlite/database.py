@@ -39,8 +39,6 @@ from local2.protocol.maintenance import LiveStack
 COUNTED = "record"
 """The table whose rows the tally counts: records are superseded or reduced to a shell, but never
 deleted."""
-WRITER_NICENESS = 5
-"""By how much the writer's thread leaves a busy processor to searches and the event loop."""
 MERGED_PAGES = 1_000
 """Number of pages of the full-text index merged in one transaction."""
 MAX_MERGES = 10_000
@@ -93,7 +91,6 @@ class Database:
             partial(commit_together, tally),
             name="writer",
             connect=partial(_connect_to_write, path, key, schema, tally),
-            niceness=WRITER_NICENESS,
         )
         reader = Lane(path, run_each, name="reader", connect=partial(connect, path, key))
         try:

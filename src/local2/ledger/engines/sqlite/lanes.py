@@ -7,9 +7,7 @@ owner's work does not wait for all of it.
 
 import asyncio
 import math
-import os
 import queue
-import sys
 import threading
 import time
 from collections import OrderedDict, deque
@@ -69,10 +67,7 @@ class Lane:
         *,
         name: str,
         connect: Callable[[], SqlConnection],
-        niceness: int = 0,
     ) -> None:
-        """`niceness`: by how much its thread leaves a busy processor to others, on Linux."""
-        self._niceness = niceness
         self._path = path
         self._run_batch = run_batch
         self._connect = connect
@@ -110,8 +105,6 @@ class Lane:
         return future
 
     def _work(self) -> None:
-        if sys.platform == "linux":  # elsewhere, it would be the whole process
-            os.nice(self._niceness)
         connection = None
         try:
             connection = self._connect()
