@@ -72,17 +72,14 @@ def test_a_document_added_again_is_unchanged_or_replaced(running: Served, tmp_pa
 
 
 def test_a_question_needs_no_quotes(running: Served) -> None:
-    asked = local2(
-        running.folder, "recall", "which", "unheard-of", "city", "--top-k", "1", "--json"
-    )
+    options = "--top-k", "1", "--json"
+    quoted = "recall", "which unheard-of city", *options
+    wait_until(lambda: not answer(running.folder, *quoted[:-1])["degraded"])
+
+    asked = local2(running.folder, "recall", "which", "unheard-of", "city", *options)
 
     assert asked.returncode == 0
-    assert (
-        asked.stdout
-        == local2(
-            running.folder, "recall", "which unheard-of city", "--top-k", "1", "--json"
-        ).stdout
-    )
+    assert asked.stdout == local2(running.folder, *quoted).stdout
     assert local2(running.folder, "ask", "thank", "you").stdout == "You are welcome.\n"
 
 

@@ -1,5 +1,6 @@
 """A profile chooses among the tools on the bus; another team's tools appear without being named."""
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -45,9 +46,10 @@ async def test_a_profile_chooses_the_offered_tools(
         ToolHost(bus, writing),
         client_of(msgspec.structs.replace(settings, mcp=chosen)) as client,
     ):
-        listed = {tool.name for tool in (await client.list_tools()).tools}
-
-    assert listed == offered
+        async with asyncio.timeout(30):  # on a busy machine, some are announced later
+            listed = set[str]()
+            while listed != offered:
+                listed = {tool.name for tool in (await client.list_tools()).tools}
 
 
 async def test_a_tool_for_programs_is_offered_only_in_the_full_profile(
