@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from local2.keys import is_topic
+from local2.language.questions import FIRST_PERSON
+from local2.language.statements import MIN_WORDS
+from local2.language.words import words
 
 THING = r"(?P<thing>\w+(?:[ '-]\w+){0,3}?)"
 VALUE = r"(?P<value>\S.*)"
@@ -101,6 +104,12 @@ def wish_of(text: str) -> Wish | None:
     return next(
         (wish for pattern, wish in WISHES if re.match(pattern, text.strip(), ANY_CASE)), None
     )
+
+
+def is_nod(text: str) -> bool:
+    """Whether a message has fewer words than a statement, and none of them about the speaker."""
+    found = words(text)
+    return len(found) < MIN_WORDS and FIRST_PERSON.isdisjoint(found)
 
 
 def named_tool(text: str) -> str | None:
