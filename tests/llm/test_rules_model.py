@@ -435,7 +435,9 @@ async def test_an_earlier_turn_does_not_answer_a_later_question() -> None:
     session = Session()
     await session.send("My name is Richard.")
 
-    assert await session.send("Thanks!") == WELCOME
+    for thanks in ("Thanks!", "thanks a lot", "Thank you so much!"):
+        assert await session.send(thanks) == WELCOME
+    assert await session.send("Thanks, I moved to Bergen.") != WELCOME
 
 
 async def test_a_failed_tool_is_reported_as_failed() -> None:

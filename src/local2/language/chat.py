@@ -41,7 +41,9 @@ WANTS_HELP = (
     r"|(?:please )?remember(?: that| this| it)?)[.!?]*$"
 )
 WANTS_TO_FORGET = r"(?:please )?(?:forget|erase|delete)\b"
-THANKS = r"(?:(?:ok|okay|great|cool|perfect|many),? )?(?:thanks|thank you|thx|cheers)\W*$"
+THANKS = (
+    r"(?:(?:ok|okay|great|cool|perfect|many),? )?(?:thanks|thank you|thx|cheers)(?: \w+){0,2}\W*$"
+)
 WISHES: tuple[tuple[str, "Wish"], ...] = (
     (WANTS_HELP, "help"),
     (WANTS_TO_FORGET, "forget"),
