@@ -17,7 +17,7 @@ from local2.generator.agent import GeneratorAgent
 from local2.llm.models import ChatChunk, ChatMessage, ToolDefinition
 from local2.protocol import subjects
 from local2.protocol.envelope import Caller, decode, encode, seal
-from local2.protocol.payloads import ClearSession, Generation, Query, ToolResult
+from local2.protocol.payloads import ClearSession, Empty, Generation, Query, ToolResult
 from local2.settings import GeneratorSettings
 from waiting import eventually
 
@@ -117,6 +117,42 @@ async def test_a_session_whose_model_hangs_is_cleared_at_once(
     second = await client.ask("Hello?", caller=eve(1), timeout=20)
     message_counts = [int(turn.answer.split()[2]) for turn in (first, second)]
     assert message_counts[1] == message_counts[0] + 2, "the query that hung is not in the prompt"
+
+
+@pytest.mark.usefixtures("agent")
+async def test_a_cancelled_query_ends_its_turn_and_lets_its_sessions_next_one_run(
+    model: Hanging, client: QueryClient, listen: Listen
+) -> None:
+    generations = await listen(subjects.RESPONSE_GENERATION)
+    asking = asyncio.create_task(client.ask("hang", caller=eve(1)))
+    await eventually(lambda: model.queries)
+
+    asking.cancel()
+    await asyncio.wait([asking])
+
+    next_answer = await client.ask("Hello?", caller=eve(1), timeout=20)
+    assert next_answer.answer == "To Hello?: 2 messages."
+    stopped = decode(generations[0].data, Generation).payload
+    assert stopped.error is not None
+    assert (stopped.query, stopped.answer) == ("hang", "")
+
+
+@pytest.mark.usefixtures("agent")
+async def test_only_who_asked_a_query_can_cancel_it(
+    bus: Connection, model: Hanging, client: QueryClient, listen: Listen
+) -> None:
+    generations = await listen(subjects.RESPONSE_GENERATION)
+    query = seal(Query(query="hang", session_id="s1"), type="query", source="test", user="eve")
+    await bus.request(subjects.QUERY_RECEIVED, encode(query))
+    await eventually(lambda: model.queries)
+
+    cancel = seal(Empty(), type="cancel", source="test", user="ann", correlation_id=query.id)
+    await bus.publish(subjects.QUERY_CANCEL, encode(cancel))
+
+    await client.ask("Hello?", caller=eve(2), timeout=20)  # it is received after the cancellation
+    model.may_answer.set()
+    await eventually(lambda: len(generations) == 2)
+    assert [decode(message.data, Generation).payload.error for message in generations] == [None] * 2
 
 
 async def test_a_stop_ends_every_query_with_an_error(

@@ -22,6 +22,7 @@ EAVESDROPPED_WITHIN = (
     "memory.turn",
     "memory.output.keep",
     "query.received",
+    "query.cancel",
     "response.>",
     "session.>",
     "session.clear",

@@ -1,6 +1,7 @@
 """`local2 chat` answers commands in a terminal."""
 
 import asyncio
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,15 @@ from prompt_toolkit.output import DummyOutput
 
 from commands import served
 from factories import Listen
-from local2.bus.connection import Connection
+from local2.bus.connection import BusMessage, Connection
 from local2.cli.output import Output
 from local2.cli.talk import HELP, chatting, converse
 from local2.llm.rules import HINT
+from local2.protocol import subjects
+from local2.protocol.envelope import decode, encode, seal
+from local2.protocol.payloads import Empty, Query, ToolResult
 from stacks import settings_in
+from waiting import eventually
 
 
 async def test_an_unknown_command_shows_the_help_and_publishes_no_query(
@@ -44,6 +49,35 @@ async def test_ctrl_c_leaves_a_line_that_is_begun_and_ends_the_chat_where_none_i
 
     assert "There is no command /begun." in capsys.readouterr().out
     assert queries == []
+
+
+async def test_ctrl_c_during_an_answer_stops_the_answer_and_returns_to_the_prompt(
+    bus: Connection, listen: Listen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cancels = await listen("query.cancel")
+    queries = []
+
+    async def answer_never(message: BusMessage) -> None:
+        queries.append(decode(message.data, Query))
+        accepted = ToolResult(ok=True, content="The answer follows.")
+        await bus.answer(message, encode(seal(accepted, type="result", source="test")))
+        signal.raise_signal(signal.SIGINT)
+
+    await bus.subscribe(subjects.QUERY_RECEIVED, answer_never)
+    handler = signal.getsignal(signal.SIGINT)
+
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        keys.send_text("Tell me a story.\rAnother one.\r/here\r\x03/never read\r")
+        await converse(bus, Output())
+
+    told = capsys.readouterr().out
+    assert told.count("(stopped)") == 2
+    assert "There is no command /here." in told
+    await eventually(lambda: len(cancels) == 2)
+    assert [decode(message.data, Empty).correlation_id for message in cancels] == [
+        query.id for query in queries
+    ]
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_tool_calls_are_shown_on_request(

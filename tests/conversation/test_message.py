@@ -13,6 +13,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from local2.conversation import images
+from local2.conversation.conversation import ConversationMemory
+from local2.conversation.events import CompactionEvent, MemoryResetEvent
 from local2.conversation.images import embedded, with_images
 from local2.conversation.message import (
     AgentCallMsg,
@@ -65,6 +67,47 @@ def test_a_list_of_something_else_is_refused_by_name_when_the_message_is_made(
 ) -> None:
     with pytest.raises(ConversationError, match=f"^{field}: expected a list of"):
         Message(role="user", content="Hello", **{field: value})
+
+
+@pytest.mark.parametrize(
+    ("type_", "fields"),
+    [
+        (Message, {"role": "user", "content": 5}),
+        (Message, {"role": "user", "content": b"Hello"}),
+        (Message, {"role": "user", "message_id": None}),
+        (Message, {"role": "user", "name": 5}),
+        (Message, {"role": "tool", "tool_call_id": 5}),
+        (Message, {"role": "assistant", "structured_data": ["a"]}),
+        (Message, {"role": "assistant", "reasoning_details": {"text": "Hm."}}),
+        (
+            ToolCallMsg,
+            {"id": "c", "call_id": "c", "type": "function", "name": "f", "arguments": {"q": 1}},
+        ),
+        (AgentCallMsg, {"request": "Go.", "agent_name": 5}),
+        (MessageContent, {"action_input": "Go."}),
+        (CompactionEvent, {"session_id": "s", "agent_name": "a", "status": "paused"}),
+        (
+            CompactionEvent,
+            {"session_id": "s", "agent_name": "a", "status": "failed", "duration": "1"},
+        ),
+        (MemoryResetEvent, {"session_id": "s", "agent_name": None}),
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_the_name_of_its_field(
+    type_: Any, fields: dict[str, Any]
+) -> None:
+    with pytest.raises(ConversationError, match=rf"^{type_.__name__}: .* at `\$\.{[*fields][-1]}`"):
+        type_(**fields)
+
+
+def test_a_change_to_a_value_of_another_type_is_refused_and_changes_nothing() -> None:
+    memory = ConversationMemory()
+    id_ = memory.add(role="user", content="Hello")
+
+    with pytest.raises(ConversationError, match=r"at `\$\.content`"):
+        memory.update(id_, content=5)  # type: ignore[arg-type]
+
+    assert memory.retrieve_by_id(id_) == {"role": "user", "content": "Hello"}
 
 
 def test_message_id_is_unique_to_every_message() -> None:

@@ -132,6 +132,8 @@ def test_a_constructor_has_the_fields_of_the_reference_in_its_order(
     ("form", "field", "value"),
     [
         (ManagedMemoryConfig, "threshold_tokens", 0),
+        (ManagedMemoryConfig, "threshold_tokens", 1.5),
+        (ManagedMemoryConfig, "threshold_tokens", "many"),
         (ManagedMemoryConfig, "image_token_estimate", -1),
         (ToolTruncationConfig, "max_tokens", -1),
         (ToolTruncationConfig, "grace_recent_messages", -1),
@@ -140,9 +142,13 @@ def test_a_constructor_has_the_fields_of_the_reference_in_its_order(
         (SummarizationConfig, "max_retained_images", -1),
     ],
 )
-def test_a_number_out_of_range_is_refused(form: Any, field: str, value: int) -> None:
-    with pytest.raises(ConversationError, match=rf"{field} is {value}. Give at least {value + 1}"):
+def test_what_is_no_number_or_out_of_range_is_refused(form: Any, field: str, value: Any) -> None:
+    least = 1 if field == "threshold_tokens" else 0
+
+    with pytest.raises(ConversationError) as refused:
         form(**{field: value})
+
+    assert f"{field} is {value!r}. Give a whole number of at least {least}." in str(refused.value)
 
 
 def test_threshold_tokens_must_be_exceeded_before_a_compaction_is_due() -> None:

@@ -15,6 +15,7 @@ from local2.llm.rules import (
     KEPT,
     MAX_CALLS,
     NO_STANDING_FACTS,
+    NODDED,
     NOTHING,
     WELCOME,
     RulesModel,
@@ -180,6 +181,21 @@ async def test_without_a_request_only_a_name_is_saved(text: str) -> None:
 
     assert await session.send(text) == KEPT.format(statement=text)
     assert session.calls == []
+
+
+@pytest.mark.parametrize(
+    "text", ["ok", "lol", "Bye!", "got it", "Ha ha.", "👍", "alles klar", "好的"]
+)
+async def test_a_nod_gets_a_nod(text: str) -> None:
+    session = Session()
+
+    assert await session.send(text) == NODDED
+    assert session.calls == []
+
+
+@pytest.mark.parametrize("text", ["I smoke.", "My Volvo.", "Ann called Bob", "我住在柏林"])
+async def test_a_short_statement_is_said_back(text: str) -> None:
+    assert await Session().send(text) == KEPT.format(statement=text)
 
 
 @pytest.mark.parametrize(
@@ -419,7 +435,9 @@ async def test_an_earlier_turn_does_not_answer_a_later_question() -> None:
     session = Session()
     await session.send("My name is Richard.")
 
-    assert await session.send("Thanks!") == WELCOME
+    for thanks in ("Thanks!", "thanks a lot", "Thank you so much!"):
+        assert await session.send(thanks) == WELCOME
+    assert await session.send("Thanks, I moved to Bergen.") != WELCOME
 
 
 async def test_a_failed_tool_is_reported_as_failed() -> None:

@@ -51,6 +51,18 @@ def test_a_service_is_asked_with_its_payload(ada: httpx.Client) -> None:
     assert found.json()["items"][0]["value"] == {"seat": "window"}
 
 
+def test_a_whole_number_with_a_point_is_an_integer_for_tools_and_services(
+    ada: httpx.Client,
+) -> None:
+    call(ada, "save_topic", topic="user.metal", content="osmium")
+    listing = "/v1/services/memory.items.search"
+
+    assert call(ada, "recall", query="osmium", top_k=2.0)["data"]
+    assert ada.post(listing, json={"collection": "app", "limit": 2.0}).status_code == 200
+    refused = ada.post(listing, json={"collection": "app", "limit": 2.5})
+    assert (refused.status_code, refused.json()["code"]) == (400, "bad_request")
+
+
 def test_services_that_need_no_payload_answer_without_one(ada: httpx.Client) -> None:
     assert ada.post("/v1/services/memory.ready").json()["ready"] is True
     assert ada.post("/v1/services/memory.status").json()["records"] >= 0

@@ -58,8 +58,6 @@ LINES_PER_SECOND = 20
 work sends fewer. Under load, more lines would cost as much as the requests; they are counted."""
 SLOW = 1.0
 """Seconds from which a request is slow."""
-EXACT = 2.0**53
-"""Up to here, every integer is a float."""
 OWN_RESULT = "Local2-Own-Result"
 """Marks a result of the memory's own tools, which other stacks of the memory do not remember. Who
 forges it is not remembered either."""
@@ -192,14 +190,14 @@ class ToolHost(Participant):
             self._running.cancel(caller, header.correlation_id)
 
     def _decode_request(self, data: bytes) -> Envelope[ToolRequest[Any]]:
-        """Decode the request as its schema allows: 5.0 is an integer, and null is no argument."""
+        """Decode the request; null is no argument."""
         try:
             return decode(data, self._request_type)
         except InvalidArgumentsError:
             request = decode(data, ToolRequest[Json])
             args, known = request.payload.args, self._tool.args.__struct_fields__
             given = {
-                name: _as_integer(value)
+                name: value
                 for name, value in args.items()
                 if value is not None or name not in known
             }
@@ -289,12 +287,6 @@ class ToolHost(Participant):
             headers = {**(headers or {}), **self._marks} or None
             await self.bus.publish(self._result_subject, data, headers=headers)
         return result
-
-
-def _as_integer(value: Any) -> Any:
-    """The integer that a number is; model services send 5 as 5.0."""
-    is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= EXACT
-    return int(value) if is_whole else value
 
 
 def _too_late(request: Envelope[Any]) -> DeadlineError:

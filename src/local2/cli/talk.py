@@ -1,5 +1,7 @@
 """`local2 chat`, `ask`, `tools` and `call`: talk to the GeneratorAgent, and call tools."""
 
+import asyncio
+import signal
 from collections.abc import Sequence
 
 import click
@@ -25,7 +27,10 @@ from local2.protocol.envelope import Sender, new_id
 from local2.protocol.payloads import Json, ToolCallRecord
 from local2.settings import Settings
 
-HELP = "/new: a new session. /tools: what the last answer used. /quit or Ctrl-D: end."
+HELP = (
+    "/new: a new session. /tools: what the last answer used. Ctrl-C: stop an answer. "
+    "/quit or Ctrl-D: end."
+)
 PROMPT = [("bold ansicyan", "you> ")]
 SCHEMA_SECONDS = 0.5
 """Seconds to wait for a tool's announcement. Without its schema, all arguments are sent as text."""
@@ -74,7 +79,10 @@ async def chatting(
 async def converse(
     bus: Connection, output: Output, *, session: str | None = None, user: str | None = None
 ) -> None:
-    """Read lines and print answers until Ctrl-D, /quit, or Ctrl-C where nothing is typed."""
+    """Read lines and print answers until Ctrl-D, /quit, or Ctrl-C where nothing is typed.
+
+    During an answer, Ctrl-C stops the answer.
+    """
     # Imported here because only a chat needs a line editor.
     from prompt_toolkit import PromptSession  # noqa: PLC0415
     from prompt_toolkit.formatted_text import FormattedText  # noqa: PLC0415
@@ -131,12 +139,27 @@ async def _turn(
     def show(text: str) -> None:
         console.print(printable(text), end="", markup=False)
 
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    answering = asyncio.create_task(queries.ask(line, caller=caller, on_delta=show))
+
+    def stop(*_: object) -> None:
+        loop.call_soon_threadsafe(answering.cancel)
+
+    # A handler of the loop would not outlive the next prompt, which sets and removes its own.
+    before = signal.signal(signal.SIGINT, stop)
     try:
-        turn = await queries.ask(line, caller=caller, on_delta=show)
+        turn = await answering
+    except asyncio.CancelledError:
+        if task is not None and task.cancelling():
+            raise
+        console.print(" [dim](stopped)[/]")
+        return []
     except Local2Error as error:
         console.print()
         output.error(error)
         return []
+    finally:
+        signal.signal(signal.SIGINT, before)
     console.print()
     if turn.hint not in {"", *hints}:
         hints.add(turn.hint)

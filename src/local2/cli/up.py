@@ -64,7 +64,7 @@ def _favour_event_loop() -> None:
 
 
 async def _interactive(settings: Settings) -> None:
-    """Chat until the user leaves; SIGTERM, or Ctrl-C during an answer, stops cleanly."""
+    """Chat until the user leaves; SIGTERM, or Ctrl-C where no chat runs, stops cleanly."""
     _favour_event_loop()
     chatting = asyncio.create_task(_with_chat(settings))
     for number in (signal.SIGINT, signal.SIGTERM):

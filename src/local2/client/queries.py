@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Self
 
 import msgspec
@@ -10,6 +11,7 @@ from local2.bus.connection import BusMessage, Connection, Subscription
 from local2.errors import (
     BadRequestError,
     BusTimeoutError,
+    Local2Error,
     NoRespondersError,
     OverloadedError,
     RequestError,
@@ -18,7 +20,7 @@ from local2.logs import get_logger
 from local2.protocol import subjects
 from local2.protocol.envelope import Sender, decode, encode, new_id, seal_from
 from local2.protocol.lenient.turns import read_generation
-from local2.protocol.payloads import Delta, Generation, Query, ToolResult
+from local2.protocol.payloads import Delta, Empty, Generation, Query, ToolResult
 
 ACCEPT_TIMEOUT = 5.0
 """Seconds to wait for the acknowledgement of a query, which the GeneratorAgent sends before
@@ -62,6 +64,8 @@ class QueryClient:
     ) -> Generation:
         """Send a query and return the finished turn; its `error` says why there is no answer.
 
+        Cancelling this stops the answer.
+
         Args:
             text: The query.
             caller: Who is asking, and in which session.
@@ -77,18 +81,22 @@ class QueryClient:
         answer: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
         self._answers[query_id] = answer
         self._listeners[query_id] = on_delta
+        query = Query(query=text, session_id=caller.session_id, query_id=query_id)
+        sender = msgspec.structs.replace(caller, query_id=query_id)
+        request = seal_from(sender, query, type="query")
         try:
-            query = Query(query=text, session_id=caller.session_id, query_id=query_id)
-            sender = msgspec.structs.replace(caller, query_id=query_id)
             acknowledgement = await self._bus.request(
-                subjects.QUERY_RECEIVED,
-                encode(seal_from(sender, query, type="query")),
-                timeout=ACCEPT_TIMEOUT,
+                subjects.QUERY_RECEIVED, encode(request), timeout=ACCEPT_TIMEOUT
             )
             accepted = decode(acknowledgement.data, ToolResult).payload
             if (refused := accepted.error) is None:
                 async with asyncio.timeout(timeout):
                     return await answer
+        except asyncio.CancelledError:
+            cancel = seal_from(sender, Empty(), type="cancel", correlation_id=request.id)
+            with suppress(Local2Error):
+                await self._bus.publish(subjects.QUERY_CANCEL, encode(cancel))
+            raise
         except NoRespondersError as error:
             raise NoRespondersError("No GeneratorAgent is on the bus.") from error
         except TimeoutError as error:

@@ -23,8 +23,10 @@ EVENTS = (
 
 def _check_minimum(minimum: int, **values: int) -> None:
     for name, value in values.items():
-        if value < minimum:
-            raise ConversationError(f"{name} is {value}.", remedy=f"Give at least {minimum}.")
+        if not isinstance(value, int) or value < minimum:
+            raise ConversationError(
+                f"{name} is {value!r}.", remedy=f"Give a whole number of at least {minimum}."
+            )
 
 
 def _choices(names: Sequence[str]) -> str:
@@ -119,9 +121,10 @@ class ActiveContextPolicyConfig:
             raise ConversationError(
                 f"{min(unknown)!r} is not a processor.", remedy=_choices(STAGES)
             )
-        if not 0 <= self.min_reduction_ratio < 1:
+        ratio = self.min_reduction_ratio
+        if not isinstance(ratio, int | float) or not 0 <= ratio < 1:
             raise ConversationError(
-                f"min_reduction_ratio is {self.min_reduction_ratio:g}.",
+                f"min_reduction_ratio is {ratio!r}.",
                 remedy="Give the share to save: at least 0 and less than 1.",
             )
 

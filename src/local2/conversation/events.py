@@ -16,17 +16,19 @@ from typing import Any, Literal, Protocol, Self
 import msgspec
 import structlog
 
+from local2.conversation.checked import Checked
+
 log = structlog.get_logger()
 
 
-class MemoryResetEvent(msgspec.Struct, frozen=True):
+class MemoryResetEvent(Checked, frozen=True):
     """A conversation was cleared, so anything planned from it is obsolete."""
 
     session_id: str
     agent_name: str
 
 
-class CompactionEvent(msgspec.Struct, frozen=True, omit_defaults=True):
+class CompactionEvent(Checked, frozen=True, omit_defaults=True):
     """The progress of a compaction. `duration` is in seconds.
 
     The `post_` counts are 0 until the compaction is completed.

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self, TypeVar, get_args
 
 import msgspec
 
+from local2.conversation.checked import Checked
 from local2.conversation.parts import (
     REASONING_FIELDS,
     Content,
@@ -46,7 +47,7 @@ _REFUSED_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
 """The characters that OpenAI's chat API refuses in a message's name."""
 
 
-class ToolCallMsg(msgspec.Struct, frozen=True):
+class ToolCallMsg(Checked, frozen=True):
     """A call of a tool. `arguments` is JSON text, as models write it.
 
     It is a type of its own because this package's callers choose its fields: they are OpenAI's.
@@ -90,7 +91,7 @@ class ToolCallMsg(msgspec.Struct, frozen=True):
         return _converted(fields, cls)
 
 
-class AgentCallMsg(msgspec.Struct, frozen=True):
+class AgentCallMsg(Checked, frozen=True):
     """A request to another agent."""
 
     agent_name: str
@@ -101,7 +102,7 @@ class AgentCallMsg(msgspec.Struct, frozen=True):
         return {"agent_name": self.agent_name, "request": deepcopy(self.request)}
 
 
-class MessageContent(msgspec.Struct, frozen=True):
+class MessageContent(Checked, frozen=True):
     """An agent's decision about its next step; `to_dict` is the content of a Message."""
 
     thought: str | None = None
@@ -114,6 +115,7 @@ class MessageContent(msgspec.Struct, frozen=True):
                 f"{quoted(self.next_action)} is not a next action.",
                 remedy=f"One of: {', '.join(ACTIONS)}.",
             )
+        super().__post_init__()
 
     def to_dict(self) -> Json:
         """The fields that are set."""
@@ -121,7 +123,7 @@ class MessageContent(msgspec.Struct, frozen=True):
         return {name: value for name, value in fields.items() if value is not None}
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(Checked, frozen=True):
     """One message. `images` are URLs, data URIs or paths.
 
     It is a type of its own because it holds whatever any model's API takes; `ChatMessage` has only
@@ -161,6 +163,7 @@ class Message(msgspec.Struct, frozen=True):
                     f"{name}: expected a list of {kind.__name__}, got {quoted(values)}.",
                     remedy="Message.from_response_dict reads messages in the forms of model APIs.",
                 )
+        super().__post_init__()
 
     def to_llm_dict(self) -> Json:
         """Role, content and all other fields that are set, for a model's adapter.
@@ -246,6 +249,8 @@ class Message(msgspec.Struct, frozen=True):
             ) from error
         if all(value is None for value in fields.values()):
             raise ConversationError("The model's reply is empty.")
+        if isinstance(content, list) and not all(isinstance(part, dict) for part in content):
+            raise ConversationError("The model's reply cannot be read: its content has no parts.")
         return _converted({**identity, **fields}, cls)
 
     @classmethod

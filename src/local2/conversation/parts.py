@@ -10,7 +10,8 @@ import msgspec
 
 from local2.protocol.payloads import Json
 
-Content = str | Json | list[Json]
+Content = str | Json | list[Any]
+"""Text, data, or a list: of parts, or of any data."""
 
 REASONING_FIELDS = ("reasoning", "reasoning_content", "thinking")
 """The fields that servers use for reasoning text; none of them is standard."""

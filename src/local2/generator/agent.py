@@ -5,7 +5,7 @@ nothing that other agents lack.
 """
 
 import asyncio
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -15,16 +15,23 @@ from local2.admission import FairSlots
 from local2.bounded_dict import BoundedDict
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.participant import Participant
+from local2.bus.tool_host import RunningCalls
 from local2.client.tools import Toolbox, call_tool
 from local2.conversation.knowledge_graph import KGMemory
-from local2.errors import InvalidArgumentsError, ModelError, OverloadedError, RequestError
+from local2.errors import (
+    CancelledCallError,
+    InvalidArgumentsError,
+    ModelError,
+    OverloadedError,
+    RequestError,
+)
 from local2.generator.publication import TurnPublisher
 from local2.generator.session import GeneratorSession, SessionEvents
 from local2.generator.toolset import RecentTools, ToolMenu
 from local2.generator.turn import NAME, GeneratorTurn
 from local2.llm.models import ChatModel, StructuredModel
 from local2.protocol import subjects
-from local2.protocol.envelope import Sender, decode, new_id
+from local2.protocol.envelope import Sender, decode, header_of, new_id
 from local2.protocol.lenient.turns import read_query
 from local2.protocol.memory_tools import ADD_KNOWLEDGE, MAX_FACTS
 from local2.protocol.payloads import ClearSession, Empty, ToolResult
@@ -73,6 +80,7 @@ class GeneratorAgent(Participant):
                 user_waiting=MAX_ADMITTED_TURNS // 2,
             )
         )
+        self._running = RunningCalls()
         self._sessions = WeakValueDictionary[SessionKey, GeneratorSession]()
         self._recent = BoundedDict[SessionKey, GeneratorSession](MAX_SESSIONS)
         self._events = SessionEvents(bus)
@@ -84,6 +92,7 @@ class GeneratorAgent(Participant):
         self._tools_known = asyncio.Event()
         self._resources = AsyncExitStack()
         self.serve(subjects.QUERY_RECEIVED, self._receive, queue=NAME, limit=None)
+        self.serve(subjects.QUERY_CANCEL, self._cancel, limit=None)
         self.serve(subjects.SESSION_CLEAR, self._clear, queue=NAME)
         self.serve(subjects.MEMORY_FORGOTTEN, self._forget)
 
@@ -103,6 +112,8 @@ class GeneratorAgent(Participant):
                 envelope = read_query(message.data).envelope
                 caller = self.bus.identity.caller_of(message, envelope)
                 admitted.enter_context(self._turns.admitted(caller.principal, len(message.data)))
+                admitted.enter_context(suppress(CancelledCallError))
+                admitted.enter_context(self._running.cancellable(caller, envelope.id))
             except (RequestError, OverloadedError) as error:
                 log.warning("query_refused", reason=error.logged)
                 await self.acknowledge(message, ToolResult.failed(error))
@@ -148,6 +159,12 @@ class GeneratorAgent(Participant):
                     model=self._model if isinstance(self._model, StructuredModel) else None,
                     within=self._settings.tool_timeout,
                 )
+
+    async def _cancel(self, message: BusMessage) -> None:
+        """Stop a turn. Every generator receives this; the one that answers the query acts."""
+        if (header := header_of(message.data)) is not None and header.correlation_id:
+            caller = self.bus.identity.caller_of(message, header)
+            self._running.cancel(caller, header.correlation_id)
 
     async def _clear(self, message: BusMessage) -> None:
         try:

@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from local2.keys import is_topic
+from local2.language.questions import FIRST_PERSON
+from local2.language.statements import MIN_WORDS
+from local2.language.words import words
 
 THING = r"(?P<thing>\w+(?:[ '-]\w+){0,3}?)"
 VALUE = r"(?P<value>\S.*)"
@@ -38,7 +41,9 @@ WANTS_HELP = (
     r"|(?:please )?remember(?: that| this| it)?)[.!?]*$"
 )
 WANTS_TO_FORGET = r"(?:please )?(?:forget|erase|delete)\b"
-THANKS = r"(?:(?:ok|okay|great|cool|perfect|many),? )?(?:thanks|thank you|thx|cheers)\W*$"
+THANKS = (
+    r"(?:(?:ok|okay|great|cool|perfect|many),? )?(?:thanks|thank you|thx|cheers)(?: \w+){0,2}\W*$"
+)
 WISHES: tuple[tuple[str, "Wish"], ...] = (
     (WANTS_HELP, "help"),
     (WANTS_TO_FORGET, "forget"),
@@ -101,6 +106,12 @@ def wish_of(text: str) -> Wish | None:
     return next(
         (wish for pattern, wish in WISHES if re.match(pattern, text.strip(), ANY_CASE)), None
     )
+
+
+def is_nod(text: str) -> bool:
+    """Whether a message has fewer words than a statement, and none of them about the speaker."""
+    found = words(text)
+    return len(found) < MIN_WORDS and FIRST_PERSON.isdisjoint(found)
 
 
 def named_tool(text: str) -> str | None:

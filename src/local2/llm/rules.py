@@ -18,6 +18,7 @@ from local2.language.chat import (
     Note,
     Wish,
     is_asked,
+    is_nod,
     named_tool,
     requests_in,
     wish_of,
@@ -36,6 +37,7 @@ HINT = "(No language model: I answer by rules. Try “help”.)"
 """It accompanies the first answer of a session."""
 KEPT = "I will remember: {statement}"
 """The answer to a statement. It says nothing of its own, so recall ranks it last."""
+NODDED = "All right."
 FORGETS_NOTHING = (
     "I erase nothing in a chat. `local2 forget --help` shows how, for a topic, a session, one "
     "memory or everything; with `--dry-run`, it says what that erases."
@@ -140,7 +142,7 @@ def answer_to(
         return f"For that I need {' and '.join(missing)}, which nobody offers at the moment.", []
     if calls and ABOUT_THE_USER not in calls:
         return "", calls
-    answer = KEPT.format(statement=_one_line(text))
+    answer = NODDED if is_nod(text) else KEPT.format(statement=_one_line(text))
     if calls:
         # The generator puts the most important memories into the system prompt.
         prompt = "\n".join(m.content for m in messages if m.role == "system")

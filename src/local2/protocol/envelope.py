@@ -6,7 +6,7 @@ need defaults, so that older messages still decode.
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_origin
@@ -36,6 +36,8 @@ Id = Annotated[Name, msgspec.Meta(min_length=1)]
 CALL_EXAMPLE = 'A request looks like {"payload": {"args": {…}}}.'
 MESSAGE_EXAMPLE = 'A message looks like {"payload": {…}}.'
 WRONG_TYPE = "A field is not of its type."
+EXACT = 2.0**53
+"""Up to here, every integer is a float."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -157,7 +159,7 @@ def encode(message: msgspec.Struct) -> bytes:
 
 
 def decode(data: bytes, payload: type[P]) -> Envelope[P]:
-    """Decode one envelope.
+    """Decode one envelope. As in JSON Schema, 5.0 is an integer.
 
     Args:
         data: The bytes of the message.
@@ -168,9 +170,13 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
         InvalidArgumentsError: The tool's arguments do not match its schema.
     """
     envelope: Envelope[P]
+    decoder = _decoder(payload)  # type: ignore[arg-type]
     try:  # most messages are valid: the rest costs nothing until then
-        envelope = read_json(data, _decoder(payload).decode)  # type: ignore[arg-type]
+        envelope = read_json(data, decoder.decode)
     except msgspec.ValidationError as error:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            envelope = decoder.decode(_with_integers(data))
+            return envelope
         problem = with_own_names(abridged(error))
         if is_about_arguments(str(error)):
             raise InvalidArgumentsError(f"{problem}.", logged=WRONG_TYPE) from error
@@ -182,6 +188,21 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
         with json_errors(_example(payload)):  # type: ignore[arg-type]
             raise
     return envelope
+
+
+def _with_integers(data: bytes) -> bytes:
+    """The message with an integer for each whole number among its payload's fields or arguments.
+
+    Models' services send 5 as 5.0. Numbers further inside may be anybody's data.
+    """
+    message: Any = read_json(data)
+    payload = message.get("payload") if isinstance(message, dict) else None
+    for fields in (payload, payload.get("args") if isinstance(payload, dict) else None):
+        if isinstance(fields, dict):
+            for name, value in fields.items():
+                if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT:
+                    fields[name] = int(value)
+    return _encoder.encode(message)
 
 
 @cache

@@ -114,7 +114,8 @@ def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
 
     A reader cannot publish anything that is stored.
     """
-    received = [f"{inbox_of(name)}.>", *subjects.RECEIVABLE, subjects.QUERY_RECEIVED]
+    queries = (subjects.QUERY_RECEIVED, subjects.QUERY_CANCEL)
+    received = [f"{inbox_of(name)}.>", *subjects.RECEIVABLE, *queries]
     withheld = [
         *(subject for subject in REQUESTS if subject != subjects.TOOL_REQUESTS),
         *subjects.MEMORY_ONLY,
