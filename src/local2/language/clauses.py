@@ -100,20 +100,17 @@ def sentences_of(content: str) -> Iterator[str]:
     for line in prose.splitlines():
         if _LETTER.match(line) or _PLAYS.search(line[:MAX_SENTENCE]):
             return
-        if not _NO_PROSE.match(line):
-            for sentence in _unquoted(line):
-                if _INTRODUCES.search(sentence) or german.introduces(sentence):
-                    return
-                yield sentence
-
-
-def _unquoted(line: str) -> Iterator[str]:
-    """Yield the sentences of a line that are outside quotations and not too long."""
-    quoting = False
-    for sentence in split_lazily(PART_BREAK, _MARKS.sub("", line).strip()):
-        within, quoting = quoting, quoting != (sentence.count('"') % 2 == 1)
-        if not (within or quoting) and 0 < len(sentence) <= MAX_SENTENCE:
-            yield sentence.strip()
+        if _NO_PROSE.match(line):
+            continue
+        quoting = False
+        for written in split_lazily(PART_BREAK, _MARKS.sub("", line).strip()):
+            within, quoting = quoting, quoting != (written.count('"') % 2 == 1)
+            if within or quoting or not 0 < len(written) <= MAX_SENTENCE:
+                continue
+            sentence = written.strip()
+            if _INTRODUCES.search(sentence) or german.introduces(sentence):
+                return
+            yield sentence
 
 
 def clauses_of(sentence: str) -> list[str]:
