@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from local2.language import german
-from local2.language.attributes import expanded
+from local2.language.attributes import Table, expanded
 from local2.language.english import VOCABULARY
 from local2.language.questions import QUESTION_WORDS, is_question
 from local2.language.sentences import PART_BREAK, split_lazily
@@ -113,33 +113,10 @@ def sentences_of(content: str) -> Iterator[str]:
             yield sentence
 
 
-def clauses_of(sentence: str) -> list[str]:
-    """The clauses of a sentence that have a subject of their own, in order."""
-    explained = _EXPLAINED.match(sentence)
-    parts = [explained[1], sentence[explained.end() :]] if explained else [sentence]
-    split = (clause for part in parts for clause in _CLAUSES.split(part))
-    return [clause for part in split if (clause := _ASIDE_LAST.sub("", part).strip(" ,."))]
-
-
 def without_lead_in(sentence: str) -> str:
     """The sentence without "Hi", "by the way" and the like at its beginning."""
     found = _LEAD_IN.match(sentence)
     return sentence[found.end() :] if found else sentence
-
-
-def with_name_last(sentence: str) -> str:
-    """The sentence with a name where it is most often: "my son Theo is …" for "Theo, my son, …"."""
-    found = _NAME_FIRST.fullmatch(sentence)
-    return f"{found['who']} {found['name']} {found['rest']}" if found else sentence
-
-
-def with_time_last(sentence: str) -> str:
-    """The sentence with its time at the end: "I … last week" for "Last week I …"."""
-    found = _WHEN_FIRST.fullmatch(sentence.rstrip(" .!"))
-    if found is None:
-        return sentence
-    time = found["time"]
-    return f"{found['rest']} {time[:1].lower() if time[1:2].islower() else time[:1]}{time[1:]}"
 
 
 _ASKS = re.compile(
@@ -185,23 +162,44 @@ _POINTS_BACK = re.compile(
 )
 
 
-def is_lasting(sentence: str) -> bool:
-    """Whether a sentence states or requests something that outlasts the conversation."""
-    if is_question(sentence) or _SECRET.search(sentence):
-        return False
-    if _STANDING.search(sentence):
-        return not _ASKS.match(sentence)
-    return not (
-        _ASKS.match(sentence)
-        or _SUPPOSES.search(sentence)
-        or _REPORTS.search(sentence)
-        or _ASKS_OF_YOU.match(sentence)
-    )
+class English(Table):
+    """How English is read."""
 
+    def is_lasting(self, sentence: str) -> bool:
+        if is_question(sentence) or _SECRET.search(sentence):
+            return False
+        if _STANDING.search(sentence):
+            return not _ASKS.match(sentence)
+        return not (
+            _ASKS.match(sentence)
+            or _SUPPOSES.search(sentence)
+            or _REPORTS.search(sentence)
+            or _ASKS_OF_YOU.match(sentence)
+        )
 
-def stands_alone(clause: str) -> bool:
-    """Whether a clause has several words and does not end with a reference ("it")."""
-    return " " in clause and not _POINTS_BACK.search(clause)
+    def whole(self, sentence: str) -> str:
+        bare = without_lead_in(sentence)
+        if found := _NAME_FIRST.fullmatch(bare):  # "my son Theo is …" for "Theo, my son, …"
+            bare = f"{found['who']} {found['name']} {found['rest']}"
+        if found := _WHEN_FIRST.fullmatch(bare.rstrip(" .!")):  # "I … last week" for "Last week I"
+            time = found["time"]
+            first = time[:1].lower() if time[1:2].islower() else time[:1]
+            bare = f"{found['rest']} {first}{time[1:]}"
+        return bare
+
+    def clauses(self, sentence: str) -> Sequence[str]:
+        whole = self.whole(sentence)
+        explained = _EXPLAINED.match(whole)
+        parts = [explained[1], whole[explained.end() :]] if explained else [whole]
+        split = (clause for part in parts for clause in _CLAUSES.split(part))
+        return [
+            without_lead_in(clause)
+            for part in split
+            if (clause := _ASIDE_LAST.sub("", part).strip(" ,."))
+        ]
+
+    def stands_alone(self, clause: str) -> bool:
+        return " " in clause and not _POINTS_BACK.search(clause)
 
 
 COMPARED_CHARACTERS = 2_000

@@ -133,10 +133,11 @@ COUNTS = {word: (number, number) for number, word in enumerate(NUMBERS, start=1)
 }
 """The minimum and maximum number that each word may mean."""
 
-MONTH_NAME = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|(?-i:March|May)|apr(?:il)?|june?|july?|aug(?:ust)?"
-    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+_CLEAR_MONTH = (
+    r"jan(?:uary)?|feb(?:ruary)?|apr(?:il)?|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
 )
+MONTH_NAME = rf"(?:{_CLEAR_MONTH}|(?-i:March|May))"
 """A month where nothing else shows that it is one, so that "march" and "may" are verbs."""
 _SHORT_MONTHS = tuple(month[:3].lower() for month in MONTHS)
 _UNIT = "minute|hour|day|week|month|year"
@@ -145,10 +146,7 @@ _COUNT = rf"(?:a\s+)?(?:\d{{1,3}}|{'|'.join(COUNTS)})(?:\s+of)?"
 _YEAR = r"20\d\d(?![-/.:]?\d|\w)"
 _DAY = r"0?[1-9]|[12]\d|3[01]"
 _DAY_ENDS = r"(?:st|nd|rd|th)?(?![.:/]?\d|[\w%])"
-_MONTH = (
-    r"jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
-    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
-)
+_MONTH = rf"{_CLEAR_MONTH}|mar(?:ch)?|may"
 _GAP = r"(?:\s*[,-]\s*|\s+(?:of\s+)?)"
 _TO = r"\s*(?:[-\u2013]|to|and)\s*(?:the\s+)?"
 _QUANTITY = r"\s+(?:px|km|(?!(?:was|has|does|is|this|his|as|us)\b)(?-i:[a-z]+s))\b"

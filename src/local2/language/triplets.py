@@ -7,9 +7,9 @@ skipped: a missing fact can be stated again, but a wrong one is believed.
 import re
 from collections.abc import Iterator
 
-from local2.language.clauses import is_lasting, without_lead_in
-from local2.language.english import LANGUAGE
+from local2.language.clauses import without_lead_in
 from local2.language.sentences import PART_BREAK, split_lazily
+from local2.language.tables import ENGLISH
 from local2.language.wording import in_third_person
 from local2.protocol.memories import Triplet
 
@@ -89,8 +89,8 @@ def extract_facts(text: str, speaker: str) -> Iterator[Triplet]:
         statement = without_lead_in(sentence)
         if (
             len(statement) > MAX_SENTENCE_CHARACTERS
-            or not is_lasting(statement)
-            or re.search(LANGUAGE.negative, statement, ANY_CASE)
+            or not ENGLISH.is_lasting(statement)
+            or ENGLISH.pattern(ENGLISH.language.negative).search(statement)
         ):
             continue
         reworded = statement
