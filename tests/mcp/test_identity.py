@@ -5,7 +5,8 @@ import pytest
 
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
-from local2.mcp.server import agent_of, user_of
+from local2.home import user_name
+from local2.mcp.server import agent_of
 from local2.protocol.envelope import Caller
 from local2.settings import McpSettings, Settings
 from mcp_clients import ERAS, client_of, text_of
@@ -75,4 +76,4 @@ def test_the_name_of_a_client_is_cleaned(client: str | None, agent: str) -> None
 def test_without_a_configured_user_the_login_name_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("getpass.getuser", lambda: "grace")
 
-    assert user_of(McpSettings()) == "grace"
+    assert user_name(McpSettings().user) == "grace"

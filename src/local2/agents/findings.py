@@ -6,7 +6,8 @@ The running stack answers `memory.findings` with it, which `local2 doctor` and t
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 
 from local2.backup.service import BY_POSTGRESQL
@@ -223,21 +224,14 @@ def check_disk(memory: MemorySettings) -> CheckResult:
     """Report how much room the memory takes, and how much is left; it reads the folders."""
     folders = {path.resolve() for path in (memory.data_dir, memory.chroma_path)}
     outermost = [path for path in folders if not folders & set(path.parents)]
-    used = sum(map(_size_of, outermost))
+    used = 0
+    for place, _, names in chain.from_iterable(map(os.walk, outermost)):
+        for name in names:
+            with suppress(FileNotFoundError):  # the server and the index replace their files
+                used += os.lstat(f"{place}/{name}").st_size
     existing = [next(p for p in (path, *path.parents) if p.exists()) for path in folders]
     free = min(shutil.disk_usage(path).free for path in existing)
     detail = f"{size_in_units(used)} are used, {size_in_units(free)} are free"
     if free < MIN_FREE_MB * MEGABYTE:
         return CheckResult("disk", "broken", detail, f"Make room: a start needs {MIN_FREE_MB} MB.")
     return CheckResult("disk", "ok", detail)
-
-
-def _size_of(folder: Path) -> int:
-    size = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            try:
-                size += os.lstat(f"{place}/{name}").st_size
-            except FileNotFoundError:
-                continue  # the server and the index replace their files
-    return size

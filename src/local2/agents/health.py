@@ -10,8 +10,6 @@ from functools import partial
 from itertools import chain
 from typing import get_args
 
-import msgspec
-
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.dead_letters import count_letters
 from local2.bus.participant import Participant
@@ -61,26 +59,6 @@ TurnsProblem = Callable[[], str | None]
 """Returns why JetStream stores no turns, or None."""
 
 
-class LedgerStatus(msgspec.Struct, kw_only=True):
-    """The ledger's part of the status."""
-
-    counts: Counts = Counts(records=0, indexed=0, waiting=0)
-    to_anonymise: int = 0
-    tasks: Sequence[TaskCounts] = ()
-    consolidation: ConsolidationStatus | None = None
-    next_index: NextIndex | None = None
-    stacks: list[LiveStack] = []
-
-    @property
-    def unread(self) -> int:
-        """The number of messages waiting for extraction."""
-        return sum(counted.waiting for counted in self.tasks if counted.kind == "extract")
-
-    @property
-    def set_aside(self) -> list[TaskCounts]:
-        return [counted for counted in self.tasks if counted.aside]
-
-
 def degradations(status: MemoryStatus) -> list[str]:
     """Say what is broken or delayed, as text for people."""
     aside = [
@@ -91,71 +69,70 @@ def degradations(status: MemoryStatus) -> list[str]:
     return [*filter(None, (status.problem, status.turns_problem)), *waiting, *aside]
 
 
-class StatusReader:
-    """Reads the status of one memory from its ledger, its vector worker and JetStream."""
+async def status_of(
+    bus: Connection, memory: Memory, turns_problem: TurnsProblem, problem: str | None = None
+) -> MemoryStatus:
+    """Read the status of one memory from its ledger, its vector worker and JetStream.
 
-    def __init__(
-        self, bus: Connection, memory: Memory, turns_problem: TurnsProblem = lambda: None
-    ) -> None:
-        self._bus = bus
-        self._memory = memory
-        self._turns_problem = turns_problem
-
-    async def read(self, problem: str | None = None) -> MemoryStatus:
-        """Read the whole status; `problem` is reported unless a more serious one is found."""
-        indexer, read = self._memory.indexer, LedgerStatus()
-        try:
-            read.counts = await self._memory.ledger.counts()
-            read.to_anonymise = await self._memory.retention.due()
-            read.tasks = await self._memory.ledger.backlog.counts()
-            read.consolidation = await self._memory.consolidation.status()
-            read.next_index = await self._memory.reembedding.status()
-            read.stacks = await self._memory.ledger.live_stacks()
-        except StorageError as error:  # the status has what was read until then
-            problem = str(error)
-        dead_letters = turns = 0
-        try:
-            dead_letters = await count_letters(self._bus, self._memory.tenant)
-            turns = await count_turns(self._bus, self._memory.tenant)
-        except BusError as error:
-            problem = problem or str(error)
-        worker: VectorStatus | None = None
-        failure: str | None = None
-        try:
-            async with asyncio.timeout(WORKER_PATIENCE):
-                worker = await self._memory.vectors.status()
-            await indexer.check_count(worker.count)
-        except IndexDamagedError as error:
-            indexer.report_damage(str(error))
-        except (StorageError, VectorError) as error:
-            failure = str(error)
-        except TimeoutError:
-            silent = f"The vector worker did not answer within {WORKER_PATIENCE:g} s"
-            failure = f"{silent}: it is busy, or hangs."
-        problem = problem or indexer.failure or failure or (worker.problem if worker else None)
-        return MemoryStatus(
-            records=read.counts.records,
-            indexed=read.counts.indexed,
-            waiting=read.counts.waiting,
-            vectors_available=indexer.problem is None,
-            in_index=worker.count if worker else None,
-            embedder=worker.embedder if worker else None,
-            problem=problem
-            or indexer.refilling
-            or (indexer.delay if read.counts.waiting else None),
-            dead_letters=dead_letters,
-            turns_problem=self._turns_problem(),
-            turns_waiting=await self._memory.turns.count(),
-            unread=read.unread + turns,
-            waiting_since=indexer.last_progress if read.counts.waiting else None,
-            set_aside=read.set_aside,
-            consolidation=read.consolidation,
-            consolidation_hours=self._memory.consolidation.hours,
-            next=read.next_index,
-            to_anonymise=read.to_anonymise,
-            models=self._memory.models.status(),
-            stacks=read.stacks,
-        )
+    `problem` is reported unless a more serious one is found.
+    """
+    indexer = memory.indexer
+    counts, to_anonymise = Counts(records=0, indexed=0, waiting=0), 0
+    tasks: Sequence[TaskCounts] = ()
+    consolidation: ConsolidationStatus | None = None
+    next_index: NextIndex | None = None
+    stacks: list[LiveStack] = []
+    try:
+        counts = await memory.ledger.counts()
+        to_anonymise = await memory.retention.due()
+        tasks = await memory.ledger.backlog.counts()
+        consolidation = await memory.consolidation.status()
+        next_index = await memory.reembedding.status()
+        stacks = await memory.ledger.live_stacks()
+    except StorageError as error:  # the status has what was read until then
+        problem = str(error)
+    dead_letters = turns = 0
+    try:
+        dead_letters = await count_letters(bus, memory.tenant)
+        turns = await count_turns(bus, memory.tenant)
+    except BusError as error:
+        problem = problem or str(error)
+    worker: VectorStatus | None = None
+    failure: str | None = None
+    try:
+        async with asyncio.timeout(WORKER_PATIENCE):
+            worker = await memory.vectors.status()
+        await indexer.check_count(worker.count)
+    except IndexDamagedError as error:
+        indexer.report_damage(str(error))
+    except (StorageError, VectorError) as error:
+        failure = str(error)
+    except TimeoutError:
+        silent = f"The vector worker did not answer within {WORKER_PATIENCE:g} s"
+        failure = f"{silent}: it is busy, or hangs."
+    problem = problem or indexer.failure or failure or (worker.problem if worker else None)
+    unread = sum(counted.waiting for counted in tasks if counted.kind == "extract")
+    return MemoryStatus(
+        records=counts.records,
+        indexed=counts.indexed,
+        waiting=counts.waiting,
+        vectors_available=indexer.problem is None,
+        in_index=worker.count if worker else None,
+        embedder=worker.embedder if worker else None,
+        problem=problem or indexer.refilling or (indexer.delay if counts.waiting else None),
+        dead_letters=dead_letters,
+        turns_problem=turns_problem(),
+        turns_waiting=await memory.turns.count(),
+        unread=unread + turns,
+        waiting_since=indexer.last_progress if counts.waiting else None,
+        set_aside=[counted for counted in tasks if counted.aside],
+        consolidation=consolidation,
+        consolidation_hours=memory.consolidation.hours,
+        next=next_index,
+        to_anonymise=to_anonymise,
+        models=memory.models.status(),
+        stacks=stacks,
+    )
 
 
 class HealthAgent(Participant):
@@ -241,7 +218,7 @@ class HealthAgent(Participant):
         return readings
 
     async def _status(self, memory: Memory) -> MemoryStatus:
-        return await StatusReader(self.bus, memory, self._turns_problem).read()
+        return await status_of(self.bus, memory, self._turns_problem)
 
     async def _reply(
         self, read: Callable[[str], Awaitable[Readiness | Health]], message: BusMessage

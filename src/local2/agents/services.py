@@ -23,7 +23,7 @@ from local2.agents.findings import (
     check_languages,
     findings_of,
 )
-from local2.agents.health import StatusReader, TurnsProblem
+from local2.agents.health import TurnsProblem, status_of
 from local2.backup.service import Backups
 from local2.bounded_dict import BoundedDict
 from local2.bus.connection import (
@@ -55,9 +55,7 @@ from local2.protocol import subjects
 from local2.protocol.browsing import Rights
 from local2.protocol.envelope import Caller, Envelope, decode, encode, seal, utc_now
 from local2.protocol.maintenance import (
-    BackupList,
     BackupRequest,
-    BackupsFound,
     BackupStatus,
     Findings,
     ImportReport,
@@ -295,7 +293,7 @@ async def start_reindex(request: Request[Reindex]) -> MemoryStatus:
 async def read_status(request: Request[Any], problem: str | None = None) -> MemoryStatus:
     parts = request.parts
     memory = parts.memories.of_tenant(request.tenant)
-    return await StatusReader(parts.bus, memory, parts.turns_problem).read(problem)
+    return await status_of(parts.bus, memory, parts.turns_problem, problem)
 
 
 def compare_indexes(started: WorkerReady, parts: ServiceParts) -> None:
@@ -414,10 +412,6 @@ async def answer_backup(ask: BackupRequest, parts: ServiceParts) -> BackupStatus
     return await parts.backups.status()
 
 
-async def list_backups(ask: BackupList, parts: ServiceParts) -> BackupsFound:
-    return await parts.backups.find(ask)
-
-
 async def verify_backup(ask: VerificationRequest, parts: ServiceParts) -> BackupStatus:
     """Begin to read a backup; `answer_backup` reports the progress, and what was found."""
     parts.backups.begin_verification(ask)
@@ -532,7 +526,7 @@ SERVICES: Sequence[ServiceGroup] = (
         type="status",
         services=(
             OperatorService(declared.BACKUP, answer_backup),
-            OperatorService(declared.LIST_BACKUPS, list_backups),
+            OperatorService(declared.LIST_BACKUPS, lambda ask, parts: parts.backups.find(ask)),
             OperatorService(declared.VERIFY_BACKUP, verify_backup),
         ),
     ),

@@ -73,7 +73,18 @@ class StreamMonitor(Participant):
                 if not self.bus.lost.is_set():  # a lost connection recovers by itself
                     failures += 1
                     if self._server is None:
-                        advice = self._advice(time.monotonic() - begun)
+                        if not is_clustered(self.bus):
+                            advice = "Free space on its disk, and restart the NATS server."
+                        elif time.monotonic() - begun < ELECTION_TIMEOUT:
+                            advice = (
+                                "The servers of its cluster elect a leader; turns are stored "
+                                "afterwards."
+                            )
+                        else:
+                            advice = (
+                                "Most servers of its cluster must run, reach each other, and have "
+                                "space on their disks."
+                            )
                         self._report(f"{failure} {advice}")
                     elif unwritable := await asyncio.to_thread(why_unwritable, self._server.folder):
                         self._report(
@@ -103,16 +114,6 @@ class StreamMonitor(Participant):
         except BusError as failure:
             return failure
         return None
-
-    def _advice(self, seconds: float) -> str:
-        """What to do about a server that is not the stack's own, and fails for so long."""
-        if not is_clustered(self.bus):
-            return "Free space on its disk, and restart the NATS server."
-        if seconds < ELECTION_TIMEOUT:
-            return "The servers of its cluster elect a leader; turns are stored afterwards."
-        return (
-            "Most servers of its cluster must run, reach each other, and have space on their disks."
-        )
 
     def _report(self, why: str) -> None:
         problem = f"Turns cannot be stored: {why}"

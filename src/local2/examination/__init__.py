@@ -1,7 +1,6 @@
 """The checks of `local2 doctor`: what works, what is missing, and how to repair it."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -34,18 +33,15 @@ async def run_checks(settings: Settings, *, deep: bool = False) -> list[CheckRes
         *check_e5(settings.memory),
         *check_hooks(settings.memory.data_dir),
     ]
-    findings += _say_once(START_OLLAMA, await asyncio.gather(*check_models(settings)))
+    models = await asyncio.gather(*check_models(settings))
+    # Only one of them says how to start Ollama, preferably a broken one.
+    advising = [finding for finding in models if finding.remedy == START_OLLAMA]
+    kept = min(advising, key=lambda finding: finding.verdict != "broken", default=None)
+    findings += [
+        msgspec.structs.replace(finding, remedy=None)
+        if finding in advising and finding is not kept
+        else finding
+        for finding in models
+    ]
     findings += [finding async for finding in check_stack(settings, deep=deep)]
     return findings
-
-
-def _say_once(remedy: str, findings: Sequence[CheckResult]) -> Iterator[CheckResult]:
-    """Yield the findings with this remedy in only one of them, preferably a broken one."""
-    having = [finding for finding in findings if finding.remedy == remedy]
-    kept = next(
-        (finding for finding in having if finding.verdict == "broken"),
-        having[0] if having else None,
-    )
-    for finding in findings:
-        drop = finding in having and finding is not kept
-        yield msgspec.structs.replace(finding, remedy=None) if drop else finding

@@ -17,7 +17,6 @@ from local2.errors import (
     StorageError,
 )
 from local2.home import folder_lock
-from local2.ledger.ledger import Ledger
 from local2.protocol.envelope import DEFAULT_TENANT
 from local2.protocol.maintenance import BackupRequest, CheckResult
 from local2.protocol.payloads import Empty
@@ -50,12 +49,11 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
                     yield check_backups(status, settings.memory)
             if deep:
                 yield CheckResult(WHOLE_LEDGER, "note", "not read", remedy=STOP_FIRST)
-    except ForbiddenError as error:
+    except (ForbiddenError, BusError) as error:
         yield CheckResult("stack", "note", error.message, remedy=error.remedy)
-    except BusError as error:
-        yield CheckResult("stack", "note", error.message, remedy=error.remedy)
-        async for finding in _ledgers(settings, deep=deep):
-            yield finding
+        if not isinstance(error, ForbiddenError):
+            async for finding in _ledgers(settings, deep=deep):
+                yield finding
 
 
 async def _ledgers(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResult]:
@@ -106,7 +104,12 @@ async def _ledger(
                     yield CheckResult(WHOLE_LEDGER, "broken", detail, remedy=RESTORE)
                 else:
                     yield CheckResult(WHOLE_LEDGER, "ok", "every page, record and word is intact")
-            vectors = await _count_vectors(memory, ledger)
+            if ledger.vectors is None:
+                collection = collection_name(memory.collection, tenant, "serving")
+                vectors = count_vectors(memory.chroma_path, collection)
+            else:
+                serving = (await ledger.vectors.embedders()).serving
+                vectors = 0 if serving is None else await ledger.vectors.count(serving)
             detail = f"{vectors} vectors of {counts.indexed} indexed records"
             if vectors == counts.indexed:
                 yield CheckResult("index", "ok", detail)
@@ -115,11 +118,3 @@ async def _ledger(
                 yield CheckResult("index", "note", detail, remedy=remedy)
     except StorageError as error:
         yield CheckResult.broken("ledger", error)
-
-
-async def _count_vectors(memory: MemorySettings, ledger: Ledger) -> int:
-    if ledger.vectors is None:
-        collection = collection_name(memory.collection, ledger.tenant, "serving")
-        return count_vectors(memory.chroma_path, collection)
-    serving = (await ledger.vectors.embedders()).serving
-    return 0 if serving is None else await ledger.vectors.count(serving)

@@ -7,7 +7,6 @@ memory (decision 0002). Turns that the stream does not accept queue here, in ord
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -78,7 +77,13 @@ class TurnPublisher:
         Raises:
             BusError: Not even an error can be published.
         """
-        for shorter in _shorter_forms(turn):
+        calls = [msgspec.structs.replace(call, args={}, content="") for call in turn.tool_calls]
+        too_large = "The turn is too large for the bus; nobody will remember it."
+        for shorter in (
+            turn,
+            msgspec.structs.replace(turn, thinking=None, tool_calls=calls),
+            _error_turn(turn, TooLargeError.code, too_large),
+        ):
             message = _message(shorter, caller)
             try:
                 self._bus.check_size(message.data, message.headers)
@@ -165,15 +170,6 @@ def _message(turn: Generation, caller: Sender) -> _TurnMessage:
     parts = [caller.user, turn.session_id, turn.query_id, *content]
     message_id = hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
     return _TurnMessage(encode(envelope), message_id, turn.query_id, caller.token)
-
-
-def _shorter_forms(turn: Generation) -> Iterator[Generation]:
-    """Yield the turn, the turn without optional parts, and an error, which is not remembered."""
-    yield turn
-    calls = [msgspec.structs.replace(call, args={}, content="") for call in turn.tool_calls]
-    yield msgspec.structs.replace(turn, thinking=None, tool_calls=calls)
-    message = "The turn is too large for the bus; nobody will remember it."
-    yield _error_turn(turn, TooLargeError.code, message)
 
 
 def _error_turn(turn: Generation, code: ErrorCode, message: str) -> Generation:

@@ -190,23 +190,23 @@ class Table:
         denied = self.pattern(self.language.negative).search(clause) is not None
         arranged = self.arranged(clause)
         for form in self._forms[self._opening_of(arranged), denied]:
-            if found := form.pattern.match(arranged):
-                return self._stated(form.attribute, clause, found)
+            found = form.pattern.match(arranged)
+            if found is None:
+                continue
+            attribute, groups = form.attribute, found.groupdict()
+            topic = attribute.topic
+            if topic is not None and "{" in topic:
+                parts = {name: key_part(text) for name, text in groups.items() if text}
+                if kin := parts.get("kin"):  # "mum" is the mother
+                    named = self.nouns.get(kin)
+                    key = named and named.topic and filled(named.topic, {"thing": kin})
+                    relation = (key or kin).removeprefix("user.")
+                    parts["kin"] = "_".join(filter(None, (relation, parts.get("given"))))
+                known = self.nouns.get(parts.get("thing") or parts.get("who") or "")
+                attribute = known or attribute
+                topic = filled(attribute.topic or topic, parts)
+            return Stated(self, attribute, clause, topic, groups.get("v") or arranged)
         return None
-
-    def _stated(self, attribute: Attribute, clause: str, found: re.Match[str]) -> Stated:
-        topic, groups = attribute.topic, found.groupdict()
-        if topic is not None and "{" in topic:
-            parts = {name: key_part(text) for name, text in groups.items() if text}
-            if kin := parts.get("kin"):  # "mum" is the mother
-                named = self.nouns.get(kin)
-                key = named and named.topic and filled(named.topic, {"thing": kin})
-                relation = (key or kin).removeprefix("user.")
-                parts["kin"] = "_".join(filter(None, (relation, parts.get("given"))))
-            known = self.nouns.get(parts.get("thing") or parts.get("who") or "")
-            attribute = known or attribute
-            topic = filled(attribute.topic or topic, parts)
-        return Stated(self, attribute, clause, topic, groups.get("v") or found.string)
 
     def ended(self, clause: str) -> Iterator[Ended]:
         """Yield what a clause says to be over or never to have been so."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from local2.language import german
-from local2.language.attributes import expanded
+from local2.language.attributes import Table, expanded
 from local2.language.english import VOCABULARY
 from local2.language.questions import QUESTION_WORDS, is_question
 from local2.language.sentences import PART_BREAK, split_lazily
@@ -100,49 +100,23 @@ def sentences_of(content: str) -> Iterator[str]:
     for line in prose.splitlines():
         if _LETTER.match(line) or _PLAYS.search(line[:MAX_SENTENCE]):
             return
-        if not _NO_PROSE.match(line):
-            for sentence in _unquoted(line):
-                if _INTRODUCES.search(sentence) or german.introduces(sentence):
-                    return
-                yield sentence
-
-
-def _unquoted(line: str) -> Iterator[str]:
-    """Yield the sentences of a line that are outside quotations and not too long."""
-    quoting = False
-    for sentence in split_lazily(PART_BREAK, _MARKS.sub("", line).strip()):
-        within, quoting = quoting, quoting != (sentence.count('"') % 2 == 1)
-        if not (within or quoting) and 0 < len(sentence) <= MAX_SENTENCE:
-            yield sentence.strip()
-
-
-def clauses_of(sentence: str) -> list[str]:
-    """The clauses of a sentence that have a subject of their own, in order."""
-    explained = _EXPLAINED.match(sentence)
-    parts = [explained[1], sentence[explained.end() :]] if explained else [sentence]
-    split = (clause for part in parts for clause in _CLAUSES.split(part))
-    return [clause for part in split if (clause := _ASIDE_LAST.sub("", part).strip(" ,."))]
+        if _NO_PROSE.match(line):
+            continue
+        quoting = False
+        for written in split_lazily(PART_BREAK, _MARKS.sub("", line).strip()):
+            within, quoting = quoting, quoting != (written.count('"') % 2 == 1)
+            if within or quoting or not 0 < len(written) <= MAX_SENTENCE:
+                continue
+            sentence = written.strip()
+            if _INTRODUCES.search(sentence) or german.introduces(sentence):
+                return
+            yield sentence
 
 
 def without_lead_in(sentence: str) -> str:
     """The sentence without "Hi", "by the way" and the like at its beginning."""
     found = _LEAD_IN.match(sentence)
     return sentence[found.end() :] if found else sentence
-
-
-def with_name_last(sentence: str) -> str:
-    """The sentence with a name where it is most often: "my son Theo is …" for "Theo, my son, …"."""
-    found = _NAME_FIRST.fullmatch(sentence)
-    return f"{found['who']} {found['name']} {found['rest']}" if found else sentence
-
-
-def with_time_last(sentence: str) -> str:
-    """The sentence with its time at the end: "I … last week" for "Last week I …"."""
-    found = _WHEN_FIRST.fullmatch(sentence.rstrip(" .!"))
-    if found is None:
-        return sentence
-    time = found["time"]
-    return f"{found['rest']} {time[:1].lower() if time[1:2].islower() else time[:1]}{time[1:]}"
 
 
 _ASKS = re.compile(
@@ -188,23 +162,44 @@ _POINTS_BACK = re.compile(
 )
 
 
-def is_lasting(sentence: str) -> bool:
-    """Whether a sentence states or requests something that outlasts the conversation."""
-    if is_question(sentence) or _SECRET.search(sentence):
-        return False
-    if _STANDING.search(sentence):
-        return not _ASKS.match(sentence)
-    return not (
-        _ASKS.match(sentence)
-        or _SUPPOSES.search(sentence)
-        or _REPORTS.search(sentence)
-        or _ASKS_OF_YOU.match(sentence)
-    )
+class English(Table):
+    """How English is read."""
 
+    def is_lasting(self, sentence: str) -> bool:
+        if is_question(sentence) or _SECRET.search(sentence):
+            return False
+        if _STANDING.search(sentence):
+            return not _ASKS.match(sentence)
+        return not (
+            _ASKS.match(sentence)
+            or _SUPPOSES.search(sentence)
+            or _REPORTS.search(sentence)
+            or _ASKS_OF_YOU.match(sentence)
+        )
 
-def stands_alone(clause: str) -> bool:
-    """Whether a clause has several words and does not end with a reference ("it")."""
-    return " " in clause and not _POINTS_BACK.search(clause)
+    def whole(self, sentence: str) -> str:
+        bare = without_lead_in(sentence)
+        if found := _NAME_FIRST.fullmatch(bare):  # "my son Theo is …" for "Theo, my son, …"
+            bare = f"{found['who']} {found['name']} {found['rest']}"
+        if found := _WHEN_FIRST.fullmatch(bare.rstrip(" .!")):  # "I … last week" for "Last week I"
+            time = found["time"]
+            first = time[:1].lower() if time[1:2].islower() else time[:1]
+            bare = f"{found['rest']} {first}{time[1:]}"
+        return bare
+
+    def clauses(self, sentence: str) -> Sequence[str]:
+        whole = self.whole(sentence)
+        explained = _EXPLAINED.match(whole)
+        parts = [explained[1], whole[explained.end() :]] if explained else [whole]
+        split = (clause for part in parts for clause in _CLAUSES.split(part))
+        return [
+            without_lead_in(clause)
+            for part in split
+            if (clause := _ASIDE_LAST.sub("", part).strip(" ,."))
+        ]
+
+    def stands_alone(self, clause: str) -> bool:
+        return " " in clause and not _POINTS_BACK.search(clause)
 
 
 COMPARED_CHARACTERS = 2_000

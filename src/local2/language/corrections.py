@@ -9,7 +9,6 @@ A later statement that repeats an earlier one with another amount and a "now" re
 """
 
 import re
-from collections.abc import Iterator
 
 from local2.language.attributes import Stated, Table
 from local2.language.questions import is_question
@@ -38,9 +37,10 @@ def corrected(before: Stated, sentence: str, *, asked: bool) -> Stated | None:
         if found is None:
             continue
         groups = found.groupdict()
-        is_bare = "bare" in groups
-        if is_bare and (asked or not _is_value(table, groups["v"])):
-            continue
+        if "bare" in groups:
+            kinds = map(table.pattern, table.language.kinds)
+            if asked or not any(kind.fullmatch(groups["v"]) for kind in kinds):
+                continue
         clause = _replaced(table, before.clause, groups["v"], groups.get("wrong"))
         stated = clause and table.stated(clause)
         if stated and clause != before.clause:
@@ -60,7 +60,10 @@ def has_new_amount(later: str, earlier: str) -> bool:
     if len(words) != len(others):
         return False
     changed = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]
-    return len(changed) == 1 and all(_is_number(table, word) for word in changed[0])
+    number = table.pattern(table.language.number)
+    return len(changed) == 1 and all(
+        number.fullmatch(word.strip("$€£.,!")) is not None for word in changed[0]
+    )
 
 
 def begins_correction(text: str, before: str) -> bool:
@@ -83,14 +86,6 @@ def takes_back(sentence: str, table: Table) -> bool:
     return table.pattern(table.language.takes_back).fullmatch(sentence.rstrip(".! ")) is not None
 
 
-def _is_value(table: Table, text: str) -> bool:
-    return any(table.pattern(kind).fullmatch(text) for kind in table.language.kinds)
-
-
-def _is_number(table: Table, word: str) -> bool:
-    return table.pattern(table.language.number).fullmatch(word.strip("$€£.,!")) is not None
-
-
 def _replaced(table: Table, clause: str, right: str, wrong: str | None) -> str | None:
     """The clause with the right value; None if it is not clear what it replaces."""
     if wrong is not None:
@@ -104,7 +99,8 @@ def _replaced(table: Table, clause: str, right: str, wrong: str | None) -> str |
     for kind in table.language.kinds:
         pattern = table.pattern(kind)
         values = [found[0] for found in pattern.finditer(right)]
-        wrong_values = list(_after_subject(pattern, clause))
+        # The first word has a capital anyway.
+        wrong_values = list(pattern.finditer(clause, clause.find(" ") + 1))
         if len(values) == 1 and len(wrong_values) == 1:
             begin, end = wrong_values[0].span()
             value = values[0].lower() if wrong_values[0][0].islower() else values[0]
@@ -124,8 +120,3 @@ def _same_kind(table: Table, right: str, wrong: str) -> tuple[str, str] | None:
         if all(len(found) == 1 for found in values):
             return values[0][0], values[1][0]
     return None
-
-
-def _after_subject(pattern: re.Pattern[str], clause: str) -> Iterator[re.Match[str]]:
-    """Yield what matches after the first word, which has a capital anyway."""
-    yield from pattern.finditer(clause, clause.find(" ") + 1)

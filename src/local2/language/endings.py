@@ -46,10 +46,20 @@ def endings_of(content: str, before: str = "") -> list[Ending]:
         if number == 0 and takes_back(spoken, table):
             endings.update(dict.fromkeys(_last_stated(before)))
         sentence = table.pattern(language.jests).sub("", spoken) if is_jest else spoken
-        for clause in _clauses(table, sentence):
+        whole = table.whole(sentence)
+        inner = [
+            clause for part in _PARTS.split(whole)[1:] for clause in (part, *table.clauses(part))
+        ]
+        # The sentence is a clause, too, because "Eva and I" is one subject.
+        for clause in dict.fromkeys((whole, *table.clauses(sentence), *inner)):
             found = [ended for ended in table.ended(clause) if is_jest or ended.way != "retracted"]
-            is_unreal = found and table.pattern(language.unreal).search(clause)
-            if found and not is_unreal and all(_holds(table, text) for text in (sentence, clause)):
+            if not found or table.pattern(language.unreal).search(clause):
+                continue
+            taken_back = table.pattern(language.taken_back)
+            if all(
+                not taken_back.search(text) and table.is_lasting(text)
+                for text in (sentence, clause)
+            ):
                 endings.update(dict.fromkeys(_ending(table, ended) for ended in found))
     return list(endings)
 
@@ -60,19 +70,6 @@ def _last_stated(content: str) -> Iterator[Ending]:
         for clause in table.clauses(sentence):
             if table.stated(clause) is not None:
                 yield _ending(table, Ended(None, None, clause))
-
-
-def _holds(table: Table, text: str) -> bool:
-    """Whether a sentence or clause says what lasts, and does not take it back."""
-    taken_back = table.pattern(table.language.taken_back).search(text)
-    return taken_back is None and table.is_lasting(text)
-
-
-def _clauses(table: Table, sentence: str) -> Iterator[str]:
-    """Yield a sentence and its clauses. The sentence, because "Eva and I" is one subject."""
-    whole = table.whole(sentence)
-    parts = (clause for part in _PARTS.split(whole)[1:] for clause in (part, *table.clauses(part)))
-    yield from dict.fromkeys((whole, *table.clauses(sentence), *parts))
 
 
 def _ending(table: Table, ended: Ended) -> Ending:
@@ -98,10 +95,13 @@ def matched(ending: Ending, content: str, topic: str | None, who: str | None) ->
     the user.
     """
     table, ended = ending.table, ending.ended
-    fact = _fact(table, content, who)
+    clause = first_person(content, who)
+    is_in_language = table_of(clause or content, table) is table
+    fact = None
+    if clause and is_in_language and not table.pattern(table.language.over).search(clause):
+        fact = _said(table, clause)
     if fact is None:
-        is_own = topic is not None and who is None
-        is_own &= table_of(first_person(content, who) or content, table) is table
+        is_own = topic is not None and who is None and is_in_language
         return "named" if is_own and _is_value_of(ending, content, topic) else None
     if ended.denied is not None:
         return "named" if _denies(table, ended.denied, fact) else None
@@ -113,15 +113,6 @@ def matched(ending: Ending, content: str, topic: str | None, who: str | None) ->
     if value is None or _is_of_same(table, value, fact, strict=ended.way in STRICT):
         return "named"
     return "kind" if attribute is not None and _names_kind(table, value, attribute) else None
-
-
-def _fact(table: Table, content: str, who: str | None) -> "_Said | None":
-    """What a fact states, unless it is in another language or says that it is not so."""
-    clause = first_person(content, who)
-    if not clause or table_of(clause, table) is not table:
-        return None
-    is_over = table.pattern(table.language.over).search(clause) is not None
-    return None if is_over else _said(table, clause)
 
 
 def _is_value_of(ending: Ending, content: str, topic: str | None) -> bool:

@@ -95,7 +95,6 @@ ATTRIBUTES = (
         r"(i|we)('m|'re| am| are)? <really>(live|reside|living|based)( \w+)?? (in|near|on|at|outside|just outside) (?P<v>\S.*)",
         r"(i|we)('ve| have) (been living|lived)( \w+){0,4} (in|near|on) (?P<v>\S.*)",
         r"<i_did>(moved|relocated)( back)? to (?P<v><name>.*)",
-        r"i('ve| have)? moved from .{2,30}? to (?P<v><name>.*)",
     ), "user.home", nouns="home, address, home address, city, town, residence, place of residence", ways="moved sold", searched="live"),
     Attribute(("(<i_am>|i come )(originally )?from (?P<v><name>.*)",), "user.origin"),
     Attribute((r"(<i_am>|i('ve| have) been )<v:diet>\b",), "user.diet", nouns="diet", ways="quit eating", searched="vegetarian vegan"),
@@ -146,7 +145,7 @@ ATTRIBUTES = (
     Attribute((r"i('m| am) (in|on|with|part of) (?P<v>(an?|the|our) ([\w-]+ ){0,4}(club|team|band|choir|association|group)\b.*)",), ways="quit"),
     Attribute(("<i_do>drive (?P<v>an? .+)",), "user.car", nouns="car", ways="sold"),
     Attribute((r"(i|we) owe (?P<v>(?!you\b|it\b)\S.*)",), nouns="debt, loan", ways="paid", searched="owe"),
-    Attribute((r"i('m| am)? ?subscribed? to (?P<v>\S.*)", r"(<i_have>an?|i('m| am) an?) (?P<v>([\w'-]+ ){0,3}?(member|membership|subscription)\b.*)", "i('m| am) with (?P<v><name> for .+)"), nouns="subscription, membership, magazine, newspaper, paper", ways="cancelled quit", searched="subscribe"),
+    Attribute((r"i('m| am)? ?subscribed? to (?P<v>\S.*)", r"(<i_have>an?|i('m| am) an?) (?P<v>([\w'-]+ ){0,3}?(member|membership|subscription)\b.*)"), nouns="subscription, membership, magazine, newspaper, paper", ways="cancelled quit", searched="subscribe"),
     # health
     Attribute((r"<i_am><really>allergic to (?P<v>.+)",), nouns="allergy", ways="healed", importance=0.9, durability="core"),
     Attribute((r"i('ve| have| suffer from|'m| am)( (been|had|got|an?|severe|type \d))* (?P<v>(<illness>)\b.*)", "<i_did>(was|been) diagnosed with (?P<v>.+)"), ways="healed born", importance=0.9, durability="core"),
@@ -220,7 +219,6 @@ TOGETHER = (
     Attribute((r"(the|our) (?P<what><project_noun>) (for|of) my (?P<of>\w+( \w+)?) (<becomes>) (on |at |in )?<exact>",), "user.{of}_{what}", importance=0.8),
     Attribute((r"(the|our) (?P<what><project_noun>) (for|of) (the |our )?(?!(my|his|her)\b)(?P<of>\w+( \w+)?) (<becomes>) (on |at |in )?<exact>",), "project.{of}_{what}", importance=0.8),
     Attribute((r"(the|our) (project|company|product|book|band) is (called|named) (?P<v>\S+.*)",), "project.name", importance=0.8),
-    Attribute((r"our (?P<what><project_noun>) is (?P<v>\w+ (in|with|on|at) .*)",), "project.{what}", importance=0.7),
     # A household has things of its own, too: "Our plumber is Goran" concerns nobody else.
     Attribute((r"our (?!next|first|only|goal|problem|question|hero|solar)(?P<what>[a-z-]+( [a-z-]+)?) (is|are|will be) <definite>",), "user.{what}", importance=0.7),
     Attribute((r"(my|the|our) ([\w-]+ ){1,3}?(is|are) due (?P<v>.*(\d|day\b|tomorrow).*)",), importance=0.8),
@@ -308,7 +306,6 @@ WAYS = {
         "<own><ended> (didn't|did not) survive( .+)?",
         "(so )?no (more )?<ended> (for me|in my .+)",
         "<i_did>(thrown in the towel with|said goodbye to|parted with|got rid of|fired) <own><ended>",
-        "<i_did>let <own><ended> go",
         "<i_did>(had|got) <my><ended> removed",
     ),
     "dropped": (

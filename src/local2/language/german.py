@@ -7,8 +7,9 @@ ich verkauft" is read as "ich habe das Auto verkauft".
 # ruff: noqa: E501 - a form is easier to read in one line
 
 import re
+from collections.abc import Sequence
 
-from local2.language.attributes import Attribute, Language
+from local2.language.attributes import Attribute, Language, Table
 from local2.language.questions import is_question
 
 VOCABULARY = {
@@ -371,25 +372,22 @@ def introduces(sentence: str) -> bool:
     return ":" in sentence and _INTRODUCES.search(sentence) is not None
 
 
-def is_lasting(sentence: str) -> bool:
-    """Whether a sentence states something that outlasts the conversation."""
-    return not is_question(sentence) and _PASSING.search(sentence) is None
+class German(Table):
+    """How German is read."""
 
+    def is_lasting(self, sentence: str) -> bool:
+        return not is_question(sentence) and _PASSING.search(sentence) is None
 
-def without_lead_in(sentence: str) -> str:
-    """The sentence without "Hallo", "übrigens" and the like at its beginning."""
-    found = _LEAD_IN.match(sentence)
-    return sentence[found.end() :] if found else sentence
+    def whole(self, sentence: str) -> str:
+        found = _LEAD_IN.match(sentence)
+        return sentence[found.end() :] if found else sentence
 
+    def clauses(self, sentence: str) -> Sequence[str]:
+        parts = _PARTS.split(self.whole(sentence))
+        return [clause for part in parts if (clause := part.strip(" ,.!"))]
 
-def clauses_of(sentence: str) -> list[str]:
-    """The clauses of a sentence that have a subject of their own, in order."""
-    return [clause for part in _PARTS.split(sentence) if (clause := part.strip(" ,.!"))]
-
-
-def arranged(clause: str) -> str:
-    """A clause with its subject first: "ich habe das Auto verkauft"."""
-    found = _VERB_SECOND.fullmatch(clause)
-    if found is None:
-        return clause
-    return f"{found['who']} {found['verb']} {found['front']} {found['rest']}".strip()
+    def arranged(self, clause: str) -> str:
+        found = _VERB_SECOND.fullmatch(clause)
+        if found is None:
+            return clause
+        return f"{found['who']} {found['verb']} {found['front']} {found['rest']}".strip()

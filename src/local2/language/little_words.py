@@ -7,10 +7,9 @@ and full verbs. One set serves all these languages, since related ones share man
 
 # ruff: noqa: RUF001 - Russian letters
 
-import re
 from collections.abc import Set as AbstractSet
 
-from local2.language.words import STOP_WORDS, words
+from local2.language.words import STOP_WORDS, word_set, words
 
 _LAST_LATIN = "\u024f"
 
@@ -83,23 +82,15 @@ _RUSSIAN = """
     сколько со так также там то тоже только тот ты у уже чего чей чем через что чтобы эта эти
     это этот я
 """
-_ALL = frozenset(
-    re.findall(
-        r"\w+",
-        _GERMAN + _DUTCH + _FRENCH + _SPANISH + _PORTUGUESE + _ITALIAN + _POLISH + _RUSSIAN,
-    )
-)
-_ENGLISH_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
+_ALL = word_set(_GERMAN + _DUTCH + _FRENCH + _SPANISH + _PORTUGUESE + _ITALIAN + _POLISH + _RUSSIAN)
+_ENGLISH_WORDS = word_set(
+    """
     ai al also am an ante as at bent bin bis by car case chi ci co com come comment dan dell den
     die dir do doe door em en era es est fin fur go ha had han has hat hay he here i in ins io
     is jest la las li los ma man me met mine no non num of on one ones op or os over pas per
     plus pour sans sea see sei sin so son sou sub sur tam te ten to todo ton too tot un war was
     we were who will ya
-    """,
-    )
+    """
 )
 """Those that are words or signs in English, too, as all single letters: they show no language."""
 _MARKS = frozenset(word for word in _ALL - _ENGLISH_WORDS if len(word) > 1)

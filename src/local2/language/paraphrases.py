@@ -1,9 +1,9 @@
 """Find out whether two sentences state the same thing in other words.
 
 Precision comes first. Both must have the same words but for inflection, order, words that add
-nothing, and the phrases of `_MEANINGS`; any other word has only itself for a synonym. A word that
-leads another one ("without milk", "I like", "my sister") belongs to it, so that roles cannot be
-exchanged. Lists, questions and texts of several sentences are compared word for word.
+nothing, and the phrases of `_VERBS` and `_OTHERS`; any other word has only itself for a synonym. A
+word that leads another one ("without milk", "I like", "my sister") belongs to it, so that roles
+cannot be exchanged. Lists, questions and texts of several sentences are compared word for word.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from local2.language.questions import is_question
 from local2.language.sentences import PART_BREAK
-from local2.language.words import bare_words, is_informative
+from local2.language.words import bare_words, is_informative, word_set
 
 MAX_WORDS = 30
 """Maximum number of words of a sentence that is read."""
@@ -61,21 +61,17 @@ _NUMBERS = {
 }
 
 
-def _set_of(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 _IS = "is"
-_FORMS_OF_IS = _set_of("am is are")
-_ARTICLES = _set_of("a an")
-_SILENT = _ARTICLES | _set_of(
+_FORMS_OF_IS = word_set("am is are")
+_ARTICLES = word_set("a an")
+_SILENT = _ARTICLES | word_set(
     """
     the of do does that which what who something also just really very quite absolutely definitely
     truly totally particularly especially actually currently now please
     """
 )
 """Words that add nothing to a statement."""
-_LEADING = _set_of(
+_LEADING = word_set(
     """
     without before after over under against until till since near behind beside beyond between
     through than every each even almost nearly not never no more less most least except unless
@@ -83,7 +79,7 @@ _LEADING = _set_of(
     """
 )
 """Words that lead the next one, in addition to those that are not informative."""
-_DEFINITE = _set_of("my our his her their your")
+_DEFINITE = word_set("my our his her their your")
 _FROM_USER = {"they": "i", "their": "my", "them": "me", "theirs": "mine", "themselves": "myself"}
 _VERBS = {
     "like": (
@@ -276,7 +272,7 @@ _ENDINGS = {
 _PAST = frozenset({"ed", "is ed"})
 
 
-_THIRD_PERSONS = _set_of(
+_THIRD_PERSONS = word_set(
     "likes loves enjoys prefers hates dislikes wants has owns lives works studies"
 )
 """Verbs with which a note about the speaker begins."""
@@ -340,7 +336,14 @@ def _orders_agree(one: _Reading, other: _Reading, names: AbstractSet[str]) -> bo
     if named[0] != named[1]:
         return False
     if one.has_speaker:
-        return _count_moved(one.parts, other.parts) <= MAX_MOVED
+        left = list(enumerate(one.parts))
+        positions = []
+        for part in other.parts:
+            found = next(numbered for numbered in left if numbered[1] == part)
+            left.remove(found)
+            positions.append(found[0])
+        moved = sum(following != position + 1 for position, following in pairwise(positions))
+        return 1 + moved <= MAX_MOVED
     if not one.is_at or not other.is_at:
         return False
     sides = one.words[: one.is_at], one.words[one.is_at :]
@@ -349,17 +352,6 @@ def _orders_agree(one: _Reading, other: _Reading, names: AbstractSet[str]) -> bo
         for side, first in zip(sides, (one.parts[0], one.parts[one.is_at]), strict=True)
     )
     return are_definite and [*one.parts[one.is_at :], *one.parts[: one.is_at]] == other.parts
-
-
-def _count_moved(one: Sequence[_Part], other: Sequence[_Part]) -> int:
-    """The number of pieces of one sentence that make up the other."""
-    left = list(enumerate(one))
-    positions = []
-    for part in other:
-        found = next(numbered for numbered in left if numbered[1] == part)
-        left.remove(found)
-        positions.append(found[0])
-    return 1 + sum(following != position + 1 for position, following in pairwise(positions))
 
 
 def _endings_agree(one: _Reading, other: _Reading, names: AbstractSet[str]) -> bool:

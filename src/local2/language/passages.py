@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from os.path import commonprefix
 from typing import NamedTuple
 
 from local2.language.features import MAX_PASSAGES, PASSAGE
@@ -33,7 +34,14 @@ def passage(text: str, question: str, limit: int) -> slice:
     if first is None or last is None or last.end <= limit:
         return slice(0, limit)
     earliest = max(first.begin - int(LEAD * (limit - (last.end - first.begin))), 0)
-    begin = min(_beginning(text, earliest, first.begin), len(text) - limit)
+    begin = 0
+    if earliest > 0:
+        breaks = (found.end() for found in _BREAK.finditer(text, earliest, first.begin + 1))
+        begin = next(
+            (at for at in breaks if at <= first.begin),
+            text.find(" ", earliest, first.begin) + 1 or first.begin,
+        )
+    begin = min(begin, len(text) - limit)
     return slice(begin, begin + limit)
 
 
@@ -53,7 +61,7 @@ def _find(text: str, question: str) -> list[_Found]:
     begins = {
         re.escape(begin)
         for word, stem in stem_of.items()
-        if not RUN.match(word) and (begin := _common_beginning(word, stem))
+        if not RUN.match(word) and (begin := commonprefix((word, stem)))  # noqa: RUF071 - these are no paths
     }
     patterns = [*runs, *([rf"(?<![^\W_])(?:{'|'.join(begins)})[^\W_]*"] if begins else [])]
     if not patterns:
@@ -62,11 +70,6 @@ def _find(text: str, question: str) -> list[_Found]:
     every = re.finditer("|".join(patterns), text, re.IGNORECASE)
     read = ((found, stems([composed(found[0]).lower()])[0]) for found in every)
     return [_Found(found.start(), found.end(), stem) for found, stem in read if stem in sought]
-
-
-def _common_beginning(one: str, other: str) -> str:
-    same = [a == b for a, b in zip(one, other, strict=False)]
-    return one[: [*same, False].index(False)]
 
 
 def _closest(found: list[_Found], limit: int) -> tuple[_Found | None, _Found | None]:
@@ -88,14 +91,3 @@ def _closest(found: list[_Found], limit: int) -> tuple[_Found | None, _Found | N
         if has > best:
             best, first, last = has, found[begin], one
     return first, last
-
-
-def _beginning(text: str, earliest: int, latest: int) -> int:
-    """Where a sentence, or else a word, begins between two places."""
-    if earliest == 0:
-        return 0
-    breaks = [found.end() for found in _BREAK.finditer(text, earliest, latest + 1)]
-    return next(
-        (at for at in breaks if at <= latest),
-        text.find(" ", earliest, latest) + 1 or latest,
-    )

@@ -17,7 +17,7 @@ from local2.language.english import VOCABULARY
 from local2.language.questions import asks
 from local2.language.sentences import PART_BREAK
 from local2.language.time import MONTHS, WEEKDAYS
-from local2.language.words import bare_words, composed, is_informative, stems, words
+from local2.language.words import bare_words, composed, is_informative, stems, word_set, words
 
 MAX_SENTENCES = 12
 """Maximum number of sentences read per text."""
@@ -109,21 +109,17 @@ _PHRASES = tuple(
 """Replacements by `reworded`: signs of which one must occur, a pattern, and its replacement."""
 
 
-def _word_set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 _BE = dict.fromkeys(("am", "is", "are"), "be") | dict.fromkeys(("was", "were"), "was")
 _TO_USER = {"you": "i", "your": "my"}
 _DENIES = frozenset({"not", "never"})
 _ADDS = frozenset({"also", "too", "another", "additionally", "both", "besides"})
-_IGNORED = _DENIES | _word_set(
+_IGNORED = _DENIES | word_set(
     """
     actually currently now nowadays today really just still already always so well ok okay
     do does did have has had been please and but oh hi hey yes yeah
     """
 )
-_UNKNOWN_SUBJECTS = _word_set(
+_UNKNOWN_SUBJECTS = word_set(
     """
     he she it they this that these those there you what which who here let
     """
@@ -131,17 +127,17 @@ _UNKNOWN_SUBJECTS = _word_set(
 """Words at the beginning of a sentence whose subject is not known."""
 _ARTICLES = frozenset({"a", "an"})
 _DETERMINERS = frozenset({"the", "our"})  # do not count at the beginning of a sentence
-_CHOICE_WORDS = _word_set(
+_CHOICE_WORDS = word_set(
     """
     favorite favourite preferred usual default main current
     """
 )
-_BEFORE_VALUE = _word_set(
+_BEFORE_VALUE = word_set(
     """
     in at by to on of for from with as near under until till about around
     """
 )
-_STATE_VERBS = _word_set(
+_STATE_VERBS = word_set(
     """
     live reside work stay study weigh cost earn speak play belong stand lie start begin end
     close open leave arrive expire run use prefer last report teach lead manage meet amount
@@ -152,7 +148,7 @@ STATES = _STATE_VERBS | {f"{verb}s" for verb in _STATE_VERBS} | {"goes", "studie
 """Verbs of states that have one value at a time."""
 _BASE_FORMS = _BE | {f"{verb}s": verb for verb in _STATE_VERBS} | {"goes": "go", "studies": "study"}
 """Maps words to the form in which they are compared: "lives" and "live" are equal."""
-_MULTI_VALUED = _word_set(
+_MULTI_VALUED = word_set(
     """
     like likes liked love loves loved enjoy enjoys hate hates dislike want wants visit
     visited saw see read bought know knows met allergic interested afraid fond good bad
@@ -201,7 +197,24 @@ class Sentence:
 
     @cached_property
     def statement(self) -> Statement | None:
-        return _statement(self._text, to_user=self._to_user)
+        """What the sentence states; None if it asks or names one of several values."""
+        words: list[str] = []
+        named: list[bool] = []
+        denied = None
+        for written in _WORD.findall(self._text):
+            word = _normalised(written)
+            if word in _ADDS:
+                return None
+            if word not in _IGNORED and (words or word not in _DETERMINERS):
+                words.append(_TO_USER.get(word, word) if self._to_user else word)
+                named.append(_is_named(written, first=len(words) == 1))
+            elif word in _DENIES and denied is None:
+                denied = len(words)
+        if not MIN_WORDS <= len(words) <= MAX_WORDS or asks(self._text):
+            return None
+        compared = tuple(_BASE_FORMS.get(word, word) for word in words)
+        values = () if denied is not None else _value_positions(words, named)
+        return Statement(compared, tuple(compared[:n] for n in values), denied)
 
 
 @lru_cache(maxsize=CACHED_TEXTS)
@@ -247,27 +260,6 @@ def _opening(sentence: str, *, to_user: bool) -> tuple[str, ...]:
     return ()
 
 
-def _statement(sentence: str, *, to_user: bool) -> Statement | None:
-    """The statement of a sentence, or None if it asks or names one of several values."""
-    words: list[str] = []
-    named: list[bool] = []
-    denied = None
-    for written in _WORD.findall(sentence):
-        word = _normalised(written)
-        if word in _ADDS:
-            return None
-        if word not in _IGNORED and (words or word not in _DETERMINERS):
-            words.append(_TO_USER.get(word, word) if to_user else word)
-            named.append(_is_named(written, first=len(words) == 1))
-        elif word in _DENIES and denied is None:
-            denied = len(words)
-    if not MIN_WORDS <= len(words) <= MAX_WORDS or asks(sentence):
-        return None
-    compared = tuple(_BASE_FORMS.get(word, word) for word in words)
-    values = () if denied is not None else _value_positions(words, named)
-    return Statement(compared, tuple(compared[:n] for n in values), denied)
-
-
 def _normalised(written: str) -> str:
     word = written.lower()
     return word[:-2] if word[-2:] in _POSSESSIVE else word
@@ -290,9 +282,11 @@ def _value_positions(words: list[str], named: list[bool]) -> Iterator[int]:
             verb, described = n - 1, not _CHOICE_WORDS.isdisjoint(words[:n])
             found = _is_described(words, named, n)
         elif before in _BEFORE_VALUE:
-            names_kind = before == "of" and _names_kind(words, n)
-            is_state = lasts if verb is None else _is_state(words[verb + 1 : n])
-            found = names_kind or is_state
+            is_state = lasts
+            if verb is not None:  # more than a preposition, and no action in progress
+                predicate = words[verb + 1 : n]
+                is_state = len(predicate) > 1 and not predicate[0].endswith("ing")
+            found = is_state or (before == "of" and _names_kind(words, n))
         else:
             lasts = lasts or (n > 1 and before in STATES)
             continue
@@ -314,11 +308,6 @@ def _names_kind(words: list[str], n: int) -> bool:
         return False
     verb = words[n - 4]
     return verb in _BEFORE_VALUE or verb.endswith(("s", "ed"))
-
-
-def _is_state(predicate: list[str]) -> bool:
-    """Whether a predicate is more than a preposition, and no action in progress."""
-    return len(predicate) > 1 and not predicate[0].endswith("ing")
 
 
 def _is_described(words: list[str], named: list[bool], n: int) -> bool:

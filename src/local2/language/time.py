@@ -133,10 +133,11 @@ COUNTS = {word: (number, number) for number, word in enumerate(NUMBERS, start=1)
 }
 """The minimum and maximum number that each word may mean."""
 
-MONTH_NAME = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|(?-i:March|May)|apr(?:il)?|june?|july?|aug(?:ust)?"
-    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+_CLEAR_MONTH = (
+    r"jan(?:uary)?|feb(?:ruary)?|apr(?:il)?|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
 )
+MONTH_NAME = rf"(?:{_CLEAR_MONTH}|(?-i:March|May))"
 """A month where nothing else shows that it is one, so that "march" and "may" are verbs."""
 _SHORT_MONTHS = tuple(month[:3].lower() for month in MONTHS)
 _UNIT = "minute|hour|day|week|month|year"
@@ -145,10 +146,7 @@ _COUNT = rf"(?:a\s+)?(?:\d{{1,3}}|{'|'.join(COUNTS)})(?:\s+of)?"
 _YEAR = r"20\d\d(?![-/.:]?\d|\w)"
 _DAY = r"0?[1-9]|[12]\d|3[01]"
 _DAY_ENDS = r"(?:st|nd|rd|th)?(?![.:/]?\d|[\w%])"
-_MONTH = (
-    r"jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
-    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
-)
+_MONTH = rf"{_CLEAR_MONTH}|mar(?:ch)?|may"
 _GAP = r"(?:\s*[,-]\s*|\s+(?:of\s+)?)"
 _TO = r"\s*(?:[-\u2013]|to|and)\s*(?:the\s+)?"
 _QUANTITY = r"\s+(?:px|km|(?!(?:was|has|does|is|this|his|as|us)\b)(?-i:[a-z]+s))\b"
@@ -282,7 +280,7 @@ def _window(found: _Match, now: datetime) -> Window | None:
         return None
     if "this" in {word, (found["which"] or "").lower()} and span.until.year < now.year:
         return None  # the next one
-    bounds = _around(span, lead) if lead and lead["side"] else _bounds(span, word)
+    bounds = _bounds(span, word, lead)
     if bounds[0] is not None and bounds[0] > now:
         return None
     return _utc(bounds, found.string[lead.start() if lead else found.start() : found.end()])
@@ -307,37 +305,63 @@ def _is_meant(found: _Match, word: str) -> bool:
         case "named" if NOT_YET_OVER.match(found["named"]):
             return LOOKS_BACK.search(found.string) is not None
         case "date" if found["date_year"] is None:
-            return _is_month(found, word)
+            # It may be to come, and a month may be a verb (march) or a person (April).
+            if LOOKS_AHEAD.search(found.string):
+                return False
+            if word in {"before", "prior to", "until", "till", "up to", "by"}:
+                return word != "by" and LOOKS_BACK.search(found.string) is not None
+            month, may_be_verb = found["month"], found["month"].lower() in {"may", "march"}
+            if found["day"] or found["day_after"]:
+                goes_on = found.string[found.end() :].lstrip()[:1].isalnum()
+                return word != "" or not may_be_verb or not goes_on
+            if may_be_verb and not month[0].isupper():
+                return word in {"in", "since", "during"}
+            return word not in {"", "on"}
         case _:
             return True
-
-
-def _is_month(found: _Match, word: str) -> bool:
-    """Whether a month is past, and not a verb (march) or a person (April)."""
-    if LOOKS_AHEAD.search(found.string):
-        return False
-    if word in {"before", "prior to", "until", "till", "up to", "by"}:
-        return word != "by" and LOOKS_BACK.search(found.string) is not None
-    month, may_be_verb = found["month"], found["month"].lower() in {"may", "march"}
-    if found["day"] or found["day_after"]:
-        goes_on = found.string[found.end() :].lstrip()[:1].isalnum()
-        return word != "" or not may_be_verb or not goes_on
-    if may_be_verb and not month[0].isupper():
-        return word in {"in", "since", "during"}
-    return word not in {"", "on"}
 
 
 def _span(found: _Match, now: datetime) -> Span | None:
     match found.lastgroup:
         case "season":
-            return _season(found, now)
+            name = found["season_name"].lower()
+            if year := found["season_year"]:
+                return season(name, int(year), now)
+            years = range(now.year, max(now.year - 3, 0), -1)
+            spans = (season(name, year, now) for year in years)
+            ended = found["which"].lower() == "last"
+            past = (span for span in spans if (span.until if ended else span.since) <= now)
+            return next(past, None)
         case "ago":
-            return _ago(found, now)
+            least, most = _count(found["count"])
+            unit = found["unit"].lower()
+            length = most * LENGTHS[unit]
+            if length < DAY:
+                return Span(shifted(now, -2 * length), now)
+            slack = min(length.days // 5, MAX_SLACK) * DAY
+            since = whole(unit, back(most, unit, now)).since
+            until = whole(unit, back(least, unit, now)).until
+            return Span(shifted(since, -slack), shifted(until, slack))
         case "rolling":
             _, count = _count(found["past_count"])
             return Span(shifted(now, -count * LENGTHS[found["past_unit"].lower()]), now)
         case "named":
-            return _named(found["named"].lower().split(), now)
+            words, today = found["named"].lower().split(), whole("day", now)
+            match words[-1]:
+                case "yesterday":
+                    return whole("day", shifted(today.since, -(1 if len(words) == 1 else 2) * DAY))
+                case "night":
+                    return Span(
+                        shifted(today.since, -DAY), shifted(today.since, timedelta(hours=6))
+                    )
+                case "weekend":
+                    return last_weekend(now)
+                case ("week" | "month" | "year") as unit:
+                    return whole(unit, back(1, unit, now) if words[0] == "last" else now)
+                case name if name in WEEKDAYS:
+                    return last_weekday(name, now)
+                case _:
+                    return today
         case _:
             return _dated(found, now)
 
@@ -350,79 +374,39 @@ def _dated(found: _Match, latest: datetime) -> Span | None:
             case "iso":
                 year, month, day = map(int, found["iso"].split("-"))
             case "slashes":
-                month, day, year = _month_day_year(*map(int, found["slashes"].split("/")))
+                first, second, year = map(int, found["slashes"].split("/"))
+                if first != second and max(first, second) <= len(MONTHS):
+                    return None  # either may be the month
+                month, day = sorted((first, second))
             case "year":
                 return whole("year", today.replace(year=int(found["year"]), day=1))
             case _:
-                return _calendar(found, today)
+                month = _SHORT_MONTHS.index(found["month"][:3].lower()) + 1
+                day = int(found["first_day"] or found["day_after"] or found["day"] or 1)
+                if (written := found["date_year"]) is None:
+                    start = last_date(month, day, today)
+                else:
+                    year = int(written) if written.isdigit() else today.year - 1
+                    start = today.replace(year=year, month=month, day=day)
+                if start is None:
+                    return None
+                if not (found["day"] or found["day_after"]):
+                    return whole("month", start)
+                to = found["day"] if found["first_day"] else found["last_day"]
+                last = start.replace(day=int(to or day))
+                return Span(start, shifted(last, DAY)) if last >= start else None
         return whole("day", today.replace(year=year, month=month, day=day))
     return None
 
 
-def _month_day_year(first: int, second: int, year: int) -> tuple[int, int, int]:
-    if first != second and max(first, second) <= len(MONTHS):
-        raise ValueError("Either may be the month.")
-    return min(first, second), max(first, second), year
-
-
-def _calendar(found: _Match, today: datetime) -> Span | None:
-    month = _SHORT_MONTHS.index(found["month"][:3].lower()) + 1
-    day = int(found["first_day"] or found["day_after"] or found["day"] or 1)
-    if (written := found["date_year"]) is None:
-        start = last_date(month, day, today)
-    else:
-        year = int(written) if written.isdigit() else today.year - 1
-        start = today.replace(year=year, month=month, day=day)
-    if start is None:
-        return None
-    if not (found["day"] or found["day_after"]):
-        return whole("month", start)
-    to = found["day"] if found["first_day"] else found["last_day"]
-    last = start.replace(day=int(to or day))
-    return Span(start, shifted(last, DAY)) if last >= start else None
-
-
-def _season(found: _Match, now: datetime) -> Span | None:
-    name = found["season_name"].lower()
-    if year := found["season_year"]:
-        return season(name, int(year), now)
-    years = range(now.year, max(now.year - 3, 0), -1)
-    spans = (season(name, year, now) for year in years)
-    ended = found["which"].lower() == "last"
-    past = (span for span in spans if (span.until if ended else span.since) <= now)
-    return next(past, None)
-
-
-def _ago(found: _Match, now: datetime) -> Span:
-    least, most = _count(found["count"])
-    unit = found["unit"].lower()
-    length = most * LENGTHS[unit]
-    if length < DAY:
-        return Span(shifted(now, -2 * length), now)
-    slack = min(length.days // 5, MAX_SLACK) * DAY
-    since = whole(unit, back(most, unit, now)).since
-    until = whole(unit, back(least, unit, now)).until
-    return Span(shifted(since, -slack), shifted(until, slack))
-
-
-def _named(words: list[str], now: datetime) -> Span:
-    today = whole("day", now)
-    match words[-1]:
-        case "yesterday":
-            return whole("day", shifted(today.since, -(1 if len(words) == 1 else 2) * DAY))
-        case "night":
-            return Span(shifted(today.since, -DAY), shifted(today.since, timedelta(hours=6)))
-        case "weekend":
-            return last_weekend(now)
-        case ("week" | "month" | "year") as unit:
-            return whole(unit, back(1, unit, now) if words[0] == "last" else now)
-        case name if name in WEEKDAYS:
-            return last_weekday(name, now)
-        case _:
-            return today
-
-
-def _bounds(span: Span, word: str) -> _Bounds:
+def _bounds(span: Span, word: str, lead: _Match | None) -> _Bounds:
+    if lead and lead["side"]:  # the time between a date and two weeks before it, both included
+        _, count = _count(lead["count"])
+        unit = (lead["units"] or lead["unit"]).lower()
+        distance = count * LENGTHS.get(unit, LENGTHS["week"])  # a weekday: to a week before
+        if lead["side"].lower() in {"after", "following"}:
+            return span.since, shifted(span.until, distance)
+        return shifted(span.since, -distance), span.until
     match word:
         case "since" | "less than" | "under":
             return span.since, None
@@ -434,16 +418,6 @@ def _bounds(span: Span, word: str) -> _Bounds:
             return None, span.until
         case _:
             return span
-
-
-def _around(anchor: Span, lead: _Match) -> _Bounds:
-    """The time between a date and, for example, two weeks before it, both included."""
-    _, count = _count(lead["count"])
-    unit = (lead["units"] or lead["unit"]).lower()
-    distance = count * LENGTHS.get(unit, LENGTHS["week"])  # a weekday: to a week before
-    if lead["side"].lower() in {"after", "following"}:
-        return anchor.since, shifted(anchor.until, distance)
-    return shifted(anchor.since, -distance), anchor.until
 
 
 def _count(text: str | None) -> tuple[int, int]:

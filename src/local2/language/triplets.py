@@ -7,9 +7,9 @@ skipped: a missing fact can be stated again, but a wrong one is believed.
 import re
 from collections.abc import Iterator
 
-from local2.language.clauses import is_lasting, without_lead_in
-from local2.language.english import LANGUAGE
+from local2.language.clauses import without_lead_in
 from local2.language.sentences import PART_BREAK, split_lazily
+from local2.language.tables import ENGLISH
 from local2.language.wording import in_third_person
 from local2.protocol.memories import Triplet
 
@@ -82,30 +82,25 @@ ANY_CASE = re.IGNORECASE
 
 def extract_facts(text: str, speaker: str) -> Iterator[Triplet]:
     """Yield the facts that the text plainly states, in their order; `speaker` replaces "I"."""
-    for sentence in _sentences(text.replace("\u2019", "'")):
-        statement = without_lead_in(sentence)
-        if len(statement) > MAX_SENTENCE_CHARACTERS:
+    for part in split_lazily(PART_BREAK, text.replace("\u2019", "'")):
+        sentence = part.strip()
+        if not 0 < len(sentence) <= MAX_CHARACTERS_WITH_LEAD_IN:
             continue
-        if is_lasting(statement) and not re.search(LANGUAGE.negative, statement, ANY_CASE):
-            reworded = _in_third_person(statement, speaker)
-            if not re.search(r"\bI\b", reworded):
-                yield from _facts(reworded)
-
-
-def _sentences(text: str) -> Iterator[str]:
-    """Yield the sentences that are neither blank nor too long."""
-    stripped = map(str.strip, split_lazily(PART_BREAK, text))
-    return (sentence for sentence in stripped if 0 < len(sentence) <= MAX_CHARACTERS_WITH_LEAD_IN)
-
-
-def _in_third_person(sentence: str, speaker: str) -> str:
-    reworded = sentence
-    for pattern, form in FIRST_PERSON:
-        reworded = re.sub(pattern, form.format(speaker=speaker), reworded, flags=ANY_CASE)
-    if reworded == sentence:
-        return sentence
-    verb = rf"({re.escape(speaker)}|and) ({'|'.join(VERBS)})\b"
-    return re.sub(verb, lambda found: f"{found[1]} {VERBS[found[2]]}", reworded)
+        statement = without_lead_in(sentence)
+        if (
+            len(statement) > MAX_SENTENCE_CHARACTERS
+            or not ENGLISH.is_lasting(statement)
+            or ENGLISH.pattern(ENGLISH.language.negative).search(statement)
+        ):
+            continue
+        reworded = statement
+        for pattern, form in FIRST_PERSON:
+            reworded = re.sub(pattern, form.format(speaker=speaker), reworded, flags=ANY_CASE)
+        if reworded != statement:
+            verb = rf"({re.escape(speaker)}|and) ({'|'.join(VERBS)})\b"
+            reworded = re.sub(verb, lambda found: f"{found[1]} {VERBS[found[2]]}", reworded)
+        if not re.search(r"\bI\b", reworded):
+            yield from _facts(reworded)
 
 
 def _facts(sentence: str) -> Iterator[Triplet]:

@@ -119,20 +119,16 @@ def shortened(sentence: str) -> str:
 
 
 def _clause_in_third_person(clause: str, who: str) -> str | None:
+    """The clause about this speaker; None if its verb is unclear."""
     if _MY.match(clause):
         return f"{who}'s {_with_third_person(clause[2:].lstrip())}"
     found = _FIRST.fullmatch(clause)
     if found is None:
         return None
-    predicate = _predicate(found["short"], found["rest"])
-    return predicate and f"{who} {predicate}"
-
-
-def _predicate(short: str | None, rest: str) -> str | None:
-    """What follows "I", with the verb in the third person; None if the verb is unclear."""
+    short, rest = found["short"], found["rest"]
     if short is not None:
-        verb = _CONTRACTED.get(short.lower())
-        return verb and f"{verb} {_with_third_person(rest)}"
+        contracted = _CONTRACTED.get(short.lower())
+        return contracted and f"{who} {contracted} {_with_third_person(rest)}"
     before: list[str] = []
     verb, _, after = rest.partition(" ")
     while _ADVERB.match(verb.lower()) and after:
@@ -142,7 +138,7 @@ def _predicate(short: str | None, rest: str) -> str | None:
     if not lower.replace("'", "").isalpha():
         return None
     verb = in_third_person(lower)
-    return " ".join(filter(None, (*before, verb, _with_third_person(after))))
+    return " ".join(filter(None, (who, *before, verb, _with_third_person(after))))
 
 
 def in_third_person(verb: str) -> str:
@@ -200,23 +196,15 @@ def _date_of(found: re.Match[str], at: datetime) -> str | None:
     if name := found["named"]:
         return f"{shifted(at, _DAYS[name.lower()] * DAY):%Y-%m-%d}"
     if name := found["weekday"]:
-        return _coming(name.lower(), found["which"].lower(), at)
-    if found["past"] and (window := find_window(found[0], at)) and window.since and window.until:
-        zone = at.tzinfo
-        return _formatted(Span(in_zone(window.since, zone), in_zone(window.until, zone)))
-    return None
-
-
-def _coming(weekday: str, which: str, at: datetime) -> str | None:
-    """The date of the next such weekday; None for an ambiguous "next Friday"."""
-    days = (WEEKDAYS.index(weekday) - at.weekday() - 1) % len(WEEKDAYS) + 1
-    day = shifted(at, days * DAY)
-    if which == "next" and whole("week", day) == whole("week", at):
+        days = (WEEKDAYS.index(name.lower()) - at.weekday() - 1) % len(WEEKDAYS) + 1
+        day = shifted(at, days * DAY)
+        if found["which"].lower() == "next" and whole("week", day) == whole("week", at):
+            return None  # "next Friday" is ambiguous
+        return f"{day:%Y-%m-%d}"
+    window = find_window(found[0], at) if found["past"] else None
+    if window is None or window.since is None or window.until is None:
         return None
-    return f"{day:%Y-%m-%d}"
-
-
-def _formatted(span: Span) -> str | None:
+    span = Span(in_zone(window.since, at.tzinfo), in_zone(window.until, at.tzinfo))
     if span.until - span.since <= 2 * DAY:
         return f"{span.since:%Y-%m-%d}"
     for unit, form in (("week", "week of %Y-%m-%d"), ("month", "%Y-%m"), ("year", "%Y")):

@@ -23,7 +23,8 @@ UNSPACED = (
 RUN = re.compile(f"[{UNSPACED}]+")
 """A run of such characters."""
 
-_PARTS = re.compile(f"([{UNSPACED}]+)")
+_RUNS = re.compile(f"([{UNSPACED}]+)")
+"""Splits a word into the runs, at the odd indices, and the parts between them."""
 _MARKS = re.compile("[\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece]+")
 """Thai and Lao vowels and tones above and below letters, which are not letters themselves."""
 _HIRAGANA = re.compile("[\u3041-\u309f]")
@@ -55,10 +56,15 @@ _CLITIC = re.compile(r"(?<=\w)['\u2019](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _MANY_MARKS = re.compile(r"([^\w\s]{30})[^\w\s]+")
 """More accents than any letter has. Normalising them takes quadratic time."""
-STOP_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of a list that is written as a text."""
+    return frozenset(text.split())
+
+
+STOP_WORDS = word_set(
+    """
     a about am an and any are as at be because been being but by can could did do does
     doing for from get had has have having he her hers him his how i if in into is it its
     just me my no not of on or our ours say says she should so some such than that the
@@ -66,22 +72,11 @@ STOP_WORDS = frozenset(
     which who whom whose why will with would you your yours
     across conversation conversations discuss discussed discussion discussions ever mention
     mentioned please recall remember remind said talked tell throughout told
-    """,
-    )
+    """
 )
 
 LEADING_MARKS, TRAILING_MARKS = "'\"(“«¡¿", ".,!?;:'\")”»…"
 """Punctuation before and after a word that does not change its meaning."""
-
-
-def without_marks(text: str) -> str:
-    """The text without the vowel and tone marks of Thai and Lao."""
-    return _MARKS.sub("", text)
-
-
-def parts(word: str) -> list[str]:
-    """Split a text into the runs, at the odd indices, and the parts between them."""
-    return _PARTS.split(word)
 
 
 def pairs(run: str) -> list[str]:
@@ -161,19 +156,16 @@ def pieces(text: str, size: int = PIECE) -> Iterator[str]:
 
 def _words(text: str, of_run: Callable[[str], list[str]]) -> list[str]:
     has_runs = not text.isascii() and RUN.search(text) is not None
-    text = composed(without_marks(text) if has_runs else text)
+    text = composed(_MARKS.sub("", text) if has_runs else text)
     if "'" in text or "\u2019" in text:
         text = _CLITIC.sub("", text)
     found: list[str] = _WORD.findall(text)
     # Lower case comes last: "\u0130" becomes two characters, the second of which ends a word.
     lower = " ".join(found).lower().split(" ") if found else found
-    return [part for word in lower for part in _parts(word, of_run)] if has_runs else lower
-
-
-def _parts(word: str, of_run: Callable[[str], list[str]]) -> Iterator[str]:
-    for at, part in enumerate(parts(word)):
-        if part:
-            yield from of_run(part) if at % 2 else (part,)
+    if not has_runs:
+        return lower
+    parts = ((at, part) for word in lower for at, part in enumerate(_RUNS.split(word)) if part)
+    return [split for at, part in parts for split in (of_run(part) if at % 2 else (part,))]
 
 
 def composed(text: str) -> str:

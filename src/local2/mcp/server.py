@@ -51,11 +51,6 @@ GATHER_SECONDS = 0.2
 Context = ServerRequestContext[Any, Any]
 
 
-def user_of(settings: McpSettings) -> str:
-    """The configured user, or else the one who is logged in."""
-    return user_name(settings.user)
-
-
 def agent_of(settings: McpSettings, client: str | None) -> str:
     """The configured agent, or else the client's name, cleaned for an agent's name."""
     if settings.agent:
@@ -72,7 +67,7 @@ class Callers:
     def __init__(self, link: StackTools, settings: McpSettings) -> None:
         self._link = link
         self._settings = settings
-        self._user = user_of(settings)
+        self._user = user_name(settings.user)
         self._session = new_id()
 
     async def of(self, ctx: Context) -> Sender:
@@ -235,7 +230,7 @@ async def serving(settings: Settings) -> AsyncIterator[MemoryServer]:
         ConfigError: The profile is wrong.
     """
     changes = ToolChanges()
-    user = user_of(settings.mcp)
+    user = user_name(settings.mcp.user)
     async with StackTools(settings, name=NAME, user=user, on_change=changes.notice) as link:
         server = MemoryServer(Bridge(link, settings.mcp), Callers(link, settings.mcp), changes)
         async with running_task(changes.run(), "tool_changes"):

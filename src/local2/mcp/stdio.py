@@ -7,7 +7,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 from mcp.server.stdio import stdio_server
 
@@ -22,12 +22,25 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
 async def serve(settings: Settings, opening: Opening) -> None:
     """Serve the client whose first request was answered, until it ends."""
-    async with (
-        serving(settings) as server,
-        _open_streams(opening) as (lines, replies),
-        stdio_server(lines, replies) as (read, write),  # type: ignore[arg-type] # all it uses of files
-    ):
-        await server.run(read, write, server.create_initialization_options())
+    async with serving(settings) as server:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
+        reader.feed_data(opening.read)
+        incoming, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(opening.incoming, "rb")
+        )
+        outgoing, protocol = await loop.connect_write_pipe(
+            asyncio.streams.FlowControlMixin, os.fdopen(opening.outgoing, "wb")
+        )
+        try:
+            writer = asyncio.StreamWriter(outgoing, protocol, None, loop)
+            replies = _Replies(writer, opening.answered)
+            lines = _Lines(reader, replies)
+            async with stdio_server(lines, replies) as (read, write):  # type: ignore[arg-type] # all it uses of files
+                await server.run(read, write, server.create_initialization_options())
+        finally:
+            incoming.close()
+            outgoing.close()
 
 
 class _Lines:
@@ -71,23 +84,3 @@ class _Replies:
     async def flush(self) -> None:
         with suppress(ConnectionError):  # the client is gone, as the next read shows
             await self._writer.drain()
-
-
-@asynccontextmanager
-async def _open_streams(opening: Opening) -> AsyncIterator[tuple[_Lines, _Replies]]:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
-    reader.feed_data(opening.read)
-    incoming, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(opening.incoming, "rb")
-    )
-    outgoing, protocol = await loop.connect_write_pipe(
-        asyncio.streams.FlowControlMixin, os.fdopen(opening.outgoing, "wb")
-    )
-    try:
-        writer = asyncio.StreamWriter(outgoing, protocol, None, loop)
-        replies = _Replies(writer, opening.answered)
-        yield _Lines(reader, replies), replies
-    finally:
-        incoming.close()
-        outgoing.close()

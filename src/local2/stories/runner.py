@@ -17,7 +17,7 @@ from local2.client.tools import Toolbox, call_tool
 from local2.errors import Local2Error, ModelError
 from local2.protocol import subjects
 from local2.protocol.envelope import Sender, decode, encode, new_id, seal_from
-from local2.protocol.payloads import Feedback, Generation, ToolResult
+from local2.protocol.payloads import Feedback, ToolResult
 from local2.stories.bench import Bench, FreshBench, StoryTool, hosted
 from local2.stories.checks import Check, Outcome, Problem, filled, problems, value_at
 from local2.stories.script import (
@@ -112,7 +112,14 @@ class _Run:
         await self._hosts.aclose()
 
     async def play(self, session: StorySession, step: Step) -> StepResult:
-        reason = self._skip_reason(step)
+        reason = None
+        if self._failed:
+            reason = "an earlier step failed"
+        elif isinstance(step, Restart) and not isinstance(self._bench, FreshBench):
+            self._has_generator = step.generator
+            reason = FOREIGN_STACK
+        elif not self._has_generator:
+            reason = FOREIGN_STACK
         if reason is not None:
             return StepResult(session=session.id, step=str(step), status="skipped", reason=reason)
         begun = time.perf_counter()
@@ -129,21 +136,20 @@ class _Run:
             problems=unmet,
         )
 
-    def _skip_reason(self, step: Step) -> str | None:
-        if self._failed:
-            return "an earlier step failed"
-        if isinstance(step, Restart) and not isinstance(self._bench, FreshBench):
-            self._has_generator = step.generator
-            return FOREIGN_STACK
-        return None if self._has_generator else FOREIGN_STACK
-
     async def _do(self, session: StorySession, step: Step) -> Problems:
         match step:
             case Say():
+                caller = self._caller(session, "story")
                 for text in step.texts():
-                    if unmet := problems(step.expected, await self._ask(session, step, text)):
+                    turn = await self._bench.queries.ask(text, caller=caller, timeout=step.within)
+                    if turn.error is not None:
+                        raise ModelError(turn.error.message)
+                    if turn.query_id is not None:
+                        self._latest[session.id] = turn.query_id
+                        if step.label is not None:
+                            self._labelled[step.label] = turn.query_id
+                    if unmet := problems(step.expected, turn):
                         return unmet
-                return ()
             case Call():
                 return await self._call(session, step)
             case Raw():
@@ -154,7 +160,16 @@ class _Run:
                 sent = await self._bench.bus.request(subject, text.encode(), timeout=step.within)
                 return problems(step.expected, decode(sent.data, ToolResult).payload)
             case Discover():
-                return await self._discover(step)
+                async with (
+                    connect(self._bench.url, name="late_joiner") as bus,
+                    Toolbox(bus, source="late_joiner") as toolbox,
+                ):
+
+                    async def announced() -> tuple[str, ...]:
+                        return tuple(schema.name for schema in toolbox.schemas)
+
+                    _, unmet = await _until_met(step.expected, announced, seconds=step.within)
+                    return unmet
             case Publish():
                 message = filled(step.publish, self._values(self._caller(session, "story")))
                 await publish_durably(self._bench.bus, step.to, msgspec.json.encode(message))
@@ -172,18 +187,6 @@ class _Run:
                 await self._bench.restart(with_generator=generator)
                 await self.__aenter__()
         return ()
-
-    async def _ask(self, session: StorySession, step: Say, text: str) -> Generation:
-        turn = await self._bench.queries.ask(
-            text, caller=self._caller(session, "story"), timeout=step.within
-        )
-        if turn.error is not None:
-            raise ModelError(turn.error.message)
-        if turn.query_id is not None:
-            self._latest[session.id] = turn.query_id
-            if step.label is not None:
-                self._labelled[step.label] = turn.query_id
-        return turn
 
     async def _call(self, session: StorySession, step: Call) -> Problems:
         caller = self._caller(session, step.agent)
@@ -205,19 +208,6 @@ class _Run:
             for name, path in step.keep.items()
             if values[name] is None
         )
-
-    async def _discover(self, step: Discover) -> Problems:
-        """Discover the tools as a new client, until the checks hold."""
-        async with (
-            connect(self._bench.url, name="late_joiner") as bus,
-            Toolbox(bus, source="late_joiner") as toolbox,
-        ):
-
-            async def announced() -> tuple[str, ...]:
-                return tuple(schema.name for schema in toolbox.schemas)
-
-            _, unmet = await _until_met(step.expected, announced, seconds=step.within)
-            return unmet
 
     def _values(self, caller: Sender) -> dict[str, Any]:
         """The values of each `$name` in a step of this caller."""

@@ -234,26 +234,23 @@ class Story(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         labels: set[str] = set()
         answered: set[str] = set()
         stored: set[str] = set(checks.RUN_NAMES)
-        for where, session, step in self._steps():
-            match step:
-                case Say(label=label):
-                    if label in labels:
-                        raise ValueError(f"The label `{label}` is used twice - at `{where}`")
-                    labels |= {label} if label else set()
-                    answered.add(session.id)
-                case Rate(of=str(label)) if label not in labels:
-                    raise ValueError(f"`of` names no earlier label: {label} - at `{where}`")
-                case Rate(of=None) if session.id not in answered:
-                    raise ValueError(f"Nothing was said yet that could be rated - at `{where}`")
-                case Call() | Publish():
-                    if unknown := sorted(set(step.names()) - stored):
-                        raise ValueError(f"Nothing was kept as `${unknown[0]}` - at `{where}`")
-                    stored |= step.keep.keys() if isinstance(step, Call) else set()
-
-    def _steps(self) -> Iterator[tuple[str, StorySession, Step]]:
         for s, session in enumerate(self.sessions):
             for t, step in enumerate(session.turns):
-                yield _path(s, t), session, step
+                where = _path(s, t)
+                match step:
+                    case Say(label=label):
+                        if label in labels:
+                            raise ValueError(f"The label `{label}` is used twice - at `{where}`")
+                        labels |= {label} if label else set()
+                        answered.add(session.id)
+                    case Rate(of=str(label)) if label not in labels:
+                        raise ValueError(f"`of` names no earlier label: {label} - at `{where}`")
+                    case Rate(of=None) if session.id not in answered:
+                        raise ValueError(f"Nothing was said yet that could be rated - at `{where}`")
+                    case Call() | Publish():
+                        if unknown := sorted(set(step.names()) - stored):
+                            raise ValueError(f"Nothing was kept as `${unknown[0]}` - at `{where}`")
+                        stored |= step.keep.keys() if isinstance(step, Call) else set()
 
 
 def load_story(path: Path) -> Story:
