@@ -153,7 +153,7 @@ FROM jsonb_array_elements_text(:locked::jsonb) AS name;
 -- a new memory: it would read them all for each vector.
 -- name: drop_vectors_of_others
 DELETE FROM vector
-WHERE tenant || '' = :tenant AND record BETWEEN :first AND :last
+WHERE (tenant = :tenant) IS TRUE AND record BETWEEN :first AND :last
   AND embedder NOT IN (SELECT jsonb_array_elements_text(:embedders::jsonb));
 
 -- name: annotate
