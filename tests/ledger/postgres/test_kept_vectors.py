@@ -20,9 +20,7 @@ from ledgers import (
     vector_result,
 )
 from local2.ledger.engines.postgres import neighbours
-from local2.ledger.engines.postgres.connections import PostgresConnection
 from local2.ledger.engines.postgres.database import Database
-from local2.ledger.engines.postgres.dialect import STATEMENTS
 from local2.ledger.erasing import Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import searches, working_sets
@@ -87,22 +85,6 @@ async def test_records_of_a_session_that_is_left_out_do_not_hide_others(
     await store(ledger, {"Lead.": 60}, session_id="s2")
 
     assert set(await nearest(ledger, 0, excluded_session="s1")) == {"Lead."}
-
-
-async def test_a_new_memory_whose_rows_nobody_counted_is_not_read_for_each_vector(
-    ledger: Ledger, here: Database
-) -> None:
-    await store(ledger, {f"Gold {number}.": 0 for number in range(300)})
-    asked = {"tenant": "default", "first": 7, "last": 7, "embedders": "[]"}
-
-    def read(connection: PostgresConnection) -> list[Any]:
-        explained = "EXPLAIN " + STATEMENTS["drop_vectors_of_others"]
-        return [row[0] for row in connection.execute(explained, asked)]
-
-    plan = await here.write(read, rests_on=())
-
-    assert any("vector_pkey" in line for line in plan), plan
-    assert not any("tenant =" in line for line in plan if "Index Cond" in line), plan
 
 
 async def test_an_erased_record_leaves_no_vector(ledger: Ledger) -> None:

@@ -149,13 +149,6 @@ SELECT pg_advisory_xact_lock_shared(hashtextextended(:tenant, 0));
 SELECT pg_advisory_xact_lock(hashtextextended(:tenant || ' ' || name, 1))
 FROM jsonb_array_elements_text(:locked::jsonb) AS name;
 
--- By the record and not by the tenant, whose index a server prefers that has not counted the rows of
--- a new memory: it would read them all for each vector.
--- name: drop_vectors_of_others
-DELETE FROM vector
-WHERE (tenant = :tenant) IS TRUE AND record BETWEEN :first AND :last
-  AND embedder NOT IN (SELECT jsonb_array_elements_text(:embedders::jsonb));
-
 -- name: annotate
 UPDATE record
 SET metadata = json_patch(json_remove(metadata, '$.recalled', '$.unanswered'), :metadata)
