@@ -4,9 +4,8 @@ One database holds 10,000 messages of one user; the other a million of 1,000 use
 a tenth. A stack answers from each. `--records N` sets another number.
 """
 
-import itertools
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -14,8 +13,8 @@ from pathlib import Path
 import msgspec
 import psycopg
 
-from harness.chat import messages, questions
-from harness.client import USER, Ask, Asker, alternating, asking, latency, request_as, seconds
+from harness.chat import messages
+from harness.client import USER, Asker, alternating, asking, latency, seconds
 from harness.fill import EMBEDDED, store_records, vectors_around
 from harness.processes import running_stack
 from harness.report import Figure, milliseconds, ratio, run
@@ -25,7 +24,7 @@ from local2.ledger.records import NewRecord
 from local2.protocol.envelope import DEFAULT_TENANT, content_id
 from local2.vectors.minilm import MODEL, MiniLM
 from postgres_server import postgres_server
-from suite.recall import QUESTIONS, TOP_K, conversation
+from suite.recall import conversation, recall
 
 RECORDS = 1_000_000
 FEW = 10_000
@@ -137,18 +136,6 @@ async def asking_in(folder: Path, ledger: str) -> AsyncIterator[Asker]:
     async with running_stack(folder, environment=environment) as url, asking(url) as asker:
         await asker.all_indexed()
         yield asker
-
-
-def recall(asker: Asker, users: Sequence[str]) -> Ask:
-    """Return what asks a recall, each time as the next of the users."""
-    asked = zip(itertools.cycle(users), itertools.cycle(questions(QUESTIONS, seed=2)))
-
-    async def ask() -> None:
-        user, query = next(asked)
-        answer = await asker.tool("recall", request_as(user, query=query, top_k=TOP_K))
-        assert b'"degraded":false' in answer, answer.decode()
-
-    return ask
 
 
 def main() -> None:

@@ -17,7 +17,17 @@ from typing import TypeVar
 
 from harness.baselines import FullText, PlainChroma, full_text, plain_chroma
 from harness.chat import messages, questions
-from harness.client import USER, Ask, Asker, alternating, asking, latency, request_of, throughput
+from harness.client import (
+    USER,
+    Ask,
+    Asker,
+    alternating,
+    asking,
+    latency,
+    request_as,
+    request_of,
+    throughput,
+)
 from harness.fill import fill_index, made_up_vectors, write_records
 from harness.processes import chroma_dir, data_dir, running_stack
 from harness.report import Figure, a_second, milliseconds, ratio, run
@@ -124,9 +134,12 @@ async def latencies_of(ours: Ask, grown: Ask, raw: Ask, *parts: Ask) -> list[Fig
     ]
 
 
-def recall(asker: Asker) -> Ask:
-    asked = questions(QUESTIONS, seed=2)
-    requests = itertools.cycle([request_of(query=query, top_k=TOP_K) for query in asked])
+def recall(asker: Asker, users: Sequence[str] = (USER,)) -> Ask:
+    """Return what asks a recall, each time as the next of the users."""
+    asked = zip(itertools.cycle(users), questions(QUESTIONS, seed=2), strict=False)
+    requests = itertools.cycle(
+        [request_as(user, query=query, top_k=TOP_K) for user, query in asked]
+    )
 
     async def ask() -> None:
         answer = await asker.tool("recall", next(requests))

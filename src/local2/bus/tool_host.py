@@ -201,6 +201,8 @@ class ToolHost(Participant):
                 for name, value in args.items()
                 if value is not None or name not in known
             }
+            if len(given) == len(args):
+                raise
             reduced = msgspec.structs.replace(request, payload=ToolRequest(args=given))
             return decode(encode(reduced), self._request_type)
 

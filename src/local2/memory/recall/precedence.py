@@ -180,11 +180,11 @@ class StandingFacts:
             cosine = like.cosine[self._own]
             is_answer |= (cosine >= min_score + ANSWER_COSINE) & (cosine == cosine.max())
         answers = np.asarray(self._own[is_answer])
+        if not len(answers):
+            return
         likeness = like.own.copy()
         likeness[answers] -= UNASKED * self._unasked(answers, wording)
         best = best_positions(likeness, answers, MAX_PROMOTED)
-        if not len(best):
-            return
         rivals = self._view.column["spoken"].copy()
         informative = np.ones(self._view.size, bool)
         if query.of_oneself:  # models' words and repetitions say nothing about the asking user
