@@ -76,7 +76,7 @@ TENANT_OWNED = ""
 R = TypeVar("R", bound="NewRecord")
 
 
-class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
+class NewRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # see ToolCallRecord
     """A record to be written, with the columns of the ledger except the tenant.
 
     `label` names the speaker, tool or document. `source_ref` is the id that the caller uses for the

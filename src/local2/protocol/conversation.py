@@ -19,7 +19,9 @@ FIRST_MESSAGES = 3
 short conversation would get another id when it grows."""
 
 
-class ConversationMessage(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationMessage(
+    msgspec.Struct, frozen=True, kw_only=True, gc=False
+):  # see ToolCallRecord
     """One message to store, in the roles of chat models, in the one form that the memory takes.
 
     What the memory returns is a `SessionMessage`.

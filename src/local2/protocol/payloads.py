@@ -204,7 +204,9 @@ class ClearSession(msgspec.Struct, frozen=True, kw_only=True):
     session_id: Name | None = None
 
 
-class ToolCallRecord(msgspec.Struct, kw_only=True):
+# Without gc: a turn has up to tens of thousands, and Python's collector, which looks for cycles
+# that cannot be here, stopped the event loop for 130 ms.
+class ToolCallRecord(msgspec.Struct, kw_only=True, gc=False):
     """One tool call that was made, with its result, as `response.generation` reports it.
 
     With `tool_output_key`, `content` is the preview that the model saw. If `recorded` is False, the

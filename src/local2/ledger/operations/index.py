@@ -108,11 +108,8 @@ class IndexedRecords(Part):
         )
         if kind == "index":
             serving = as_json([name for name in (embedder, self.next) if name])
-            outdated = (
-                {"first": record.row, "last": record.row, "embedders": serving}
-                for record in embedded
-            )
-            tx.execute_each("drop_vectors_of_others", outdated)
+            rows = as_json([record.row for record in embedded])
+            tx.execute("drop_vectors_of_others", rows=rows, embedders=serving)
         for record in records:
             finished = tx.execute("finish_task", kind=kind, row=record.row)
             if not finished.rowcount:
@@ -169,9 +166,8 @@ class IndexedRecords(Part):
         row = await self._rows.one("vectors_of_others", embedders=embedders)
         last = (row["last"] if row else None) or 0
         for first in range(1, last + 1, PAGE):
-            await self._rows.change(
-                "drop_vectors_of_others", first=first, last=first + PAGE - 1, embedders=embedders
-            )
+            rows = as_json(list(range(first, first + PAGE)))
+            await self._rows.change("drop_vectors_of_others", rows=rows, embedders=embedders)
 
     @reads
     def compare_ids(self, tx: Transaction, present: set[str]) -> tuple[list[str], list[str]]:

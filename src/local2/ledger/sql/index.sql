@@ -36,7 +36,8 @@ WHERE embedder NOT IN (SELECT value FROM json_each(:embedders));
 
 -- name: drop_vectors_of_others
 DELETE FROM vector
-WHERE record BETWEEN :first AND :last AND embedder NOT IN (SELECT value FROM json_each(:embedders))
+WHERE record IN (SELECT value FROM json_each(:rows))
+  AND embedder NOT IN (SELECT value FROM json_each(:embedders))
   AND EXISTS (SELECT 1 FROM record WHERE record.row = vector.record AND +record.tenant = :tenant);
 
 -- name: withdraw_kind
