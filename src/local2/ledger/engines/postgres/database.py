@@ -215,7 +215,7 @@ class Database:
         # A server that crashed gives numbers of transactions again that it had not yet written.
         return Version((self._losses, row["number"]), row["settled"], row["departures"])
 
-    def full_text(self, budgets: Budgets) -> FullText:  # noqa: ARG002 - it holds nothing
+    def full_text(self, budgets: Budgets) -> FullText:  # noqa: ARG002 - it holds little
         """Make a search by words for one tenant."""
         return FullText()
 

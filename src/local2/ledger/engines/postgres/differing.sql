@@ -278,3 +278,14 @@ WITH featured AS (
 UPDATE record_words SET words = coalesce(words_in(record.place, :stems), '{}')
 FROM record
 WHERE record.tenant = :tenant AND record.row = :record AND record_words.record = record.row;
+
+-- Each table is read once, since none of what is counted apart has an index here.
+-- name: counts
+SELECT records, records - unsearched - waiting - aside AS indexed, waiting FROM (
+    SELECT count(*) AS records,
+           count(*) FILTER (WHERE superseded_by IS NOT NULL OR kind = 'transcript'
+                            OR memory_type = 'task') AS unsearched
+    FROM record WHERE tenant = :tenant AND retired_why IS DISTINCT FROM 'erased') AS held, (
+    SELECT count(*) FILTER (WHERE state IN ('waits', 'later')) AS waiting,
+           count(*) FILTER (WHERE state = 'aside') AS aside
+    FROM task WHERE tenant = :tenant AND kind = 'index') AS queue;

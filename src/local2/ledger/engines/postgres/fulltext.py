@@ -4,8 +4,11 @@ Rows that have a rare word of the question are ranked by how rare their words ar
 common words only would rank last anyway.
 """
 
+import time
 from collections.abc import Sequence
+from threading import Lock
 
+from local2.bounded_dict import BoundedDict
 from local2.language.words import stems, stems_of_guesses, words
 from local2.ledger.engines import Row
 from local2.ledger.operations.candidates import (
@@ -25,6 +28,11 @@ from local2.ledger.search import Search, StemCounts
 
 SCORED = 2_000
 """Maximum number of rows ranked for a question."""
+HELD_SECONDS = 60.0
+"""Seconds for which a large number is held; how rare words are hardly changes meanwhile. To count
+100,000 records takes as long as all else that a recall asks of the database."""
+MAX_HELD = 2_000
+"""Maximum number of such numbers."""
 
 
 class TextIndex:
@@ -81,7 +89,7 @@ class TextIndex:
             "limit": limit,
         }
         anywhere = {"session_id": None, "excluded_session": None, "since": None, "until": None}
-        return [row for (row,) in tx.execute("rows_with_any", **asked, **anywhere)]
+        return [row for row, _ in tx.execute("rows_with_any", **asked, **anywhere)]
 
     def facts_like(
         self, tx: Transaction, words: Sequence[str], place: str, limit: int
@@ -106,7 +114,12 @@ class TextIndex:
 
 
 class FullText:
-    """Search by words; it holds nothing, since others write the ledger, too."""
+    """Search by words of one tenant; it holds how many records have what many have, for a while."""
+
+    def __init__(self) -> None:
+        self._large: BoundedDict[tuple[str, str | None], tuple[float, int]] = BoundedDict(MAX_HELD)
+        """When a number was read, and the number, of a stem in places or of all records there."""
+        self._lock = Lock()
 
     def pool(self, tx: Transaction, search: Search, filter_: Filter, pool: Pool) -> PoolMatches:
         """The candidates by words and topics, and how many records have each word."""
@@ -119,11 +132,28 @@ class FullText:
         """The numbers of records in the places, in total and with each of the stems."""
         if not filter_.words:
             return StemCounts(total=0.0, by_stem={})
-        asked = stems(search.words)
-        found = tx.execute("count_words", places=filter_.places, stems=as_json(asked), probe=PROBE)
-        total = tx.execute("count_in_places", places=filter_.places).fetchone()["count"]
+        places, asked = filter_.places, stems(search.words)
+        with self._lock:
+            since = time.monotonic() - HELD_SECONDS
+            held = {
+                stem: number
+                for stem in (*asked, None)
+                for read_at, number in (self._large.get((places, stem), (0.0, 0)),)
+                if read_at > since
+            }
+        read: dict[str | None, int] = {}
+        if new := [stem for stem in asked if stem not in held]:
+            found = tx.execute("count_words", places=places, stems=as_json(new), probe=PROBE)
+            read |= {row["stem"]: row["count"] for row in found}
+        if None not in held:
+            read[None] = tx.execute("count_in_places", places=places).fetchone()["count"]
+        with self._lock:
+            for stem, number in read.items():
+                if number >= PROBE:
+                    self._large[places, stem] = time.monotonic(), number
+        numbers = {**held, **read}
         return StemCounts(
-            total=float(total), by_stem={row["stem"]: float(row["count"]) for row in found}
+            total=float(numbers[None]), by_stem={stem: float(numbers[stem]) for stem in asked}
         )
 
     def _search(
@@ -145,6 +175,4 @@ class FullText:
             until=filter_.until,
             limit=SCORED,
         )
-        rows = as_json([row for (row,) in found])
-        texts = [(row["row"], row["stems"]) for row in tx.execute("stems_at", rows=rows)]
-        return ranked_by_counts(texts, counts)
+        return ranked_by_counts([(row["row"], row["stems"]) for row in found], counts)

@@ -9,7 +9,9 @@ ARRAY(SELECT word_in(searched.place, asked.stem)
 -- Ordered by a sum, not by the column, here and below: else the server, which takes a tenth of all
 -- records to have the words, would look for the newest ones with them by reading all words of all.
 -- name: rows_with_any
-SELECT record.row FROM record_words JOIN record ON record.row = record_words.record
+SELECT record.row, feature.stems FROM record_words
+JOIN record ON record.row = record_words.record
+JOIN feature ON feature.record = record.row
 WHERE record_words.active AND record_words.words && {searched_words}
   AND record.tenant = :tenant AND record.superseded_by IS NULL
   AND (:session_id::text IS NULL OR record.session_id = :session_id)
@@ -17,12 +19,6 @@ WHERE record_words.active AND record_words.words && {searched_words}
        OR record.session_id IS DISTINCT FROM :excluded_session)
   AND record.event_time >= coalesce(:since, '') AND record.event_time <= coalesce(:until, '9')
 ORDER BY record.row + 0 DESC LIMIT :limit;
-
--- name: stems_at
-SELECT feature.record AS row, feature.stems
-FROM unnest(CAST(translate(:rows, '[]', '{}') AS bigint[])) AS wanted (value)
-JOIN record ON record.row = wanted.value AND record.tenant = :tenant
-JOIN feature ON feature.record = record.row;
 
 -- name: count_words
 SELECT stem.value AS stem, (

@@ -15,7 +15,7 @@ from local2.ledger.operations.vectors import LARGE_PLACE
 _BUILD = sql.SQL("""
 CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON vector
 USING hnsw ((CAST(half AS pgvector.halfvec({dimensions}))) pgvector.halfvec_cosine_ops)
-WITH (m = 16, ef_construction = 64)
+WITH (m = 16, ef_construction = 200)
 WHERE place = {place} AND embedder = {embedder}
 """)
 _DROP = sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {name}")
