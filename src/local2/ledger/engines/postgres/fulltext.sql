@@ -9,16 +9,17 @@ ARRAY(SELECT word_in(searched.place, asked.stem)
 -- Ordered by a sum, not by the column, here and below: else the server, which takes a tenth of all
 -- records to have the words, would look for the newest ones with them by reading all words of all.
 -- name: rows_with_any
-SELECT record.row, feature.stems FROM record_words
-JOIN record ON record.row = record_words.record
-JOIN feature ON feature.record = record.row
-WHERE record_words.active AND record_words.words && {searched_words}
-  AND record.tenant = :tenant AND record.superseded_by IS NULL
-  AND (:session_id::text IS NULL OR record.session_id = :session_id)
-  AND (:excluded_session::text IS NULL OR record.scope <> 'session'
-       OR record.session_id IS DISTINCT FROM :excluded_session)
-  AND record.event_time >= coalesce(:since, '') AND record.event_time <= coalesce(:until, '9')
-ORDER BY record.row + 0 DESC LIMIT :limit;
+SELECT found.row, feature.stems FROM (
+    SELECT record.row FROM record_words JOIN record ON record.row = record_words.record
+    WHERE record_words.active AND record_words.words && {searched_words}
+      AND record.tenant = :tenant AND record.superseded_by IS NULL
+      AND (:session_id::text IS NULL OR record.session_id = :session_id)
+      AND (:excluded_session::text IS NULL OR record.scope <> 'session'
+           OR record.session_id IS DISTINCT FROM :excluded_session)
+      AND record.event_time >= coalesce(:since, '') AND record.event_time <= coalesce(:until, '9')
+    ORDER BY record.row + 0 DESC LIMIT :limit) AS found
+JOIN feature ON feature.record = found.row AND feature.tenant = :tenant
+ORDER BY found.row DESC;
 
 -- name: count_words
 SELECT stem.value AS stem, (
