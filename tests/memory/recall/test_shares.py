@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -29,12 +28,8 @@ from local2.memory.tenant import Memory
 from local2.settings import MemorySettings
 from local2.vectors.joined import JoinedEmbedder
 
-DOCS = Path(__file__).parents[3] / "docs" / "recall.md"
-MINUS = "\N{MINUS SIGN}"
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 QUESTION = "dense metal osmium"
-AROUND = 0.96
-"""At most, as 0.4 of the most that meaning, words and coverage come to."""
 VECTOR = np.array([1, 0], np.float32).tobytes()
 ASIDE = np.array([0.6, 0.8], np.float32).tobytes()
 HALF = 1e-3

@@ -1,7 +1,7 @@
 """All numbers of the ranking: the shares of the score, and the limits of its rules.
 
 They were measured on short talk, long technical chats and plans made with an assistant, one setting
-for all (docs/performance.md). `test_shares.py` compares them with docs/recall.md.
+for all (docs/performance.md). docs/recall.md lists the shares.
 """
 
 # How similar a record is to the question
