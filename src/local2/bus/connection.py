@@ -369,7 +369,7 @@ async def connect(
     *,
     name: str,
     request_timeout: float = 10.0,
-    patience: float | None = None,
+    patience: float = PATIENCE,
     secret: str = "",
     credentials: Credentials | None = None,
     identity: Identity | None = None,
@@ -382,8 +382,7 @@ async def connect(
         url: `nats://[user:password@]host:port`; several of one cluster with commas between them.
         name: The client's name in the server's monitoring.
         request_timeout: Seconds that `request` waits by default.
-        patience: Seconds to wait for the first connection, PATIENCE if None; reconnects are tried
-            without limit.
+        patience: Seconds to wait for the first connection; reconnects are tried without limit.
         secret: Signs messages on inner subjects; only the stack's own processes know it.
         credentials: The client's credentials; None if the server has no accounts.
         identity: Determines who sent a message; None trusts the envelopes.
@@ -396,7 +395,7 @@ async def connect(
     """
     lost = asyncio.Event()
     try:
-        async with asyncio.timeout(PATIENCE if patience is None else patience):
+        async with asyncio.timeout(patience):
             client = await open_client(url, name, lost, credentials, no_echo=no_echo)
     except (RefusedError, OSError, TimeoutError, nats.errors.Error) as error:
         raise connection_error(without_credentials(url), error) from error

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import msgspec
 
 from local2.background import await_unless
-from local2.bus.connection import Connection, connect
+from local2.bus.connection import PATIENCE, Connection, connect
 from local2.bus.identity import bearer
 from local2.client.shared_stack import ensure_stack, is_elsewhere, stack_running
 from local2.errors import (
@@ -46,7 +46,7 @@ async def connected(
     *,
     name: str,
     user: str | None = None,
-    patience: float | None = None,
+    patience: float = PATIENCE,
     operator: bool = False,
 ) -> AsyncIterator[Connection]:
     """Connect to the running stack, for this user and as the tenant that the settings name.
