@@ -69,3 +69,25 @@ async def test_a_tenant_is_served_once_the_server_knows_its_account(
                         return b'"ok":true' in answer.data
 
                     await eventually(is_answered, within=20)
+
+
+async def test_accounts_of_an_earlier_version_cost_a_warning_and_not_the_answers(
+    tmp_path: Path,
+) -> None:
+    settings, log = with_tenants(tmp_path, "acme"), tmp_path / "log"
+    former = configured(tmp_path).replace(', "query.cancel"]', "]")
+    async with embedded_server(
+        tmp_path / "bus", host="127.0.0.1", port=-1, accounts=lambda: former
+    ) as server:
+        own = BusSettings(url=server.url, accounts=tmp_path / ACCOUNTS)
+        with logging_to(log):
+            async with (
+                open_stack(msgspec.structs.replace(settings, bus=own)),
+                agent(tmp_path, server.url, "acme") as asking,
+            ):
+                answer = await asking.client.request("query.received", HELLO, timeout=20)
+
+    warnings = [line for line in log.read_text().splitlines() if "query.cancel" in line]
+    assert b'"ok":true' in answer.data
+    assert len(warnings) == 1
+    assert "local2 tenants server-config" in warnings[0]
