@@ -57,7 +57,12 @@ class IndexFolder:
         """
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return cls(path, _take_lock(path / ".lock"))
+            lock = _take_lock(path / ".lock")
+            try:
+                return cls(path, lock)
+            except BaseException:
+                os.close(lock)
+                raise
         except OSError as error:
             raise UnwritableError(path, error) from error
 
