@@ -47,8 +47,8 @@ client may be lost too. A server that is the only one is given longer: it may ju
 RECONNECT_WAIT = 0.25
 """Seconds between two attempts to reconnect: a restarted server is found before requests fail."""
 NOT_PERMITTED = (
-    "All else works. If the accounts in the server's configuration are of an earlier local2, replace "
-    "them with what `local2 tenants server-config` prints."
+    "All else works. If the accounts in the server's configuration are of an earlier local2, "
+    "replace them with what `local2 tenants server-config` prints."
 )
 DRAIN_TIMEOUT = 10
 """Seconds for a closing connection to send buffered messages; the server may hang."""

@@ -94,7 +94,11 @@ class Tenancy:
     async def running(self) -> AsyncIterator[None]:
         """Run the tenants' jobs and generators while the context lasts; enter once tools serve."""
         try:
-            await asyncio.gather(*(self._start_work(memory) for memory in self._memories))
+            starting = (self._start_work(memory) for memory in self._memories)
+            # All are waited for: one that started later than another failed would run on.
+            for failure in await asyncio.gather(*starting, return_exceptions=True):
+                if failure is not None:
+                    raise failure
             yield
         finally:
             ending = [self._running.pop(tenant).aclose() for tenant in list(self._running)]
