@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import nats.errors
 import pytest
@@ -158,3 +159,27 @@ async def test_a_late_answer_to_a_ping_is_ignored(server: EmbeddedServer) -> Non
             os.kill(server.pid, signal.SIGCONT)
         await bus.flush()
         assert bus.client.stats["reconnects"] == 0
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_a_connection_is_closed_also_if_its_closing_is_cancelled(
+    nats_url: str, steps: int
+) -> None:
+    opened: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+    may_close = asyncio.Event()
+
+    async def connect_and_close() -> None:
+        async with connect(nats_url, name="closing") as bus:
+            opened.set_result(bus)
+            await may_close.wait()
+
+    closing = asyncio.create_task(connect_and_close())
+    bus = await opened
+    may_close.set()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    closing.cancel()
+    with suppress(asyncio.CancelledError):
+        await closing
+
+    await eventually(lambda: bus.client.is_closed)

@@ -261,9 +261,9 @@ async def open_client(
             opening.result()
             return client
     except BaseException:
-        await _abandon(client, opening)
+        await completed(_abandon(client, opening))
         raise
-    await _abandon(client, opening)
+    await completed(_abandon(client, opening))
     raise RefusedError(state.refused.result())
 
 
@@ -277,11 +277,7 @@ async def _abandon(client: TolerantClient, opening: asyncio.Task[None]) -> None:
 
 
 async def close_client(client: Client) -> None:
-    """Send buffered messages, and disconnect, even if this is cancelled."""
-    await completed(_drain_and_close(client))
-
-
-async def _drain_and_close(client: Client) -> None:
+    """Send buffered messages, and disconnect."""
     for end in (client.drain, client.close):
         if client.is_closed:
             return
