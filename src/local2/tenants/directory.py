@@ -122,19 +122,6 @@ class Entries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             checked_tenant_name(name)
         return entries
 
-    def token_key(self, tenant: str) -> TokenKey:
-        """The current key for a tenant's tokens.
-
-        Raises:
-            ConfigError: The tenant has none.
-        """
-        if tokens := self.tenants[tenant].tokens:
-            return tokens[-1]
-        raise ConfigError(
-            f"{tenant} has no key for tokens.",
-            remedy=f"Create one with `local2 tenants rotate {tenant}`.",
-        )
-
     def write(self, folder: Path) -> None:
         """Replace the content of the folder's file."""
         write_secret(
