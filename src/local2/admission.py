@@ -153,35 +153,31 @@ class FairSlots:
     def _end(self, tenant: _Tenant, user: _User) -> None:
         for usage in (user, tenant, self._all):
             usage.running -= 1
-        while self._waiting and self._is_free() and self._serve_next():
-            pass
-
-    def _serve_next(self) -> bool:
-        """Assign a slot to the oldest work of the next user of the next tenant."""
-        found = next(
-            (
-                (tenant_name, tenant, user_name, user)
-                for tenant_name, tenant in self._waiting.items()
-                if tenant.running < self._limits.tenant_requests
-                for user_name, user in tenant.waiting.items()
-                if user.running < self._limits.user_requests
-            ),
-            None,
-        )
-        if found is None:
-            return False
-        tenant_name, tenant, user_name, user = found
-        turn = user.waiting.popleft()
-        del tenant.waiting[user_name]
-        if user.waiting:
-            tenant.waiting[user_name] = user  # after the others
-        del self._waiting[tenant_name]
-        if tenant.waiting:
-            self._waiting[tenant_name] = tenant
-        if not turn.done():  # otherwise it was cancelled
-            self._begin(tenant, user)
-            turn.set_result(None)
-        return True
+        while self._waiting and self._is_free():
+            # The next slot is for the oldest work of the next user of the next tenant.
+            found = next(
+                (
+                    (tenant_name, tenant, user_name, user)
+                    for tenant_name, tenant in self._waiting.items()
+                    if tenant.running < self._limits.tenant_requests
+                    for user_name, user in tenant.waiting.items()
+                    if user.running < self._limits.user_requests
+                ),
+                None,
+            )
+            if found is None:
+                return
+            tenant_name, tenant, user_name, user = found
+            turn = user.waiting.popleft()
+            del tenant.waiting[user_name]
+            if user.waiting:
+                tenant.waiting[user_name] = user  # after the others
+            del self._waiting[tenant_name]
+            if tenant.waiting:
+                self._waiting[tenant_name] = tenant
+            if not turn.done():  # otherwise it was cancelled
+                self._begin(tenant, user)
+                turn.set_result(None)
 
     def _retry_after(self, usage: _Usage) -> float:
         """The seconds until about half of the admitted work is done."""

@@ -9,7 +9,7 @@ imported lazily, because hooks, which mostly find no file, cannot afford the imp
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -92,8 +92,12 @@ def read_yaml(text: str) -> Any:
 
     try:
         return yaml.safe_load(text)
+    except yaml.YAMLError as error:  # its message would quote content, maybe a password
+        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
+        raise ConfigError(f"It is not YAML{where}.") from None
     except Exception as error:  # noqa: BLE001 - PyYAML lets errors of int() and others through
-        raise ConfigError(f"It is not YAML{_failure_detail(error)}.") from None
+        raise ConfigError(f"It is not YAML: {str(error).partition(':')[0]}.") from None
 
 
 def to_yaml(value: Any) -> str:
@@ -132,51 +136,32 @@ def _convert_section(
 ) -> T:
     section = dict(sections[name])
     for field in msgspec.structs.fields(into):
-        given, kinds = section.get(field.name), get_args(field.type)
-        if given == "" and type(None) in kinds:
+        given, choices = section.get(field.name), get_args(field.type)
+        if given == "" and type(None) in choices:
             section[field.name] = None
-        elif isinstance(given, bool) and "on" in kinds:  # YAML reads on and off as booleans
+        elif isinstance(given, bool) and "on" in choices:  # YAML reads on and off as booleans
             section[field.name] = "on" if given else "off"
     try:
         converted = msgspec.convert(section, into, dec_hook=_convert_path)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        problem = _PATH.sub("at `", str(error))
-        if form := _INVALID_FORM.search(problem):  # the pattern would say less than an example
-            problem = f"{form[1]} is not like `{_example(into, form[1])}`"
+        problem, remedy = _PATH.sub("at `", str(error)), None
+        kinds = {field.name: field.type for field in msgspec.structs.fields(into)}
+        if form := _INVALID_FORM.search(problem):  # the pattern would say less than its example
+            parts = get_args(kinds[form[1]])
+            metas = [meta for part in parts for meta in getattr(part, "__metadata__", ())]
+            problem = f"{form[1]} is not like `{metas[0].examples[0]}`"
+        if unknown := [str(key) for key in sections[name] if key not in kinds]:
+            from difflib import get_close_matches
+
+            near = get_close_matches(unknown[0], kinds, n=1)
+            meant = f"Did you mean {near[0]}? " if near else ""
+            remedy = f"{meant}Known keys: {', '.join(kinds)}."
+        elif choice := _INVALID_CHOICE.search(problem):
+            remedy = f"One of: {', '.join(get_args(kinds[choice[1]]))}."
         raise ConfigError(
             f"config/{name}.yaml or {ENVIRONMENT_PREFIX}{name.upper()}__*: {problem}.",
-            remedy=_remedy(problem, sections[name], into),
+            remedy=remedy,
         ) from error
     values = {name: getattr(converted, name) for name in into.__struct_fields__}
     paths = {name: home / value for name, value in values.items() if isinstance(value, Path)}
     return msgspec.structs.replace(converted, **paths)
-
-
-def _example(into: type[msgspec.Struct], key: str) -> str:
-    """The example in the declaration of a setting that has a form."""
-    (kind,) = (field.type for field in msgspec.structs.fields(into) if field.name == key)
-    metas = [meta for part in get_args(kind) for meta in getattr(part, "__metadata__", ())]
-    return str(metas[0].examples[0])
-
-
-def _remedy(problem: str, given: Collection[str], into: type[msgspec.Struct]) -> str | None:
-    """Say which keys are known, if one is not, or which values a key may have."""
-    from difflib import get_close_matches
-
-    kinds = {field.name: field.type for field in msgspec.structs.fields(into)}
-    if unknown := [str(key) for key in given if key not in kinds]:
-        near = get_close_matches(unknown[0], kinds, n=1)
-        meant = f"Did you mean {near[0]}? " if near else ""
-        return f"{meant}Known keys: {', '.join(kinds)}."
-    if choice := _INVALID_CHOICE.search(problem):
-        return f"One of: {', '.join(get_args(kinds[choice[1]]))}."
-    return None
-
-
-def _failure_detail(error: Exception) -> str:
-    """The position or the reason; PyYAML's message would quote content, maybe a password."""
-    import yaml
-
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return f" (line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1})"
-    return "" if isinstance(error, yaml.YAMLError) else f": {str(error).partition(':')[0]}"

@@ -42,13 +42,12 @@ def is_topic(text: str) -> bool:
 @lru_cache(1_000)
 def _has_topic_form(text: str) -> bool:
     prefix, *words = text.split(".")
-    return prefix.lower() in _TOPIC_PREFIXES and bool(words) and all(map(_is_topic_word, words))
-
-
-def _is_topic_word(word: str) -> bool:
-    """Whether a word has only letters of any script, combining marks, digits and hyphens."""
     return (
-        bool(_INVISIBLE.sub("", word).strip("-_")) and f"_{word.replace('-', '_')}".isidentifier()
+        prefix.lower() in _TOPIC_PREFIXES
+        and bool(words)
+        # Letters of any script, combining marks, digits and hyphens, as in identifiers.
+        and all(f"_{word.replace('-', '_')}".isidentifier() for word in words)
+        and all(_INVISIBLE.sub("", word).strip("-_") for word in words)
     )
 
 

@@ -10,6 +10,7 @@ import re
 import secrets
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from local2.atomic_file import PRIVATE_FILE, write_atomically
 from local2.errors import ConfigError, UnwritableError
 
 HOST = "127.0.0.1"
@@ -130,22 +132,22 @@ def load_or_create_token(file: Path) -> str:
         ConfigError: The file cannot be read, or is empty.
         UnwritableError: It cannot be created.
     """
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
+    if not file.exists():
+        whole = file.with_name(f"{file.name}.{secrets.token_hex(8)}.new")
         try:
-            token = file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{file} cannot be read: {error}.", remedy="Delete it.") from error
-        if not token:
-            raise ConfigError(
-                f"{file} holds no token.", remedy="Delete it; a new one is created then."
-            ) from None
-        return token
-    except OSError as error:
-        raise UnwritableError(file, error) from error
-    token = secrets.token_urlsafe(32)
-    with os.fdopen(descriptor, "w", encoding="ascii") as written:
-        written.write(f"{token}\n")
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomically(whole, f"{secrets.token_urlsafe(32)}\n".encode(), mode=PRIVATE_FILE)
+            try:
+                with suppress(FileExistsError):  # another server has created it meanwhile
+                    os.link(whole, file)
+            finally:
+                whole.unlink()
+        except OSError as error:
+            raise UnwritableError(file, error) from error
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} cannot be read: {error}.", remedy="Delete it.") from error
+    if not token:
+        raise ConfigError(f"{file} holds no token.", remedy="Delete it; a new one is created then.")
     return token

@@ -8,8 +8,7 @@ SHA-256 beside it, which every start compares again.
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -149,7 +148,7 @@ def fetch_model(
     unfinished = models_dir / f".{name}{UNFINISHED}"
     try:
         unfinished.mkdir(parents=True, exist_ok=True)
-        with _connected(hub, model, folder) as client:
+        with httpx.Client(base_url=hub, follow_redirects=True, timeout=TIMEOUT) as client:
             stated = _stated_files(client, model)
             for file, path in PATHS.items():
                 url = f"/{model.repository}/resolve/{model.revision}/{path}"
@@ -164,21 +163,6 @@ def fetch_model(
         if folder.exists():
             shutil.rmtree(folder)
         unfinished.rename(folder)
-    except OSError as error:
-        raise FetchError(
-            f"{models_dir} cannot be written to: {error.strerror or error}.",
-            remedy="Make room there, or change its permissions.",
-        ) from error
-    return folder, True
-
-
-@contextmanager
-def _connected(hub: str, model: HubModel, folder: Path) -> Iterator[httpx.Client]:
-    """Open a client of the hub, and say what to do if it cannot be reached."""
-    shown = without_credentials(hub)
-    try:
-        with httpx.Client(base_url=hub, follow_redirects=True, timeout=TIMEOUT) as client:
-            yield client
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         status = (
             f"it answered with status {error.response.status_code}"
@@ -189,11 +173,17 @@ def _connected(hub: str, model: HubModel, folder: Path) -> Iterator[httpx.Client
             f"{path} as {name}" if path != name else path for name, path in PATHS.items()
         )
         raise FetchError(
-            f"The model could not be fetched from {shown} ({status}).",
+            f"The model could not be fetched from {without_credentials(hub)} ({status}).",
             remedy="Try again with a network: what was fetched is kept. Or, on another machine, "
             f"fetch {files} of {HUB}/{model.repository}/tree/{model.revision}, and put them into "
             f"{folder}.",
         ) from error
+    except OSError as error:
+        raise FetchError(
+            f"{models_dir} cannot be written to: {error.strerror or error}.",
+            remedy="Make room there, or change its permissions.",
+        ) from error
+    return folder, True
 
 
 def _stated_files(client: httpx.Client, model: HubModel) -> dict[str, _HubFile]:

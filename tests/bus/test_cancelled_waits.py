@@ -7,11 +7,13 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import nats.errors
 import pytest
 
 from local2.bus.connection import BusMessage, Connection, connect, has_other_subscribers
+from local2.bus.participant import Participant
 from local2.bus.server import EmbeddedServer
 from local2.bus.streams import publish_durably
 from local2.bus.tool_host import ToolHost
@@ -158,3 +160,57 @@ async def test_a_late_answer_to_a_ping_is_ignored(server: EmbeddedServer) -> Non
             os.kill(server.pid, signal.SIGCONT)
         await bus.flush()
         assert bus.client.stats["reconnects"] == 0
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_a_connection_is_closed_also_if_its_closing_is_cancelled(
+    nats_url: str, steps: int
+) -> None:
+    opened: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+    may_close = asyncio.Event()
+
+    async def connect_and_close() -> None:
+        async with connect(nats_url, name="closing") as bus:
+            opened.set_result(bus)
+            await may_close.wait()
+
+    closing = asyncio.create_task(connect_and_close())
+    bus = await opened
+    may_close.set()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    closing.cancel()
+    with suppress(asyncio.CancelledError):
+        await closing
+
+    await eventually(lambda: bus.client.is_closed)
+
+
+async def test_a_participant_ends_what_it_does_also_if_its_stop_is_cancelled(
+    bus: Connection,
+) -> None:
+    asked, ended = asyncio.Event(), asyncio.Event()
+
+    class Busy(Participant):
+        async def stopping(self) -> None:
+            ended.set()
+
+    async def never_answer(_: BusMessage) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    async def take_part() -> None:
+        busy = Busy(bus, name="busy", description="Answers nothing.")
+        busy.serve("test.busy", never_answer)
+        async with busy:
+            await bus.publish("test.busy", b"")
+            await asked.wait()
+
+    stopping = asyncio.create_task(take_part())
+    await asked.wait()
+    await asyncio.sleep(0)
+    stopping.cancel()
+    with suppress(asyncio.CancelledError):
+        await stopping
+
+    assert ended.is_set()

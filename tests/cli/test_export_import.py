@@ -107,6 +107,14 @@ def test_an_export_file_that_cannot_be_written_is_named_with_a_remedy(
     assert "Create the folder, or name another file." in failed.stderr
 
 
+def test_an_export_that_fails_leaves_no_part_of_a_file(tmp_path: Path) -> None:
+    failed = local2(tmp_path, "export", str(tmp_path / "all.jsonl"))
+
+    assert failed.returncode == 1
+    assert "No stack is running" in failed.stderr
+    assert not list(tmp_path.glob("all.jsonl*"))
+
+
 def test_an_import_restores_everything_and_a_second_one_changes_nothing(
     exported: Path, empty_stack: Served, tmp_path: Path
 ) -> None:

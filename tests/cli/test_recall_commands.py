@@ -10,7 +10,7 @@ import pytest
 from commands import TALK, Served, answer, lines, local2, recalled
 from local2.cli.answers import SHOWN_LINES
 from local2.cli.output import Output
-from local2.cli.recall import _show
+from local2.cli.recall import show_recalled
 from local2.protocol.memory_tools import Answer, Explanation, RecalledItem, RecalledItems
 from waiting import wait_until
 
@@ -234,7 +234,7 @@ def printed_recall(capsys: pytest.CaptureFixture[str], **fields: Any) -> str:
         explanation=fields.pop("explanation", None),
     )
     usual = {"degraded": False, "rerank_used": False, "reason": None, "answer": None}
-    _show(Output(), RecalledItems(**{"items": [item], "total": 1, **usual, **fields}))
+    show_recalled(Output(), RecalledItems(**{"items": [item], "total": 1, **usual, **fields}))
     return capsys.readouterr().out
 
 

@@ -13,9 +13,12 @@ from commands import Running, start_in_a_fork
 from factories import ConnectBus
 from local2.bus.connection import BusMessage
 from local2.client import shared_stack
+from local2.client.access import StackConnection
+from local2.errors import BusError
 from local2.home import RUNTIME_FILE, Runtime, is_alive, runtime_file
 from local2.protocol import subjects
 from local2.protocol.items import ItemKey
+from local2.settings import BusSettings, Settings
 from waiting import eventually
 
 OFFLINE = {"LOCAL2_MEMORY__EMBEDDER": "minilm", "LOCAL2_GENERATOR__CHAT": "rules"}
@@ -131,3 +134,20 @@ async def test_a_tool_without_a_responder_means_that_the_stack_has_ended(
             await subscription.stop(grace=1.0)
             with pytest.raises(local2.StackNotRunningError, match="has just ended"):
                 await memory.call("recall")
+
+
+async def test_a_connection_that_is_still_opening_is_given_up_when_its_context_ends() -> None:
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    settings = Settings(bus=BusSettings(url=f"nats://127.0.0.1:{port}"))
+    async with silent:
+        async with StackConnection(settings, name="test") as stack:
+            opening = asyncio.create_task(stack.bus())
+            await asyncio.sleep(0)
+
+        with pytest.raises(BusError, match="closed"):
+            await opening

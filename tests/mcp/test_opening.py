@@ -9,7 +9,7 @@ import pytest
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from local2.mcp import opening
-from local2.mcp.opening import _result
+from local2.mcp.opening import handshake_answer
 from mcp_clients import NOBODY, asking
 
 META = {
@@ -31,12 +31,12 @@ import sys
 from local2.__main__ import main
 sys.argv = ["local2", "mcp"]
 from local2.mcp import opening
-write = opening._write
-def seen(outgoing, data):
-    write(outgoing, data)
+answer = opening.answer_initialize
+def seen():
+    answer()
     sys.stderr.write(" ".join(sys.modules))
     sys.exit()
-opening._write = seen
+opening.answer_initialize = seen
 main()
 """
 
@@ -47,15 +47,15 @@ async def test_the_first_answer_equals_the_sdks(request_: dict[str, Any]) -> Non
     async with asking(NOBODY) as ask:
         answer = await ask(json.dumps(request_))
 
-    assert _result(request_) == answer["result"]
+    assert handshake_answer(json.dumps(request_).encode()) == answer
 
 
 def test_the_versions_equal_the_sdks() -> None:
     assert opening.HANDSHAKE_VERSIONS == HANDSHAKE_PROTOCOL_VERSIONS
     assert opening.STATELESS_VERSIONS == MODERN_PROTOCOL_VERSIONS
-    answer_to_unknown = _result(initialize("1999-01-01"))
+    answer_to_unknown = handshake_answer(json.dumps(initialize("1999-01-01")).encode())
     assert answer_to_unknown is not None
-    assert answer_to_unknown["protocolVersion"] == HANDSHAKE_PROTOCOL_VERSIONS[-1]
+    assert answer_to_unknown["result"]["protocolVersion"] == HANDSHAKE_PROTOCOL_VERSIONS[-1]
 
 
 @pytest.mark.parametrize("request_", [initialize(), DISCOVER])

@@ -1,6 +1,7 @@
 """Folders of documents: Markdown and text as they are, HTML, PDF and DOCX converted."""
 
 import io
+import multiprocessing
 import os
 import zipfile
 from pathlib import Path
@@ -8,8 +9,9 @@ from threading import Timer
 
 import pytest
 
+from local2.errors import BadRequestError
 from local2.sources import documents
-from local2.sources.files import DOCX_PART
+from local2.sources.files import DOCX_PART, file_at
 from local2.sources.items import Document
 from local2.sources.opening import opened
 from sources_made_up import archive_of
@@ -163,3 +165,18 @@ def test_a_converted_document_needs_the_extra(
 
     ((name,),) = left_out.values()
     assert "local2-memory[documents]" in name
+
+
+def test_a_process_that_has_ended_costs_one_document_and_the_next_is_read(tmp_path: Path) -> None:
+    (tmp_path / "large.html").write_text("<p>Fern</p>" * 20_000)
+    (tmp_path / "small.html").write_text("<p>Moss</p>")
+    large, small = (file_at(tmp_path / name, name) for name in ("large.html", "small.html"))
+    with documents.Converter(lambda: False) as converter:
+        converter.markdown_of(small)
+        for process in multiprocessing.active_children():
+            process.kill()
+            process.join()
+        with pytest.raises(BadRequestError, match="too much time or memory"):
+            converter.markdown_of(large)
+
+        assert converter.markdown_of(small).strip() == "Moss"

@@ -53,6 +53,15 @@ async def test_a_tenants_memories_are_added_to_the_vector_index(
         await eventually(indexed, within=30)
 
 
+async def test_no_tenant_changes_the_embedder_of_the_others(stack: Stack, folder: Path) -> None:
+    async with agent(folder, stack.url, "acme", "local2") as operator:
+        answer = await request(operator, "memory.reindex", {"embedder": "minilm-int8"})
+        status = await request(operator, "memory.status", {})
+
+    assert "One embedder serves all tenants" in answer["problem"]
+    assert status["next"] is None
+
+
 @pytest.mark.usefixtures("stack")
 async def test_a_command_runs_as_the_user_that_it_names(folder: Path) -> None:
     acme = ("--tenant", "acme", "call")

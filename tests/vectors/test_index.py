@@ -406,3 +406,16 @@ def test_without_a_next_collection_nothing_is_swapped(tmp_path: Path) -> None:
             index.swap("default")
         index.drop_next("default")
         assert index.count("default") == 20
+
+
+def test_a_folder_that_could_not_be_marked_is_not_left_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_folder, "LOCK_WAIT", 0.1)
+    (tmp_path / ".dirty").mkdir()
+    with pytest.raises(StorageError):
+        opened(tmp_path)
+    (tmp_path / ".dirty").rmdir()
+
+    with opened(tmp_path) as index:
+        assert index.tenants() == []

@@ -135,3 +135,23 @@ async def test_the_oldest_answers_give_way(monkeypatch: pytest.MonkeyPatch) -> N
         await ask(key)
 
     assert done == ["a", "b", "c", "a"]
+
+
+async def test_an_answer_that_was_under_way_when_something_was_erased_is_not_kept() -> None:
+    kept, may_end = Repeats(), asyncio.Event()
+
+    async def read() -> HttpAnswer:
+        await may_end.wait()
+        return HttpAnswer(200, b"erased meanwhile")
+
+    async def read_again() -> HttpAnswer:
+        return HttpAnswer(200, b"nothing")
+
+    owner = None, "ada"
+    first = asyncio.create_task(kept.answer(owner, "a", b"", read))
+    await asyncio.sleep(0)
+    kept.forget()
+    may_end.set()
+    await first
+
+    assert (await kept.answer(owner, "a", b"", read_again)).body == b"nothing"

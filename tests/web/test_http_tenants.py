@@ -1,5 +1,6 @@
 """With accounts, the token of each request says who asks, and nobody reads what is another's."""
 
+import asyncio
 import base64
 import json
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from commands import Served, local2, served
 from http_servers import HttpServer, call, http_server, problem
+from local2.web.server import MAX_STREAMS
 from tenant_agents import ACCOUNTS, token_for, with_tenants
 from waiting import wait_until
 
@@ -216,3 +218,24 @@ def test_a_kept_answer_is_not_given_to_another_token(server: HttpServer, tokens:
 
     assert "ZANZIBAR" in mine.text
     assert "ZANZIBAR" not in theirs.text
+
+
+async def test_clients_that_come_together_are_counted_before_they_listen(
+    server: HttpServer, tokens: Tokens
+) -> None:
+    async with httpx.AsyncClient(
+        base_url=server.url,
+        headers={"Authorization": f"Bearer {tokens.ada}"},
+        limits=httpx.Limits(),
+        timeout=30,
+        trust_env=False,
+    ) as client:
+
+        async def listen() -> httpx.Response:
+            return await client.send(client.build_request("GET", "/v1/events"), stream=True)
+
+        streams = await asyncio.gather(*(listen() for _ in range(MAX_STREAMS + 10)))
+        for stream in streams:
+            await stream.aclose()
+
+    assert sorted(stream.status_code for stream in streams) == [200] * MAX_STREAMS + [429] * 10

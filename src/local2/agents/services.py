@@ -43,6 +43,7 @@ from local2.bus.participant import Participant
 from local2.bus.tool_host import RunningCalls
 from local2.errors import (
     BadRequestError,
+    ConfigError,
     ForbiddenError,
     Local2Error,
     StorageError,
@@ -283,6 +284,12 @@ async def start_reindex(request: Request[Reindex]) -> MemoryStatus:
     try:
         if embedder is None:
             await memory.indexer.rebuild()
+        elif len(list(request.parts.memories)) > 1:
+            raise ConfigError(
+                "One embedder serves all tenants: none of them changes it for the others.",
+                remedy="Name it as `embedder` in config/memory.yaml, and rebuild the index of each "
+                "tenant.",
+            )
         else:
             await memory.reembedding.begin(embedder)
     except Local2Error as error:

@@ -100,17 +100,17 @@ class Backups:
                     # A newest backup that is dated in the future does not count.
                     if age is None or not timedelta() <= age < hours:
                         try:
-                            self.begin(BackupRequest(folder=str(folder)))
+                            making = self.begin(BackupRequest(folder=str(folder)))
                         except OverloadedError:
                             log.info("backup_delayed", reason="another one is in progress")
                         else:
-                            await asyncio.wait([task for task in (self._task,) if task])
+                            await asyncio.wait({making})
                 await asyncio.sleep(CHECK_INTERVAL)
         finally:
             if self._task is not None:
                 await stop(self._task)
 
-    def begin(self, request: BackupRequest) -> None:
+    def begin(self, request: BackupRequest) -> asyncio.Task[None]:
         """Start a backup; `status` reports its progress.
 
         Raises:
@@ -125,7 +125,7 @@ class Backups:
         if request.keep is not None and request.keep < 1:
             raise InvalidArgumentsError("keep: at least 1.")
         folder = Path(request.folder)
-        self._begin(lambda progress: self._make_backup(request, folder, progress))
+        return self._begin(lambda progress: self._make_backup(request, folder, progress))
 
     def begin_verification(self, request: VerificationRequest) -> None:
         """Start to read a backup whole; `status` reports its progress.
@@ -158,24 +158,25 @@ class Backups:
 
     def _begin(
         self, work: Callable[[Progress], Coroutine[Any, Any, None]], *, is_verifying: bool = False
-    ) -> None:
+    ) -> asyncio.Task[None]:
         if self._task is not None and not self._task.done():
             raise OverloadedError
         self._progress, self._problem = Progress(), None
         self._is_verifying = is_verifying
-        self._task = asyncio.create_task(self._run(work(self._progress), is_verifying=is_verifying))
+        progress, event = self._progress, "backup_not_verified" if is_verifying else "backup_failed"
 
-    async def _run(self, work: Coroutine[Any, Any, None], *, is_verifying: bool) -> None:
-        """Do the work; keep why it failed."""
-        event = "backup_not_verified" if is_verifying else "backup_failed"
-        try:
-            await work
-        except Local2Error as error:
-            self._problem = str(error)
-            log.warning(event, reason=error.logged)
-        except Exception:
-            self._problem = FAULT
-            log.exception(event)
+        async def keep_why_it_failed() -> None:
+            try:
+                await work(progress)
+            except Local2Error as error:
+                self._problem = str(error)
+                log.warning(event, reason=error.logged)
+            except Exception:
+                self._problem = FAULT
+                log.exception(event)
+
+        self._task = asyncio.create_task(keep_why_it_failed())
+        return self._task
 
     async def status(self) -> BackupStatus:
         """The progress of the current backup, and the outcome of the last one."""

@@ -72,7 +72,6 @@ class _Waiting(NamedTuple):
 
     subject: str
     data: bytes
-    headers: Headers | None
     tenant: str | None
 
 
@@ -149,14 +148,13 @@ class Connection:
         subject: str,
         data: bytes,
         *,
-        headers: Headers | None = None,
         tenant: str | None = None,
     ) -> None:
         """Publish a message that nobody waits for, behind the answers that are being sent.
 
         The arguments are those of `publish`. A failure is logged.
         """
-        self._waiting.append(_Waiting(subject, data, headers, tenant))
+        self._waiting.append(_Waiting(subject, data, tenant))
         if self._publishing is None or self._publishing.done():
             # In no request's trace: messages of other requests may join.
             self._publishing = asyncio.create_task(self.publish_waiting(), context=Context())
@@ -166,9 +164,9 @@ class Connection:
         await asyncio.sleep(0)  # answers leave first
         failed, reason = 0, ""
         while self._waiting:
-            subject, data, headers, tenant = self._waiting.popleft()
+            subject, data, tenant = self._waiting.popleft()
             try:
-                await self.publish(subject, data, headers=headers, tenant=tenant)
+                await self.publish(subject, data, tenant=tenant)
             except Local2Error as error:
                 failed, reason = failed + 1, error.logged
             if len(self._waiting) % MESSAGES_IN_A_ROW == 0:
@@ -369,7 +367,7 @@ async def connect(
     *,
     name: str,
     request_timeout: float = 10.0,
-    patience: float | None = None,
+    patience: float = PATIENCE,
     secret: str = "",
     credentials: Credentials | None = None,
     identity: Identity | None = None,
@@ -382,8 +380,7 @@ async def connect(
         url: `nats://[user:password@]host:port`; several of one cluster with commas between them.
         name: The client's name in the server's monitoring.
         request_timeout: Seconds that `request` waits by default.
-        patience: Seconds to wait for the first connection, PATIENCE if None; reconnects are tried
-            without limit.
+        patience: Seconds to wait for the first connection; reconnects are tried without limit.
         secret: Signs messages on inner subjects; only the stack's own processes know it.
         credentials: The client's credentials; None if the server has no accounts.
         identity: Determines who sent a message; None trusts the envelopes.
@@ -396,7 +393,7 @@ async def connect(
     """
     lost = asyncio.Event()
     try:
-        async with asyncio.timeout(PATIENCE if patience is None else patience):
+        async with asyncio.timeout(patience):
             client = await open_client(url, name, lost, credentials, no_echo=no_echo)
     except (RefusedError, OSError, TimeoutError, nats.errors.Error) as error:
         raise connection_error(without_credentials(url), error) from error
@@ -409,11 +406,17 @@ async def connect(
         by_tenant=by_tenant,
         token=credentials.token if credentials else None,
     )
+
+    async def close() -> None:
+        try:
+            await connection.publish_waiting()
+        finally:
+            await close_client(client)
+
     try:
         yield connection
     finally:
-        await completed(connection.publish_waiting())
-        await close_client(client)
+        await completed(close())
 
 
 class _TraceEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -46,6 +46,10 @@ machine or the network failed, counts as lost after three intervals; what it has
 client may be lost too. A server that is the only one is given longer: it may just be busy."""
 RECONNECT_WAIT = 0.25
 """Seconds between two attempts to reconnect: a restarted server is found before requests fail."""
+NOT_PERMITTED = (
+    "All else works. If the accounts in the server's configuration are of an earlier local2, "
+    "replace them with what `local2 tenants server-config` prints."
+)
 DRAIN_TIMEOUT = 10
 """Seconds for a closing connection to send buffered messages; the server may hang."""
 
@@ -197,11 +201,13 @@ class _ConnectionState:
         self.refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def failed(self, error: Exception) -> None:
-        if "authorization violation" in str(error).lower() and not self.refused.done():
+        problem = str(error).lower()
+        if "authorization violation" in problem and not self.refused.done():
             self.refused.set_result(str(error))
         if repr(error) != self._last:  # a server that is down causes many equal errors
             self._last = repr(error)
-            log.warning("bus_error", error=self._last, connection=self._name)
+            hint = {"remedy": NOT_PERMITTED} if "permissions violation" in problem else {}
+            log.warning("bus_error", error=self._last, connection=self._name, **hint)
 
     async def disconnected(self) -> None:
         self._lost.set()
@@ -255,9 +261,9 @@ async def open_client(
             opening.result()
             return client
     except BaseException:
-        await _abandon(client, opening)
+        await completed(_abandon(client, opening))
         raise
-    await _abandon(client, opening)
+    await completed(_abandon(client, opening))
     raise RefusedError(state.refused.result())
 
 
@@ -271,11 +277,7 @@ async def _abandon(client: TolerantClient, opening: asyncio.Task[None]) -> None:
 
 
 async def close_client(client: Client) -> None:
-    """Send buffered messages, and disconnect, even if this is cancelled."""
-    await completed(_drain_and_close(client))
-
-
-async def _drain_and_close(client: Client) -> None:
+    """Send buffered messages, and disconnect."""
     for end in (client.drain, client.close):
         if client.is_closed:
             return

@@ -177,11 +177,11 @@ class Participant:
         await asyncio.gather(*(subscription.leave(STOP_GRACE) for subscription in leaving))
 
     async def _stop(self) -> None:
-        await asyncio.gather(
-            *(subscription.stop(STOP_GRACE) for subscription in self._subscriptions)
-        )
-        self._subscriptions.clear()
-        await self.stopping()
+        ending, self._subscriptions = self._subscriptions, []
+        try:
+            await asyncio.gather(*(subscription.stop(STOP_GRACE) for subscription in ending))
+        finally:  # also if whoever stops it is cancelled
+            await self.stopping()
 
     def _count_requests(self, endpoint: ServiceEndpoint) -> Handler:
         async def handle(message: BusMessage) -> None:

@@ -164,29 +164,28 @@ class EmbeddedServer:
         Raises:
             BusError: The server refuses them; the previous accounts stay in force.
         """
+
+        def logged_since(offset: int) -> bytes:
+            with self._log_file.open("rb") as opened:
+                opened.seek(offset)
+                return opened.read()
+
+        now, see = asyncio.get_running_loop().time, f"See {self._log_file}."
         async with self._reloading:
             for _ in range(2):
-                await self._reload()
-
-    async def _reload(self) -> None:
-        if self._process is None or self._process.returncode is not None:
-            return  # the next start reads them anyway
-        before = (await asyncio.to_thread(self._log_file.stat)).st_size
-        await asyncio.to_thread(self._write_config)
-        self._process.send_signal(signal.SIGHUP)
-        deadline = asyncio.get_running_loop().time() + START_PATIENCE
-        while asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(POLL_INTERVAL)
-            since = await asyncio.to_thread(_read_from, self._log_file, before)
-            if RELOAD_FAILED in since:
-                raise BusError(
-                    "The NATS server refuses the accounts.", remedy=f"See {self._log_file}."
-                )
-            if RELOAD_SUCCEEDED in since:
-                return
-        raise BusError(
-            "The NATS server did not reload its accounts.", remedy=f"See {self._log_file}."
-        )
+                if self._process is None or self._process.returncode is not None:
+                    return  # the next start reads them anyway
+                before = (await asyncio.to_thread(self._log_file.stat)).st_size
+                await asyncio.to_thread(self._write_config)
+                self._process.send_signal(signal.SIGHUP)
+                deadline, since = now() + START_PATIENCE, b""
+                while RELOAD_SUCCEEDED not in since:
+                    if RELOAD_FAILED in since:
+                        raise BusError("The NATS server refuses the accounts.", remedy=see)
+                    if now() > deadline:
+                        raise BusError("The NATS server did not reload its accounts.", remedy=see)
+                    await asyncio.sleep(POLL_INTERVAL)
+                    since = await asyncio.to_thread(logged_since, before)
 
     async def stop(self) -> None:
         if self._process is None or self._process.returncode is not None:
@@ -278,12 +277,6 @@ async def embedded_server(
             yield server
     finally:
         await server.stop()
-
-
-def _read_from(file: Path, offset: int) -> bytes:
-    with file.open("rb") as opened:
-        opened.seek(offset)
-        return opened.read()
 
 
 def _prepare_child() -> None:

@@ -142,7 +142,21 @@ async def ensure_streams(bus: Connection, tenant: str) -> None:
     )
     try:
         for stream in (turns, dead_letters):
-            await _put_stream(bus, stream)
+            jetstream = bus.client.jetstream()
+            try:
+                found = await jetstream.stream_info(stream.name or "")
+                put, copies = jetstream.update_stream, found.config.num_replicas or 1
+            except nats.js.errors.NotFoundError:
+                put, copies = jetstream.add_stream, 1
+            if is_clustered(bus):  # with as many copies as the cluster can hold
+                try:
+                    await put(stream.evolve(num_replicas=REPLICAS))
+                    continue
+                except nats.js.errors.APIError as error:
+                    if error.err_code not in TOO_FEW_SERVERS:
+                        raise
+                    log.warning("fewer_copies", stream=stream.name, copies=copies)
+            await put(stream.evolve(num_replicas=copies))
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
         if isinstance(error, nats.js.errors.APIError) and error.err_code == INSUFFICIENT_STORAGE:
             raise BusError(
@@ -153,26 +167,6 @@ async def ensure_streams(bus: Connection, tenant: str) -> None:
             f"The NATS server at {bus.url} refuses JetStream: {error}.",
             remedy="Start it with `jetstream { … }`, or leave `url` empty for the embedded one.",
         ) from error
-
-
-async def _put_stream(bus: Connection, stream: StreamConfig) -> None:
-    """Create or update a stream, with as many copies as the cluster can hold."""
-    jetstream = bus.client.jetstream()
-    try:
-        found = await jetstream.stream_info(stream.name or "")
-        put, copies = jetstream.update_stream, found.config.num_replicas or 1
-    except nats.js.errors.NotFoundError:
-        put, copies = jetstream.add_stream, 1
-    if is_clustered(bus):
-        try:
-            await put(stream.evolve(num_replicas=REPLICAS))
-        except nats.js.errors.APIError as error:
-            if error.err_code not in TOO_FEW_SERVERS:
-                raise
-            log.warning("fewer_copies", stream=stream.name, copies=copies)
-        else:
-            return
-    await put(stream.evolve(num_replicas=copies))
 
 
 async def when_elected(bus: Connection, work: Callable[[], Awaitable[Answer]]) -> Answer:

@@ -73,8 +73,14 @@ class _PublishedResults(msgspec.Struct, eq=False):
         if published.correlation_id is not None:
             call = self.calls.get(published.correlation_id)
         else:
+            # It answers the only call of the turn that it names, if there is one.
+            turn = (published.session_id, published.query_id)
             candidates = [
-                call for call in self.calls.values() if _may_answer(published, call.request)
+                call
+                for call in self.calls.values()
+                if any(turn)
+                and (call.request.session_id, call.request.query_id) == turn
+                and published.user in {None, call.request.user}
             ]
             call = candidates[0] if len(candidates) == 1 else None
             self._note_unaddressed(call)
@@ -190,13 +196,3 @@ class ToolCaller:
             if not published_results.calls and published_results.subscription is not None:
                 del self._published[tool]
                 await published_results.subscription.leave()
-
-
-def _may_answer(published: Envelope[ToolResult], request: Envelope[Any]) -> bool:
-    """Whether a result without `correlation_id` names the same turn as this request."""
-    turn = (request.session_id, request.query_id)
-    return (
-        any(turn)
-        and (published.session_id, published.query_id) == turn
-        and published.user in {None, request.user}
-    )

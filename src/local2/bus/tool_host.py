@@ -45,7 +45,7 @@ from local2.protocol.payloads import (
     ToolResult,
     header_value,
 )
-from local2.protocol.tool import Tool, ToolOutput, begin_call, with_suggestion
+from local2.protocol.tool import Tool, begin_call, with_suggestion
 from local2.settings import TOOL_OUTPUT_LIMIT
 
 FAULT_MESSAGE = "The tool failed; the server's log says where."
@@ -217,30 +217,22 @@ class ToolHost(Participant):
                 if left is not None and left < 0:
                     raise _too_late(request)
                 begin_call(partial(self._report, request), deadline)
-                if left is not None and self._tool.annotations.read_only_hint:
-                    output = await self._read_within(left, caller, request)
-                else:
+                if left is None or not self._tool.annotations.read_only_hint:
                     output = await self._tool.run(caller, request.payload.args)
+                else:
+                    # Callers repeat what was not answered in time. If what they no longer wait for
+                    # went on, a stack that was slow for a moment would do ever more for nobody.
+                    try:
+                        async with asyncio.timeout(left) as limit:
+                            output = await self._tool.run(caller, request.payload.args)
+                    except TimeoutError:
+                        if not limit.expired():
+                            raise
+                        raise _too_late(request) from None
         result = ToolResult(ok=True, content=output.content, data=output.data)
         if self._tool.whole:
             return result
         return await with_preview(self.bus, result, caller=caller, limit=self._output_limit)
-
-    async def _read_within(
-        self, seconds: float, caller: Caller, request: Envelope[ToolRequest[Any]]
-    ) -> ToolOutput:
-        """Run a tool that only reads, and end it at its deadline.
-
-        Callers repeat what was not answered in time. If what they no longer wait for went on, a
-        stack that was slow for a moment would do more and more work for nobody.
-        """
-        try:
-            async with asyncio.timeout(seconds) as limit:
-                return await self._tool.run(caller, request.payload.args)
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise _too_late(request) from None
 
     async def _report(self, request: Envelope[Any], progress: ToolProgress) -> None:
         """Publish a call's progress, except with accounts: all agents of a tenant would see it."""

@@ -5,7 +5,6 @@ stack and disturbs none; a restore refuses a folder on which one runs.
 """
 
 import asyncio
-import sys
 from pathlib import Path
 
 import click
@@ -174,7 +173,7 @@ def _verify(
             f"{name} is damaged, and cannot be restored. Make another one; "
             "--generation reads an earlier one."
         )
-        sys.exit(FAILED)
+        raise click.exceptions.Exit(FAILED)
     output.text(f"{name} is intact: `local2 restore` can restore it.")
 
 

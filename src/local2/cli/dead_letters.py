@@ -123,15 +123,7 @@ async def retry(
 
     With accounts, name the user with --user, because dead letters contain no tokens.
     """
-    await _apply(
-        settings,
-        output,
-        numbers,
-        every=every,
-        action="retry",
-        done="published again",
-        user=user,
-    )
+    await _apply(settings, output, "retry", numbers, every=every, user=user)
 
 
 @command(group=group)
@@ -139,22 +131,22 @@ async def retry(
 @all_option
 async def drop(settings: Settings, output: Output, *, numbers: Sequence[int], every: bool) -> None:
     """Remove dead letters for good."""
-    await _apply(settings, output, numbers, every=every, action="drop", done="dropped")
+    await _apply(settings, output, "drop", numbers, every=every)
 
 
 async def _apply(
     settings: Settings,
     output: Output,
+    action: LetterAction,
     numbers: Sequence[int],
     *,
     every: bool,
-    action: LetterAction,
-    done: str,
     user: str | None = None,
 ) -> None:
     """Retry or drop each letter, even if one fails; if any fails, exit with code 1."""
     if every == bool(numbers):
         raise InvalidArgumentsError("Give either the numbers of dead letters or --all.")
+    done = "published again" if action == "retry" else "dropped"
 
     async def apply_to(bus: Connection, number: int) -> LetterOutcome:
         try:

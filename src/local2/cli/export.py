@@ -7,7 +7,7 @@ intact until then.
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, get_args
 
@@ -103,7 +103,7 @@ async def export(
 
 @contextmanager
 def _output_file(file: Path) -> Iterator[BinaryIO]:
-    """Open the file to write to; it gets its name at the end."""
+    """Open the file to write to; it gets its name at the end, or is deleted after a failure."""
     if file == STANDARD_OUTPUT:
         yield sys.stdout.buffer
         return
@@ -114,6 +114,9 @@ def _output_file(file: Path) -> Iterator[BinaryIO]:
         part.replace(file)
     except OSError as error:
         raise UnwritableError(file, error, instead="another file") from error
+    finally:
+        with suppress(OSError):  # it has its name, or was never created
+            part.unlink()
 
 
 def _write(target: BinaryIO, line: Line) -> None:

@@ -41,8 +41,8 @@ from local2.sources.importer import Importer
 from local2.sources.opening import FORMATS, TITLES, Format, Source, opened
 
 STANDARD_INPUT = Path("-")
-SHOWN_CONFLICTS = 20
-SHOWN_REFUSED = 20
+SHOWN_LINES = 20
+"""Number of conflicts, and of refused lines, that are listed."""
 SHOWN_NAMES = 3
 NAME_CHARACTERS = 160
 AGAIN = "Import it again to continue: nothing is stored twice."
@@ -189,15 +189,19 @@ def _import_export(
             error = f"{error} Nothing was imported."
         else:
             error = f"{imported.summary()} Then: {error} {again}".rstrip()
-    for conflict in imported.report.conflicts[:SHOWN_CONFLICTS]:
-        about = conflict.topic or conflict.document
-        output.text(f"{about}: {conflict.kept} is current, {conflict.history} is history.")
-    if (more := len(imported.report.conflicts) - SHOWN_CONFLICTS) > 0:
-        output.text(f"… and {more} more; --json lists them all.")
-    for refused in imported.report.refused[:SHOWN_REFUSED]:
-        output.text(f"Line {refused.line} was refused: {refused.problem}")
-    if (more := len(imported.report.refused) - SHOWN_REFUSED) > 0:
-        output.text(f"… and {more} more; --json lists them all.")
+    conflicts = [
+        f"{conflict.topic or conflict.document}: {conflict.kept} is current, {conflict.history} is "
+        "history."
+        for conflict in imported.report.conflicts
+    ]
+    refused = [
+        f"Line {refused.line} was refused: {refused.problem}" for refused in imported.report.refused
+    ]
+    for lines in (conflicts, refused):
+        for line in lines[:SHOWN_LINES]:
+            output.text(line)
+        if (more := len(lines) - SHOWN_LINES) > 0:
+            output.text(f"… and {more} more; --json lists them all.")
     outcome = Outcome(
         file=name_of(file), content=imported.summary(), data=imported.report, error=error
     )

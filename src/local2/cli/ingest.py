@@ -42,14 +42,10 @@ _line: msgspec.json.Decoder[Json] = msgspec.json.Decoder(Json)
 
 
 class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The conversations in a file, or what is wrong with it.
-
-    With `allow_again`, messages that were erased may be stored again.
-    """
+    """The conversations in a file, or what is wrong with it."""
 
     name: str
     sessions: list[Conversation] = []
-    allow_again: bool = False
     error: str | None = None
 
 
@@ -118,12 +114,23 @@ def ingest(
             error = f"It cannot be read: {failure.strerror}."
         except BadRequestError as failure:
             error = str(failure)
-        parsed.append(
-            ParsedFile(name=name, sessions=sessions, error=error, allow_again=allow_again)
-        )
-    outcomes: list[Outcome] = []
+        parsed.append(ParsedFile(name=name, sessions=sessions, error=error))
+    outcomes: list[Outcome] = []  # kept up to date in case of an interruption
+
+    async def send() -> None:
+        total = sum(len(session.messages) for file in parsed for session in file.sessions)
+        async with connected(settings, name=NAME, user=caller.user) as bus:
+            with progress(output) as bar:
+                task = bar.add_task("", total=total)
+                for file in parsed:
+                    bar.update(task, description=file.name)
+                    begun = len(outcomes)
+                    sending = _send_file(bus, file, caller, bar, task, allow_again=allow_again)
+                    async for outcome in sending:
+                        outcomes[begun:] = [outcome]
+
     try:
-        run_async(_send_all(settings, output, parsed, caller, outcomes))
+        run_async(send())
     except KeyboardInterrupt:
         show_outcomes(output, outcomes)
         raise
@@ -163,27 +170,14 @@ def sessions_in(data: bytes, session: str | None) -> Iterator[Conversation]:
         yield Conversation(id=named or session_of(messages), messages=list(numbered(messages)))
 
 
-async def _send_all(
-    settings: Settings,
-    output: Output,
-    files: Sequence[ParsedFile],
-    caller: Sender,
-    outcomes: list[Outcome],
-) -> None:
-    """Send the files one by one, and keep `outcomes` up to date in case of an interruption."""
-    total = sum(len(session.messages) for file in files for session in file.sessions)
-    async with connected(settings, name=NAME, user=caller.user) as bus:
-        with progress(output) as bar:
-            task = bar.add_task("", total=total)
-            for file in files:
-                bar.update(task, description=file.name)
-                begun = len(outcomes)
-                async for outcome in _send_file(bus, file, caller, bar, task):
-                    outcomes[begun:] = [outcome]
-
-
 async def _send_file(
-    bus: Connection, file: ParsedFile, caller: Sender, bar: Progress, task: TaskID
+    bus: Connection,
+    file: ParsedFile,
+    caller: Sender,
+    bar: Progress,
+    task: TaskID,
+    *,
+    allow_again: bool,
 ) -> AsyncIterator[Outcome]:
     """Send a file. Yield its outcome at the end, and before each batch that of an interruption."""
     if file.error is not None:
@@ -194,7 +188,7 @@ async def _send_file(
         for batch in batches(session.messages):
             yield _stopped_outcome(file, done, INTERRUPTION)
             args: Json = {"messages": batch, "session_id": session.id}
-            if file.allow_again:
+            if allow_again:
                 args["allow_again"] = True
             result = await answer_on(bus, INGEST.name, args, caller)
             if result.error is not None:

@@ -1,7 +1,5 @@
 """`local2 move`: copy the memory from SQLite to PostgreSQL, or back, and compare both."""
 
-import sys
-
 import click
 from rich.table import Table
 
@@ -63,7 +61,7 @@ async def move(settings: Settings, output: Output, *, to: str) -> None:
                 f"The source was changed while it was moved ({differing}), and no stack opens the "
                 "target. Delete the target, create it anew, and move again."
             )
-        sys.exit(FAILED)
+        raise click.exceptions.Exit(FAILED)
     count = sum(rows.rows for rows in moved.tables)
     before = f"{found.target} held all of it before." if moved.was_whole else "All is equal."
     output.text(

@@ -1,7 +1,5 @@
 """`local2 recall`, `history` and `relations`: search, and show versions and relations."""
 
-from collections.abc import Sequence
-
 import click
 
 from local2.cli.answers import INDENT, answer, data_of, parts_of_score, show_entry, shown_time
@@ -14,11 +12,9 @@ from local2.protocol.memory_tools import (
     MEMORY_HISTORY,
     RECALL,
     RELATIONS,
-    Answer,
     ListRelations,
     MemoryHistory,
     Recall,
-    RecalledItem,
     RecalledItems,
     RelatedMemories,
     Versions,
@@ -35,15 +31,26 @@ async def recall(settings: Settings, output: Output, *, args: Recall, caller: Se
     result = await answer(settings, RECALL, args, caller)
     recalled = data_of(result, RecalledItems, output)
     output.data(recalled)
-    _show(output, recalled)
+    show_recalled(output, recalled)
     if not recalled.items:
         for home in other_homes(settings):
             output.text(f"(There is another memory in {home}: `local2 --home {home} recall …`.)")
 
 
-def _show(output: Output, recalled: RecalledItems) -> None:
+def show_recalled(output: Output, recalled: RecalledItems) -> None:
+    """Print what was found, after the answer that a model wrote from it."""
     if recalled.answer is not None and recalled.items:
-        _show_answer(output, recalled.answer, recalled.items)
+        if recalled.answer.by_model:
+            output.text(recalled.answer.text or "These results do not answer the question.")
+            based_on = [
+                str(number)
+                for number, item in enumerate(recalled.items, start=1)
+                if item.id in recalled.answer.ids
+            ]
+            if based_on:
+                output.line(styled(f"The answer is based on {', '.join(based_on)}.", dim=True))
+        else:
+            output.line(styled("No model wrote an answer from these results.", dim=True))
     for number, item in enumerate(recalled.items, start=1):
         score = styled(f"{number}. {item.score:.2f}", bold=True)
         parts = [score, shown_time(item.event_time), printable(item.source_kind)]
@@ -65,16 +72,6 @@ def _show(output: Output, recalled: RecalledItems) -> None:
     if recalled.degraded and recalled.items:
         notice = f"Some memories were searched by words only: {recalled.reason}"
         output.line(styled(notice, fg="yellow"))
-
-
-def _show_answer(output: Output, answered: Answer, items: Sequence[RecalledItem]) -> None:
-    if not answered.by_model:
-        output.line(styled("No model wrote an answer from these results.", dim=True))
-        return
-    output.text(answered.text or "These results do not answer the question.")
-    numbers = [str(n) for n, item in enumerate(items, start=1) if item.id in answered.ids]
-    if numbers:
-        output.line(styled(f"The answer is based on {', '.join(numbers)}.", dim=True))
 
 
 @command()

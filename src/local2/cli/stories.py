@@ -1,7 +1,7 @@
 """`local2 stories`: play stories against a live stack, and report which steps passed."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -17,7 +17,7 @@ from local2.logs import logging_to
 from local2.settings import ChatChoice, Settings
 from local2.stories.bench import Bench, FreshBench
 from local2.stories.runner import StoryResult, run_story
-from local2.stories.script import load_story
+from local2.stories.script import Story, load_story
 
 STYLES = {"passed": "green", "failed": "bold red", "skipped": "yellow"}
 
@@ -39,7 +39,12 @@ async def stories(
     model: ChatChoice,
     nats: str | None,
 ) -> None:
-    scripts = [load_story(path) for path in _files(paths or [Path("stories")])]
+    scripts: list[Story] = []
+    for path in paths or [Path("stories")]:
+        files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        if not files or not files[0].is_file():
+            raise ConfigError(f"There are no stories at {path}.", remedy="Name a YAML file.")
+        scripts += map(load_story, files)
     with (
         tempfile.TemporaryDirectory(prefix="local2-stories-") as folder,
         logging_to(Path(folder) / "stories.log"),
@@ -62,14 +67,6 @@ async def stories(
     output.text(f"{len(results) - len(failed)} of {len(results)} stories passed.")
     if failed:
         raise click.exceptions.Exit(FAILED)
-
-
-def _files(paths: Sequence[Path]) -> Iterator[Path]:
-    for path in paths:
-        files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
-        if not files or not files[0].is_file():
-            raise ConfigError(f"There are no stories at {path}.", remedy="Name a YAML file.")
-        yield from files
 
 
 def results_table(results: Sequence[StoryResult]) -> Table:

@@ -41,10 +41,10 @@ from local2.tenants.credentials import (
     read_credentials,
     rotate_token_key,
     seed_file,
+    signed_token,
     write_seed,
 )
 from local2.tenants.directory import ROLES, Agent, Entries, TenantEntry, write_secret
-from local2.tenants.tokens import sign
 
 OWN_AGENTS = {OPERATOR: Agent(key="", role="admin"), GENERATOR: Agent(key="", answers=True)}
 EXAMPLE = """\
@@ -200,11 +200,8 @@ def token(
     settings: Settings, output: Output, *, tenant: str, user: str, days: float, role: Role | None
 ) -> None:
     """Print a token that proves for which user an agent asks."""
-    entries = _entries(settings)
-    _tenant(entries, tenant)
-    private = (settings.bus.accounts / tenant / SIGNING_KEY).read_text(encoding="utf-8")
-    key, valid = entries.token_key(tenant).id, timedelta(days=days)
-    signed = sign(private, key, tenant=tenant, user=user, valid_for=valid, role=role)
+    _tenant(_entries(settings), tenant)
+    signed = signed_token(settings.bus.accounts, tenant, user, timedelta(days=days), role)
     output.data({"token": signed})
     output.text(signed, as_it_is=True)
 

@@ -81,13 +81,28 @@ async def _with_chat(settings: Settings) -> None:
             logs = settings.memory.data_dir / "logs"
             stack = await resources.enter_async_context(open_stack(settings, log_folder=logs))
             gc.freeze()
-        _greet(output, settings, stack)
+        print_line = output.console.print
+        print_line(f"[bold]local2[/] is running. Bus: [cyan]{escape(stack.bus.url)}[/]")
+        if stack.model is not None:
+            print_line(f"[dim]Model: {escape(stack.model.name)}.[/]")
+        for served in () if stack.bus.by_tenant else stack.memories:
+            print_line(f"[dim]{shown(f'In the memory: {served.models.status()}.')}[/]")
+        user = asking_user(settings.bus, None)
+        whose = f"of {user}, in " if user and not stack.bus.by_tenant else ""
+        print_line(f"[dim]{shown(f'Memory: {whose}{settings.memory.data_dir}.')}[/]")
+        for home in other_homes(settings):
+            print_line(f"[dim]{shown(f'There is another memory in {home}; --home uses it.')}[/]")
+        for memory in exposed_memories(settings):
+            print_line(f"[dim]{shown(f'{memory} is not used: others can enter it.')}[/]")
+        commands = (
+            "`local2 web`, `local2 tools`, `local2 doctor`; in a clone, `uv run local2 web` …"
+        )
+        print_line(f"[dim]In another terminal: {commands}[/]")
         await _start_page(resources, output, settings, stack, log_folder=logs)
         try:
             # Imported here because a service needs no line editor.
             from local2.cli.talk import chatting, converse  # noqa: PLC0415
 
-            user = asking_user(settings.bus, None)
             if not stack.bus.by_tenant:
                 await converse(stack.bus, output, user=user)
             # With accounts, the chat is of the tenant that the settings name: the stack is none.
@@ -107,24 +122,6 @@ def announce_models(output: Output, settings: MemorySettings) -> None:
         output.console.print(f"[dim]{shown(f'{weights.name}: {weights.detail}')}[/]")
     for finding in check_reranker_files(settings):
         output.console.print(f"[yellow]{shown(f'{finding.detail} {finding.remedy}')}[/]")
-
-
-def _greet(output: Output, settings: Settings, stack: Stack) -> None:
-    print_line = output.console.print
-    print_line(f"[bold]local2[/] is running. Bus: [cyan]{escape(stack.bus.url)}[/]")
-    if stack.model is not None:
-        print_line(f"[dim]Model: {escape(stack.model.name)}.[/]")
-    for served in () if stack.bus.by_tenant else stack.memories:
-        print_line(f"[dim]{shown(f'In the memory: {served.models.status()}.')}[/]")
-    user = None if stack.bus.by_tenant else asking_user(settings.bus, None)
-    whose = f"of {user}, in " if user else ""
-    print_line(f"[dim]{shown(f'Memory: {whose}{settings.memory.data_dir}.')}[/]")
-    for home in other_homes(settings):
-        print_line(f"[dim]{shown(f'There is another memory in {home}; --home uses it.')}[/]")
-    for memory in exposed_memories(settings):
-        print_line(f"[dim]{shown(f'{memory} is not used: others can enter it.')}[/]")
-    commands = "`local2 web`, `local2 tools`, `local2 doctor`; in a clone, `uv run local2 web` …"
-    print_line(f"[dim]In another terminal: {commands}[/]")
 
 
 async def _start_page(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import msgspec
 
 from local2.background import await_unless
-from local2.bus.connection import Connection, connect
+from local2.bus.connection import PATIENCE, Connection, connect
 from local2.bus.identity import bearer
 from local2.client.shared_stack import ensure_stack, is_elsewhere, stack_running
 from local2.errors import (
@@ -46,7 +46,7 @@ async def connected(
     *,
     name: str,
     user: str | None = None,
-    patience: float | None = None,
+    patience: float = PATIENCE,
     operator: bool = False,
 ) -> AsyncIterator[Connection]:
     """Connect to the running stack, for this user and as the tenant that the settings name.
@@ -86,7 +86,7 @@ class StackConnection:
         self._connection = AsyncExitStack()
         self._bus: Connection | None = None
         self._url = ""
-        self._closed = False
+        self._closing = asyncio.Event()
         self.tokens = OwnTokens(settings.bus)
         self.can_name_users = not (settings.bus.credentials or settings.bus.token)
         """Whether a request may name any user: the stack has no accounts, or this client can make
@@ -97,8 +97,9 @@ class StackConnection:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._closed = True
-        async with self._share:
+        self._closing.set()
+        # What is being opened is given up first: it would stay open.
+        async with self._opening, self._share:
             await self._connection.aclose()
 
     async def bus(self, *, renew: bool = False) -> Connection:
@@ -114,7 +115,7 @@ class StackConnection:
             UnwritableError: The data folder of a stack on this machine cannot be written to.
             BusError: The context has ended, or this is another event loop.
         """
-        if self._closed:
+        if self._closing.is_set():
             raise closed_error()
         if asyncio.get_running_loop() is not self.loop:
             raise BusError(
@@ -125,20 +126,23 @@ class StackConnection:
         if self._bus is not None and not self._bus.lost.is_set():
             return self._bus
         async with self._opening:
-            if not self._is_sharing:
-                await self._share.enter_async_context(stack_running(self._settings))
-                self._is_sharing = True
-            elif not is_elsewhere(self._settings.bus):
-                await ensure_stack(self._settings)
-            url = running_url(self._settings)
-            if self._bus is None or renew or url != self._url:
-                self._bus = None
-                await self._connection.aclose()
-                self._bus = await self._connection.enter_async_context(
-                    connected(self._settings, name=self._name, user=self._user)
-                )
-                self._url = url
-            return self._bus
+            return await await_unless(self._closing.wait(), self._open(renew=renew), closed_error)
+
+    async def _open(self, *, renew: bool) -> Connection:
+        if not self._is_sharing:
+            await self._share.enter_async_context(stack_running(self._settings))
+            self._is_sharing = True
+        elif not is_elsewhere(self._settings.bus):
+            await ensure_stack(self._settings)
+        url = running_url(self._settings)
+        if self._bus is None or renew or url != self._url:
+            self._bus = None
+            await self._connection.aclose()
+            self._bus = await self._connection.enter_async_context(
+                connected(self._settings, name=self._name, user=self._user)
+            )
+            self._url = url
+        return self._bus
 
     async def run(self, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
         """Do work over the connection. If it is lost meanwhile, fail at once.

@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shlex import join
 from typing import Any, NamedTuple
@@ -164,8 +165,10 @@ def without_hooks(client: Client, file: Path, text: str, additions: Sequence[str
     rest = text
     for addition in additions:
         rest = rest.replace(addition, "") if rest.count(addition) == 1 else text
-    if rest != text and _has_no_hooks(client, rest):
-        return rest
+    if rest != text:
+        with suppress(ConfigError):  # what is left is no settings
+            if not any(registered(client, read_settings(file, rest.strip() or "{}")).values()):
+                return rest
     hooks = {}
     for event, listed in settings.get(HOOKS, {}).items():
         left: list[Any] = []
@@ -180,15 +183,6 @@ def without_hooks(client: Client, file: Path, text: str, additions: Sequence[str
     if not hooks and settings.get(HOOKS):
         del rest_of_settings[HOOKS]
     return to_json(rest_of_settings, text) + "\n"
-
-
-def _has_no_hooks(client: Client, rest: str) -> bool:
-    """Whether a text is valid or empty settings without the client's hooks."""
-    try:
-        settings = json.loads(rest.strip() or "{}")
-    except ValueError:
-        return False
-    return not any(registered(client, settings).values())
 
 
 def registered(client: Client, settings: Json) -> dict[str, list[Json]]:

@@ -110,12 +110,13 @@ def answer_initialize() -> Opening:
         if not piece:
             break
         read += piece
-    request = _request(read)
-    if (result := _result(request)) is None:
+    answer = handshake_answer(read.partition(b"\n")[0])
+    if answer is None:
         return Opening(incoming, outgoing, read, None)
-    answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}
-    _write(outgoing, json.dumps(answer, separators=(",", ":")).encode() + b"\n")
-    return Opening(incoming, outgoing, read, request["id"])
+    data = json.dumps(answer, separators=(",", ":")).encode() + b"\n"
+    while data:
+        data = data[os.write(outgoing, data) :]
+    return Opening(incoming, outgoing, read, answer["id"])
 
 
 def _can_be_polled(end: int) -> bool:
@@ -123,37 +124,29 @@ def _can_be_polled(end: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(end)
 
 
-def _request(read: bytes) -> dict[str, Any]:
-    """The first message, if it is a request."""
+def handshake_answer(line: bytes) -> Json | None:
+    """The answer to a well-formed handshake; None leaves any other message to the SDK."""
     try:
-        message = json.loads(read.partition(b"\n")[0])
+        request = json.loads(line)
     except (ValueError, RecursionError):
-        return {}
-    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-        return {}
-    return message if type(message.get("id")) in {int, str} else {}
-
-
-def _result(request: dict[str, Any]) -> dict[str, Any] | None:
-    """Answer a well-formed handshake; None leaves any other request to the SDK."""
-    params = request.get("params")
-    if not isinstance(params, dict):
         return None
+    if not isinstance(request, dict) or request.get("jsonrpc") != "2.0":
+        return None
+    params = request.get("params")
+    if type(request.get("id")) not in {int, str} or not isinstance(params, dict):
+        return None
+    result: Json | None = None
     if request.get("method") == "server/discover":
         meta = params.get("_meta")
         version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
-        return discovered() if version in STATELESS_VERSIONS else None
-    version, client = params.get("protocolVersion"), params.get("clientInfo")
-    well_formed = (
-        request.get("method") == "initialize"
-        and isinstance(version, str)
-        and isinstance(client, dict)
-        and {"name", "version"} <= client.keys()
-        and isinstance(params.get("capabilities"), dict)
-    )
-    return initialized(version) if well_formed and isinstance(version, str) else None
-
-
-def _write(outgoing: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(outgoing, data) :]
+        result = discovered() if version in STATELESS_VERSIONS else None
+    elif request.get("method") == "initialize":
+        version, client = params.get("protocolVersion"), params.get("clientInfo")
+        if (
+            isinstance(version, str)
+            and isinstance(client, dict)
+            and {"name", "version"} <= client.keys()
+            and isinstance(params.get("capabilities"), dict)
+        ):
+            result = initialized(version)
+    return None if result is None else {"jsonrpc": "2.0", "id": request["id"], "result": result}

@@ -129,12 +129,12 @@ class Converter:
             self._process.start()
             other_end.close()
         connection = self._connection
-        connection.send((data, file.suffix, CONVERTING_SECONDS))
-        while not connection.poll(STOP_SECONDS):
-            if self._is_stopped():
-                self._end()
-                raise BadRequestError("It was interrupted.")
         try:
+            connection.send((data, file.suffix, CONVERTING_SECONDS))
+            while not connection.poll(STOP_SECONDS):
+                if self._is_stopped():
+                    self._end()
+                    raise BadRequestError("It was interrupted.")
             text = connection.recv()
         except (EOFError, OSError) as error:  # the process has ended
             self._end()

@@ -78,7 +78,7 @@ def files_of(path: Path, left_out: LeftOuts, place: str | None) -> Iterator[list
     if not path.exists():
         raise InvalidArgumentsError(f"{_text(path)} does not exist.")
     if path.is_dir():
-        yield list(_files_in_folder(path, left_out))
+        yield _files_in_folder(path, left_out)
         return
     with ExitStack() as opened:
         archive: zipfile.ZipFile | None = None
@@ -122,9 +122,9 @@ def file_at(path: Path, name: str, place: str | None = None) -> SourceFile:
     )
 
 
-def _files_in_folder(folder: Path, left_out: LeftOuts) -> Iterator[SourceFile]:
-    """Yield the files; links are not followed, since they may lead out of the folder."""
-    count = 0
+def _files_in_folder(folder: Path, left_out: LeftOuts) -> list[SourceFile]:
+    """List the files; links are not followed, since they may lead out of the folder."""
+    files: list[SourceFile] = []
     for parent, folders, names in os.walk(folder):
         links = [name for name in folders if (Path(parent) / name).is_symlink()]
         hidden = [name for name in folders if name.startswith(".") and name not in links]
@@ -142,9 +142,9 @@ def _files_in_folder(folder: Path, left_out: LeftOuts) -> Iterator[SourceFile]:
             elif not stat.S_ISREG(mode):
                 left_out.add(shown, "no files, but pipes or devices")
             else:
-                count += 1
-                _check_count(count, _text(folder))
-                yield file_at(path, shown)
+                files.append(file_at(path, shown))
+                _check_count(len(files), _text(folder))
+    return files
 
 
 def check_archive(archive: zipfile.ZipFile, size: int, name: str) -> None:

@@ -122,6 +122,7 @@ class Importer:
         on_sent: Callable[[int], None],
     ) -> None:
         self._source = source
+        self._left_out = source.left_out
         self._caller = caller
         self._mine = mine
         self._on_sent = on_sent
@@ -131,7 +132,7 @@ class Importer:
     @property
     def report(self) -> SourceReport:
         """What has become of the source so far."""
-        return msgspec.structs.replace(self._report, left_out=self._source.left_out.groups())
+        return msgspec.structs.replace(self._report, left_out=self._left_out.groups())
 
     def count(self) -> None:
         """Only read and count everything; send nothing.
@@ -209,7 +210,7 @@ class Importer:
             if size_of(message) <= MAX_MESSAGE_BYTES:
                 fitting.append(message)
             else:
-                self._leave_out(
+                self._left_out.add(
                     f"{conversation.id}: message {message.id}",
                     f"messages of more than {MAX_MESSAGE_BYTES:,} bytes",
                 )
@@ -222,7 +223,7 @@ class Importer:
             self._count(done.added, done.changed, done.known, done.erased)
             for skipped in done.skipped:
                 name = batch[skipped.index].id or f"message {skipped.index + 1} of a request"
-                self._leave_out(f"{conversation.id}: {name}", skipped.reason)
+                self._left_out.add(f"{conversation.id}: {name}", skipped.reason)
             self._on_sent(len(batch))
 
     async def _send_document(self, document: Document) -> None:
@@ -238,7 +239,7 @@ class Importer:
         done = await self._patiently(lambda: ask_service(self._bus, IMPORT, request, self._caller))
         for refused in done.refused:
             fact, _ = lines[refused.line - 1]
-            self._leave_out(f"{fact.id}: {refused.problem}", "refused by the memory")
+            self._left_out.add(f"{fact.id}: {refused.problem}", "refused by the memory")
         self._count(
             done.new.get("record", 0), done.replaced, done.known.get("record", 0), done.erased
         )
@@ -261,7 +262,7 @@ class Importer:
         try:
             return await self._patiently(call)
         except REFUSALS as error:
-            self._leave_out(f"{name}: {error}", "refused by the memory")
+            self._left_out.add(f"{name}: {error}", "refused by the memory")
             return None
 
     async def _patiently(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -279,7 +280,7 @@ class Importer:
         is another fact, and the later one.
         """
         if len(fact.content) > MAX_CONTENT:
-            self._leave_out(fact.id, f"facts of more than {MAX_CONTENT:,} characters")
+            self._left_out.add(fact.id, f"facts of more than {MAX_CONTENT:,} characters")
             return None
         scope: OwnerScope = "user"
         owner = self._caller.user or ""
@@ -308,9 +309,6 @@ class Importer:
         self._report.changed += changed
         self._report.known += known
         self._report.erased += erased
-
-    def _leave_out(self, name: str, reason: str) -> None:
-        self._source.left_out.add(name, reason)
 
 
 def _counted(number: int, what: str) -> str:

@@ -211,7 +211,12 @@ class _Pieces:
             if not self._began:
                 self._began, data = True, data.removeprefix(BOM)
             whole = self._held + data
-            end = _end_of_whole_characters(whole) if data else len(whole)
+            end = len(whole)
+            if data:  # nothing is cut within an escape, or half a character in UTF-8
+                tail = max(0, len(whole) - LONGEST_UNFINISHED)
+                end = next(UNFINISHED.finditer(whole, tail)).start()
+                backslashes = end - len(whole[:end].rstrip(b"\\"))
+                end -= backslashes % 2  # after an odd number of them, it is escaped itself
             piece, self._held = whole[:end], whole[end:]
             if not data:
                 break
@@ -224,11 +229,3 @@ class _Pieces:
             if self._depth > MAX_DEPTH:
                 raise TooLargeError(f"is nested more than {MAX_DEPTH} levels deep.")
         return without_half_characters(piece)
-
-
-def _end_of_whole_characters(data: bytes) -> int:
-    """Where the data can be cut without cutting an escape, or a half character in UTF-8."""
-    tail = max(0, len(data) - LONGEST_UNFINISHED)
-    end = next(UNFINISHED.finditer(data, tail)).start()
-    backslashes = end - len(data[:end].rstrip(b"\\"))
-    return end - backslashes % 2  # after an odd number of them, it is escaped itself

@@ -133,7 +133,20 @@ def opened(
             return file.suffix in JSON
 
         shapes = [(file, shape_of(file, SIGNS) if may_be_json(file) else None) for file in files]
-        known = format_ or _format_of(shapes, is_alone=is_alone)
+        known = format_
+        if known is None:
+            folders = {PurePosixPath(file.name).parts[0] for file in files}
+            first_level = 2 if len(folders) == 1 else 1  # everything may be in one folder
+            for file, shape in shapes:
+                if shape is not None and len(PurePosixPath(file.name).parts) <= first_level:
+                    known = cast("Format", shape.kind)
+                    break
+        if known is None and is_alone and may_be_json(files[0]):
+            raise InvalidArgumentsError(
+                f"{files[0].name} has no format that is known.",
+                remedy=f"Say what it is, with --as: {', '.join(FORMATS)}.",
+            )
+        known = known or "documents"
         read = []
         for file, shape in shapes:
             if known == "documents" or (shape is not None and shape.kind == known):
@@ -143,22 +156,3 @@ def opened(
             else:
                 left_out.add(file.name, "files of the export without conversations or facts")
         yield Source(known, read, left_out)
-
-
-def _format_of(files: Sequence[tuple[SourceFile, Shape | None]], *, is_alone: bool) -> Format:
-    """Recognise the format of a source.
-
-    Raises:
-        InvalidArgumentsError: It is a single file of no known kind.
-    """
-    folders = {PurePosixPath(file.name).parts[0] for file, _ in files}
-    first_level = 2 if len(folders) == 1 else 1  # everything may be in one folder
-    for file, shape in files:
-        if shape is not None and len(PurePosixPath(file.name).parts) <= first_level:
-            return cast("Format", shape.kind)
-    if is_alone and files[0][0].suffix not in documents.PLAIN | documents.CONVERTED:
-        raise InvalidArgumentsError(
-            f"{files[0][0].name} has no format that is known.",
-            remedy=f"Say what it is, with --as: {', '.join(FORMATS)}.",
-        )
-    return "documents"

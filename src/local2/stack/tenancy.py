@@ -17,7 +17,7 @@ from local2.agents.memory_agent import NAME as MEMORY_AGENT
 from local2.agents.memory_agent import catch_up, deliver_turns
 from local2.background import in_background
 from local2.bus.attested import Attested
-from local2.bus.connection import Connection, connect
+from local2.bus.connection import connect
 from local2.bus.stream_erasure import StreamErasure
 from local2.bus.streams import count_undelivered
 from local2.bus.vector_client import VectorClient, VectorRequests
@@ -94,7 +94,11 @@ class Tenancy:
     async def running(self) -> AsyncIterator[None]:
         """Run the tenants' jobs and generators while the context lasts; enter once tools serve."""
         try:
-            await asyncio.gather(*(self._start_work(memory) for memory in self._memories))
+            starting = (self._start_work(memory) for memory in self._memories)
+            # All are waited for: one that started later than another failed would run on.
+            for failure in await asyncio.gather(*starting, return_exceptions=True):
+                if failure is not None:
+                    raise failure
             yield
         finally:
             ending = [self._running.pop(tenant).aclose() for tenant in list(self._running)]
@@ -143,6 +147,12 @@ class Tenancy:
 
     async def _open_memory(self, tenant: str) -> Memory:
         parts = self._parts
+
+        def announce(subject: str, change: MemoryChange) -> None:
+            # Whoever changed the memory does not wait for it.
+            event = encode(seal(change, type="event", source="memory"))
+            parts.joined.tools.publish_soon(subject, event, tenant=tenant)
+
         async with AsyncExitStack() as resources:
             ledger = await resources.enter_async_context(parts.ledgers.open(tenant))
             toolbox = Toolbox(parts.joined.bus, source="memory", tenant=tenant)
@@ -151,7 +161,7 @@ class Tenancy:
                 ledger,
                 VectorClient(parts.vectors, tenant),
                 parts.settings.memory,
-                announce=partial(_announce, parts.joined.tools, tenant),
+                announce=announce,
                 own_tools=TOOL_NAMES,
                 announced=toolbox.get,
                 models=await parts.models.of(tenant) if parts.models else None,
@@ -215,9 +225,3 @@ class Tenancy:
                 beside_others=self._parts.is_shared,
             )
         )
-
-
-def _announce(bus: Connection, tenant: str, subject: str, change: MemoryChange) -> None:
-    """Tell the tenant what changed in its memory, without delaying the answer to who changed it."""
-    message = encode(seal(change, type="event", source="memory"))
-    bus.publish_soon(subject, message, tenant=tenant)

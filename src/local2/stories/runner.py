@@ -151,7 +151,27 @@ class _Run:
                     if unmet := problems(step.expected, turn):
                         return unmet
             case Call():
-                return await self._call(session, step)
+                caller = self._caller(session, step.agent)
+                call = step.filled(self._values(caller))
+
+                async def attempt() -> ToolResult:
+                    return await call_tool(
+                        self._bench.bus, call.call, call.args, caller=caller, timeout=call.within
+                    )
+
+                result, unmet = await _until_met(
+                    call.expected, attempt, seconds=call.eventually or 0.0
+                )
+                if unmet:
+                    return unmet
+                whole = msgspec.to_builtins(result)
+                values = {name: value_at(whole, path) for name, path in call.keep.items()}
+                self._stored |= values
+                return tuple(
+                    Problem(expected=f"something to keep at {path}", came=result.content)
+                    for name, path in call.keep.items()
+                    if values[name] is None
+                )
             case Raw():
                 caller = self._caller(session, "story")
                 template = Template(step.raw)
@@ -187,27 +207,6 @@ class _Run:
                 await self._bench.restart(with_generator=generator)
                 await self.__aenter__()
         return ()
-
-    async def _call(self, session: StorySession, step: Call) -> Problems:
-        caller = self._caller(session, step.agent)
-        step = step.filled(self._values(caller))
-
-        async def attempt() -> ToolResult:
-            return await call_tool(
-                self._bench.bus, step.call, step.args, caller=caller, timeout=step.within
-            )
-
-        result, unmet = await _until_met(step.expected, attempt, seconds=step.eventually or 0.0)
-        if unmet:
-            return unmet
-        whole = msgspec.to_builtins(result)
-        values = {name: value_at(whole, path) for name, path in step.keep.items()}
-        self._stored |= values
-        return tuple(
-            Problem(expected=f"something to keep at {path}", came=result.content)
-            for name, path in step.keep.items()
-            if values[name] is None
-        )
 
     def _values(self, caller: Sender) -> dict[str, Any]:
         """The values of each `$name` in a step of this caller."""

@@ -260,7 +260,9 @@ def load_story(path: Path) -> Story:
         ConfigError: It cannot be read, or is not a story; the error names the file and the field.
     """
     try:
-        story = msgspec.convert(_with_kinds(read_yaml_file(path)), Story)
+        document = read_yaml_file(path)
+        _add_kinds(document)
+        story = msgspec.convert(document, Story)
         msgspec.json.encode(story)  # fails for invalid Unicode and for cycles, which cannot be sent
     except FileNotFoundError as error:
         raise ConfigError(f"There is no story {path}.") from error
@@ -269,28 +271,25 @@ def load_story(path: Path) -> Story:
     return story
 
 
-def _with_kinds(document: Any) -> Any:
-    """Add its kind, recognised by its key, to every step, so that it becomes the right Struct."""
-    for where, step in _raw_steps(document):
-        given = [kind for kind in KINDS if kind in step]
-        if len(given) != 1:
-            found = " and ".join(given) or "none"
-            raise msgspec.ValidationError(
-                f"A step has exactly one of {', '.join(KINDS)}; here: {found} - at `{where}`"
-            )
-        step[KIND] = given[0]
-    return document
+def _add_kinds(document: Any) -> None:
+    """Add its kind, recognised by its key, to every step, so that it becomes the right Struct.
 
-
-def _raw_steps(document: Any) -> Iterator[tuple[str, dict[Any, Any]]]:
-    """Yield everything that looks like a step; the conversion refuses anything else."""
-    match document:
-        case {"sessions": [*sessions]}:
-            for s, session in enumerate(sessions):
-                match session:
-                    case {"turns": [*turns]}:
-                        steps = ((_path(s, t), turn) for t, turn in enumerate(turns))
-                        yield from ((where, turn) for where, turn in steps if type(turn) is dict)
+    Whatever does not look like a step is left to the conversion, which refuses it.
+    """
+    sessions = document.get("sessions") if isinstance(document, dict) else None
+    for s, session in enumerate(sessions if isinstance(sessions, list) else ()):
+        turns = session.get("turns") if isinstance(session, dict) else None
+        for t, step in enumerate(turns if isinstance(turns, list) else ()):
+            if not isinstance(step, dict):
+                continue
+            given = [kind for kind in KINDS if kind in step]
+            if len(given) != 1:
+                found = " and ".join(given) or "none"
+                raise msgspec.ValidationError(
+                    f"A step has exactly one of {', '.join(KINDS)}; here: {found} - "
+                    f"at `{_path(s, t)}`"
+                )
+            step[KIND] = given[0]
 
 
 def _path(session: int, turn: int) -> str:

@@ -20,6 +20,7 @@ from local2.protocol.envelope import new_id
 from local2.settings import BusSettings
 
 if TYPE_CHECKING:
+    from local2.protocol.envelope import Role
     from local2.tenants.tokens import TokenKey
 
 MEMORY_SEED_FILE = "memory.nk"
@@ -88,7 +89,7 @@ def write_seed(folder: Path, tenant: str, agent: str, seed: str) -> Path:
 
 
 def new_token_key(folder: Path, tenant: str) -> "TokenKey":
-    """Make a key that signs a tenant's tokens, and store its private part."""
+    """Make the key that signs a new tenant's tokens, and store its private part."""
     from local2.tenants.directory import write_secret
     from local2.tenants.tokens import new_signing_key
 
@@ -103,18 +104,47 @@ def rotate_token_key(folder: Path, tenant: str) -> "TokenKey":
     Raises:
         ConfigError: There are no accounts, or the tenant was removed.
     """
-    from local2.tenants.directory import Entries
+    from local2.tenants.directory import Entries, write_secret
+    from local2.tenants.tokens import new_signing_key
 
     entries = Entries.read(folder)
     if entries is None or tenant not in entries.tenants:
         raise ConfigError(f"There is no tenant {tenant} in {folder}.")
     entry = entries.tenants[tenant]
-    key = new_token_key(folder, tenant)
+    private, key = new_signing_key(new_id())
     tokens = [*entry.tokens[-(MAX_TOKEN_KEYS - 1) :], key]
     changed = msgspec.structs.replace(entry, tokens=tokens)
     tenants = {**entries.tenants, tenant: changed}
+    # In this order: whatever signs meanwhile, or after a kill, signs with a key that is known.
     msgspec.structs.replace(entries, tenants=tenants).write(folder)
+    write_secret(folder / tenant / SIGNING_KEY, private)
     return key
+
+
+def signed_token(
+    folder: Path, tenant: str, user: str, valid_for: timedelta, role: "Role | None" = None
+) -> str:
+    """A token of a tenant for a person, signed with the key that is stored here.
+
+    Raises:
+        ConfigError: It is not stored here, or is not one of the tenant's keys.
+    """
+    from local2.tenants.directory import Entries
+    from local2.tenants.tokens import public_of, sign
+
+    file = folder / tenant / SIGNING_KEY
+    if file.exists():
+        private = file.read_text(encoding="utf-8")  # before the keys, among which it then is
+        public, entries = public_of(private), Entries.read(folder)
+        for key in entries.tenants[tenant].tokens if entries and tenant in entries.tenants else ():
+            if key.key.strip() == public.strip():
+                return sign(
+                    private, key.id, tenant=tenant, user=user, valid_for=valid_for, role=role
+                )
+    raise ConfigError(
+        f"{tenant} has no key for tokens.",
+        remedy=f"Create one with `local2 tenants rotate {tenant}`.",
+    )
 
 
 def read_credentials(folder: Path, tenant: str, agent: str) -> Credentials | None:
@@ -203,17 +233,6 @@ def _own_token(bus: BusSettings, user: str | None) -> str | None:
     """A new token for the user, if the tenant's key is stored here."""
     if user is None or bus.tenant is None:
         return None
-    from local2.tenants.directory import Entries
-    from local2.tenants.tokens import sign
-
-    key, entries = bus.accounts / bus.tenant / SIGNING_KEY, Entries.read(bus.accounts)
-    if entries is None or not key.exists() or bus.tenant not in entries.tenants:
+    if not (bus.accounts / bus.tenant / SIGNING_KEY).exists():
         return None
-    private = key.read_text(encoding="utf-8")
-    return sign(
-        private,
-        entries.token_key(bus.tenant).id,
-        tenant=bus.tenant,
-        user=user,
-        valid_for=TOKEN_LIFETIME,
-    )
+    return signed_token(bus.accounts, bus.tenant, user, TOKEN_LIFETIME)

@@ -122,19 +122,6 @@ class Entries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             checked_tenant_name(name)
         return entries
 
-    def token_key(self, tenant: str) -> TokenKey:
-        """The current key for a tenant's tokens.
-
-        Raises:
-            ConfigError: The tenant has none.
-        """
-        if tokens := self.tenants[tenant].tokens:
-            return tokens[-1]
-        raise ConfigError(
-            f"{tenant} has no key for tokens.",
-            remedy=f"Create one with `local2 tenants rotate {tenant}`.",
-        )
-
     def write(self, folder: Path) -> None:
         """Replace the content of the folder's file."""
         write_secret(
@@ -198,11 +185,11 @@ class Directory:
 class Register:
     """The directory's file, as it was last read."""
 
-    def __init__(self, folder: Path, entries: Entries, roles: Roles) -> None:
+    def __init__(self, folder: Path, entries: Entries, roles: Roles, modified_at: int) -> None:
         self.folder = folder
         self.entries = entries
         self.directory = Directory(entries, roles)
-        self._modified_at = self._modification_time()
+        self._modified_at = modified_at
 
     @classmethod
     def open(cls, folder: Path, roles: Roles) -> Self | None:
@@ -211,8 +198,9 @@ class Register:
         Raises:
             ConfigError: The file cannot be read.
         """
+        modified_at = _modification_time(folder)  # a change from now on is read later
         entries = Entries.read(folder)
-        return None if entries is None else cls(folder, entries, roles)
+        return None if entries is None else cls(folder, entries, roles, modified_at)
 
     def reload_if_changed(self) -> bool:
         """Reload the file if it has changed; return whether it had.
@@ -220,7 +208,7 @@ class Register:
         Raises:
             ConfigError: The file can no longer be read.
         """
-        if (modified_at := self._modification_time()) == self._modified_at:
+        if (modified_at := _modification_time(self.folder)) == self._modified_at:
             return False
         self._modified_at = modified_at
         if (entries := Entries.read(self.folder)) is None:
@@ -236,6 +224,7 @@ class Register:
         entry = self.entries.tenants.get(tenant)
         return entry.shares if entry else {}
 
-    def _modification_time(self) -> int:
-        file = self.folder / TENANTS_FILE
-        return file.stat().st_mtime_ns if file.exists() else 0
+
+def _modification_time(folder: Path) -> int:
+    file = folder / TENANTS_FILE
+    return file.stat().st_mtime_ns if file.exists() else 0

@@ -130,17 +130,23 @@ def _refusal(why: str) -> ForbiddenError:
 def new_signing_key(id_: str) -> tuple[str, TokenKey]:
     """A private key in PEM, and the public key that verifies its signatures."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    return private, TokenKey(id=id_, algorithm="EdDSA", key=public_of(private))
+
+
+def public_of(private: str) -> str:
+    """The public key, in PEM, that belongs to a private one."""
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
-        NoEncryption,
-        PrivateFormat,
         PublicFormat,
+        load_pem_private_key,
     )
 
-    private = Ed25519PrivateKey.generate()
-    pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-    public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    return pem, TokenKey(id=id_, algorithm="EdDSA", key=public.decode())
+    key = load_pem_private_key(private.encode(), password=None)
+    return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
 def sign(

@@ -13,7 +13,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -57,7 +57,12 @@ class IndexFolder:
         """
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return cls(path, _take_lock(path / ".lock"))
+            lock = _take_lock(path / ".lock")
+            try:
+                return cls(path, lock)
+            except BaseException:
+                os.close(lock)
+                raise
         except OSError as error:
             raise UnwritableError(path, error) from error
 
@@ -98,9 +103,10 @@ class IndexFolder:
     def drop_segments(self, segments: Collection[str] | None = None) -> None:
         """Delete the folders of Chroma's segments, or only of these."""
         for entry in self.path.iterdir():
-            wanted = segments is None or entry.name in segments
-            if wanted and entry.is_dir() and _is_uuid(entry.name):
-                shutil.rmtree(entry)
+            with suppress(ValueError):  # whatever has another name is not Chroma's
+                uuid.UUID(entry.name)
+                if entry.is_dir() and (segments is None or entry.name in segments):
+                    shutil.rmtree(entry)
 
     def release(self, *, clean: bool) -> None:
         """Unlock the folder; unless `clean`, the next owner will compare the index."""
@@ -132,14 +138,6 @@ def _write_marker(file: Path) -> None:
     with file.open("w") as marker:
         os.fsync(marker.fileno())
     sync(file.parent)
-
-
-def _is_uuid(name: str) -> bool:
-    try:
-        uuid.UUID(name)
-    except ValueError:
-        return False
-    return True
 
 
 def ready_client(folder: IndexFolder, collection: str) -> Any:

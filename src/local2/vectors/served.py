@@ -1,7 +1,6 @@
 """Embedders that call a server; here, an endpoint with OpenAI's API."""
 
 import base64
-import binascii
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
@@ -170,7 +169,7 @@ class OpenAIEmbedder(ServedEmbedder):
                     if rows
                     else np.empty((0, 0), np.float32)
                 )
-        except (msgspec.MsgspecError, RecursionError, ValueError, binascii.Error) as error:
+        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
             raise unreadable_error(self._client.endpoint, error) from error
         if problem := self._problem(vectors, len(inputs)):
             raise EndpointError(

@@ -35,6 +35,8 @@ class _Kept(msgspec.Struct, eq=False):
     until: float
     is_receipt: bool
     size: int = 0
+    may_show_erased: bool = False
+    """Whether something was erased while it was being answered."""
 
 
 class Repeats:
@@ -86,13 +88,17 @@ class Repeats:
     def _keep(
         self, place: tuple[Owner, str], kept: _Kept, done: "asyncio.Task[HttpAnswer]"
     ) -> None:
-        """Keep the answer, unless a retry may get another one."""
+        """Keep the answer, unless a retry may get another one, or it may show what was erased."""
         if self._kept.get(place) is not kept:
             return
         failed = done.cancelled() or done.exception() is not None
-        if failed or (
-            done.result().status >= HTTPStatus.INTERNAL_SERVER_ERROR
-            or done.result().status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.CONFLICT}
+        if (
+            failed
+            or kept.may_show_erased
+            or (
+                done.result().status >= HTTPStatus.INTERNAL_SERVER_ERROR
+                or done.result().status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.CONFLICT}
+            )
         ):
             del self._kept[place]
             return
@@ -103,9 +109,13 @@ class Repeats:
     def forget(self) -> None:
         """Drop every answer that may show what was erased."""
         for place, kept in list(self._kept.items()):
-            if kept.answering.done() and not kept.is_receipt:
+            if kept.is_receipt:
+                continue
+            if kept.answering.done():
                 self._size -= kept.size
                 del self._kept[place]
+            else:
+                kept.may_show_erased = True
 
     def _drop_old(self) -> None:
         """Drop what is too old, and the oldest while there is no room; not what is under way."""

@@ -68,6 +68,7 @@ from local2.settings import Settings
 from local2.web.answers import JSON, HttpAnswer, NotFoundError, UnauthorizedError
 from local2.web.callers import Gate, claims_of
 from local2.web.events import EventStream, until_gone
+from local2.web.mem0 import PATH as MEM0_PATH
 from local2.web.mem0 import Mem0
 from local2.web.openapi import (
     DOCUMENT_PATH,
@@ -305,10 +306,11 @@ class HttpServer:
         return await self._once(request, caller, b"", erase)
 
     async def _stream_events(self, _: Request, caller: Sender) -> EventStream:
-        if self._streams >= MAX_STREAMS:
-            raise OverloadedError("Too many clients listen to events.", retry_after=30.0)
         await self.verify(caller)
         stack = await self._reached()
+        # Nothing is awaited between this and the count: clients that come together are counted.
+        if self._streams >= MAX_STREAMS:
+            raise OverloadedError("Too many clients listen to events.", retry_after=30.0)
 
         def end() -> None:
             self._streams -= 1
@@ -454,7 +456,7 @@ class _WithPages:
         self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_http = scope["type"] == "http" and scope["path"].startswith(PREFIX)
+        is_http = scope["type"] == "http" and scope["path"].startswith((PREFIX, f"{MEM0_PATH}/"))
         await (self._http if is_http else self._pages)(scope, receive, send)
 
 

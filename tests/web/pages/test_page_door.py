@@ -165,3 +165,11 @@ def test_addresses_of_a_proxy_are_not_believed(client: httpx.Client, cookie: str
 def test_an_unknown_path_says_so(client: httpx.Client, cookie: str) -> None:
     for path in ("/nothing", "/memories/../../etc/passwd", "/assets/..%2fsite.py"):
         assert client.get(path, headers={"Cookie": cookie}).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/v1/openapi.json", "/mem0/v1/ping/"])
+def test_programs_with_the_token_are_served_beside_the_pages(ada: httpx.Client, path: str) -> None:
+    answer = ada.get(path)
+
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"

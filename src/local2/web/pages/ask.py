@@ -319,10 +319,7 @@ class AskPage:
                     self._show_memory(memory, scale, places)
 
     def _show_memory(
-        self,
-        memory: ExplainedMemory,
-        scale: float,
-        places: Mapping[str, int | None] | None,
+        self, memory: ExplainedMemory, scale: float, places: Mapping[str, int | None] | None
     ) -> None:
         with ui.element("div").classes("row-of"):
             if memory.place is not None:

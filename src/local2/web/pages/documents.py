@@ -5,7 +5,13 @@ from functools import partial
 
 from nicegui import ui
 
-from local2.protocol.documents import MAX_DOCUMENTS, DocumentsPage, ListChunks, ListDocuments
+from local2.protocol.documents import (
+    MAX_DOCUMENTS,
+    DocumentEntry,
+    DocumentsPage,
+    ListChunks,
+    ListDocuments,
+)
 from local2.protocol.services import LIST_CHUNKS, LIST_DOCUMENTS
 from local2.web.pages.frame import (
     ChoiceList,
@@ -50,9 +56,13 @@ class DocumentsView:
 
     async def _documents(self, after: str | None) -> DocumentsPage:
         """As many documents as a page has, in the order in which people count: 2 before 10."""
+
+        def with_long_numbers(document: DocumentEntry) -> str:
+            return re.sub(r"\d+", lambda number: number[0].zfill(20), document.source.casefold())
+
         wanted = ListDocuments(limit=MAX_DOCUMENTS, after=after)
         page = await self._viewer.calls.ask_service(LIST_DOCUMENTS, wanted)
-        page.documents.sort(key=lambda document: _counted(document.source))
+        page.documents.sort(key=with_long_numbers)
         return page
 
     def _add_documents(self, page: DocumentsPage) -> None:
@@ -99,8 +109,3 @@ class DocumentsView:
                     content.on("click", partial(open_memory, self._viewer, chunk.id, self._load))
             end = offset + len(page.chunks)
             self._pager.show(end if end < page.total else None)
-
-
-def _counted(source: str) -> str:
-    """The source with its numbers filled up, so that they sort by their size."""
-    return re.sub(r"\d+", lambda number: number[0].zfill(20), source.casefold())

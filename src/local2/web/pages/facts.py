@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
 from typing import NamedTuple
 
 from nicegui import ui
-from nicegui.element import Element
 from nicegui.events import ValueChangeEventArguments
 
 from local2.protocol.browsing import Browse, BrowsedMemory
@@ -105,31 +105,28 @@ class FactsPage:
                 with section("Waiting for a decision", hint):
                     for contradiction in waiting:
                         self._show_contradiction(contradiction)
-            self._show_timeline(page.memories)
+            for month, facts in groupby(
+                page.memories, key=lambda fact: fact.event_time.astimezone().strftime("%B %Y")
+            ):
+                text("h2", month)
+                with ui.element("ol").classes("timeline"):
+                    for fact in facts:
+                        self._show_fact(fact)
             self._pager.show(page.next)
 
-    def _show_timeline(self, facts: Sequence[BrowsedMemory]) -> None:
-        month = ""
-        timeline: Element | None = None
-        for fact in facts:
-            begun = fact.event_time.astimezone().strftime("%B %Y")
-            if timeline is None or begun != month:
-                month = begun
-                text("h2", month)
-                timeline = ui.element("ol").classes("timeline")
-            with timeline, ui.element("li").classes("" if fact.state == "active" else "past"):
-                with ui.element("div").classes("row-of quiet"):
-                    when(fact.event_time)
-                    if fact.topic:
-                        text("span", fact.topic).classes("mono")
-                    if fact.state != "active":
-                        tag(readable(fact.retired_why or fact.state))
-                    if fact.pinned:
-                        tag("pinned", "accent")
-                content = text("button", fact.content).classes("plain-text two-lines")
-                content.props("type=button")
-                opening = partial(open_memory, self._seen_by, fact.id, self._load, fact)
-                content.on("click", opening)
+    def _show_fact(self, fact: BrowsedMemory) -> None:
+        with ui.element("li").classes("" if fact.state == "active" else "past"):
+            with ui.element("div").classes("row-of quiet"):
+                when(fact.event_time)
+                if fact.topic:
+                    text("span", fact.topic).classes("mono")
+                if fact.state != "active":
+                    tag(readable(fact.retired_why or fact.state))
+                if fact.pinned:
+                    tag("pinned", "accent")
+            content = text("button", fact.content).classes("plain-text two-lines")
+            content.props("type=button")
+            content.on("click", partial(open_memory, self._seen_by, fact.id, self._load, fact))
 
     def _show_contradiction(self, contradiction: Contradiction) -> None:
         fact, against = contradiction

@@ -116,7 +116,12 @@ class GraphPage:
                 center = next((node.name for node in found.nodes if node.id == wanted.id), None)
             with section(f"Around {_cut(center)}" if center else "Stated last", hint):
                 if any(node.kind == "memory" for node in self._nodes.values()):
-                    _show_legend()
+                    legend = ui.element("div").classes("row-of legend quiet")
+                    with legend.props("aria-hidden=true"):
+                        for kind, says in (("thing", "a thing or person"), ("memory", "a memory")):
+                            with ui.element("span"):
+                                ui.element("i").classes(kind)
+                                text("span", says)
                 self._show_list([edge for edge in found.edges if edge in self._edges])
 
     async def _click(self, event: GenericEventArguments) -> None:
@@ -155,14 +160,6 @@ class GraphPage:
             await self._begin(thing=self._thing, id_=self._id)
 
         await open_memory(self._viewer, id_, begin_again)
-
-
-def _show_legend() -> None:
-    with ui.element("div").classes("row-of legend quiet").props("aria-hidden=true"):
-        for kind, says in (("thing", "a thing or person"), ("memory", "a memory")):
-            with ui.element("span"):
-                ui.element("i").classes(kind)
-                text("span", says)
 
 
 def _cut(name: str) -> str:

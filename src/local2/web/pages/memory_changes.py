@@ -84,8 +84,10 @@ class MemoryChanges:
             with ui.row().classes("dialog-actions"):
                 ui.button("Cancel", on_click=form.close).props("flat")
                 ui.button("Save", on_click=save)
-        written = await form
-        form.delete()
+        try:
+            written = await form
+        finally:
+            form.delete()
         if written is not None:
             await self._change(lambda memory, ids: memory.edit(ids[0], *written), "Edited.")
 
