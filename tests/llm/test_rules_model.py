@@ -223,6 +223,8 @@ async def test_a_short_statement_is_said_back(text: str) -> None:
         ("wo wohne ich", "wo wohne ich"),
         ("Wie heißt meine Schwester", "Wie heißt meine Schwester"),
         ("was esse ich", "was esse ich"),
+        ("Was weißt du über Tom?", "Tom"),
+        ("Erzähl mir von Tom", "Tom"),
     ],
 )
 async def test_a_question_is_recalled(question: str, query: str) -> None:
@@ -295,6 +297,15 @@ async def test_what_was_saved_on_request_is_quoted_once() -> None:
     answer = await Session(found(asked, saved)).send("What do you know about the door?")
 
     assert answer == "You said on 23 November: Save this: the door code is 4711."
+
+
+async def test_what_answers_two_questions_is_quoted_once() -> None:
+    session = Session(found(MOVED))
+
+    answer = await session.send("Where do I live and when did I move?")
+
+    assert len(session.calls) == 2
+    assert answer == "You said on 23 November: I moved to Bergen."
 
 
 async def test_of_a_long_statement_the_passage_that_answers_is_quoted() -> None:

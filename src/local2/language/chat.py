@@ -32,6 +32,7 @@ STATED = (  # the pattern of a clause to save, and its topic
 SEARCHED = (  # patterns of questions about the past, with what to search for
     r"\b(?:remember|recall|know|say|said|tell|told|talk(?:ed)?)\b.*? about (?P<query>.+)",
     r"\bsearch\b.*? for (?P<query>.+)",
+    r"\b(?:wei(?:ß|ss)t du|erzähl\w* mir|sag\w* mir)\b.*? (?:über|von) (?P<query>.+)",
 )
 
 EVERYTHING = (
@@ -79,7 +80,7 @@ QUESTION = (
     r"|does (?!not\b)\w|(?:did|is|are|was|were|has|have) (?-i:[A-Z])\w"
     r"|(?:tell me|remind me|recall|search)\b|.*\?$"
     r"|(?:wer|wen|wem|wann|wo|wohin|woher|warum|wieso|weshalb|welche[rsnm]?)\b"
-    r"|was \w+ (?:ich|wir|mein\w*|unser\w*)\b"
+    r"|was \w+ (?:ich|wir|mein\w*|unser\w*)\b|(?:erzähl\w*|sag\w*|zeig\w*) mir\b"
     r"|wie (?:heiß\w+|war|ist|sind|alt|viele?|oft|lange?|groß|weit|hoch|spät)\b"
 )
 """People who type to a machine leave out question marks and apostrophes: "whos my boss"."""
