@@ -51,6 +51,8 @@ WANTS_HELP = (
 )
 WANTS_TO_FORGET = (
     r"(?:please )?(?:forget|erase|delete)\b|(?:bitte )?(?:vergiss (?!(?:bitte )?nicht)|lösche?\b)"
+    r"|(?:.*[,.;:!?]\s+|.*\b(?:but|please) )?(?:don['\u2019]?t|do not|never)"
+    r" (?:store|save|remember|keep|record) (?:this|that|it)\b\W*$"
 )
 THANKS = (
     r"(?:(?:ok|okay|great|cool|perfect|many),? )?(?:thanks|thank you|thx|cheers)(?: \w+){0,2}\W*$"
