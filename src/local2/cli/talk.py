@@ -44,6 +44,8 @@ SCHEMA_SECONDS = 0.5
 async def ask(
     settings: Settings, output: Output, *, text: str, session: str | None, user: str | None
 ) -> None:
+    if not text.strip():  # the GeneratorAgent refuses it in words of the bus
+        raise InvalidArgumentsError("The question is blank.")
     user = asking_user(settings.bus, user)
     caller = Sender(agent=NAME, user=user, session_id=session or new_id())
     async with (
