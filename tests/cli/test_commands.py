@@ -101,6 +101,14 @@ def test_ask_uses_a_separate_session(running: Running) -> None:
     assert "Vim" in again.stdout
 
 
+def test_a_blank_question_is_refused_in_words_of_the_command(running: Running) -> None:
+    refused = local2(running.folder, "ask", " ")
+
+    assert refused.returncode == 1
+    assert refused.stderr == "Error: The question is blank.\n"
+    assert answer(running.folder, "ask", " ")["error"]["code"] == "invalid_arguments"
+
+
 def test_ask_says_beside_the_answer_that_rules_answer_and_it_is_not_remembered(
     running: Running,
 ) -> None:

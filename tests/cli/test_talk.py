@@ -14,12 +14,14 @@ from factories import Listen
 from local2.bus.connection import BusMessage, Connection
 from local2.cli.output import Output
 from local2.cli.talk import HELP, chatting, converse
+from local2.errors import StackNotRunningError
 from local2.llm.rules import HINT
 from local2.protocol import subjects
 from local2.protocol.envelope import decode, encode, seal
 from local2.protocol.payloads import Empty, Query, ToolResult
 from stacks import settings_in
 from waiting import eventually
+from workers import stack_with_worker_here
 
 
 async def test_an_unknown_command_shows_the_help_and_publishes_no_query(
@@ -97,3 +99,29 @@ def test_tool_calls_are_shown_on_request(
     assert "The last answer used no tools." in before
     assert "save_topic" not in before
     assert after.count("save_topic(topic='user.metal', content='osmium')") == 1
+
+
+async def test_a_chat_goes_on_with_the_next_stack_and_ends_where_there_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = settings_in(tmp_path)
+    told = ""
+
+    def has_told(text: str) -> bool:
+        nonlocal told
+        told += capsys.readouterr().out
+        return text in told
+
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        async with stack_with_worker_here(settings) as first:
+            chat = asyncio.create_task(chatting(settings, user="ada"))
+            keys.send_text("Remember that my metal is osmium.\r")
+            await eventually(lambda: has_told("Saved: osmium"))
+        async with stack_with_worker_here(settings) as second:
+            keys.send_text("Remember that my tree is a birch.\r")
+            await eventually(lambda: has_told("Saved: a birch"))
+        keys.send_text("What is my tree?\r")
+        with pytest.raises(StackNotRunningError, match="local2 up"):
+            await chat
+
+    assert first.url != second.url

@@ -76,6 +76,13 @@ def test_threads_share_a_memory_and_errors_are_those_of_the_memory(stack: Served
     assert portal_threads() == []
 
 
+def test_a_memory_that_was_not_opened_says_how_to_open_it() -> None:
+    opening: Any = local2.connect(user="ada")
+
+    with pytest.raises(AttributeError, match="'remember' exists once this is opened: `with"):
+        opening.remember("Ada likes tea.")
+
+
 def test_a_memory_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None:
     nobody = local2.connect(url=NOWHERE, credentials=tmp_path / "nobody.nk")
     with pytest.raises(local2.ConfigError), nobody:

@@ -57,6 +57,14 @@ async def test_owners_take_turns_and_each_owners_newest_is_first(ledger: Ledger)
     assert await ids(ledger, 6) == [one.id for one in expected]
 
 
+async def test_a_fact_is_not_indexed_behind_the_messages_that_came_after_it(ledger: Ledger) -> None:
+    one = fact("One.")
+    messages = [message(f"Message {n}.") for n in range(9)]
+    await ledger.records.store([one, *messages])
+
+    assert set(await ids(ledger, 4)) == {one.id, *(each.id for each in messages[6:])}
+
+
 async def test_the_oldest_fact_is_judged_first(ledger: Ledger) -> None:
     eve = facts(3, "eve")
     await ledger.records.store(eve)

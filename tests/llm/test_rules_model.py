@@ -94,6 +94,9 @@ class Session:
             "Europe/Berlin",
         ),
         ("Remember that my boat is called Juno.", "user.boat", "Juno"),
+        ("Remember that my city is Oslo.", "user.home", "Oslo"),
+        ("Remember that my mum is Ida.", "user.mother", "Ida"),
+        ("Remember that my wife is Ann.", "user.wife", "Ann"),
         ("Remember that my Büro is in Köln.", "user.büro", "in Köln"),
         ("Note that my dog's name is Rex", "user.dog.name", "Rex"),
         (
@@ -146,6 +149,8 @@ async def test_rules_for_the_assistant_become_constraints(
         ("Note: we use trunk-based development", "we use trunk-based development"),
         ("I'll be in Rome, don't forget", "I'll be in Rome"),
         ("Could you remember that I live in Bonn?", "I live in Bonn"),
+        ("Can you remind me to call mum tomorrow?", "call mum tomorrow"),
+        ("Remind me again to water the plants.", "water the plants."),
         ("Remember that my !!! is far away", "my !!! is far away"),
         ("Remember that my name is ...", "my name is ..."),
         (f"Remember that my story is {'long ' * 80}indeed", f"my story is {'long ' * 80}indeed"),
@@ -169,11 +174,15 @@ async def test_a_statement_that_fits_no_topic_is_saved_as_free_text(
         "My preferred language is Elixir.",
         "Never deploy on Fridays.",
         "I can't remember my password.",
+        "I don't remember that.",
         "Call me tomorrow.",
         "Will and I went to Rome.",
         "May 5 is my birthday.",
         "Had dinner with Ann.",
         "Did the laundry.",
+        "Wie gesagt, das Büro ist in Köln.",
+        "Vergiss bitte nicht, dass ich Vegetarier bin.",
+        "Was in Rome with Ann.",
     ],
 )
 async def test_without_a_request_only_a_name_is_saved(text: str) -> None:
@@ -212,6 +221,11 @@ async def test_a_short_statement_is_said_back(text: str) -> None:
         ("do i drink coffee", "do i drink coffee"),
         ("does tom like olives", "does tom like olives"),
         ("did Anna call", "did Anna call"),
+        ("wo wohne ich", "wo wohne ich"),
+        ("Wie heißt meine Schwester", "Wie heißt meine Schwester"),
+        ("was esse ich", "was esse ich"),
+        ("Was weißt du über Tom?", "Tom"),
+        ("Erzähl mir von Tom", "Tom"),
     ],
 )
 async def test_a_question_is_recalled(question: str, query: str) -> None:
@@ -284,6 +298,15 @@ async def test_what_was_saved_on_request_is_quoted_once() -> None:
     answer = await Session(found(asked, saved)).send("What do you know about the door?")
 
     assert answer == "You said on 23 November: Save this: the door code is 4711."
+
+
+async def test_what_answers_two_questions_is_quoted_once() -> None:
+    session = Session(found(MOVED))
+
+    answer = await session.send("Where do I live and when did I move?")
+
+    assert len(session.calls) == 2
+    assert answer == "You said on 23 November: I moved to Bergen."
 
 
 async def test_of_a_long_statement_the_passage_that_answers_is_quoted() -> None:
@@ -389,6 +412,7 @@ async def test_asked_about_the_user_the_standing_facts_are_listed() -> None:
     )
     assert session.calls == []
     assert await session.send("what do you remember") == await session.send("what do you know")
+    assert await session.send("Was weißt du über mich?") == await session.send("what do you know")
     assert session.calls == []
     assert await Session().send("What do you know about me?") == NO_STANDING_FACTS
 
@@ -403,7 +427,18 @@ async def test_the_hint_is_given_once_a_session_and_beside_the_answer() -> None:
     assert session.hints == [HINT]
 
 
-@pytest.mark.parametrize("text", ["forget everything", "Please forget my name.", "Delete\nit all"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "forget everything",
+        "Please forget my name.",
+        "Delete\nit all",
+        "My password is hunter2, don\u2019t store that!",
+        "My PIN is 4711 but don't remember it",
+        "Vergiss das",
+        "Bitte lösche meinen Namen.",
+    ],
+)
 async def test_a_request_to_forget_is_answered_with_the_command(text: str) -> None:
     session = Session()
 
@@ -435,7 +470,7 @@ async def test_an_earlier_turn_does_not_answer_a_later_question() -> None:
     session = Session()
     await session.send("My name is Richard.")
 
-    for thanks in ("Thanks!", "thanks a lot", "Thank you so much!"):
+    for thanks in ("Thanks!", "thanks a lot", "Thank you so much!", "Vielen Dank!"):
         assert await session.send(thanks) == WELCOME
     assert await session.send("Thanks, I moved to Bergen.") != WELCOME
 
@@ -473,7 +508,8 @@ async def test_a_tool_that_is_not_offered_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Hello there!", "help", "What can you do?", "Remember that.", "Remember"]
+    "text",
+    ["Hello there!", "help", "What can you do?", "Remember that.", "Remember", "Hallo!", "Hilfe"],
 )
 async def test_a_request_for_help_is_answered_with_how_to_get_a_model(text: str) -> None:
     assert await Session().send(text) == HELP

@@ -294,6 +294,16 @@ async def test_standing_facts_are_included_after_important_ones(richard: MemoryS
     assert await memories(richard) == [*own, "No meetings.", "Deadline in May."]
 
 
+async def test_a_text_with_a_key_is_not_repeated_without_it(richard: MemoryService) -> None:
+    await remember(richard, "It is MySQL.", 0.9, scope="tenant")
+    await remember(richard, "It is MySQL.", 0.9, scope="agent", topic="project.database")
+    await remember(richard, "It is MySQL.", 0.9, scope="agent", topic="project.store")
+
+    found = (await load(richard)).memories
+
+    assert sorted(memory.topic or "" for memory in found) == ["project.database", "project.store"]
+
+
 async def test_at_most_half_of_the_standing_facts_are_shared_ones(richard: MemoryService) -> None:
     for number in range(4):
         await remember(richard, f"Rule {number}.", 0.9, scope="tenant")

@@ -2,7 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 import click
 import msgspec
@@ -43,6 +44,8 @@ SCHEMA_SECONDS = 0.5
 async def ask(
     settings: Settings, output: Output, *, text: str, session: str | None, user: str | None
 ) -> None:
+    if not text.strip():  # the GeneratorAgent refuses it in words of the bus
+        raise InvalidArgumentsError("The question is blank.")
     user = asking_user(settings.bus, user)
     caller = Sender(agent=NAME, user=user, session_id=session or new_id())
     async with (
@@ -71,17 +74,30 @@ async def chat(settings: Settings, _: Output, *, session: str | None, user: str 
 async def chatting(
     settings: Settings, *, session: str | None = None, user: str | None = None
 ) -> None:
-    """Connect with the settings' credentials, and chat."""
-    async with connected(settings, name=NAME, user=user) as bus:
-        await converse(bus, Output(), session=session, user=user)
+    """Connect with the settings' credentials, and chat; with the next stack if one has ended.
+
+    Raises:
+        StackNotRunningError: No other stack runs.
+    """
+
+    def connect() -> AbstractAsyncContextManager[Connection]:
+        return connected(settings, name=NAME, user=user)
+
+    async with connect() as bus:
+        await converse(bus, Output(), session=session, user=user, reconnect=connect)
 
 
 async def converse(
-    bus: Connection, output: Output, *, session: str | None = None, user: str | None = None
+    bus: Connection,
+    output: Output,
+    *,
+    session: str | None = None,
+    user: str | None = None,
+    reconnect: Callable[[], AbstractAsyncContextManager[Connection]] | None = None,
 ) -> None:
     """Read lines and print answers until Ctrl-D, /quit, or Ctrl-C where nothing is typed.
 
-    During an answer, Ctrl-C stops the answer.
+    During an answer, Ctrl-C stops the answer. `reconnect`: used if the server is lost.
     """
     # Imported here because only a chat needs a line editor.
     from prompt_toolkit import PromptSession  # noqa: PLC0415
@@ -92,7 +108,8 @@ async def converse(
     calls: list[ToolCallRecord] = []
     hints: set[str] = set()
     output.console.print(f"[dim]{HELP}[/]")
-    async with QueryClient(bus) as queries:
+    async with AsyncExitStack() as connection:
+        queries = await connection.enter_async_context(QueryClient(bus))
         while True:
             try:
                 line = (await prompt.prompt_async()).strip()
@@ -122,6 +139,10 @@ async def converse(
                 # A mistyped command is not remembered.
                 output.console.print(f"[dim]There is no command {shown(line)}. {HELP}[/]")
             elif line:
+                if bus.lost.is_set() and reconnect is not None:
+                    await connection.aclose()
+                    bus = await connection.enter_async_context(reconnect())
+                    queries = await connection.enter_async_context(QueryClient(bus))
                 caller = Sender(agent=NAME, user=user, session_id=session_id)
                 calls = await _turn(queries, output, line, caller, hints)
 

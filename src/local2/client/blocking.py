@@ -14,7 +14,7 @@ from contextlib import (
 )
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar
 
 from anyio.from_thread import start_blocking_portal
 
@@ -63,6 +63,14 @@ class Opening(AbstractAsyncContextManager[A], AbstractContextManager[S], Generic
         traceback: TracebackType | None,
     ) -> bool | None:
         return self._thread.__exit__(type_, error, traceback)
+
+    if not TYPE_CHECKING:  # a type checker reports attributes that do not exist
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say how to open what was not opened."""
+            raise AttributeError(
+                f"{name!r} exists once this is opened: `with … as memory:`, or `async with`."
+            )
 
 
 class Blocking(Generic[A]):

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from local2.keys import is_topic
+from local2.language.attributes import filled
 from local2.language.questions import FIRST_PERSON
 from local2.language.statements import MIN_WORDS
+from local2.language.tables import ENGLISH
 from local2.language.words import words
 
 THING = r"(?P<thing>\w+(?:[ '-]\w+){0,3}?)"
@@ -14,12 +16,15 @@ VALUE = r"(?P<value>\S.*)"
 IS = r"(?:is|are)(?: now)?(?: (?:called|named))?"
 PROJECT = r"(?:the|our|my|this) project(?:'s)?"
 
+OWN = "user.{thing}"
+"""The topic of a thing of the user's, unless extraction has a key for it ("user.home" for a city):
+then one statement, saved and extracted, has one key, and a later one replaces it."""
 STATED = (  # the pattern of a clause to save, and its topic
     (rf"call me (?-i:(?![a-z])){VALUE}", "user.name"),  # not "call me tomorrow"
     (rf"(?:i(?:'m| am) called|my name(?:'s| {IS})) {VALUE}", "user.name"),
     (rf"my (?:preferred|favou?rite) {THING} {IS} {VALUE}", "user.{thing}_preference"),
     (rf"{PROJECT} {THING} {IS} {VALUE}", "project.{thing}"),
-    (rf"my {THING} {IS} {VALUE}", "user.{thing}"),
+    (rf"my {THING} {IS} {VALUE}", OWN),
     (r"(?P<value>(?:never|always|avoid|don't|do not) (?P<thing>\S+(?: \S+){0,3}).*)",
      "constraint.{thing}"),
 )  # fmt: skip
@@ -27,22 +32,31 @@ STATED = (  # the pattern of a clause to save, and its topic
 SEARCHED = (  # patterns of questions about the past, with what to search for
     r"\b(?:remember|recall|know|say|said|tell|told|talk(?:ed)?)\b.*? about (?P<query>.+)",
     r"\bsearch\b.*? for (?P<query>.+)",
+    r"\b(?:wei(?:ß|ss)t du|erzähl\w* mir|sag\w* mir)\b.*? (?:über|von) (?P<query>.+)",
 )
 
 EVERYTHING = (
     r"what (?:do you (?:know|remember|recall)|have i told you|did i tell you)"
     r"(?: so far| already)?\W*$"
+    r"|was wei(?:ß|ss)t du(?: (?:alles|schon|noch|so))*(?: (?:über mich|von mir))?\W*$"
 )
 """A question about nothing in particular, which is about the user."""
 NAMES_A_TOOL = r"(?:please )?(?:call|use|run) (?:the tool )?(?P<tool>[a-z0-9_-]+)[.!]?"
 WANTS_HELP = (
     r"(?:(?:hi|hello|hey|good (?:morning|afternoon|evening|day))(?: there)?|help"
     r"|(?:who|what) are you|what can you do"
-    r"|(?:please )?remember(?: that| this| it)?)[.!?]*$"
+    r"|(?:please )?remember(?: that| this| it)?"
+    r"|hallo|moin|servus|guten (?:morgen|tag|abend)|hilfe|wer bist du|was kannst du"
+    r"|merk dir (?:das|es))[.!?]*$"
 )
-WANTS_TO_FORGET = r"(?:please )?(?:forget|erase|delete)\b"
+WANTS_TO_FORGET = (
+    r"(?:please )?(?:forget|erase|delete)\b|(?:bitte )?(?:vergiss (?!(?:bitte )?nicht)|lösche?\b)"
+    r"|(?:.*[,.;:!?]\s+|.*\b(?:but|please) )?(?:don['\u2019]?t|do not|never)"
+    r" (?:store|save|remember|keep|record) (?:this|that|it)\b\W*$"
+)
 THANKS = (
     r"(?:(?:ok|okay|great|cool|perfect|many),? )?(?:thanks|thank you|thx|cheers)(?: \w+){0,2}\W*$"
+    r"|(?:(?:vielen|herzlichen|besten|schönen|ok|okay|super),? )?(?:danke|dank)(?: \w+){0,2}\W*$"
 )
 WISHES: tuple[tuple[str, "Wish"], ...] = (
     (WANTS_HELP, "help"),
@@ -54,10 +68,11 @@ SAVES_UNASKED = "user.name"
 ASKS_TO_SAVE = (
     r"(?:^|[.,;:!?]|\b(?:please|and|(?:can|could|will|would) you|i (?:want|need) you to))\s*"
     r"(?:please )?(?:also )?"
-    r"(?:remember|memori[sz]e|save|store|note(?: down)?|keep in mind|(?:don't|do not) forget)\b"
+    r"(?:remember|memori[sz]e|save|store|note(?: down)?|keep in mind|(?:don't|do not) forget"
+    r"|remind me(?: \w+)? to)\b"
     r"(?: (?:that|this|it)\b)?(?:,? please)?[:,]?\s*"
 )
-POLITE_REQUEST = r"^(?>.*?\b(?:can|could|will|would) you\b).* that "
+POLITE_REQUEST = r"^(?>.*?\b(?:can|could|will|would) you\b).* (?:that|me to|me \w+ to) "
 """A request to save that ends with a question mark, but is not a question. The group is atomic, so
 that a line with many such beginnings is scanned once."""
 QUESTION = (
@@ -66,6 +81,9 @@ QUESTION = (
     r" (?:i|you|we|he|she|it|they|my|our|your|his|her|their|there|any\w*)\b"
     r"|does (?!not\b)\w|(?:did|is|are|was|were|has|have) (?-i:[A-Z])\w"
     r"|(?:tell me|remind me|recall|search)\b|.*\?$"
+    r"|(?:wer|wen|wem|wann|wo|wohin|woher|warum|wieso|weshalb|welche[rsnm]?)\b"
+    r"|was \w+ (?:ich|wir|mein\w*|unser\w*)\b|(?:erzähl\w*|sag\w*|zeig\w*) mir\b"
+    r"|wie (?:heiß\w+|war|ist|sind|alt|viele?|oft|lange?|groß|weit|hoch|spät)\b"
 )
 """People who type to a machine leave out question marks and apostrophes: "whos my boss"."""
 FILLER = r"^(?:(?:please|and|also|so|well|ok|okay|actually|hi|hello|hey|that)\b[\s,.:!]*)+"
@@ -155,7 +173,8 @@ def _fact(clause: str) -> Fact | None:
             if "{thing}" in template:
                 owned = found["thing"].lower().replace("'s ", ".")  # "my wife's name"
                 thing = re.sub(r"[^\w.]+", "_", owned).strip("_")
-                topic = template.format(thing=thing)
+                known = ENGLISH.nouns.get(thing) if template == OWN else None
+                topic = filled((known and known.topic) or template, {"thing": thing}) or template
             return Fact(topic, content) if is_topic(topic) and content else None
     return None
 

@@ -179,7 +179,8 @@ def _report(outcomes: Sequence[tuple[str, dict[str, Any], str]]) -> str:
             lines += _quotations(arguments["query"], best)
     unsure = (incomplete_reason(result) for _, _, result in outcomes)
     nothing = next((NOTHING_YET.format(reason=reason) for reason in unsure if reason), NOTHING)
-    return "\n".join(lines) or nothing
+    # One memory may answer several questions.
+    return "\n".join(dict.fromkeys(lines)) or nothing
 
 
 class _Said(NamedTuple):

@@ -96,7 +96,8 @@ class TopSelection:
     def select(self, facts: Sequence[Sequence[Record]]) -> list[TopMemory]:
         """The top memories out of the facts of each group in `wanted`, each text once.
 
-        Of a user's facts under one key, for everybody and for an agent, the newest stands.
+        Of a user's facts under one key, for everybody and for an agent, the newest stands. A text
+        that has a key for one of them is not repeated without it for the other.
         """
         newest: dict[tuple[str, str | None], Record] = {}
         for fact in sorted(chain.from_iterable(facts), key=lambda fact: (fact.newness, fact.row)):
@@ -111,7 +112,13 @@ class TopSelection:
         seen: set[str] = set()
         distinct: list[list[Record]] = []
         for group in facts:
-            by_text = {(fact.topic, fact.content): fact for fact in group if stands(fact)}
+            with_keys = {(principal_of(fact), fact.content) for fact in group if fact.topic}
+            by_text = {
+                (fact.topic, fact.content): fact
+                for fact in group
+                if stands(fact)
+                and (fact.topic or (principal_of(fact), fact.content) not in with_keys)
+            }
             new = [fact for fact in by_text.values() if fact.id not in seen]
             seen.update(fact.id for fact in new)
             distinct.append(new)

@@ -7,7 +7,7 @@ holds as long as its stack lives; an effect is stored only by the stack that sti
 """
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from heapq import merge
@@ -142,7 +142,11 @@ class TaskQueue(Part):
                     await rows.change("give_back_work", name=name)
 
     def _waiting_rows(self, tx: Transaction, kind: TaskKind, limit: int, exclude: str) -> list[int]:
-        """The rows of the next waiting tasks, taken from each owner in turn."""
+        """The rows of the next waiting tasks, taken from each owner in turn.
+
+        Where the newest come first, an owner's places take turns, too: a fact does not wait behind
+        all parts of a long output. Where the oldest do, their order counts across places.
+        """
         statement = "oldest_tasks" if kind in OLDEST_FIRST else "newest_tasks"
         places: dict[str, None] = {}
         for after in (self._places[kind], BEFORE_ALL):  # continuing after the last claim
@@ -154,9 +158,8 @@ class TaskQueue(Part):
         for place in places:
             found = tx.execute(statement, kind=kind, place=place, limit=limit, exclude=exclude)
             owners[owner_of(place)].append([row["record"] for row in found])
-        queues = [merge(*queues, reverse=kind not in OLDEST_FIRST) for queues in owners.values()]
-        turns = chain.from_iterable(zip_longest(*queues))
-        return list(islice((row for row in turns if row is not None), limit))
+        ordered = merge if kind in OLDEST_FIRST else _in_turn
+        return list(islice(_in_turn(*(ordered(*queues) for queues in owners.values())), limit))
 
     @reads
     def next_due(self, tx: Transaction, *kinds: TaskKind) -> datetime | None:
@@ -255,3 +258,9 @@ class TaskQueue(Part):
             waiting = row["tasks"] - aside
             counts.append(TaskCounts(kind=kind, waiting=waiting, aside=aside, errors=tuple(errors)))
         return counts
+
+
+def _in_turn(*queues: Iterable[int]) -> Iterator[int]:
+    """Yield one row of each queue, then the next of each."""
+    turns = chain.from_iterable(zip_longest(*queues))
+    return (row for row in turns if row is not None)
