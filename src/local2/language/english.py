@@ -94,7 +94,8 @@ ATTRIBUTES = (
     Attribute((
         r"(i|we)('m|'re| am| are)? <really>(live|reside|living|based)( \w+)?? (in|near|on|at|outside|just outside) (?P<v>\S.*)",
         r"(i|we)('ve| have) (been living|lived)( \w+){0,4} (in|near|on) (?P<v>\S.*)",
-        r"<i_did>(moved|relocated)( back)? to (?P<v><name>.*)",
+        # Not "we": a team moves to PostgreSQL.
+        r"i('ve| have)? <really>(moved|relocated)( back)? to (?P<v><name>.*)",
     ), "user.home", nouns="home, address, home address, city, town, residence, place of residence", ways="moved sold", searched="live"),
     Attribute(("(<i_am>|i come )(originally )?from (?P<v><name>.*)",), "user.origin"),
     Attribute((r"(<i_am>|i('ve| have) been )<v:diet>\b",), "user.diet", nouns="diet", ways="quit eating", searched="vegetarian vegan"),

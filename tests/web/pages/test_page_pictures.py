@@ -15,7 +15,7 @@ PICTURES = ROOT / "docs" / "pictures"
 TALK = [
     ("user", "My daughter Noa starts school in September. Can you remind me in August?"),
     ("assistant", "Of course. I will remind you in August that Noa starts school in September."),
-    ("user", "We moved to Utrecht in May, and I work for Northwind now."),
+    ("user", "I moved to Utrecht in May, and I work for Northwind now."),
 ]
 FACTS = [
     ("user", "preference", "Prefers metric units and answers without small talk."),
