@@ -222,13 +222,19 @@ class _Block(NamedTuple):
 
 def chunks(text: str) -> Iterator[str]:
     """Yield the chunks of a section."""
-    begin = end = 0
-    for start, content in _split(text):
-        begin = start if begin == end else begin
-        end = start + len(content)
-        if end - begin >= MIN_CHUNK:
-            yield text[begin:end]
-            begin = end
+    splitter, begin, end, part = MarkdownSplitter(CHUNK), 0, 0, 0
+    while part < len(text):
+        until = part + SPLIT_CHARACTERS
+        if until < len(text):
+            found = (text.rfind(mark, part, until) + 1 for mark in PART_ENDS)
+            until = next((cut for cut in found if cut > part), until)
+        for start, content in splitter.chunk_indices(text[part:until]):
+            begin = part + start if begin == end else begin
+            end = part + start + len(content)
+            if end - begin >= MIN_CHUNK:
+                yield text[begin:end]
+                begin = end
+        part = until
     if begin < end:
         yield text[begin:end]
 
@@ -249,18 +255,6 @@ def headings(text: str) -> Iterator[Heading]:
         until = last if begin < last and end < len(text) else end
         yield from (block.heading for block in blocks if block.heading and block.begin < until)
         begin, size = until, PARSED_CHARACTERS
-
-
-def _split(text: str) -> Iterator[tuple[int, str]]:
-    splitter, begin = MarkdownSplitter(CHUNK), 0
-    while begin < len(text):
-        end = begin + SPLIT_CHARACTERS
-        if end < len(text):
-            found = (text.rfind(mark, begin, end) + 1 for mark in PART_ENDS)
-            end = next((cut for cut in found if cut > begin), end)
-        for start, content in splitter.chunk_indices(text[begin:end]):
-            yield begin + start, content
-        begin = end
 
 
 def _blocks(part: str, offset: int) -> Iterator[_Block]:

@@ -243,31 +243,45 @@ class HttpReranker:
             model=self._model,
         )
         with self._circuit.attempt(), model_call("rerank", self._model or UNNAMED, UNNAMED):
-            return _ranking(await self._post(request), len(documents))
+            try:
+                async with asyncio.timeout(self._timeout):
+                    content = msgspec.json.encode(request)
+                    response = await self._client.post(self._url, content=content)
+            except TimeoutError as error:
+                raise RerankError(
+                    f"The reranker did not answer within {self._timeout:g} s.",
+                    remedy="Give it fewer documents, or raise reranker_timeout.",
+                ) from error
+            except httpx.HTTPError as error:
+                raise RerankError(
+                    f"The reranker cannot be reached ({type(error).__name__}).",
+                    remedy="Start it, or correct reranker_url.",
+                ) from error
+            if not response.is_success:
+                raise RerankError(
+                    f"The reranker answered with status {response.status_code}.",
+                    remedy="Look at its log; 401 and 403 mean reranker_key, 404 reranker_url.",
+                )
+            try:
+                results = msgspec.json.decode(response.content, type=_Answer).results
+            except (msgspec.MsgspecError, RecursionError) as error:
+                # The decoder's message names the path of the fault, never the content.
+                raise RerankError(f"The reranker's answer cannot be read: {error}.") from error
+            scores: dict[int, float] = {}
+            for result in results:
+                score = result.score if result.relevance_score is None else result.relevance_score
+                if score is None or result.index >= len(documents) or result.index in scores:
+                    raise RerankError(
+                        "The reranker's answer lacks a score, or names a document twice or an "
+                        "unknown one."
+                    )
+                scores[result.index] = score
+            if not scores:
+                raise RerankError("The reranker's answer ranks nothing.")
+        return _best_first(scores, len(documents))  # not every server sorts its answer
 
     async def close(self) -> None:
         await self._client.aclose()
-
-    async def _post(self, request: _Request) -> bytes:
-        try:
-            async with asyncio.timeout(self._timeout):
-                response = await self._client.post(self._url, content=msgspec.json.encode(request))
-        except TimeoutError as error:
-            raise RerankError(
-                f"The reranker did not answer within {self._timeout:g} s.",
-                remedy="Give it fewer documents, or raise reranker_timeout.",
-            ) from error
-        except httpx.HTTPError as error:
-            raise RerankError(
-                f"The reranker cannot be reached ({type(error).__name__}).",
-                remedy="Start it, or correct reranker_url.",
-            ) from error
-        if not response.is_success:
-            raise RerankError(
-                f"The reranker answered with status {response.status_code}.",
-                remedy="Look at its log; 401 and 403 mean reranker_key, 404 reranker_url.",
-            )
-        return response.content
 
 
 class Circuit:
@@ -314,25 +328,6 @@ class Circuit:
         finally:
             if is_trial:
                 self._trying = False
-
-
-def _ranking(answer: bytes, count: int) -> list[RerankedDocument]:
-    try:
-        results = msgspec.json.decode(answer, type=_Answer).results
-    except (msgspec.MsgspecError, RecursionError) as error:
-        # The decoder's message names the path of the fault, never the content.
-        raise RerankError(f"The reranker's answer cannot be read: {error}.") from error
-    scores: dict[int, float] = {}
-    for result in results:
-        score = result.score if result.relevance_score is None else result.relevance_score
-        if score is None or result.index >= count or result.index in scores:
-            raise RerankError(
-                "The reranker's answer lacks a score, or names a document twice or an unknown one."
-            )
-        scores[result.index] = score
-    if not scores:
-        raise RerankError("The reranker's answer ranks nothing.")
-    return _best_first(scores, count)  # not every server sorts its answer
 
 
 def _best_first(scores: dict[int, float], count: int) -> list[RerankedDocument]:

@@ -1,6 +1,6 @@
 """Have a chat model answer a question from what was recalled, and cite its sources."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Self
 
@@ -106,7 +106,25 @@ class Synthesis:
             return Answer()
         if self._model is None:
             return _quote_best(query, items)
-        shown = list(_shown(query, items))
+        # The items that fit into the prompt, of long ones what has most of the question.
+        shown: list[_ShownItem] = []
+        left = ALL_CHARACTERS
+        for number, item in enumerate(items, start=1):
+            if left <= 0:
+                break
+            text = item.content[passage(item.content, query, min(ITEM_CHARACTERS, left))]
+            left -= len(text) + sum(len(statement.text) for statement in item.later)
+            shown.append(
+                _ShownItem(
+                    number=number,
+                    said=item.event_time,
+                    speaker=item.speaker,
+                    source=item.source,
+                    topic=item.topic,
+                    text=text,
+                    later=item.later,
+                )
+            )
         try:
             cited = await self._model.answer_as(
                 _CitedAnswer,
@@ -117,14 +135,14 @@ class Synthesis:
         except ModelError as error:
             log.info("answer_not_synthesized", reason=str(error))
             return _quote_best(query, items)
-        text = cited.answer.strip()[:ALL_CHARACTERS]
-        if not text:
+        answer = cited.answer.strip()[:ALL_CHARACTERS]
+        if not answer:
             return Answer(by_model=True)
         ids = tuple(items[item.number - 1].id for item in shown if item.number in cited.numbers)
         if not ids:
             log.warning("answer_without_source", model=self._model.name)
             return _quote_best(query, items)
-        return Answer(text=text, ids=ids, by_model=True)
+        return Answer(text=answer, ids=ids, by_model=True)
 
 
 def _quote_best(query: str, items: Sequence[SynthesisItem]) -> Answer:
@@ -136,23 +154,3 @@ def _quote_best(query: str, items: Sequence[SynthesisItem]) -> Answer:
     short = cut_to_passage(best.content, query, ITEM_CHARACTERS)
     later = [f"(later, {statement.said:%Y-%m-%d}) {statement.text}" for statement in best.later]
     return Answer(text="\n".join([short, *later]), ids=(best.id,))
-
-
-def _shown(query: str, items: Sequence[SynthesisItem]) -> Iterator[_ShownItem]:
-    """Yield the items that fit into the prompt, of long ones what has most of the question."""
-    left = ALL_CHARACTERS
-    for number, item in enumerate(items, start=1):
-        if left == 0:
-            return
-        text = item.content[passage(item.content, query, min(ITEM_CHARACTERS, left))]
-        yield _ShownItem(
-            number=number,
-            said=item.event_time,
-            speaker=item.speaker,
-            source=item.source,
-            topic=item.topic,
-            text=text,
-            later=item.later,
-        )
-        characters = len(text) + sum(len(statement.text) for statement in item.later)
-        left -= min(left, characters)
