@@ -24,7 +24,7 @@ import structlog
 
 from local2.keys import fold_topic
 from local2.language.corrections import has_new_amount
-from local2.language.endings import Ending, Match, endings_of, matched
+from local2.language.endings import Ending, endings_of, matched
 from local2.language.statements import contains, forget_compared
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.extraction import (
@@ -88,7 +88,8 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
         If it names no fact but a kind of them ("my instrument"), the only one of the kind. What an
         agent stored for the user may be ended by its name, but not what documents and tools say.
         """
-        named: dict[Match | None, list[NewRecord]] = {"named": [], "kind": []}
+        named: list[NewRecord] = []
+        of_kind: list[NewRecord] = []
         speaker = _utterance(self.message).speaker
         for fact in facts:
             source = source_class_of(fact)
@@ -98,10 +99,11 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
                 and fact.event_time <= self.probe.event_time
             ):
                 how = matched(self.ending, fact.content, fact.topic, speaker)
-                if how == "named" or source == "stated":
-                    named.setdefault(how, []).append(fact)
-        of_kind = named["kind"]
-        return named["named"] or (of_kind if len(of_kind) == 1 else [])
+                if how == "named":
+                    named.append(fact)
+                elif how == "kind" and source == "stated":
+                    of_kind.append(fact)
+        return named or (of_kind if len(of_kind) == 1 else [])
 
 
 def compare(
