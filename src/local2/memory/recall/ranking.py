@@ -449,12 +449,12 @@ class Trace:
             seen = seen or record.row == self.row
 
     def _positions(self, ranking: Ranking) -> list[int]:
-        """Return the position of the followed record, if it is a candidate."""
+        """The position of the followed record, if it is a candidate."""
         return [] if self.row is None else ranking.view.positions([self.row]).tolist()
 
 
 def shown_scores(sums: Array) -> Array:
-    """Return the scores that items show: more is always more, and never quite 1."""
+    """The scores that items show: more is always more, and never quite 1."""
     squares = np.maximum(sums, 0.0) ** 2
     return np.asarray(squares / (squares + HALF_SCORE**2))
 
@@ -493,7 +493,7 @@ def _importance(view: View) -> Array:
 
 
 def _fading(view: View) -> tuple[Array, Array]:
-    """Return each record's maximum loss through age, and the days until half of it is lost."""
+    """Each record's maximum loss through age, and the days until half of it is lost."""
     names, durability = view.names.durabilities, view.column["durability"]
     loss = names.map_values(lambda name: FADING.get(name, (0.0, 1.0))[0])
     half_life = names.map_values(lambda name: FADING.get(name, (0.0, 1.0))[1])

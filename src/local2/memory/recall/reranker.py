@@ -63,7 +63,7 @@ class Reranker(Protocol):
     """Number of documents that it puts into order, unless the caller wants another number."""
 
     async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
-        """Return all documents, best first.
+        """All documents, best first.
 
         Raises:
             RerankError: No usable order arrived in time.
@@ -86,7 +86,7 @@ class WorkerReranker:
         self._model = model
 
     async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
-        """Return all documents, best first; those that were not read follow in their old order.
+        """All documents, best first; those that were not read follow in their old order.
 
         Raises:
             RerankError: The worker is not there, cannot load the model, or has read nothing in
@@ -128,7 +128,7 @@ class ModelReranker:
         self._within = within
 
     async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
-        """Return all documents, best first; those that the model omits follow in their old order.
+        """All documents, best first; those that the model omits follow in their old order.
 
         Raises:
             RerankError: The model does not answer in time, is not asked, or gives no order.
@@ -226,7 +226,7 @@ class HttpReranker:
         return cls(client, endpoint, model=model, timeout=timeout, clock=clock)
 
     async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
-        """Return all documents, best first; those that the server omits follow in their old order.
+        """All documents, best first; those that the server omits follow in their old order.
 
         Only the beginnings of the query and of the documents are sent.
 
@@ -331,7 +331,7 @@ class Circuit:
 
 
 def _best_first(scores: dict[int, float], count: int) -> list[RerankedDocument]:
-    """Return `count` documents by their scores; those without one follow in their old order."""
+    """`count` documents by their scores; those without one follow in their old order."""
     best_first = sorted(scores, key=lambda index: scores[index], reverse=True)
     left_out = [index for index in range(count) if index not in scores]
     return [RerankedDocument(index, scores.get(index)) for index in best_first + left_out]
