@@ -48,7 +48,7 @@ from local2.ledger.records import (
 )
 from local2.memory.backlog import Job
 from local2.memory.changes import Changes
-from local2.memory.extraction.extractor import USER, Extractor, Item, Passage, Utterance
+from local2.memory.extraction.extractor import USER, Extractor, Passage, Utterance
 from local2.memory.scopes import may_retire
 from local2.protocol.envelope import content_id
 from local2.protocol.memories import ACCUMULATING, OwnerScope
@@ -224,7 +224,18 @@ class Extraction(Job):
         facts = []
         for item in await self._extractor.extract(passage):
             last = messages[item.sources[-1]]
-            for scope, owner in _places(item, last):
+            if item.memory_type == "task":
+                places: list[tuple[OwnerScope, str]] = [("session", last.owner)]
+            elif item.topic is None:
+                places = [("user", last.owner)]
+            else:
+                places = [place_of_topic(item.topic, last.owner)]
+            if places == [("tenant", TENANT_OWNED)]:
+                if last.metadata.get(OWN_ONLY):
+                    places = [("user", last.owner)]
+                elif last.agent:  # what is for everybody also belongs to the agent
+                    places.append(("agent", last.agent))
+            for scope, owner in places:
                 record = NewRecord(
                     id=content_id("extracted", scope, owner, list(item.sources), item.content),
                     kind="fact",
@@ -358,16 +369,3 @@ def _utterance(message: Record) -> Utterance:
         at=message.event_time,
         speaker=None if speaks_for_self else message.label,
     )
-
-
-def _places(item: Item, message: Record) -> list[tuple[OwnerScope, str]]:
-    """Choose the scopes and owners of an item. Facts of the tenant also belong to the agent."""
-    if item.memory_type == "task":
-        return [("session", message.owner)]
-    if item.topic is None:
-        return [("user", message.owner)]
-    place = place_of_topic(item.topic, message.owner)
-    is_tenants = place == ("tenant", TENANT_OWNED)
-    if is_tenants and message.metadata.get(OWN_ONLY):
-        return [("user", message.owner)]
-    return [place, ("agent", message.agent)] if is_tenants and message.agent else [place]

@@ -50,7 +50,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     of_oneself: bool = False
     about_past: bool = False
 
-    def expanded(self, keywords: Sequence[str], topics: Sequence[str]) -> "Query":
+    def expanded(self, keywords: Sequence[str], topics: Sequence[str] = ()) -> "Query":
         """The query with further keywords and topic keys."""
         words = [word for keyword in keywords for word in terms(keyword)]
         return msgspec.structs.replace(

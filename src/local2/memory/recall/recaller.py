@@ -252,7 +252,7 @@ class Recaller:
             expansion = await self._models.expander.expand(text)
             query = query.expanded(expansion.keywords, expansion.topics)
         query = msgspec.structs.replace(query, continues=request.continues)
-        query = query.expanded(await self._retrieval.aliases(query.text, caller), ())
+        query = query.expanded(await self._retrieval.aliases(query.text, caller))
         search = Search(
             text=query.text,
             terms=query.terms,
