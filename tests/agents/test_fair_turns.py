@@ -11,7 +11,7 @@ from calling import caller_named
 from factories import Listen
 from local2.bus import participant
 from local2.bus.connection import Connection
-from local2.bus.streams import ensure_streams
+from local2.bus.streams import ensure_streams, publish_durably
 from local2.client.queries import QueryClient
 from local2.errors import OverloadedError
 from local2.generator import publication
@@ -144,13 +144,13 @@ async def test_an_answer_that_is_being_stored_when_its_query_is_cancelled_is_pub
     client: QueryClient, listen: Listen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generations = await listen(subjects.RESPONSE_GENERATION)
-    store, begun, may_go_on = publication.publish_durably, asyncio.Event(), asyncio.Event()
+    begun, may_go_on = asyncio.Event(), asyncio.Event()
 
     async def wait_and_store(bus: Connection, subject: str, data: bytes, **options: Any) -> None:
         if not begun.is_set():
             begun.set()
             await may_go_on.wait()
-        await store(bus, subject, data, **options)
+        await publish_durably(bus, subject, data, **options)
 
     monkeypatch.setattr(publication, "publish_durably", wait_and_store)
     asking = asyncio.create_task(client.ask("Hello?", caller=eve(1)))
