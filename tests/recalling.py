@@ -3,8 +3,10 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from local2.ledger.records import Fact
+from local2.ledger.records import Fact, Record
+from local2.memory.recall.ranking import Shares
 from local2.memory.recall.recaller import RecallRequest, RecallResult
+from local2.memory.recall.results import RecallItem
 from local2.memory.service import MemoryService
 from local2.protocol.conversation import ConversationMessage
 from local2.protocol.memories import Triplet
@@ -14,6 +16,13 @@ DAY = datetime(2026, 5, 2, 14, 23, 1, tzinfo=UTC)
 
 def contents(recalled: RecallResult) -> list[str]:
     return [item.record.content for item in recalled.items]
+
+
+def recalled_item(record: Record) -> RecallItem:
+    """An item as recall would return it, with the best score."""
+    return RecallItem(
+        record=record, score=1.0, shares=Shares(), weight=1.0, cosine=None, covered=1.0
+    )
 
 
 async def recall(service: MemoryService, query: str, **ask: Any) -> list[str]:

@@ -26,7 +26,7 @@ from local2.ledger.records import Record
 from local2.llm.budget import FIRST_PAUSE, LONGEST_PAUSE
 from local2.memory.extraction.extractor import Passage, Utterance
 from local2.memory.recall.expansion import Expansion
-from local2.memory.recall.synthesis import Synthesis, SynthesisItem
+from local2.memory.recall.synthesis import Synthesis
 from local2.memory.tenant import Models
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import ModelStatus, ModelUse
@@ -40,6 +40,7 @@ from local2.settings import (
 )
 from local2.stack.app import open_stack
 from local2.stack.memory_models import open_models
+from recalling import recalled_item
 from stacks import CALLER, contents, recall, say, status
 from stand_ins.ollama_server import OllamaStandIn
 from stand_ins.openai_server import Failure, OpenAIStandIn
@@ -142,7 +143,7 @@ async def expand(memory: Opened, text: str) -> object:
 
 async def synthesize(memory: Opened, text: str) -> object:
     synthesis = Synthesis(memory.models.synthesizer, within=memory.settings.synthesis_timeout)
-    item = SynthesisItem(id="m1", content=text, event_time=NOON)
+    item = recalled_item(Record(id="m1", kind="fact", content=text, event_time=NOON))
     return await synthesis.answer("Where do I live?", [item])
 
 

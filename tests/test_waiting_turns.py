@@ -12,6 +12,7 @@ from local2.bus.connection import BusMessage, Connection
 from local2.bus.streams import publish_durably
 from local2.client.tools import call_tool
 from local2.errors import StorageError
+from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.protocol.envelope import decode
 from local2.protocol.maintenance import Health
 from local2.stack.app import open_stack
@@ -123,3 +124,48 @@ async def test_turns_published_while_no_stack_ran_are_waiting_at_its_start(
 
         await eventually(are_stored)
         await eventually(lambda: is_complete(stack.bus))
+
+
+async def test_all_who_ask_at_once_learn_that_turns_wait() -> None:
+    asked = asyncio.Event()
+
+    async def count() -> int:
+        asked.set()
+        await asyncio.sleep(0)
+        return 2
+
+    turns = WaitingTurns(count)
+    first = asyncio.create_task(turns.count())
+    await asked.wait()
+    assert await turns.count() == 2
+    assert await first == 2
+
+
+async def test_who_gives_up_asking_does_not_hide_that_turns_wait() -> None:
+    asked, waiting = asyncio.Event(), 2
+
+    async def count() -> int:
+        if not asked.is_set():
+            asked.set()
+            await asyncio.Event().wait()
+        return waiting
+
+    turns = WaitingTurns(count)
+    first = asyncio.create_task(turns.count())
+    await asked.wait()
+    first.cancel()
+    await asyncio.wait({first})
+
+    assert await turns.count() == 2
+
+
+async def test_the_stream_is_asked_until_none_waits_and_again_after_the_next_turn() -> None:
+    answers = [1, 0, 3]
+
+    async def count() -> int:
+        return answers.pop(0)
+
+    turns = WaitingTurns(count)
+    assert [await turns.count() for _ in range(4)] == [1, 0, 0, 0]
+    turns.may_wait()
+    assert await turns.count() == 3

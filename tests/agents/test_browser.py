@@ -116,6 +116,24 @@ async def test_former_versions_are_shown_when_asked_for(
     assert (older["superseded_by"], older["retired_why"]) == (newer["id"], "superseded")
 
 
+@pytest.mark.parametrize(
+    ("wanted", "is_found"),
+    [
+        ({"since": "2026-05-01T11:30+02:00"}, True),  # 09:30 in UTC
+        ({"since": "2026-05-01T09:30-02:00"}, False),
+        ({"until": "2026-05-01T09:30-02:00"}, True),
+        ({"until": "2026-05-01T11:30+02:00"}, False),
+    ],
+)
+async def test_times_are_compared_as_moments_whatever_their_zone(
+    bus: Connection, client: Connection, wanted: dict[str, str], is_found: bool
+) -> None:
+    said = {"role": "user", "content": "Osmium.", "timestamp": "2026-05-01T10:00:00Z"}
+    await ingest(bus, said)
+
+    assert contents(await browse(client, **wanted)) == ["Osmium."] * is_found
+
+
 async def test_a_page_of_long_memories_fits_into_a_message(
     bus: Connection, client: Connection
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -10,9 +11,10 @@ from calling import caller_named
 from factories import Listen
 from local2.bus import participant
 from local2.bus.connection import Connection
-from local2.bus.streams import ensure_streams
+from local2.bus.streams import ensure_streams, publish_durably
 from local2.client.queries import QueryClient
 from local2.errors import OverloadedError
+from local2.generator import publication
 from local2.generator.agent import GeneratorAgent
 from local2.llm.models import ChatChunk, ChatMessage, ToolDefinition
 from local2.protocol import subjects
@@ -135,6 +137,34 @@ async def test_a_cancelled_query_ends_its_turn_and_lets_its_sessions_next_one_ru
     stopped = decode(generations[0].data, Generation).payload
     assert stopped.error is not None
     assert (stopped.query, stopped.answer) == ("hang", "")
+
+
+@pytest.mark.usefixtures("agent")
+async def test_an_answer_that_is_being_stored_when_its_query_is_cancelled_is_published(
+    client: QueryClient, listen: Listen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generations = await listen(subjects.RESPONSE_GENERATION)
+    begun, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait_and_store(bus: Connection, subject: str, data: bytes, **options: Any) -> None:
+        if not begun.is_set():
+            begun.set()
+            await may_go_on.wait()
+        await publish_durably(bus, subject, data, **options)
+
+    monkeypatch.setattr(publication, "publish_durably", wait_and_store)
+    asking = asyncio.create_task(client.ask("Hello?", caller=eve(1)))
+    await begun.wait()
+    asking.cancel()
+    await asyncio.wait([asking])
+    await client.ask("Hello?", caller=eve(2), timeout=20)  # it is received after the cancellation
+
+    may_go_on.set()
+    await eventually(lambda: len(generations) == 2)
+    sessions = [decode(message.data, Generation).payload for message in generations]
+    assert [(turn.session_id, turn.error) for turn in sessions] == [("s2", None), ("s1", None)]
+    again = await client.ask("Hello?", caller=eve(1), timeout=20)
+    assert again.answer == "To Hello?: 4 messages.", "the session goes on from the answer"
 
 
 @pytest.mark.usefixtures("agent")

@@ -64,6 +64,7 @@ async def test_an_item_is_stored_found_listed_and_deleted(client: Connection) ->
         ("put", {"collection": "../x", "items": []}, "bad_request"),
         ("put", {"items": [{**CODE, "namespace": ["x"] * 33, "value": 1}]}, "bad_request"),
         ("search", {"filter": {"n": {"$where": "1"}}}, "invalid_arguments"),
+        ("search", {"filter": {"n": {"$gt": 1, "most": 5}}}, "invalid_arguments"),
         ("search", {"limit": 10_001}, "bad_request"),
         ("list", {"matches": [{"type": "infix", "path": []}]}, "bad_request"),
         ("get", {"keys": "all"}, "bad_request"),

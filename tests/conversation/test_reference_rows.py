@@ -151,6 +151,24 @@ def test_what_is_no_number_or_out_of_range_is_refused(form: Any, field: str, val
     assert f"{field} is {value!r}. Give a whole number of at least {least}." in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("form", "part", "value"),
+    [
+        (ManagedMemoryConfig, "active_context", None),
+        (ActiveContextPolicyConfig, "tool_truncation", None),
+        (ActiveContextPolicyConfig, "summarization", {"enabled": False}),
+        (ActiveContextPolicyConfig, "backward_packing", None),
+    ],
+)
+def test_a_part_of_a_configuration_that_is_none_is_refused(
+    form: Any, part: str, value: Any
+) -> None:
+    expected = type(DEFAULTS[form][part]).__name__
+
+    with pytest.raises(ConversationError, match=f"{part} is .* Give a {expected}; with"):
+        form(**{part: value})
+
+
 def test_threshold_tokens_must_be_exceeded_before_a_compaction_is_due() -> None:
     memory = filled(1, threshold=20)
 

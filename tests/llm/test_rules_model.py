@@ -193,7 +193,8 @@ async def test_without_a_request_only_a_name_is_saved(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["ok", "lol", "Bye!", "got it", "Ha ha.", "👍", "alles klar", "好的"]
+    "text",
+    ["ok", "lol", "Bye!", "got it", "Ha ha.", "👍", "alles klar", "好的", "I see.", "My bad!"],
 )
 async def test_a_nod_gets_a_nod(text: str) -> None:
     session = Session()

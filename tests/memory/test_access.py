@@ -1,5 +1,6 @@
 """Recalled facts are counted per caller, in the background and within bounds."""
 
+import asyncio
 from collections.abc import Iterable
 
 import msgspec
@@ -105,3 +106,56 @@ async def test_a_refusing_ledger_loses_only_counts(
     await memory.accesses.write()
 
     assert await recalls(memory) == {"One": 1}
+
+
+async def test_a_caller_who_gives_up_loses_no_counts_of_others(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access_log, "RECORDS_PER_TRANSACTION", 1)
+    await store(memory, "One", "Two", "Three")
+    add_access, begun = Upkeep.add_access, asyncio.Event()
+
+    async def hang(upkeep: Upkeep, accesses: Iterable[Access]) -> None:
+        await add_access(upkeep, accesses)
+        begun.set()
+        await asyncio.Event().wait()
+
+    memory.accesses.add([1, 2, 3])
+    with monkeypatch.context() as busy:
+        busy.setattr(Upkeep, "add_access", hang)
+        asking = asyncio.create_task(memory.accesses.write())
+        await begun.wait()
+        asking.cancel()
+        await asyncio.wait({asking})
+    monkeypatch.setattr(access_log, "WRITE_SECONDS", 0.0)
+    async with working(memory.accesses):
+
+        async def are_counted() -> bool:
+            return await recalls(memory) == {"One": 1, "Two": 1, "Three": 1}
+
+        await eventually(are_counted)
+
+
+async def test_who_writes_counts_waits_for_those_that_are_being_written(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store(memory, "One")
+    add_access, may_go_on, begun = Upkeep.add_access, asyncio.Event(), asyncio.Event()
+
+    async def wait(upkeep: Upkeep, accesses: Iterable[Access]) -> None:
+        begun.set()
+        await may_go_on.wait()
+        await add_access(upkeep, accesses)
+
+    monkeypatch.setattr(Upkeep, "add_access", wait)
+    memory.accesses.add([1])
+    writing = asyncio.create_task(memory.accesses.write())
+    await begun.wait()
+    asking = asyncio.create_task(memory.accesses.write())
+    await asyncio.wait({asking}, timeout=0.01)
+    assert not asking.done()
+
+    may_go_on.set()
+    await asking
+    assert await recalls(memory) == {"One": 1}
+    await writing

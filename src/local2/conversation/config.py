@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from local2.conversation.context import TokenCounter
-from local2.errors import ConversationError
+from local2.errors import ConversationError, quoted
 
 Stage = Literal["tool_truncation", "summarization", "backward_packing"]
 Mode = Literal["compaction", "sliding_window"]
@@ -26,6 +26,15 @@ def _check_minimum(minimum: int, **values: int) -> None:
         if not isinstance(value, int) or value < minimum:
             raise ConversationError(
                 f"{name} is {value!r}.", remedy=f"Give a whole number of at least {minimum}."
+            )
+
+
+def _check_type(type_: type, **parts: object) -> None:
+    for name, part in parts.items():
+        if not isinstance(part, type_):
+            raise ConversationError(
+                f"{name} is {quoted(part)}.",
+                remedy=f"Give a {type_.__name__}; with enabled=False, it does nothing.",
             )
 
 
@@ -111,6 +120,9 @@ class ActiveContextPolicyConfig:
         self.check()
 
     def check(self) -> None:
+        _check_type(ToolTruncationConfig, tool_truncation=self.tool_truncation)
+        _check_type(SummarizationConfig, summarization=self.summarization)
+        _check_type(BackwardPackingConfig, backward_packing=self.backward_packing)
         self.tool_truncation.check()
         self.summarization.check()
         if self.mode not in get_args(Mode):
@@ -168,6 +180,7 @@ class ManagedMemoryConfig:
         Raises:
             ConversationError: A number is out of range, or a name is unknown.
         """
+        _check_type(ActiveContextPolicyConfig, active_context=self.active_context)
         self.active_context.check()
         _check_minimum(1, threshold_tokens=self.threshold_tokens)
         _check_minimum(0, image_token_estimate=self.image_token_estimate)

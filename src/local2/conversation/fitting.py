@@ -62,14 +62,30 @@ def limit_tokens(
     `threshold_tokens`. To fit them, their texts are cut first, then images, reasoning and long
     arguments are removed, then everything but the system message and the last question.
     """
-    limit = config.threshold_tokens
-    fitted = pack_rounds(
-        messages, config.compaction_target_tokens, count, _tool_truncation(messages, config, count)
-    )
-    for reduce in (_cut_texts, _drop_all_but_text, _keep_essential, _clip_all):
-        if sum(map(count, fitted)) <= limit:
-            return fitted
-        fitted = reduce(fitted, limit, count)
+    limit, policy = config.threshold_tokens, config.active_context
+    truncation = policy.tool_truncation
+    may_cut: set[str] = set()
+    if "tool_truncation" in policy.enabled_stages:
+        older = messages[: protected_from(messages, truncation.grace_recent_messages)]
+        may_cut = {message.message_id for message in older if message.role == "tool"}
+
+    def prepare(message: Message) -> Message:
+        is_cut = message.message_id in may_cut
+        return shorten(message, truncation.max_tokens, count) if is_cut else message
+
+    fitted = pack_rounds(messages, config.compaction_target_tokens, count, prepare)
+    if sum(map(count, fitted)) > limit:
+        fitted = _cut_texts(fitted, limit, count)
+    if sum(map(count, fitted)) > limit:
+        fitted = _cut_texts([*map(_text_only, fitted)], limit, count)
+    if sum(map(count, fitted)) > limit:
+        system = fitted[:1] if fitted[0].role == "system" else []
+        questions = [message for message in fitted if is_from_user(message)]
+        others = [message for message in fitted[len(system) :] if message.role != "tool"]
+        last = [msgspec.structs.replace(m, tool_calls=None) for m in (questions or others)[-1:]]
+        fitted = _cut_texts([*system, *last], limit, count)
+    if sum(map(count, fitted)) > limit:
+        fitted = distribute_tokens(fitted, limit, count, _clip)
     while fitted and sum(map(count, fitted)) > limit:
         fitted.pop()  # not even an ellipsis fits
     return fitted
@@ -176,49 +192,11 @@ def distribute_tokens(
     return fitted
 
 
-def _tool_truncation(
-    messages: Sequence[Message], config: ManagedMemoryConfig, count: TokenCounter
-) -> Callable[[Message], Message]:
-    """A function that does the stage `tool_truncation` for one message."""
-    policy = config.active_context
-    if "tool_truncation" not in policy.enabled_stages:
-        return lambda message: message
-    truncation = policy.tool_truncation
-    newest = messages[protected_from(messages, truncation.grace_recent_messages) :]
-    protected = {message.message_id for message in newest}
-
-    def truncate(message: Message) -> Message:
-        if message.role != "tool" or message.message_id in protected:
-            return message
-        return shorten(message, truncation.max_tokens, count)
-
-    return truncate
-
-
 def _cut_texts(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
     """Cut the longest texts, except that of a leading system message."""
     system = messages[:1] if messages and messages[0].role == "system" else ()
     rest = messages[len(system) :]
     return [*system, *distribute_tokens(rest, limit - sum(map(count, system)), count)]
-
-
-def _drop_all_but_text(
-    messages: Sequence[Message], limit: int, count: TokenCounter
-) -> list[Message]:
-    return _cut_texts([_text_only(message) for message in messages], limit, count)
-
-
-def _keep_essential(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
-    """Keep a leading system message and the last question, or else the last other message."""
-    system = [messages[0]] if messages[0].role == "system" else []
-    questions = [message for message in messages if is_from_user(message)]
-    others = [message for message in messages[len(system) :] if message.role != "tool"]
-    last = [msgspec.structs.replace(m, tool_calls=None) for m in (questions or others)[-1:]]
-    return _cut_texts([*system, *last], limit, count)
-
-
-def _clip_all(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
-    return distribute_tokens(messages, limit, count, _clip)
 
 
 def _clip(message: Message, tokens: int, count: TokenCounter) -> Message:

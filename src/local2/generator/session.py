@@ -95,7 +95,15 @@ class GeneratorSession:
         If the memory does not answer, the turn continues without them, and the next one asks again.
         """
         if self._known is not None and not self._messages_to_restore:
-            await self._drop_what_others_continued(self._known)
+            newest = await self._load(RECENT)
+            if any(
+                (message.query_id, message.role) not in self._known
+                and message.query_id not in self.waiting
+                for message in (newest.messages if newest else ())
+            ):  # another stack has answered since: the conversation is restored
+                self._known.clear()
+                self.conversation.restore(Snapshot(messages=[]))
+                self._messages_to_restore = self._restored_messages
         loaded, top = await asyncio.gather(
             self._load(self._messages_to_restore),
             self._ask(TOP_MEMORIES, NoArguments(), TOP_SECONDS),
@@ -124,20 +132,6 @@ class GeneratorSession:
         return Background(
             notes=loaded.notes if loaded else (), memories=top.memories if top else ()
         )
-
-    async def _drop_what_others_continued(self, known: set[tuple[str | None, str]]) -> None:
-        """Have the conversation restored if its newest turns were answered by another stack."""
-        loaded = await self._load(RECENT)
-        unknown = [
-            message
-            for message in (loaded.messages if loaded else ())
-            if (message.query_id, message.role) not in known
-            and message.query_id not in self.waiting
-        ]
-        if unknown:
-            known.clear()
-            self.conversation.restore(Snapshot(messages=[]))
-            self._messages_to_restore = self._restored_messages
 
     def clear(self) -> None:
         """Clear the session: until the generator restarts, no prompt contains earlier messages."""

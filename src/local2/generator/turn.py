@@ -12,6 +12,7 @@ from functools import cached_property
 import msgspec
 import structlog
 
+from local2.background import go_on
 from local2.bus.connection import Connection
 from local2.conversation.conversation import Snapshot
 from local2.conversation.message import ToolCallMsg
@@ -109,7 +110,11 @@ class GeneratorTurn:
                     log.exception("turn_failed", query_id=self._query_id)
                     message = "The generator failed; its log says where."
                     error = ErrorReply(code=Local2Error.code, message=message)
-                await self._publish(error)
+                publishing = go_on(self._publish(error))
+                try:
+                    await asyncio.shield(publishing)
+                finally:  # whoever stops a turn now does not lose its answer
+                    await asyncio.wait({publishing})
                 await self._session.end_turn(self._runtime)
         except asyncio.CancelledError:
             if not self._published:

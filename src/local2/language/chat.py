@@ -64,6 +64,8 @@ WISHES: tuple[tuple[str, "Wish"], ...] = (
     (THANKS, "thanks"),
 )
 """Patterns of the beginnings of messages that need no tool."""
+NODS = frozenset({"i see", "i know", "i understand", "i agree", "my bad", "my mistake"})
+"""Nods that speak of the speaker, and say nothing about him or her."""
 SAVES_UNASKED = "user.name"
 ASKS_TO_SAVE = (
     r"(?:^|[.,;:!?]|\b(?:please|and|(?:can|could|will|would) you|i (?:want|need) you to))\s*"
@@ -127,9 +129,10 @@ def wish_of(text: str) -> Wish | None:
 
 
 def is_nod(text: str) -> bool:
-    """Whether a message has fewer words than a statement, and none of them about the speaker."""
+    """Whether a message has fewer words than a statement, and says nothing about the speaker."""
     found = words(text)
-    return len(found) < MIN_WORDS and FIRST_PERSON.isdisjoint(found)
+    about_speaker = not FIRST_PERSON.isdisjoint(found) and " ".join(found) not in NODS
+    return len(found) < MIN_WORDS and not about_speaker
 
 
 def named_tool(text: str) -> str | None:

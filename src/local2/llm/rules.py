@@ -137,7 +137,15 @@ def answer_to(
     if tool is not None and tool in offered:  # without arguments: no rule knows them
         calls: list[_Request] = [(tool, {})]
     else:
-        calls = [_call_of(request) for request in islice(requests_in(text), MAX_CALLS)]
+        calls = []
+        for request in islice(requests_in(text), MAX_CALLS):
+            match request:
+                case Fact(topic, content):
+                    calls.append(("save_topic", {"topic": topic, "content": content}))
+                case Note(content):
+                    calls.append(("save_memory", {"content": content}))
+                case Lookup(query, is_broad):
+                    calls.append(("recall", {"query": query, **(SEVERAL if is_broad else ONE)}))
     if missing := sorted({name for name, _ in calls}.difference(offered)):
         return f"For that I need {' and '.join(missing)}, which nobody offers at the moment.", []
     if calls and ABOUT_THE_USER not in calls:
@@ -149,16 +157,6 @@ def answer_to(
         found = re.search(rf"<{TOP_MEMORIES}>\n(.*?)\n</{TOP_MEMORIES}>", prompt, re.DOTALL)
         answer = KNOWN.format(memories=found[1].replace(OWN, "")) if found else NO_STANDING_FACTS
     return answer, []
-
-
-def _call_of(request: Fact | Lookup | Note) -> _Request:
-    match request:
-        case Fact(topic, content):
-            return "save_topic", {"topic": topic, "content": content}
-        case Note(content):
-            return "save_memory", {"content": content}
-        case Lookup(query, is_broad):
-            return "recall", {"query": query, **(SEVERAL if is_broad else ONE)}
 
 
 def _report(outcomes: Sequence[tuple[str, dict[str, Any], str]]) -> str:

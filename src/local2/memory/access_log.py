@@ -7,6 +7,7 @@ kill loses those of the last seconds, which were never acknowledged.
 
 import asyncio
 from collections.abc import Iterable
+from itertools import islice
 
 import structlog
 
@@ -40,6 +41,7 @@ class AccessLog:
         self._recalls: list[Showing] = []
         self._counts: dict[int, int] = {}
         self._some = asyncio.Event()
+        self._writing = asyncio.Lock()
 
     def add(self, rows: Iterable[int]) -> None:
         """Count the records that were returned to a caller."""
@@ -66,20 +68,20 @@ class AccessLog:
 
     async def write(self) -> None:
         """Write the counts and recalls. Those that the ledger refuses are lost, and logged."""
-        counts, self._counts, now = self._counts, {}, self._clock()
-        recalls, self._recalls = self._recalls, []
-        self._some.clear()
-        for start in range(0, len(recalls), RECALLS_PER_TRANSACTION):
-            batch = recalls[start : start + RECALLS_PER_TRANSACTION]
-            try:
-                await self._showings.add(batch)
-            except StorageError as error:
-                log.warning("recalls_not_logged", recalls=len(batch), reason=error.logged)
-        rows = list(counts)
-        for start in range(0, len(rows), RECORDS_PER_TRANSACTION):
-            part = rows[start : start + RECORDS_PER_TRANSACTION]
-            accesses = [Access(row=row, times=counts[row], last=now) for row in part]
-            try:
-                await self._upkeep.add_access(accesses)
-            except StorageError as error:
-                log.warning("accesses_not_counted", records=len(part), reason=error.logged)
+        async with self._writing:  # whoever awaits this then reads all that was added before
+            now = self._clock()
+            while self._recalls:
+                batch = self._recalls[:RECALLS_PER_TRANSACTION]
+                del self._recalls[:RECALLS_PER_TRANSACTION]
+                try:
+                    await self._showings.add(batch)
+                except StorageError as error:
+                    log.warning("recalls_not_logged", recalls=len(batch), reason=error.logged)
+            while self._counts:
+                rows = list(islice(self._counts, RECORDS_PER_TRANSACTION))
+                accesses = [Access(row=row, times=self._counts.pop(row), last=now) for row in rows]
+                try:
+                    await self._upkeep.add_access(accesses)
+                except StorageError as error:
+                    log.warning("accesses_not_counted", records=len(rows), reason=error.logged)
+            self._some.clear()  # not before: a request that is cancelled here leaves the rest

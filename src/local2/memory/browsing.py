@@ -28,7 +28,7 @@ from local2.protocol.browsing import (
 )
 from local2.protocol.envelope import Caller
 from local2.protocol.memories import PERSONAL, Kind, OwnerScope
-from local2.protocol.times import time_of
+from local2.protocol.times import in_utc, time_of
 
 
 class Browsing:
@@ -108,6 +108,8 @@ class Browsing:
                 raise InvalidArgumentsError(
                     "words: there is neither a letter nor a digit.", remedy="Leave words out."
                 )
+        since = time_of(request.since, "since") if request.since else None
+        until = time_of(request.until, "until", ends=True) if request.until else None
         wanted = BrowseFilter(
             states=frozenset(request.states),
             places=places,
@@ -118,8 +120,8 @@ class Browsing:
             agent=request.agent,
             session_id=request.session_id,
             topic=request.topic,
-            since=time_of(request.since, "since") if request.since else None,
-            until=time_of(request.until, "until", ends=True) if request.until else None,
+            since=in_utc(since, "since") if since else None,
+            until=in_utc(until, "until") if until else None,
             terms=searched,
         )
         after = BrowseCursor.of(request.after)

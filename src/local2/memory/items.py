@@ -213,8 +213,9 @@ def filter_predicate(filter_: Json | None) -> Callable[[Any], bool] | None:
 
 def _check_operators(condition: Any) -> None:
     if isinstance(condition, dict):
+        compares = any(name.startswith("$") for name in condition)  # then all of them must
         for name, inner in condition.items():
-            if name.startswith("$") and name not in OPERATORS:
+            if compares and name not in OPERATORS:
                 raise InvalidArgumentsError(
                     f"filter: {quoted(name)} is not an operator.",
                     remedy=f"There are {', '.join(OPERATORS)}.",

@@ -30,7 +30,7 @@ from local2.memory.items import CallerItems
 from local2.memory.long_outputs import LongOutputs
 from local2.memory.portability import Portability
 from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
-from local2.memory.recall.synthesis import Synthesis, SynthesisItem
+from local2.memory.recall.synthesis import Synthesis
 from local2.memory.relations import Relations
 from local2.memory.scopes import EQUAL_WEIGHTS, owner_of, visible_places
 from local2.memory.search_results import ScopedResults, SearchResult, search_result
@@ -272,5 +272,4 @@ class MemoryService:
 
     async def synthesize(self, query: str, recalled: RecallResult) -> Answer:
         """Answer the question from the recalled items alone; empty if they do not answer it."""
-        items = [SynthesisItem.of(item.record, item.score, item.later) for item in recalled.items]
-        return await self._shared.synthesis.answer(query, items)
+        return await self._shared.synthesis.answer(query, recalled.items)

@@ -6,7 +6,7 @@ notes stay in the ledger.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, chain, groupby
 from typing import Literal
 
@@ -222,12 +222,31 @@ def conversation(stored: Sequence[StoredMessage]) -> list[SessionMessage]:
     """The records as messages; consecutive tool results follow one assistant's message."""
     messages: list[SessionMessage] = []
     for are_results, group in groupby(stored, key=lambda record: record.role == "tool"):
+        records = list(group)
         if are_results:
-            results = list(group)
-            messages[-1:] = _with_calls(messages[-1:], results)
-            messages += map(_message, results)
-        else:
-            messages += map(_message, group)
+            calls = [
+                _shortened(
+                    _call_id(result), result.label or "tool", result.metadata.get("args", {})
+                )
+                for result in records
+            ]
+            before = messages[-1] if messages else None
+            if before is not None and before.role == "assistant":
+                answered = {call.id for call in calls}
+                waiting = [call for call in before.tool_calls if call.id not in answered]
+                messages[-1] = msgspec.structs.replace(before, tool_calls=[*calls, *waiting])
+            else:  # the message that called was not recorded
+                messages.append(
+                    SessionMessage(
+                        role="assistant",
+                        content="",
+                        id=content_id("tool_calls", records[0].id),
+                        event_time=records[0].event_time,
+                        query_id=records[0].query_id,
+                        tool_calls=calls,
+                    )
+                )
+        messages += map(_message, records)
     return messages
 
 
@@ -246,31 +265,6 @@ def from_call(messages: Sequence[SessionMessage], start: int) -> list[SessionMes
     answered = {message.tool_call_id for message in results}
     calls = [call for call in calling.tool_calls if call.id in answered]
     return [msgspec.structs.replace(calling, tool_calls=calls), *results]
-
-
-def _with_calls(
-    before: Sequence[SessionMessage], results: Sequence[StoredMessage]
-) -> Iterator[SessionMessage]:
-    """Yield the message before the results with their calls added, or a new one with the calls."""
-    calls = [
-        _shortened(_call_id(result), result.label or "tool", result.metadata.get("args", {}))
-        for result in results
-    ]
-    if before and before[0].role == "assistant":
-        answered = {call.id for call in calls}
-        waiting = [call for call in before[0].tool_calls if call.id not in answered]
-        yield msgspec.structs.replace(before[0], tool_calls=[*calls, *waiting])
-        return
-    yield from before
-    first = _message(results[0])
-    yield SessionMessage(
-        role="assistant",
-        content="",
-        id=content_id("tool_calls", first.id),
-        event_time=first.event_time,
-        query_id=first.query_id,
-        tool_calls=calls,
-    )
 
 
 def _message(stored: StoredMessage) -> SessionMessage:

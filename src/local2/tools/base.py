@@ -176,15 +176,12 @@ def numbered(memories: Sequence[ListedMemory]) -> str:
 def _cut(text: str, limit: int, question: str | None) -> str:
     if question is not None:
         text = cut_to_passage(text, question, limit * len(text) // _size(text))
-    # A passage may have more bytes a character than the rest, or as many and two marks.
-    return (
-        f"{_beginning(text, limit)} …" if question is None or _size(text) > limit + MARKS else text
-    )
-
-
-def _beginning(text: str, size: int) -> str:
-    lengths = range(min(len(text), size + 1))
-    return text[: bisect_right(lengths, size, key=lambda length: _size(text[:length])) - 1]
+        # A passage may have more bytes a character than the rest, or as many and two marks.
+        if _size(text) <= limit + MARKS:
+            return text
+    lengths = range(min(len(text), limit + 1))
+    end = bisect_right(lengths, limit, key=lambda length: _size(text[:length])) - 1
+    return f"{text[:end]} …"
 
 
 def _size(text: str) -> int:

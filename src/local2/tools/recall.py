@@ -3,7 +3,7 @@
 import msgspec
 
 from local2.keys import is_topic
-from local2.ledger.records import Record, source_class_of
+from local2.ledger.records import source_class_of
 from local2.memory.recall.recaller import RecallRequest, RecallResult
 from local2.memory.scopes import stated_by, view
 from local2.memory.service import MemoryService
@@ -94,7 +94,13 @@ def _as_text(
     numbers = {item.id: number for number, item in enumerate(items, start=1)}
     entries = []
     for found, item in zip(recalled.items, shortened(items, TEXT_BYTES, query), strict=True):
-        words = [_origin(found.record, caller)]
+        record = found.record
+        if record.kind == "fact":
+            kind = "standing fact" if record.topic else "fact"
+            others = ", stated by somebody else" if stated_by(record, caller) == "other" else ""
+            words = [f"{kind} {SCOPE_WORDS[record.scope]}{others}"]
+        else:
+            words = [SOURCES[source_class_of(record)]]
         for relation in found.relations:
             if relation.id in numbers:
                 relates = RELATION_WORDS[relation.type][relation.incoming]
@@ -118,12 +124,3 @@ def _as_text(
     if recalled.degraded:
         parts.append(f"(The search was incomplete: {recalled.reason})")
     return "\n".join(parts)
-
-
-def _origin(record: Record, caller: Caller) -> str:
-    """Words for who said a record, or whose fact it is."""
-    if record.kind != "fact":
-        return SOURCES[source_class_of(record)]
-    kind_of_fact = "standing fact" if record.topic else "fact"
-    others = ", stated by somebody else" if stated_by(record, caller) == "other" else ""
-    return f"{kind_of_fact} {SCOPE_WORDS[record.scope]}{others}"

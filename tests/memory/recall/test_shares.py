@@ -112,7 +112,7 @@ def ranked(
         read = {row: texts.get(row, "") for row in wanted.texts}
         return Details(related=relations, sources=sources, texts=read)
 
-    return list(run_choice(rank(every, draft, min_score=every.min_score), details))
+    return list(run_choice(rank(every, draft, min_score=every.min_score), details).best_first())
 
 
 @pytest.mark.parametrize("rating", [1.0, -1.0])

@@ -24,7 +24,7 @@ import structlog
 
 from local2.keys import fold_topic
 from local2.language.corrections import has_new_amount
-from local2.language.endings import Ending, Match, endings_of, matched
+from local2.language.endings import Ending, endings_of, matched
 from local2.language.statements import contains, forget_compared
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.extraction import (
@@ -48,7 +48,7 @@ from local2.ledger.records import (
 )
 from local2.memory.backlog import Job
 from local2.memory.changes import Changes
-from local2.memory.extraction.extractor import USER, Extractor, Item, Passage, Utterance
+from local2.memory.extraction.extractor import USER, Extractor, Passage, Utterance
 from local2.memory.scopes import may_retire
 from local2.protocol.envelope import content_id
 from local2.protocol.memories import ACCUMULATING, OwnerScope
@@ -88,7 +88,8 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
         If it names no fact but a kind of them ("my instrument"), the only one of the kind. What an
         agent stored for the user may be ended by its name, but not what documents and tools say.
         """
-        named: dict[Match | None, list[NewRecord]] = {"named": [], "kind": []}
+        named: list[NewRecord] = []
+        of_kind: list[NewRecord] = []
         speaker = _utterance(self.message).speaker
         for fact in facts:
             source = source_class_of(fact)
@@ -98,10 +99,11 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
                 and fact.event_time <= self.probe.event_time
             ):
                 how = matched(self.ending, fact.content, fact.topic, speaker)
-                if how == "named" or source == "stated":
-                    named.setdefault(how, []).append(fact)
-        of_kind = named["kind"]
-        return named["named"] or (of_kind if len(of_kind) == 1 else [])
+                if how == "named":
+                    named.append(fact)
+                elif how == "kind" and source == "stated":
+                    of_kind.append(fact)
+        return named or (of_kind if len(of_kind) == 1 else [])
 
 
 def compare(
@@ -222,7 +224,18 @@ class Extraction(Job):
         facts = []
         for item in await self._extractor.extract(passage):
             last = messages[item.sources[-1]]
-            for scope, owner in _places(item, last):
+            if item.memory_type == "task":
+                places: list[tuple[OwnerScope, str]] = [("session", last.owner)]
+            elif item.topic is None:
+                places = [("user", last.owner)]
+            else:
+                places = [place_of_topic(item.topic, last.owner)]
+            if places == [("tenant", TENANT_OWNED)]:
+                if last.metadata.get(OWN_ONLY):
+                    places = [("user", last.owner)]
+                elif last.agent:  # what is for everybody also belongs to the agent
+                    places.append(("agent", last.agent))
+            for scope, owner in places:
                 record = NewRecord(
                     id=content_id("extracted", scope, owner, list(item.sources), item.content),
                     kind="fact",
@@ -356,16 +369,3 @@ def _utterance(message: Record) -> Utterance:
         at=message.event_time,
         speaker=None if speaks_for_self else message.label,
     )
-
-
-def _places(item: Item, message: Record) -> list[tuple[OwnerScope, str]]:
-    """Choose the scopes and owners of an item. Facts of the tenant also belong to the agent."""
-    if item.memory_type == "task":
-        return [("session", message.owner)]
-    if item.topic is None:
-        return [("user", message.owner)]
-    place = place_of_topic(item.topic, message.owner)
-    is_tenants = place == ("tenant", TENANT_OWNED)
-    if is_tenants and message.metadata.get(OWN_ONLY):
-        return [("user", message.owner)]
-    return [place, ("agent", message.agent)] if is_tenants and message.agent else [place]

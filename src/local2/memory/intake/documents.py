@@ -222,13 +222,19 @@ class _Block(NamedTuple):
 
 def chunks(text: str) -> Iterator[str]:
     """Yield the chunks of a section."""
-    begin = end = 0
-    for start, content in _split(text):
-        begin = start if begin == end else begin
-        end = start + len(content)
-        if end - begin >= MIN_CHUNK:
-            yield text[begin:end]
-            begin = end
+    splitter, begin, end, part = MarkdownSplitter(CHUNK), 0, 0, 0
+    while part < len(text):
+        until = part + SPLIT_CHARACTERS
+        if until < len(text):
+            found = (text.rfind(mark, part, until) + 1 for mark in PART_ENDS)
+            until = next((cut for cut in found if cut > part), until)
+        for start, content in splitter.chunk_indices(text[part:until]):
+            begin = part + start if begin == end else begin
+            end = part + start + len(content)
+            if end - begin >= MIN_CHUNK:
+                yield text[begin:end]
+                begin = end
+        part = until
     if begin < end:
         yield text[begin:end]
 
@@ -241,7 +247,19 @@ def headings(text: str) -> Iterator[Heading]:
     begin, size = 0, PARSED_CHARACTERS
     while begin < len(text):
         end = text.find("\n", begin + size) + 1 or len(text)
-        blocks = list(_blocks(text[begin:end], begin))
+        part = text[begin:end]
+        parser = MarkdownIt().disable("inline")
+        if begin == 0:
+            parser.use(front_matter_plugin)
+        begins = list(accumulate((len(line) + 1 for line in part.split("\n")), initial=begin))
+        blocks: list[_Block] = []
+        for token, inside in pairwise([*parser.parse(part), Token("", "", 0)]):
+            if token.level == 0 and token.map:
+                first, heading = begins[token.map[0]], None
+                if token.type == "heading_open":
+                    words = " ".join(inside.content.split())
+                    heading = Heading(int(token.tag[1:]), first, begins[token.map[1]], words)
+                blocks.append(_Block(first, heading, is_leaf=token.type in LEAF_TYPES))
         last = blocks[-1].begin if blocks else begin
         if end < len(text) and last == begin and blocks and blocks[-1].is_leaf:
             size *= 2
@@ -249,30 +267,3 @@ def headings(text: str) -> Iterator[Heading]:
         until = last if begin < last and end < len(text) else end
         yield from (block.heading for block in blocks if block.heading and block.begin < until)
         begin, size = until, PARSED_CHARACTERS
-
-
-def _split(text: str) -> Iterator[tuple[int, str]]:
-    splitter, begin = MarkdownSplitter(CHUNK), 0
-    while begin < len(text):
-        end = begin + SPLIT_CHARACTERS
-        if end < len(text):
-            found = (text.rfind(mark, begin, end) + 1 for mark in PART_ENDS)
-            end = next((cut for cut in found if cut > begin), end)
-        for start, content in splitter.chunk_indices(text[begin:end]):
-            yield begin + start, content
-        begin = end
-
-
-def _blocks(part: str, offset: int) -> Iterator[_Block]:
-    """Yield the outermost blocks of a part."""
-    parser = MarkdownIt().disable("inline")
-    if offset == 0:
-        parser.use(front_matter_plugin)
-    begins = list(accumulate((len(line) + 1 for line in part.split("\n")), initial=offset))
-    for token, inside in pairwise([*parser.parse(part), Token("", "", 0)]):
-        if token.level == 0 and token.map:
-            begin, heading = begins[token.map[0]], None
-            if token.type == "heading_open":
-                end, words = begins[token.map[1]], " ".join(inside.content.split())
-                heading = Heading(int(token.tag[1:]), begin, end, words)
-            yield _Block(begin, heading, is_leaf=token.type in LEAF_TYPES)

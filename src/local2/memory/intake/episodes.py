@@ -27,25 +27,6 @@ RESERVED = {
 """Names in metadata that only the memory fills in, with a remedy."""
 
 
-def checked_metadata(metadata: Json) -> Json:
-    """The metadata if an episode may have it.
-
-    Raises:
-        InvalidArgumentsError: The metadata is too large or has a reserved name.
-    """
-    for name, remedy in RESERVED.items():
-        if name in metadata:
-            raise InvalidArgumentsError(
-                f"metadata.{name}: the name is reserved.", remedy=f"{remedy} Leave it out."
-            )
-    if (size := len(msgspec.json.encode(metadata))) > MAX_METADATA:
-        raise InvalidArgumentsError(
-            f"metadata: has {size:,} bytes as JSON; at most {MAX_METADATA:,} are allowed.",
-            remedy="Put searchable text into the content.",
-        )
-    return metadata
-
-
 def storable_metadata(metadata: Json) -> Json:
     """A sender's metadata without reserved names; empty if it is too large.
 
@@ -115,7 +96,20 @@ def new_note(content: str, metadata: Json, caller: Caller, now: datetime) -> New
     """The record of a note. Arguments and errors are those of `new_episode`.
 
     Notes of earlier versions are episodes; the same note has the same id as such an episode.
+
+    Raises:
+        InvalidArgumentsError: The metadata is too large or has a reserved name.
     """
+    for name, remedy in RESERVED.items():
+        if name in metadata:
+            raise InvalidArgumentsError(
+                f"metadata.{name}: the name is reserved.", remedy=f"{remedy} Leave it out."
+            )
+    if (size := len(msgspec.json.encode(metadata))) > MAX_METADATA:
+        raise InvalidArgumentsError(
+            f"metadata: has {size:,} bytes as JSON; at most {MAX_METADATA:,} are allowed.",
+            remedy="Put searchable text into the content.",
+        )
     return msgspec.structs.replace(
         new_episode(content, metadata, caller, now), kind=NOTE, scope="user"
     )

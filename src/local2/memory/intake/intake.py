@@ -26,7 +26,7 @@ from local2.memory.intake.conversations import (
     records_of_turn,
 )
 from local2.memory.intake.echoes import EchoFinder, unanswered_metadata
-from local2.memory.intake.episodes import checked_metadata, new_note
+from local2.memory.intake.episodes import new_note
 from local2.memory.long_outputs import LongOutputs
 from local2.memory.scopes import may_write, owner_of
 from local2.protocol.conversation import (
@@ -217,8 +217,7 @@ class Intake:
             InvalidArgumentsError: The content is blank, an id is invalid, `timestamp_utc` is not a
                 time, or the metadata is too large or has a reserved name.
         """
-        checked = checked_metadata(metadata or {})
-        record = new_note(content, checked, self._caller, self._clock())
+        record = new_note(content, metadata or {}, self._caller, self._clock())
         (written,) = await self._ledger.turns.store([record])
         self._changes.written([written], [record])
         return written

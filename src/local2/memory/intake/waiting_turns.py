@@ -28,11 +28,12 @@ class WaitingTurns:
     def __init__(self, count: Count = none_waits) -> None:
         self._count = count
         self._storing = 0
-        self._may_wait = True
+        self._noted, self._cleared = 1, 0
+        """How often a turn may have begun to wait, and how many of these times none waits since."""
 
     def may_wait(self) -> None:
         """Note that a turn was published, which another stack may store."""
-        self._may_wait = True
+        self._noted += 1
 
     @contextmanager
     def storing(self) -> Iterator[None]:
@@ -42,20 +43,20 @@ class WaitingTurns:
             yield
         finally:
             self._storing -= 1
-            self._may_wait = True
+            self._noted += 1
 
     async def count(self) -> int:
         """How many wait; 0 if JetStream does not say so soon."""
-        if not self._storing and not self._may_wait:
+        if not self._storing and self._noted == self._cleared:
             return 0
-        self._may_wait = False  # `storing` may end meanwhile
+        noted = self._noted  # another may begin to wait before the answer
         try:
             async with asyncio.timeout(PATIENCE):
                 waiting = await self._count()
         except (BusError, TimeoutError):  # the status says why
-            self._may_wait = True
             return 0
-        self._may_wait |= waiting > 0
+        if not waiting:
+            self._cleared = noted
         return waiting
 
 

@@ -82,7 +82,7 @@ class LaterStatements:
         self._rarest = _rarest(found.view)
 
     def beside(self, rows: Sequence[int]) -> Choice[list[list[int]]]:
-        """Return for each row at most three rows of what stands beside it, the best first."""
+        """For each row at most three rows of what stands beside it, the best first."""
         if not rows:
             return []
         view, row, length = self._view, self._view.column["row"], self._view.column["length"]
@@ -115,7 +115,7 @@ class LaterStatements:
         return beside
 
     def _later_than(self, positions: Positions) -> list[list[int]]:
-        """Return for each record the positions of later statements about the same, best first."""
+        """For each record the positions of later statements about the same, best first."""
         view, column = self._view, self._view.column
         found: list[list[tuple[float, int]]] = [[] for _ in positions]
 
@@ -286,7 +286,7 @@ class _Usual:
         self._measured[positions] = True
 
     def closeness(self, cosines: Floats, positions: Positions, later: Positions) -> Array:
-        """Return by how many deviations two records are closer than each usually is; the lower one.
+        """By how many deviations two records are closer than each usually is; the lower one.
 
         What is close to everything, such as "Hm, let me think", is about nothing.
         """
@@ -297,7 +297,7 @@ class _Usual:
         )
 
     def stands_out(self, cosines: Floats, positions: Positions, later: Positions) -> Flags:
-        """Return which of the later ones are closer than all of the sample are on average.
+        """Which of the later ones are closer than all of the sample are on average.
 
         In a short chat, the assumed cosines may be too low: MiniLM's of all German texts are high.
         """
@@ -309,7 +309,7 @@ class _Usual:
 
 
 def _rarest(view: View) -> float:
-    """Return how rare a word is that two records have: in a small memory, this is rare enough."""
+    """How rare a word is that two records have: in a small memory, this is rare enough."""
     return math.log((view.size + 1) / 2.5)
 
 
@@ -340,7 +340,7 @@ class _Rarities(dict[str, float]):
 
 
 def _statements(view: View, embedder: str) -> Flags:
-    """Return which records are people's statements with a vector, without extracted facts."""
+    """Which records are people's statements with a vector, without extracted facts."""
     column = view.column
     stated = (column["principal"] >= 0) & (view.derive(source_strengths) >= USER_STRENGTH)
     stated &= ~column["machine"] & (column["echo"] != EXTRACTED)
@@ -349,7 +349,7 @@ def _statements(view: View, embedder: str) -> Flags:
 
 
 def _answers(view: View, embedder: str) -> Flags:
-    """Return which records are messages of assistants with a vector, without echoes."""
+    """Which records are messages of assistants with a vector, without echoes."""
     answered = view.column["source"] == view.names.sources.number_of("answered")
     answered &= view.column["machine"] & (view.column["echo"] == 0)
     return np.asarray(answered & view.has_comparable_vector(embedder))
@@ -366,7 +366,7 @@ def _usual_of_answers(view: View, embedder: str, floor: float) -> _Usual:
 
 
 def _unit_vectors(view: View, embedder: str, positions: Positions) -> Floats:
-    """Return the vectors of records, each with its partner's, of length 1."""
+    """The vectors of records, each with its partner's, of length 1."""
     vectors = view.vectors_at(positions)
     partners = view.derive(_partners)[positions]
     has = partners < view.size
@@ -377,7 +377,7 @@ def _unit_vectors(view: View, embedder: str, positions: Positions) -> Floats:
 
 
 def _followed(view: View) -> tuple[Positions, Positions]:
-    """Return for each record the reply to it, and what its speaker said next, if it is short.
+    """For each record the reply to it, and what its speaker said next, if it is short.
 
     Only people's short messages have replies: by another speaker, and no echoes. What a tool says
     in between is none. After what an assistant said comes what the person says to it. The view's
@@ -412,7 +412,7 @@ def _followed(view: View) -> tuple[Positions, Positions]:
 
 
 def _partners(view: View) -> Positions:
-    """Return the replies to people's messages, and what assistants' messages reply to.
+    """The replies to people's messages, and what assistants' messages reply to.
 
     The view's size stands for none.
     """
@@ -428,5 +428,5 @@ def _partners(view: View) -> Positions:
 
 @lru_cache(maxsize=1_000)
 def _stems_of_name(label: str | None) -> frozenset[str]:
-    """Return the stems of a speaker's name, which are in the stems of what they say."""
+    """The stems of a speaker's name, which are in the stems of what they say."""
     return frozenset(stems(words(label or "")))

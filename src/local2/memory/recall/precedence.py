@@ -183,7 +183,9 @@ class StandingFacts:
         if not len(answers):
             return
         likeness = like.own.copy()
-        likeness[answers] -= UNASKED * self._unasked(answers, wording)
+        keys, key = self._view.names.topics.values, self._view.column["topic"]
+        for fact in answers:  # who asks for his name does not ask for his wife's
+            likeness[fact] -= UNASKED * len(_key_stems(keys[key[fact]]) - wording.stems)
         best = best_positions(likeness, answers, MAX_PROMOTED)
         rivals = self._view.column["spoken"].copy()
         informative = np.ones(self._view.size, bool)
@@ -192,21 +194,11 @@ class StandingFacts:
         coverage = wording.own_coverage
         for position in best[::-1].tolist():
             outranked = rivals & ~(informative & (coverage > coverage[position]))
-            score = float(self._scores()[outranked].max(initial=-np.inf)) + RANK_GAP
+            scores = apply_weights(self._sums + self.share, self._weights)
+            score = float(scores[outranked].max(initial=-np.inf)) + RANK_GAP
             if score > self._score(position):
                 self._set_score(position, score)
             rivals[position] = True  # better answers, which follow, rank above it
-
-    def _unasked(self, facts: Positions, wording: Wording) -> Array:
-        """How many words of each fact's key the question lacks.
-
-        Who asks for his name does not ask for his wife's.
-        """
-        topics, topic = self._view.names.topics.values, self._view.column["topic"]
-        return np.array([len(_key_stems(topics[topic[fact]]) - wording.stems) for fact in facts])
-
-    def _scores(self) -> Array:
-        return apply_weights(self._sums + self.share, self._weights)
 
     def _score(self, position: int) -> float:
         total = self._sums[position] + self.share[position]

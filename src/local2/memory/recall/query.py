@@ -50,7 +50,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     of_oneself: bool = False
     about_past: bool = False
 
-    def expanded(self, keywords: Sequence[str], topics: Sequence[str]) -> "Query":
+    def expanded(self, keywords: Sequence[str], topics: Sequence[str] = ()) -> "Query":
         """The query with further keywords and topic keys."""
         words = [word for keyword in keywords for word in terms(keyword)]
         return msgspec.structs.replace(
@@ -81,7 +81,10 @@ def analyse(text: str, now: datetime, *, multilingual: bool = False) -> Query:
     joined = (*quoted, *_IDENTIFIER.findall(whole))
     together = [" ".join(_WORD.findall(text_part)) for text_part in joined]
     phrases = dict.fromkeys(phrase for phrase in together if " " in phrase)
-    found = ("".join(takewhile(_is_key_character, start)) for start in _DOTTED.findall(text))
+    found = (  # a key may have combining marks, which \w does not match
+        "".join(takewhile(lambda c: c in ".-" or f"_{c}".isidentifier(), start))
+        for start in _DOTTED.findall(text)
+    )
     dotted = (key.rstrip(".-") for key in found)
     topics = dict.fromkeys(key for key in dotted if is_topic(key))
     spoken = frozenset(words(text))
@@ -99,8 +102,3 @@ def analyse(text: str, now: datetime, *, multilingual: bool = False) -> Query:
         of_oneself=not spoken.isdisjoint(FIRST_PERSON) and spoken.isdisjoint(SECOND_PERSON),
         about_past=not spoken.isdisjoint(PAST),
     )
-
-
-def _is_key_character(character: str) -> bool:
-    """Whether a topic key may contain a character, combining marks included."""
-    return character in ".-" or f"_{character}".isidentifier()

@@ -9,6 +9,7 @@ gets other weights than a question about one: it wants the latest messages of an
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -115,8 +116,7 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record with its score, from 0 to 1, and the components of the score.
 
     `cosine`: of the record and the question, None if it has no comparable vector. `covered`: the
-    fraction of the question's words that it contains. `find_beside`: returns for each row of the
-    same ranking the rows of what stands beside it.
+    fraction of the question's words that it contains.
     """
 
     row: int
@@ -125,7 +125,6 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     weight: float
     cosine: float | None
     covered: float
-    find_beside: Callable[[Sequence[int]], Choice[list[list[int]]]]
     mark: Mark = UNMARKED
 
 
@@ -192,20 +191,18 @@ class Draft:
 
 def rank(
     found: Matches, draft: Draft, *, min_score: float, trace: "Trace | None" = None
-) -> Choice[Iterator[RankedRecord]]:
-    """Return a lazy iterator over the records that match the question, best first.
+) -> Choice["Ranking"]:
+    """Rank the records that match the question.
 
     A record matches by its meaning, a word of the question, its topic key, or a link to such a
     record.
     """
-    if not found.view.size:
-        return iter(())
     ranking = Ranking(found, draft, min_score)
-    for stage in STAGES:
+    for stage in STAGES if found.view.size else ():
         yield from stage(ranking)
         if trace is not None:
             trace.watch(stage, ranking)
-    return ranking.best_first() if trace is None else trace.follow(ranking)
+    return ranking
 
 
 class Ranking:
@@ -224,22 +221,25 @@ class Ranking:
         self.outdated: Mapping[int, int] = {}
         """Maps positions of echoes to the rows of the facts that now hold instead."""
 
-    def best_first(self) -> Iterator[RankedRecord]:
-        scores = self.total.scores
-        later = LaterStatements(self.found, scores, self.relevant)
-        for page in sorted_pages(scores, np.flatnonzero(self.relevant), self.view.column):
-            for begin in range(0, len(page), READ_TOGETHER):
-                yield from self.records_at(page[begin : begin + READ_TOGETHER], scores, later)
+    @cached_property
+    def later(self) -> LaterStatements:
+        """What stands beside the records, once they are ranked."""
+        return LaterStatements(self.found, self.total.scores, self.relevant)
 
-    def records_at(
-        self, positions: list[int], scores: Array, later: LaterStatements
-    ) -> Iterator[RankedRecord]:
+    def best_first(self) -> Iterator[RankedRecord]:
+        """Yield the records that match, best first, as far as they are asked for."""
+        matching = np.flatnonzero(self.relevant)
+        for page in sorted_pages(self.total.scores, matching, self.view.column):
+            for begin in range(0, len(page), READ_TOGETHER):
+                yield from self.records_at(page[begin : begin + READ_TOGETHER])
+
+    def records_at(self, positions: list[int]) -> Iterator[RankedRecord]:
         """Yield the records at these positions, whether or not they match."""
         at = np.array(positions)
         shares = [self.total.shares[name][at] for name in Shares.__struct_fields__]
         columns = (
             self.view.column["row"][at],
-            shown_scores(scores[at]).round(4),
+            shown_scores(self.total.scores[at]).round(4),
             np.array(shares).round(4).T,
             self.total.weights[at],
             self.like.cosine[at],
@@ -255,7 +255,6 @@ class Ranking:
                 weight=weight,
                 cosine=cosine if compared else None,
                 covered=covered,
-                find_beside=later.beside,
                 mark=self.variants.marks.get(position, UNMARKED),
             )
 
@@ -431,9 +430,7 @@ class Trace:
         self.candidates, self.matching = ranking.view.size, int(ranking.relevant.sum())
         positions = self._positions(ranking)
         if positions and not self._matched:
-            scores = ranking.total.scores
-            later = LaterStatements(ranking.found, scores, ranking.relevant)
-            (self.unmatched,) = ranking.records_at(positions, scores, later)
+            (self.unmatched,) = ranking.records_at(positions)
         for record in ranking.best_first():
             self.ranked.append(record)
             yield record
@@ -452,12 +449,12 @@ class Trace:
             seen = seen or record.row == self.row
 
     def _positions(self, ranking: Ranking) -> list[int]:
-        """Return the position of the followed record, if it is a candidate."""
+        """The position of the followed record, if it is a candidate."""
         return [] if self.row is None else ranking.view.positions([self.row]).tolist()
 
 
 def shown_scores(sums: Array) -> Array:
-    """Return the scores that items show: more is always more, and never quite 1."""
+    """The scores that items show: more is always more, and never quite 1."""
     squares = np.maximum(sums, 0.0) ** 2
     return np.asarray(squares / (squares + HALF_SCORE**2))
 
@@ -496,7 +493,7 @@ def _importance(view: View) -> Array:
 
 
 def _fading(view: View) -> tuple[Array, Array]:
-    """Return each record's maximum loss through age, and the days until half of it is lost."""
+    """Each record's maximum loss through age, and the days until half of it is lost."""
     names, durability = view.names.durabilities, view.column["durability"]
     loss = names.map_values(lambda name: FADING.get(name, (0.0, 1.0))[0])
     half_life = names.map_values(lambda name: FADING.get(name, (0.0, 1.0))[1])

@@ -252,7 +252,7 @@ class Recaller:
             expansion = await self._models.expander.expand(text)
             query = query.expanded(expansion.keywords, expansion.topics)
         query = msgspec.structs.replace(query, continues=request.continues)
-        query = query.expanded(await self._retrieval.aliases(query.text, caller), ())
+        query = query.expanded(await self._retrieval.aliases(query.text, caller))
         search = Search(
             text=query.text,
             terms=query.terms,
@@ -286,14 +286,15 @@ class Recaller:
         self, request: RecallRequest, trace: Trace | None, found: Matches, draft: Draft
     ) -> Choice[RecallResult]:
         min_score = found.min_score if self.min_score is None else self.min_score
-        ranked = yield from rank(found, draft, min_score=min_score, trace=trace)
+        ranking = yield from rank(found, draft, min_score=min_score, trace=trace)
+        ranked = ranking.best_first() if trace is None else trace.follow(ranking)
         reranker = self._models.reranker if request.rerank else None
         to_rerank = 0 if reranker is None else request.candidates or reranker.count
         items = yield from first_items(
             ranked,
             max(to_rerank, request.top_k),
             repetitions=request.repetitions,
-            with_later=request.with_later,
+            later=ranking.later if request.with_later else None,
             trace=trace,
         )
         least = request.min_relevance * max((item.score for item in items), default=0.0)

@@ -63,7 +63,7 @@ class Reranker(Protocol):
     """Number of documents that it puts into order, unless the caller wants another number."""
 
     async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
-        """Return all documents, best first.
+        """All documents, best first.
 
         Raises:
             RerankError: No usable order arrived in time.
@@ -86,7 +86,7 @@ class WorkerReranker:
         self._model = model
 
     async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
-        """Return all documents, best first; those that were not read follow in their old order.
+        """All documents, best first; those that were not read follow in their old order.
 
         Raises:
             RerankError: The worker is not there, cannot load the model, or has read nothing in
@@ -128,7 +128,7 @@ class ModelReranker:
         self._within = within
 
     async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
-        """Return all documents, best first; those that the model omits follow in their old order.
+        """All documents, best first; those that the model omits follow in their old order.
 
         Raises:
             RerankError: The model does not answer in time, is not asked, or gives no order.
@@ -226,7 +226,7 @@ class HttpReranker:
         return cls(client, endpoint, model=model, timeout=timeout, clock=clock)
 
     async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
-        """Return all documents, best first; those that the server omits follow in their old order.
+        """All documents, best first; those that the server omits follow in their old order.
 
         Only the beginnings of the query and of the documents are sent.
 
@@ -243,31 +243,45 @@ class HttpReranker:
             model=self._model,
         )
         with self._circuit.attempt(), model_call("rerank", self._model or UNNAMED, UNNAMED):
-            return _ranking(await self._post(request), len(documents))
+            try:
+                async with asyncio.timeout(self._timeout):
+                    content = msgspec.json.encode(request)
+                    response = await self._client.post(self._url, content=content)
+            except TimeoutError as error:
+                raise RerankError(
+                    f"The reranker did not answer within {self._timeout:g} s.",
+                    remedy="Give it fewer documents, or raise reranker_timeout.",
+                ) from error
+            except httpx.HTTPError as error:
+                raise RerankError(
+                    f"The reranker cannot be reached ({type(error).__name__}).",
+                    remedy="Start it, or correct reranker_url.",
+                ) from error
+            if not response.is_success:
+                raise RerankError(
+                    f"The reranker answered with status {response.status_code}.",
+                    remedy="Look at its log; 401 and 403 mean reranker_key, 404 reranker_url.",
+                )
+            try:
+                results = msgspec.json.decode(response.content, type=_Answer).results
+            except (msgspec.MsgspecError, RecursionError) as error:
+                # The decoder's message names the path of the fault, never the content.
+                raise RerankError(f"The reranker's answer cannot be read: {error}.") from error
+            scores: dict[int, float] = {}
+            for result in results:
+                score = result.score if result.relevance_score is None else result.relevance_score
+                if score is None or result.index >= len(documents) or result.index in scores:
+                    raise RerankError(
+                        "The reranker's answer lacks a score, or names a document twice or an "
+                        "unknown one."
+                    )
+                scores[result.index] = score
+            if not scores:
+                raise RerankError("The reranker's answer ranks nothing.")
+        return _best_first(scores, len(documents))  # not every server sorts its answer
 
     async def close(self) -> None:
         await self._client.aclose()
-
-    async def _post(self, request: _Request) -> bytes:
-        try:
-            async with asyncio.timeout(self._timeout):
-                response = await self._client.post(self._url, content=msgspec.json.encode(request))
-        except TimeoutError as error:
-            raise RerankError(
-                f"The reranker did not answer within {self._timeout:g} s.",
-                remedy="Give it fewer documents, or raise reranker_timeout.",
-            ) from error
-        except httpx.HTTPError as error:
-            raise RerankError(
-                f"The reranker cannot be reached ({type(error).__name__}).",
-                remedy="Start it, or correct reranker_url.",
-            ) from error
-        if not response.is_success:
-            raise RerankError(
-                f"The reranker answered with status {response.status_code}.",
-                remedy="Look at its log; 401 and 403 mean reranker_key, 404 reranker_url.",
-            )
-        return response.content
 
 
 class Circuit:
@@ -316,27 +330,8 @@ class Circuit:
                 self._trying = False
 
 
-def _ranking(answer: bytes, count: int) -> list[RerankedDocument]:
-    try:
-        results = msgspec.json.decode(answer, type=_Answer).results
-    except (msgspec.MsgspecError, RecursionError) as error:
-        # The decoder's message names the path of the fault, never the content.
-        raise RerankError(f"The reranker's answer cannot be read: {error}.") from error
-    scores: dict[int, float] = {}
-    for result in results:
-        score = result.score if result.relevance_score is None else result.relevance_score
-        if score is None or result.index >= count or result.index in scores:
-            raise RerankError(
-                "The reranker's answer lacks a score, or names a document twice or an unknown one."
-            )
-        scores[result.index] = score
-    if not scores:
-        raise RerankError("The reranker's answer ranks nothing.")
-    return _best_first(scores, count)  # not every server sorts its answer
-
-
 def _best_first(scores: dict[int, float], count: int) -> list[RerankedDocument]:
-    """Return `count` documents by their scores; those without one follow in their old order."""
+    """`count` documents by their scores; those without one follow in their old order."""
     best_first = sorted(scores, key=lambda index: scores[index], reverse=True)
     left_out = [index for index in range(count) if index not in scores]
     return [RerankedDocument(index, scores.get(index)) for index in best_first + left_out]

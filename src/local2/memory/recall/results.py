@@ -11,6 +11,7 @@ from local2.language.words import bare_words
 from local2.ledger.records import Record, call_of
 from local2.ledger.search import Choice, DetailRequest
 from local2.memory.intake.echoes import OF_TURNS
+from local2.memory.recall.later import LaterStatements
 from local2.memory.recall.ranking import RankedRecord, Shares, Trace
 from local2.protocol.memories import EPISODIC
 from local2.protocol.memory_tools import ItemRelation
@@ -66,21 +67,19 @@ def first_items(
     wanted: int,
     *,
     repetitions: bool,
-    with_later: bool,
+    later: LaterStatements | None,
     trace: Trace | None = None,
 ) -> Choice[list[RecallItem]]:
     """The best items with their records, without duplicates and retired records.
 
-    `repetitions`: whether to return every record of several with the same text. `with_later`:
-    whether they carry later statements. `trace`: is told what is left out.
+    `repetitions`: whether to return every record of several with the same text. `later`: what the
+    items carry of it. `trace`: is told what is left out.
     """
     first: list[RecallItem] = []
     records: dict[int, Record] = {}
     keys: dict[int, _ContentKey] = {}
     topics_of: dict[_ContentKey, set[str | None]] = {}
-    find_beside = None
     while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE_ITEMS))):
-        find_beside = page[0].find_beside
         rows = {row for found in page for row in (found.row, *found.mark) if row is not None}
         records |= (yield DetailRequest(records=sorted(rows - records.keys()))).records
         if trace is not None:
@@ -98,12 +97,12 @@ def first_items(
                 first.append(item)
             elif trace is not None:
                 trace.leave_out([item.record.row], "repeated")
-    if not with_later or find_beside is None:
+    if later is None:
         return first
-    later = yield from find_beside([item.record.row for item in first])
-    if not any(later):
+    beside = yield from later.beside([item.record.row for item in first])
+    if not any(beside):
         return first
-    rows = {*chain.from_iterable(later)}
+    rows = {*chain.from_iterable(beside)}
     records |= (yield DetailRequest(records=sorted(rows - records.keys()))).records
     standing = {row: records[row] for row in rows if row in records}
     keys |= {row: _content_key(standing[row]) for row in standing.keys() - keys.keys()}
@@ -115,7 +114,7 @@ def first_items(
 
     return [
         msgspec.structs.replace(item, later=said_later(item, rows))
-        for item, rows in zip(first, later, strict=True)
+        for item, rows in zip(first, beside, strict=True)
     ]
 
 

@@ -1,8 +1,7 @@
 """Have a chat model answer a question from what was recalled, and cite its sources."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Self
 
 import structlog
 from msgspec import Struct
@@ -10,8 +9,9 @@ from msgspec import Struct
 from local2.errors import ModelError
 from local2.language.passages import cut_to_passage, passage
 from local2.language.questions import without_questions
-from local2.ledger.records import Record, source_class_of
+from local2.ledger.records import source_class_of
 from local2.llm.models import StructuredModel
+from local2.memory.recall.results import RecallItem
 from local2.memory.recall.tuning import QUOTED
 from local2.protocol.memory_tools import Answer
 from local2.quoting import LATER_CHARACTERS
@@ -33,45 +33,12 @@ on. If the items do not answer the question, give an empty answer and no numbers
 log = structlog.get_logger()
 
 
-class SaidLater(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _SaidLater(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The reply to an item that asks, or a later statement. `source` is its class."""
 
     said: datetime
     text: str
     source: str | None = None
-
-
-class SynthesisItem(Struct, frozen=True, kw_only=True):
-    """The parts of an item that an answer needs; `score`: how well it matches the question."""
-
-    id: str
-    content: str
-    event_time: datetime
-    score: float = 1.0
-    speaker: str | None = None
-    source: str | None = None
-    topic: str | None = None
-    later: tuple[SaidLater, ...] = ()
-
-    @classmethod
-    def of(cls, record: Record, score: float, later: Sequence[Record]) -> Self:
-        return cls(
-            id=record.id,
-            content=record.content,
-            event_time=record.event_time,
-            score=score,
-            speaker=record.label or record.role,
-            source=source_class_of(record),
-            topic=record.topic,
-            later=tuple(
-                SaidLater(
-                    said=statement.event_time,
-                    text=statement.content[:LATER_CHARACTERS],
-                    source=source_class_of(statement),
-                )
-                for statement in later
-            ),
-        )
 
 
 class _ShownItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -81,7 +48,7 @@ class _ShownItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str | None = None
     topic: str | None = None
     text: str
-    later: tuple[SaidLater, ...] = ()
+    later: tuple[_SaidLater, ...] = ()
 
 
 class _ToAnswer(Struct, frozen=True, kw_only=True):
@@ -100,13 +67,40 @@ class Synthesis:
         self._model = model
         self._within = within
 
-    async def answer(self, query: str, items: Sequence[SynthesisItem]) -> Answer:
+    async def answer(self, query: str, items: Sequence[RecallItem]) -> Answer:
         """Answer from the items, best first. If the model fails, quote the best item."""
         if not items:
             return Answer()
         if self._model is None:
             return _quote_best(query, items)
-        shown = list(_shown(query, items))
+        # The items that fit into the prompt, of long ones what has most of the question.
+        shown: list[_ShownItem] = []
+        left = ALL_CHARACTERS
+        for number, item in enumerate(items, start=1):
+            if left <= 0:
+                break
+            record = item.record
+            text = record.content[passage(record.content, query, min(ITEM_CHARACTERS, left))]
+            later = tuple(
+                _SaidLater(
+                    said=statement.event_time,
+                    text=statement.content[:LATER_CHARACTERS],
+                    source=source_class_of(statement),
+                )
+                for statement in item.later
+            )
+            left -= len(text) + sum(len(statement.text) for statement in later)
+            shown.append(
+                _ShownItem(
+                    number=number,
+                    said=record.event_time,
+                    speaker=record.label or record.role,
+                    source=source_class_of(record),
+                    topic=record.topic,
+                    text=text,
+                    later=later,
+                )
+            )
         try:
             cited = await self._model.answer_as(
                 _CitedAnswer,
@@ -117,42 +111,25 @@ class Synthesis:
         except ModelError as error:
             log.info("answer_not_synthesized", reason=str(error))
             return _quote_best(query, items)
-        text = cited.answer.strip()[:ALL_CHARACTERS]
-        if not text:
+        answer = cited.answer.strip()[:ALL_CHARACTERS]
+        if not answer:
             return Answer(by_model=True)
-        ids = tuple(items[item.number - 1].id for item in shown if item.number in cited.numbers)
+        numbers = (item.number for item in shown if item.number in cited.numbers)
+        ids = tuple(items[number - 1].record.id for number in numbers)
         if not ids:
             log.warning("answer_without_source", model=self._model.name)
             return _quote_best(query, items)
-        return Answer(text=text, ids=ids, by_model=True)
+        return Answer(text=answer, ids=ids, by_model=True)
 
 
-def _quote_best(query: str, items: Sequence[SynthesisItem]) -> Answer:
+def _quote_best(query: str, items: Sequence[RecallItem]) -> Answer:
     """Quote the best item that says something, with what was said later; none if it is far off."""
-    saying = (item for item in items if item.later or without_questions(item.content))
+    saying = (item for item in items if item.later or without_questions(item.record.content))
     best = next(saying, None)
     if best is None or best.score < QUOTED:
         return Answer()
-    short = cut_to_passage(best.content, query, ITEM_CHARACTERS)
-    later = [f"(later, {statement.said:%Y-%m-%d}) {statement.text}" for statement in best.later]
-    return Answer(text="\n".join([short, *later]), ids=(best.id,))
-
-
-def _shown(query: str, items: Sequence[SynthesisItem]) -> Iterator[_ShownItem]:
-    """Yield the items that fit into the prompt, of long ones what has most of the question."""
-    left = ALL_CHARACTERS
-    for number, item in enumerate(items, start=1):
-        if left == 0:
-            return
-        text = item.content[passage(item.content, query, min(ITEM_CHARACTERS, left))]
-        yield _ShownItem(
-            number=number,
-            said=item.event_time,
-            speaker=item.speaker,
-            source=item.source,
-            topic=item.topic,
-            text=text,
-            later=item.later,
-        )
-        characters = len(text) + sum(len(statement.text) for statement in item.later)
-        left -= min(left, characters)
+    lines = [cut_to_passage(best.record.content, query, ITEM_CHARACTERS)]
+    for statement in best.later:
+        said = statement.content[:LATER_CHARACTERS]
+        lines.append(f"(later, {statement.event_time:%Y-%m-%d}) {said}")
+    return Answer(text="\n".join(lines), ids=(best.record.id,))

@@ -468,7 +468,6 @@ class Consolidation:
             place = await self._ledger.upkeep.next_place(None)
             while place is not None:
                 await self._consolidate_place(place, done, Actor(agent=NAME, run=run))
-                await report(done.facts)
                 place = await self._ledger.upkeep.next_place(place)
             await self._ledger.upkeep.end(
                 run, self._clock(), changed=done.changed, failed=done.failed
