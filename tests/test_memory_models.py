@@ -18,7 +18,7 @@ from ledgers import unjudged
 from local2 import examination
 from local2.bus.vector_client import VectorRequests
 from local2.cli.output import Output
-from local2.cli.up import _greet
+from local2.cli.up import greet
 from local2.client.tools import call_tool
 from local2.endpoint import clients
 from local2.errors import ModelError, ModelRefusedError
@@ -537,7 +537,7 @@ async def test_a_stack_with_a_chat_model_and_no_other_settings_has_it_work_in_th
         found = await recall(stack.bus, "Where do I live?", source_kinds=["fact"], synthesize=True)
         doctor = {check.name: check for check in await examination.run_checks(settings)}
         capsys.readouterr()
-        _greet(Output(), settings, stack)
+        greet(Output(), settings, stack)
         greeting = " ".join(capsys.readouterr().out.split())
 
     assert contents(found) == ["Bath is where the user lives with two cats."]

@@ -81,23 +81,8 @@ async def _with_chat(settings: Settings) -> None:
             logs = settings.memory.data_dir / "logs"
             stack = await resources.enter_async_context(open_stack(settings, log_folder=logs))
             gc.freeze()
-        print_line = output.console.print
-        print_line(f"[bold]local2[/] is running. Bus: [cyan]{escape(stack.bus.url)}[/]")
-        if stack.model is not None:
-            print_line(f"[dim]Model: {escape(stack.model.name)}.[/]")
-        for served in () if stack.bus.by_tenant else stack.memories:
-            print_line(f"[dim]{shown(f'In the memory: {served.models.status()}.')}[/]")
+        greet(output, settings, stack)
         user = asking_user(settings.bus, None)
-        whose = f"of {user}, in " if user and not stack.bus.by_tenant else ""
-        print_line(f"[dim]{shown(f'Memory: {whose}{settings.memory.data_dir}.')}[/]")
-        for home in other_homes(settings):
-            print_line(f"[dim]{shown(f'There is another memory in {home}; --home uses it.')}[/]")
-        for memory in exposed_memories(settings):
-            print_line(f"[dim]{shown(f'{memory} is not used: others can enter it.')}[/]")
-        commands = (
-            "`local2 web`, `local2 tools`, `local2 doctor`; in a clone, `uv run local2 web` …"
-        )
-        print_line(f"[dim]In another terminal: {commands}[/]")
         await _start_page(resources, output, settings, stack, log_folder=logs)
         try:
             # Imported here because a service needs no line editor.
@@ -113,6 +98,25 @@ async def _with_chat(settings: Settings) -> None:
                 await asyncio.Event().wait()
         finally:
             output.console.print("[dim]Stopping …[/]")
+
+
+def greet(output: Output, settings: Settings, stack: Stack) -> None:
+    """Say what is running, with what, and on which memory."""
+    print_line = output.console.print
+    print_line(f"[bold]local2[/] is running. Bus: [cyan]{escape(stack.bus.url)}[/]")
+    if stack.model is not None:
+        print_line(f"[dim]Model: {escape(stack.model.name)}.[/]")
+    for served in () if stack.bus.by_tenant else stack.memories:
+        print_line(f"[dim]{shown(f'In the memory: {served.models.status()}.')}[/]")
+    user = asking_user(settings.bus, None)
+    whose = f"of {user}, in " if user and not stack.bus.by_tenant else ""
+    print_line(f"[dim]{shown(f'Memory: {whose}{settings.memory.data_dir}.')}[/]")
+    for home in other_homes(settings):
+        print_line(f"[dim]{shown(f'There is another memory in {home}; --home uses it.')}[/]")
+    for memory in exposed_memories(settings):
+        print_line(f"[dim]{shown(f'{memory} is not used: others can enter it.')}[/]")
+    commands = "`local2 web`, `local2 tools`, `local2 doctor`; in a clone, `uv run local2 web` …"
+    print_line(f"[dim]In another terminal: {commands}[/]")
 
 
 def announce_models(output: Output, settings: MemorySettings) -> None:
