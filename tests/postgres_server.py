@@ -77,7 +77,7 @@ class PostgresServer:
     def empty_ledger(self) -> Iterator[str]:
         """Lend a ledger to a test that changes rows only; return its URL.
 
-        Emptying its tables afterwards takes a tenth of the time of another database.
+        Emptying its tables afterwards takes a third of the time of another database.
         """
         name = self._clean.pop() if self._clean else self._create()
         yield self._of_owner(name)
