@@ -30,7 +30,7 @@ from waiting import eventually
 from workers import stack_with_worker_here
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-LOOPS = 50
+LOOPS = 12
 
 
 class Together(NamedTuple):

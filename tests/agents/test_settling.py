@@ -9,7 +9,6 @@ from calling import RICHARD
 from factories import StartGenerator
 from local2.client.queries import QueryClient
 from local2.ledger.records import Fact
-from local2.memory import facts as facts_module
 from local2.memory.tenant import Memory
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
@@ -19,15 +18,13 @@ BLUE = "Richard's favourite colour is blue."
 
 @pytest.mark.usefixtures("tools")
 @pytest.mark.parametrize("way", ["replaces", "retire_fact"])
-async def test_only_the_new_fact_stands_after_the_model_has_settled_it(  # noqa: PLR0917
+async def test_only_the_new_fact_stands_after_the_model_has_settled_it(
     memory: Memory,
     start: StartGenerator,
     client: QueryClient,
     ollama: OllamaStandIn,
-    monkeypatch: pytest.MonkeyPatch,
     way: str,
 ) -> None:
-    monkeypatch.setattr(facts_module, "RELATED_SECONDS", 60.0)
     service = memory.of(RICHARD)
     green = await service.facts.store(Fact(content=GREEN, scope="user"))
     fact = {"content": BLUE, "scope": "user"}

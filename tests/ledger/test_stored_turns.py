@@ -4,11 +4,13 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 
 from ledgers import DAY, OWNER, message, record
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations import turns
 from local2.ledger.operations.sessions import SessionKey
-from local2.ledger.operations.turns import RECORDS_PER_TRANSACTION, Rating
+from local2.ledger.operations.turns import Rating
 from local2.ledger.records import NewRecord, Record, Written
 
 QUESTION = message("Which metal?", id="t1", turn="t1", query_id="q1")
@@ -130,12 +132,13 @@ async def test_each_answer_follows_its_question_though_the_next_ones_were_asked_
 
 
 async def test_many_calls_keep_their_order_though_the_next_question_was_asked_before(
-    ledger: Ledger,
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(turns, "RECORDS_PER_TRANSACTION", 10)
     for question in (QUESTION, message("And which gas?", id="t2", turn="t2", query_id="q2")):
         await ledger.unreported.store(msgspec.structs.replace(question, pending=True))
     episode, _, _, reply = turn("Osmium.")
-    weighed = [f"{number} g" for number in range(3 * RECORDS_PER_TRANSACTION)]
+    weighed = [f"{number} g" for number in range(30)]
     calls = [
         msgspec.structs.replace(RESULT, id=said, content=said, source_ref=said) for said in weighed
     ]

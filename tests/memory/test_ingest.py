@@ -10,7 +10,7 @@ import pytest
 
 from calling import UNNAMED, caller_named
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.operations.records import RECORDS_PER_TRANSACTION
+from local2.ledger.operations import records as storing
 from local2.memory.intake.conversations import Conversation, records_of
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
@@ -306,10 +306,11 @@ async def test_message_ids_are_stable_across_releases(richard: MemoryService) ->
 
 
 async def test_other_writes_do_not_wait_for_the_whole_of_a_long_conversation(
-    memory: Memory, database: Database
+    memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(storing, "RECORDS_PER_TRANSACTION", 10)
     talk = Conversation(
-        messages=[chat_message(f"Page {number}") for number in range(2 * RECORDS_PER_TRANSACTION)],
+        messages=[chat_message(f"Page {number}") for number in range(20)],
         owner="ann",
         agent="shell",
         session_id="s1",
@@ -323,7 +324,4 @@ async def test_other_writes_do_not_wait_for_the_whole_of_a_long_conversation(
     await writing
 
     topics = [row["topic"] for row in await records(database)]
-    assert (len(topics), topics.index("user.name")) == (
-        2 * RECORDS_PER_TRANSACTION + 1,
-        RECORDS_PER_TRANSACTION,
-    )
+    assert (len(topics), topics.index("user.name")) == (21, 10)

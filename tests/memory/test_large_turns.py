@@ -1,12 +1,14 @@
 """A turn with thousands of calls does not block other writes, and is stored completely."""
 
+from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from calling import caller_named
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.operations.turns import RECORDS_PER_TRANSACTION
+from local2.ledger.operations import turns
 from local2.ledger.records import Written
 from local2.memory.intake.conversations import Turn
 from local2.memory.tenant import Memory
@@ -18,7 +20,14 @@ RICHARD, EVE = (
     caller_named("richard", session_id="s1"),
     caller_named("eve"),
 )
-CALLS = 2 * RECORDS_PER_TRANSACTION + 7
+PER_TRANSACTION = 10
+CALLS = 2 * PER_TRANSACTION + 7
+
+
+@pytest.fixture(autouse=True)
+def small_transactions() -> Iterator[None]:
+    with patch.object(turns, "RECORDS_PER_TRANSACTION", PER_TRANSACTION):
+        yield
 
 
 def large_turn() -> Turn:
@@ -50,10 +59,10 @@ async def test_saves_run_between_the_transactions_of_a_turn_with_many_calls(
     await memory.of(RICHARD).intake.store_turn(large_turn())
 
     everything = await stored(database)
-    assert everything.index("Osmium is heavy.") == RECORDS_PER_TRANSACTION + len(["How heavy?"])
+    assert everything.index("Osmium is heavy.") == PER_TRANSACTION + len(["How heavy?"])
     others = [text for text in everything if text not in {EPISODE, "Osmium is heavy."}]
     assert others == ["How heavy?", *RESULTS, "Heavy."]
-    assert everything.index(EPISODE) > RECORDS_PER_TRANSACTION + 1
+    assert everything.index(EPISODE) > PER_TRANSACTION + 1
 
 
 async def test_an_interrupted_large_turn_is_completed_when_it_is_redelivered(

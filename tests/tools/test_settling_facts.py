@@ -24,11 +24,6 @@ GREEN = "Richard's favourite colour is green."
 BLUE = "Richard's favourite colour is blue."
 
 
-@pytest.fixture(autouse=True)
-def _time_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts_module, "RELATED_SECONDS", 60.0)
-
-
 async def call(memory: Memory, name: str, caller: Caller = RICHARD, **args: Any) -> Any:
     """Run a tool on arguments as they are sent over the bus; return its ToolOutput."""
     tool = BY_NAME[name]

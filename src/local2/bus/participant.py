@@ -156,13 +156,7 @@ class Participant:
                         tenant=endpoint.tenant,
                     )
                 )
-            # The discovery of ADR-32: of all participants, of those of this name, of this one.
-            answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
-            for verb, answer in answers.items():
-                for address in ((), (self.name,), (self.name, self.id)):
-                    subject = subjects.discovery(verb, *address)
-                    handler = self._discovery_handler(answer)
-                    self._subscriptions.append(await self.bus.subscribe(subject, handler))
+            await self._be_discoverable()
             await self.bus.flush()
             await self.started()
             undo.pop_all()
@@ -182,6 +176,15 @@ class Participant:
             await asyncio.gather(*(subscription.stop(STOP_GRACE) for subscription in ending))
         finally:  # also if whoever stops it is cancelled
             await self.stopping()
+
+    async def _be_discoverable(self) -> None:
+        """Answer ADR-32: the discovery of all participants, of those of this name, of this one."""
+        answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
+        for verb, answer in answers.items():
+            for address in ((), (self.name,), (self.name, self.id)):
+                subject = subjects.discovery(verb, *address)
+                handler = self._discovery_handler(answer)
+                self._subscriptions.append(await self.bus.subscribe(subject, handler))
 
     def _count_requests(self, endpoint: ServiceEndpoint) -> Handler:
         async def handle(message: BusMessage) -> None:

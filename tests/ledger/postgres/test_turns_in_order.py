@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from itertools import permutations
 
+import pytest
+
 from ledgers import DAY, OWNER
 from local2.ledger.engines.postgres.database import Database
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations import turns
 from local2.ledger.operations.sessions import FactSelection, SessionKey, StoredSession
-from local2.ledger.operations.turns import RECORDS_PER_TRANSACTION, Delivered
+from local2.ledger.operations.turns import Delivered
 from local2.memory.intake.conversations import Turn, records_of_turn
 from local2.protocol.envelope import Caller
 from local2.protocol.payloads import ToolCallRecord
@@ -79,8 +82,11 @@ async def test_a_stream_that_begins_anew_continues_its_sessions(here: Database) 
     assert await told(ledger, "s1") == exchanges(1, 100)
 
 
-async def test_a_turn_of_many_calls_that_is_stored_late(here: Database, there: Database) -> None:
-    weighed = [f"{number} g" for number in range(3 * RECORDS_PER_TRANSACTION)]
+async def test_a_turn_of_many_calls_that_is_stored_late(
+    here: Database, there: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "RECORDS_PER_TRANSACTION", 10)
+    weighed = [f"{number} g" for number in range(30)]
     calls = [ToolCallRecord(name="weigh", content=said, id=said) for said in weighed]
     await store(Ledger(here, "default"), "s1", 2)
 

@@ -184,7 +184,7 @@ def test_earlier_messages_have_what_was_shown_before_them_and_their_ratings(
             query_id=f"boat-{number}",
             shown=[fact],
         )
-        for number in range(MAX_SHOWINGS + SHOWN_MESSAGES // 2 + 1)
+        for number in range(max(MAX_SHOWINGS, SHOWN_MESSAGES // 2) + 1)
     ]
     store(page_stack, turns)
     first = reader.page.locator(".message", has_text="Boat 0 is ashore.")
