@@ -241,6 +241,35 @@ async def test_what_an_assistant_said_later_stands_beside_its_answer(
     assert later_of(items, turns[0][0])[:2] == [answer, correction]
 
 
+async def test_a_later_output_of_the_tool_about_the_same_thing_stands_beside_the_earlier_one(
+    bus: Connection, memory: Memory
+) -> None:
+    older = "garden chair, teak: 41 pieces on shelf C7"
+    newer = "garden chair, teak: 12 pieces on shelf C7"
+    by_another_tool = "garden chair, teak: 41 pieces on shelf B2"
+    calls = (
+        ("What can we sell?", "stock", older),
+        ("Who is here tonight?", "roster", "night shift: Ferrand and Okello"),
+        ("Has he paid?", "order_status", "order 5519, customer Balog: waits for payment"),
+        ("And the zloty?", "exchange", "EUR/PLN 4.26"),
+        ("Is it hot outside?", "weather", "Lyon: 34 degrees, thunderstorms in the evening"),
+        ("And the other shop?", "branch", by_another_tool),
+        ("Look once more.", "stock", newer),
+    )
+    for day, (request, tool, output) in enumerate(calls, start=1):
+        time = f"2026-05-{day:02}T12:00:00Z"
+        messages = [
+            {"role": "user", "content": request, "timestamp": time},
+            {"role": "tool", "name": tool, "content": output, "timestamp": time},
+        ]
+        await call(bus, "ingest", {"messages": messages, "session_id": f"day {day}"}, RICHARD)
+
+    items = await recall(bus, memory, "How many garden chairs are left?")
+
+    assert later_of(items, older) == [newer]
+    assert later_of(items, newer) == later_of(items, by_another_tool) == []
+
+
 async def test_that_one_speaker_said_both_is_no_word_that_they_share(
     bus: Connection, memory: Memory
 ) -> None:

@@ -3,8 +3,9 @@
 Which statement holds is not decided here, and no rank changes: whoever reads an item sees what its
 speaker said about the same thing afterwards. What only asks is no statement. Beside what a person
 asked stands the reply, since it is the reply that answers. Beside what an assistant said stands
-what one said later about the same thing. A correction in the next message stands there, however
-little it shares with what it corrects. All else in this module knows no language.
+what one said later about the same thing, and beside a tool's output a later one of this tool. A
+correction in the next message stands there, however little it shares with what it corrects. All
+else in this module knows no language.
 
 Two records are about the same thing if their vectors are much closer than each of them usually is
 to statements, or closer and they share a rare word. Besides, the later one matches the question, or
@@ -207,11 +208,14 @@ class LaterStatements:
         ]
 
     def _restated(self, positions: Iterable[int]) -> dict[int, list[int]]:
-        """Return, for what assistants said, what an assistant said later about the same thing.
+        """Return, for what assistants and tools said, what was said later about the same thing.
 
-        They are compared without what they reply to, must be close, and share a rare word.
+        By any assistant, or by this tool. They are compared without what they reply to, must be
+        close, and share a rare word.
         """
-        view, time = self._view, self._view.column["newness"]
+        view, column = self._view, self._view.column
+        time = column["newness"]
+        voice = np.where(_by_tool(view), column["label"], -1)
         answers = view.derive(_answers, self._embedder)
         said = np.array([at for at in positions if answers[at]], np.int64)
         if not len(said):
@@ -223,6 +227,7 @@ class LaterStatements:
         of_said, of_later = view.vectors_at(said), view.vectors_at(candidates)
         cosines = of_said @ of_later.T
         cosines[time[candidates] <= time[said][:, None]] = -1.0
+        cosines[voice[candidates] != voice[said][:, None]] = -1.0
         nearest = cosines.argmax(axis=1)
         each = np.arange(len(said))
         usual = view.derive(_usual_of_answers, self._embedder, self._floor)
@@ -349,10 +354,15 @@ def _statements(view: View, embedder: str) -> Flags:
 
 
 def _answers(view: View, embedder: str) -> Flags:
-    """Which records are messages of assistants with a vector, without echoes."""
+    """Which records are messages of assistants and tools with a vector, without echoes."""
     answered = view.column["source"] == view.names.sources.number_of("answered")
+    answered = view.column["spoken"] & (answered | _by_tool(view))
     answered &= view.column["machine"] & (view.column["echo"] == 0)
     return np.asarray(answered & view.has_comparable_vector(embedder))
+
+
+def _by_tool(view: View) -> Flags:
+    return np.asarray(view.column["source"] == view.names.sources.number_of("observed"))
 
 
 def _usual_of_statements(view: View, embedder: str, floor: float) -> _Usual:
@@ -388,13 +398,12 @@ def _followed(view: View) -> tuple[Positions, Positions]:
         return none, none
     column = {
         name: np.append(view.column[name], 0)
-        for name in ("machine", "label", "principal", "length", "source", "echo")
+        for name in ("machine", "label", "principal", "length", "echo")
     }
     machine, label, principal = column["machine"], column["label"], column["principal"]
     after = [np.append(following, view.size) for _, following in view.neighbours]
     reply = after[0][:-1]
-    is_tool = column["source"] == view.names.sources.number_of("observed")
-    is_tool[-1] = False
+    is_tool = np.append(_by_tool(view), False)
     for _ in after:
         reply = np.where(is_tool[reply], after[0][reply], reply)
     by_other = (machine[reply] != machine[:-1]) | (label[reply] != label[:-1])
