@@ -29,8 +29,9 @@ NETWORK: Mapping[str, str | int] = {
 }
 """How soon a server that has gone silent counts as lost, and which of several servers in a URL is
 used: the one that can be written. What the URL says goes first."""
-BIND = "SELECT set_config('local2.tenant', %(tenant)s, true)"
-"""Lets a transaction see the rows of one tenant (`of_tenant`, schema.sql)."""
+BIND = "SELECT set_config('local2.tenant', %(tenant)s, true), set_config('jit', 'off', true)"
+"""Lets a transaction see the rows of one tenant (`of_tenant`, schema.sql). To compile a statement
+would take longer than to carry it out: the server overestimates those with lists."""
 LIMIT_WAITS = "set_config('lock_timeout', %(lock_timeout)s, true)"
 """Limits how long a transaction waits for each lock."""
 LONGEST_WAIT = 24 * 3600.0
@@ -150,7 +151,7 @@ class PostgresConnection:
         Raises:
             UnknownOutcomeError: The connection was lost while the transaction was committed.
         """
-        begun = [BIND, "pg_current_xact_id()::text"]
+        begun = [BIND, "pg_current_xact_id()::text AS number"]
         if within < LONGEST_WAIT:
             begun.append(LIMIT_WAITS)
             values["lock_timeout"] = str(max(round(within * 1000), 1))  # 0 would be no limit
@@ -196,7 +197,8 @@ class PostgresConnection:
     def _note_transaction(self, begun: "psycopg.Cursor[Row]") -> None:
         """Note the number of a transaction, which its second statement returned."""
         begun.nextset()
-        (_, self._transaction, *_) = begun.fetchone() or ("", "")
+        row = begun.fetchone()
+        self._transaction = row["number"] if row else ""
 
     def executemany(
         self, statement: str, many: Iterable[Mapping[str, Any]], /

@@ -31,8 +31,8 @@ SCORED = 2_000
 HELD_SECONDS = 60.0
 """Seconds for which a large number is held; how rare words are hardly changes meanwhile. To count
 100,000 records takes as long as all else that a recall asks of the database."""
-MAX_HELD = 2_000
-"""Maximum number of such numbers."""
+HELD_FROM, MAX_HELD = 500, 2_000
+"""The least number that is held, and how many are."""
 
 
 class TextIndex:
@@ -149,7 +149,7 @@ class FullText:
             read[None] = tx.execute("count_in_places", places=places).fetchone()["count"]
         with self._lock:
             for stem, number in read.items():
-                if number >= PROBE:
+                if number >= HELD_FROM:
                     self._large[places, stem] = time.monotonic(), number
         numbers = {**held, **read}
         return StemCounts(

@@ -72,6 +72,13 @@ SELECT (SELECT count(*) FROM vector WHERE vector.tenant = :tenant AND vector.emb
               AND record.tenant = :tenant AND record.superseded_by IS NULL
               AND vector.record = task.record OFFSET 0)) AS count;
 
+-- In the index of `vector`, each embedder is seen without reading the vectors.
+-- name: vectors_of_others
+SELECT CASE WHEN EXISTS (
+    SELECT 1 FROM vector WHERE vector.tenant = :tenant AND embedder NOT IN (
+           SELECT jsonb_array_elements_text(CAST(:embedders AS jsonb))))
+THEN (SELECT max(row) FROM record WHERE record.tenant = :tenant) END AS last;
+
 -- name: ids_with_vectors
 SELECT record.id FROM record
 WHERE record.tenant = :tenant AND record.superseded_by IS NULL AND EXISTS (
