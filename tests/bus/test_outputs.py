@@ -14,6 +14,7 @@ from local2.bus import outputs
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
+from local2.memory.long_outputs import LongOutputs
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import Caller, decode, encode, seal
 from local2.protocol.memory_tools import READ_TOOL_OUTPUT
@@ -325,6 +326,21 @@ async def test_a_part_that_does_not_continue_the_output_is_refused_and_changes_n
     assert answer.error.code == "invalid_arguments"
     assert (await send_part(bus, "two", 4, last=True)).ok
     assert await read(bus, KEY) == "one two"
+
+
+@pytest.mark.usefixtures("keeper")
+async def test_a_part_whose_storing_fails_is_answered_with_the_failure(
+    bus: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_: LongOutputs, part: OutputPart) -> None:
+        raise RuntimeError(part.key)
+
+    monkeypatch.setattr(LongOutputs, "store_part", fail)
+
+    result = await send_part(bus, "One.")
+
+    assert result.error is not None
+    assert (result.error.code, KEY in result.error.message) == ("internal", False)
 
 
 @pytest.mark.usefixtures("keeper")

@@ -12,10 +12,12 @@ from local2.bus import lease as leases
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.lease import Holder, Lease
 from local2.bus.server import EmbeddedServer
+from local2.errors import StorageError
 from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.operations.backlog import TaskQueue
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import decode
-from local2.protocol.maintenance import Health, Readiness
+from local2.protocol.maintenance import Health, Readiness, TaskCounts
 from local2.settings import BusSettings
 from local2.stack import serving
 from local2.stack.app import open_stack
@@ -72,6 +74,19 @@ async def test_gauges_are_read_while_the_vector_worker_hangs(
     read = {(one.name, one.value) for one in await agent(bus, memory).gauges()}
 
     assert {("local2_ready", 1), ("local2_degraded", 1), ("local2_tasks_set_aside", 0)} <= read
+
+
+async def test_gauges_of_a_ledger_that_fails_while_they_are_read_say_so(
+    bus: Connection, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_: TaskQueue) -> list[TaskCounts]:
+        raise StorageError("The disk is gone.")
+
+    monkeypatch.setattr(TaskQueue, "counts", fail)
+
+    read = {(one.name, one.value) for one in await agent(bus, memory).gauges()}
+
+    assert read == {("local2_ready", 1), ("local2_degraded", 1)}
 
 
 async def test_turns_that_cannot_be_stored_degrade_the_memory(

@@ -160,7 +160,7 @@ class HealthAgent(Participant):
         if not self._serves():
             return Readiness(ready=False, reasons=[NOT_SERVED])
         try:
-            await self._memories.of_tenant(tenant).ledger.counts()
+            await self._memories.of_tenant(tenant).ledger.records.usage()  # reads one row
         except StorageError as error:
             return Readiness(ready=False, reasons=[str(error)])
         return Readiness(ready=True)
@@ -183,21 +183,21 @@ class HealthAgent(Participant):
         readings = [GaugeReading(name="local2_ready", value=ready, labels=labels)]
         if not ready:
             return readings
-        tasks = {counted.kind: counted for counted in await memory.ledger.backlog.counts()}
-        for kind in get_args(TaskKind):  # kinds without tasks, too
-            counted = tasks.get(kind)
-            for name, value in (
-                ("local2_tasks_waiting", counted.waiting if counted else 0),
-                ("local2_tasks_set_aside", counted.aside if counted else 0),
-            ):
-                readings.append(
-                    GaugeReading(name=name, value=value, labels={**labels, "kind": kind})
-                )
         try:
+            tasks = {counted.kind: counted for counted in await memory.ledger.backlog.counts()}
+            for kind in get_args(TaskKind):  # kinds without tasks, too
+                counted = tasks.get(kind)
+                for name, value in (
+                    ("local2_tasks_waiting", counted.waiting if counted else 0),
+                    ("local2_tasks_set_aside", counted.aside if counted else 0),
+                ):
+                    readings.append(
+                        GaugeReading(name=name, value=value, labels={**labels, "kind": kind})
+                    )
             async with asyncio.timeout(GAUGES_PATIENCE):
                 status = await self._status(memory)
                 turns = await count_turns(self.bus, memory.tenant)
-        except (BusError, TimeoutError):
+        except (BusError, StorageError, TimeoutError):  # of this tenant; others have their gauges
             return [*readings, GaugeReading(name="local2_degraded", value=1, labels=labels)]
         since = status.waiting_since
         values = {

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Generic, Literal, TypeVar, cast
 
 import msgspec
+import structlog
 from msgspec import Raw
 
 from local2.admission import Admission
@@ -82,6 +83,8 @@ from local2.tenants.directory import Entries, Register
 
 P = TypeVar("P")
 A = TypeVar("A", bound=msgspec.Struct)
+log = structlog.get_logger()
+
 MAX_TRANSFERS = 4
 """Maximum number of lines that are being received in pieces; beyond it, the least recently
 continued one is dropped."""
@@ -236,6 +239,10 @@ class ServiceHost(Participant):
             result = await self._answer(service, message)
         except Local2Error as error:
             result = ToolResult.failed(error)
+        except Exception:
+            log.exception("request_failed", subject=message.subject)
+            fault = Local2Error(f"The {self.name} failed; its log says where.")
+            result = ToolResult.failed(fault)
         await self.acknowledge(message, result)
 
     async def _answer_operator(self, service: OperatorService[P, A], message: BusMessage) -> A:
