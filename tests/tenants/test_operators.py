@@ -12,7 +12,7 @@ import pytest
 from commands import answer
 from doc_pages import python_in
 from local2.errors import StorageError
-from local2.ledger.ledger import Ledger
+from local2.ledger.operations.records import Records
 from local2.stack.app import Stack
 from tenant_agents import Agent, agent
 from waiting import eventually
@@ -112,10 +112,10 @@ async def test_a_health_check_needs_no_tenant_and_covers_all(
 ) -> None:
     assert await run_command(folder, "doctor", "--ready") == {"ready": True, "reasons": []}
 
-    async def counts(_: Ledger) -> None:
+    async def usage(_: Records) -> None:
         raise StorageError("The disk is gone.")
 
-    monkeypatch.setattr(Ledger, "counts", counts)
+    monkeypatch.setattr(Records, "usage", usage)
     refused = await run_command(folder, "doctor", "--ready")
     assert refused == {"ready": False, "reasons": ["The disk is gone."] * 2}
 
