@@ -208,14 +208,13 @@ class LaterStatements:
         ]
 
     def _restated(self, positions: Iterable[int]) -> dict[int, list[int]]:
-        """Return, for what assistants and tools said, what was said later about the same thing.
+        """For what assistants and tools said, what was said later about the same thing.
 
         By any assistant, or by this tool. They are compared without what they reply to, must be
         close, and share a rare word.
         """
         view, column = self._view, self._view.column
         time = column["newness"]
-        voice = np.where(_by_tool(view), column["label"], -1)
         answers = view.derive(_answers, self._embedder)
         said = np.array([at for at in positions if answers[at]], np.int64)
         if not len(said):
@@ -227,6 +226,7 @@ class LaterStatements:
         of_said, of_later = view.vectors_at(said), view.vectors_at(candidates)
         cosines = of_said @ of_later.T
         cosines[time[candidates] <= time[said][:, None]] = -1.0
+        voice = np.where(_by_tool(view), column["label"], -1)  # a tool's, or any assistant's
         cosines[voice[candidates] != voice[said][:, None]] = -1.0
         nearest = cosines.argmax(axis=1)
         each = np.arange(len(said))

@@ -7,6 +7,7 @@ common words only would rank last anyway.
 import time
 from collections.abc import Sequence
 from threading import Lock
+from typing import NamedTuple
 
 from local2.bounded_dict import BoundedDict
 from local2.language.words import stems, stems_of_guesses, words
@@ -113,12 +114,17 @@ class TextIndex:
         return [(row["row"], row["stems"]) for row in found]
 
 
+class _Held(NamedTuple):
+    read_at: float
+    number: int
+
+
 class FullText:
     """Search by words of one tenant; it holds how many records have what many have, for a while."""
 
     def __init__(self) -> None:
-        self._large: BoundedDict[tuple[str, str | None], tuple[float, int]] = BoundedDict(MAX_HELD)
-        """When a number was read, and the number, of a stem in places or of all records there."""
+        self._large: BoundedDict[tuple[str, str | None], _Held] = BoundedDict(MAX_HELD)
+        """Numbers by places and stem; None stands for all records there."""
         self._lock = Lock()
 
     def pool(self, tx: Transaction, search: Search, filter_: Filter, pool: Pool) -> PoolMatches:
@@ -133,25 +139,24 @@ class FullText:
         if not filter_.words:
             return StemCounts(total=0.0, by_stem={})
         places, asked = filter_.places, stems(search.words)
+        since = time.monotonic() - HELD_SECONDS
+        numbers: dict[str | None, int] = {}
         with self._lock:
-            since = time.monotonic() - HELD_SECONDS
-            held = {
-                stem: number
-                for stem in (*asked, None)
-                for read_at, number in (self._large.get((places, stem), (0.0, 0)),)
-                if read_at > since
-            }
+            for stem in (*asked, None):
+                held = self._large.get((places, stem))
+                if held is not None and held.read_at > since:
+                    numbers[stem] = held.number
         read: dict[str | None, int] = {}
-        if new := [stem for stem in asked if stem not in held]:
+        if new := [stem for stem in asked if stem not in numbers]:
             found = tx.execute("count_words", places=places, stems=as_json(new), probe=PROBE)
             read |= {row["stem"]: row["count"] for row in found}
-        if None not in held:
+        if None not in numbers:
             read[None] = tx.execute("count_in_places", places=places).fetchone()["count"]
         with self._lock:
             for stem, number in read.items():
                 if number >= HELD_FROM:
-                    self._large[places, stem] = time.monotonic(), number
-        numbers = {**held, **read}
+                    self._large[places, stem] = _Held(time.monotonic(), number)
+        numbers |= read
         return StemCounts(
             total=float(numbers[None]), by_stem={stem: float(numbers[stem]) for stem in asked}
         )
