@@ -2,7 +2,8 @@
 
 Everything runs over the bus; each stack and the flood have separate processes. `--minutes N`
 prolongs the flood during which memory is measured. What the flood costs any program on the machine
-is measured as well: embedding, Chroma and FTS5 called by hand, in the benchmark's own process.
+is measured as well: embedding, Chroma and FTS5 called by hand, in the benchmark's own process. So
+is what it costs a request that needs no search: `recall_topic`.
 """
 
 import asyncio
@@ -186,20 +187,22 @@ async def among_many(stack: Stack, tenants: Sequence[str]) -> list[Figure]:
 
 async def beside_a_flood(stack: Stack, tenant: str, by_hand: Ask, seconds: float) -> list[Figure]:
     """Measure beside one flood, not in turns: its indexing continues after it has ended."""
-    asked = [
-        partial(latency, ask, FLOOD_RECALLS, 0.95)
-        for ask in (recalls(stack.askers[tenant]), by_hand)
-    ]
-    alone, by_hand_alone = await alternating(FLOOD_BLOCKS, *asked)
+    asker = stack.askers[tenant]
+    await asker.tool("save_topic", request_of(topic=TOPIC, content="Elixir"))
+    topic = partial(asker.tool, "recall_topic", request_of(topic=TOPIC))
+    asked = [partial(latency, ask, FLOOD_RECALLS, 0.95) for ask in (recalls(asker), topic, by_hand)]
+    alone, topic_alone, by_hand_alone = await alternating(FLOOD_BLOCKS, *asked)
     async with stack.flood() as ended:
         watching = asyncio.create_task(memory_over(stack, seconds))
-        beside, by_hand_beside = await alternating(FLOOD_BLOCKS, *asked)
+        beside, topic_beside, by_hand_beside = await alternating(FLOOD_BLOCKS, *asked)
         held = await watching
     about = f"p95: recall beside {CLIENTS} clients of another tenant / alone"
     return [
         ratio("flood_p95_ratio", about, beside, alone, at_most=3.0),
         milliseconds("flood_p95_ms", "beside them", beside),
         milliseconds("quiet_p95_ms", "alone", alone),
+        milliseconds("flood_topic_p95_ms", "p95 of recall_topic beside them", topic_beside),
+        milliseconds("quiet_topic_p95_ms", "alone", topic_alone),
         ratio(
             "flood_machine_p95_ratio",
             "p95 by hand, which waits for the processor only: beside them / alone",

@@ -55,8 +55,6 @@ ON CONFLICT (tenant, slot) DO UPDATE SET name = excluded.name;
 -- name: drop_embedder
 DELETE FROM embedder WHERE tenant = :tenant AND slot = :slot;
 
--- All vectors, which their index counts, without those of replaced records and of waiting ones: among
--- a million, asking for each vector whether it is one of these took ten seconds.
 -- All vectors, which their index counts, without those of replaced records and of waiting ones. Among
 -- a million, asking for each vector whether it is one of these took ten seconds.
 -- name: count_vectors
