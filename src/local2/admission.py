@@ -43,10 +43,6 @@ class _Usage:
     size: int = 0
     running: int = 0
 
-    def count(self, number: int, size: int) -> None:
-        self.admitted += number
-        self.size += size
-
     def is_full(self, limit: int, size_limit: int, size: int) -> bool:
         """Whether one more would exceed a limit; a sole request may have any size."""
         return self.admitted >= limit or (self.admitted > 0 and self.size + size > size_limit)
@@ -102,14 +98,16 @@ class FairSlots:
         self._tenants[owner[0]] = tenant
         tenant.users[owner[1]] = user
         for usage in (user, tenant, self._all):
-            usage.count(1, size)
+            usage.admitted += 1
+            usage.size += size
 
     def leave(self, owner: Owner, size: int) -> None:
         """Stop counting admitted work; `admitted` calls this on leaving."""
         tenant = self._tenants[owner[0]]
         user = tenant.users[owner[1]]
         for usage in (user, tenant, self._all):
-            usage.count(-1, -size)
+            usage.admitted -= 1
+            usage.size -= size
         if not user.admitted:
             del tenant.users[owner[1]]
         if not tenant.admitted:
@@ -275,7 +273,7 @@ class Rates:
         if not self._rate:
             return
         now = time.monotonic()
-        tokens, updated_at = self._buckets.pop(owner, (self._burst, now))
+        tokens, updated_at = self._buckets.get(owner, (self._burst, now))
         tokens = min(tokens + (now - updated_at) * self._rate, self._burst)
         enough = tokens >= 1
         self._buckets[owner] = (tokens - 1 if enough else tokens, now)

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from nats.aio.client import Client
+from nats.aio.client import DEFAULT_PENDING_SIZE, Client
 from nats.aio.subscription import Subscription as NatsSubscription
 
 from factories import ConnectBus, Listen
@@ -316,6 +316,31 @@ async def test_a_message_over_the_limit_is_refused_and_the_connection_stays_open
     await bus.publish("test.large", b"x" * (1024 * 1024))
 
     await eventually(lambda: len(received) == 1)
+
+
+async def test_what_a_silent_server_does_not_take_is_bounded_and_arrives_once_it_does(
+    server: EmbeddedServer, bus: Connection, listen: Listen
+) -> None:
+    received = await listen("test.much")
+    size, sent = 256 * 1024, 0
+
+    async def publish_much() -> None:
+        nonlocal sent
+        for sent in range(1, 101):
+            await bus.publish("test.much", bytes([sent]) * size)
+            await asyncio.sleep(0)
+
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        publishing = asyncio.create_task(publish_much())
+        await eventually(lambda: bus.client.pending_data_size > DEFAULT_PENDING_SIZE)
+        assert not publishing.done()
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    await publishing
+
+    await eventually(lambda: len(received) == 100)
+    assert [message.data[0] for message in received] == list(range(1, 101))
 
 
 async def test_what_is_published_soon_leaves_behind_what_is_sent_now_and_before_a_connection_closes(

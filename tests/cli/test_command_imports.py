@@ -90,8 +90,8 @@ POSTGRES = {"psycopg", "local2.ledger.engines.postgres"}
     [
         pytest.param(
             "local2.cli.up",
-            {*PAGE, *ACCOUNTS_AND_WORKER, *POSTGRES, "opentelemetry", "prometheus_client",
-             "starlette", "tokenizers", "uvicorn"},
+            {*PAGE, *ACCOUNTS_AND_WORKER, *POSTGRES, "h2", "opentelemetry", "prometheus_client",
+             "pygments", "rich", "starlette", "tokenizers", "uvicorn"},
             id="a stack on SQLite",
         ),
         pytest.param("local2.cli.serve", PAGE, id="serving HTTP"),

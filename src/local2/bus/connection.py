@@ -150,7 +150,7 @@ class Connection:
         *,
         tenant: str | None = None,
     ) -> None:
-        """Publish a message that nobody waits for, behind the answers that are being sent.
+        """Publish a message that nobody waits for, behind the answer that is being made.
 
         The arguments are those of `publish`. A failure is logged.
         """
@@ -161,7 +161,6 @@ class Connection:
 
     async def publish_waiting(self) -> None:
         """Publish what `publish_soon` was given; `connect` calls this before it disconnects."""
-        await asyncio.sleep(0)  # answers leave first
         failed, reason = 0, ""
         while self._waiting:
             subject, data, tenant = self._waiting.popleft()

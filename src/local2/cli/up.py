@@ -16,8 +16,8 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import click
-from rich.markup import escape
 
+import local2.cli.plain_libraries  # noqa: F401 - before the others import these
 from local2.cli.commands import command
 from local2.cli.output import Output, run_async, shown
 from local2.client.shared_stack import StackUsage
@@ -102,6 +102,8 @@ async def _with_chat(settings: Settings) -> None:
 
 def greet(output: Output, settings: Settings, stack: Stack) -> None:
     """Say what is running, with what, and on which memory."""
+    from rich.markup import escape  # noqa: PLC0415 - a service prints nothing
+
     print_line = output.console.print
     print_line(f"[bold]local2[/] is running. Bus: [cyan]{escape(stack.bus.url)}[/]")
     if stack.model is not None:

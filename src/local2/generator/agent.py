@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from local2.admission import FairSlots
+from local2.background import in_background
 from local2.bounded_dict import BoundedDict
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.participant import Participant
@@ -89,7 +90,8 @@ class GeneratorAgent(Participant):
         self._menu = ToolMenu()
         self._menu_outdated = True
         self._recent_tools = RecentTools()
-        self._tools_known = asyncio.Event()
+        self._tools_known = asyncio.Semaphore(0)
+        """Free once the tools are known; queries pass it in the order of their arrival."""
         self._resources = AsyncExitStack()
         self.serve(subjects.QUERY_RECEIVED, self._receive, queue=NAME, limit=None)
         self.serve(subjects.QUERY_CANCEL, self._cancel, limit=None)
@@ -98,8 +100,12 @@ class GeneratorAgent(Participant):
 
     async def started(self) -> None:
         await self._resources.enter_async_context(self._toolbox)
+        await in_background(self._resources, tools=self._know_tools())
+
+    async def _know_tools(self) -> None:
+        """Let queries, and nothing else, wait until the tools have announced themselves."""
         await self._toolbox.settle()
-        self._tools_known.set()
+        self._tools_known.release()
 
     async def stopping(self) -> None:
         await self._events.settle()
@@ -122,7 +128,8 @@ class GeneratorAgent(Participant):
             query = envelope.payload
             session_id = query.session_id or new_id()
             sender = Sender(user=caller.user, agent=NAME, session_id=session_id, token=caller.token)
-            await self._tools_known.wait()
+            async with self._tools_known:
+                pass
             known = self._sessions.get((sender.user, session_id))
             if self._menu_outdated:
                 # The tools that the settings name, else all for models that they do not hide.

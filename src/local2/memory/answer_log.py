@@ -64,8 +64,10 @@ class AnswerLog:
         self._results[answer.digest] = answer.ids
         if answer.ids:
             key = answer.owner, answer.session_id
-            latest = dict.fromkeys((*self._sessions.get(key, ()), *answer.ids[:MAX_SHOWN]))
-            self._sessions[key] = dict.fromkeys(list(latest)[-MAX_SHOWN:])
+            shown = self._sessions[key] = self._sessions.get(key, {})
+            shown.update(dict.fromkeys(answer.ids[:MAX_SHOWN]))
+            while len(shown) > MAX_SHOWN:
+                del shown[next(iter(shown))]
 
     def shown_in(self, owner: str, tool: str, content: str) -> tuple[str, ...] | None:
         """The ids of the records in a result; None if it is not a result of this memory."""

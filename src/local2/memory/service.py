@@ -6,7 +6,6 @@ is in its parts, such as `facts`.
 
 import asyncio
 from collections.abc import Sequence
-from functools import cached_property
 
 import msgspec
 
@@ -76,59 +75,59 @@ class MemoryService:
         self.caller = caller
         self._shared = shared
 
-    @cached_property
+    @property
     def facts(self) -> Facts:
         shared = self._shared
         return Facts(shared.ledger, shared.changes, self.caller, shared.clock)
 
-    @cached_property
+    @property
     def relations(self) -> Relations:
         return Relations(self._shared.ledger, self.caller, self._shared.clock)
 
-    @cached_property
+    @property
     def intake(self) -> Intake:
         shared = self._shared
         return Intake(shared.ledger, shared.changes, shared.echoes, self.caller, shared.clock)
 
-    @cached_property
+    @property
     def documents(self) -> Documents:
         shared = self._shared
         return Documents(shared.ledger, shared.changes, caller=self.caller, clock=shared.clock)
 
-    @cached_property
+    @property
     def items(self) -> CallerItems:
         shared = self._shared
         return CallerItems(
             shared.ledger, shared.changes, shared.recaller, self.caller, shared.clock
         )
 
-    @cached_property
+    @property
     def sessions(self) -> Sessions:
         shared = self._shared
         return Sessions(shared.ledger, self.caller, shared.settings, shared.clock, shared.turns)
 
-    @cached_property
+    @property
     def outputs(self) -> LongOutputs:
         return LongOutputs(self._shared.ledger, owner_of(self.caller))
 
-    @cached_property
+    @property
     def portability(self) -> Portability:
         shared = self._shared
         return Portability(shared.ledger, shared.backlog, self.caller, shared.clock)
 
-    @cached_property
+    @property
     def erasure(self) -> Erasure:
         return Erasure(self._shared.ledger, self._shared.outside, self.caller, self._shared.clock)
 
-    @cached_property
+    @property
     def browsing(self) -> Browsing:
         return Browsing(self._shared.ledger, self.caller, of_all=False)
 
-    @cached_property
+    @property
     def browsing_of_all(self) -> Browsing:
         return Browsing(self._shared.ledger, self.caller, of_all=True)
 
-    @cached_property
+    @property
     def audit(self) -> Audit:
         return Audit(self._shared.ledger, self._shared.changes, self.caller)
 
