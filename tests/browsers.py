@@ -81,10 +81,14 @@ class Reader:
         self.page.locator(".page-content.ready").wait_for()
 
     def show(self, theme: Theme, size: tuple[int, int]) -> None:
-        """Prefer light or dark from now on, on a screen of this size."""
+        """Prefer light or dark from now on, on a screen of this size, without motion.
+
+        Painting what moves is much of a browser's work; a reader that `show` is not called for, as
+        in tests with accounts, sees it move.
+        """
         width, height = size
         self.page.set_viewport_size({"width": width, "height": height})
-        self.page.emulate_media(color_scheme=theme)
+        self.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
 
     def leave(self) -> None:
         """Leave the page and forget what was chosen there; fail for the problems it has had."""
