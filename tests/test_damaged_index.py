@@ -17,13 +17,15 @@ from local2.stack.app import Stack, open_stack
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
 from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually
+from workers import ForkedWorker
 
 GOLD = "The chemical symbol of gold is Au."
 TIDES = "The moon pulls at the oceans."
-BEFORE = 300
-AFTER = 100
+BEFORE = 60
+AFTER = 20
 ROUNDS = 8
-"""Chroma writes its vector files at every thousandth record: after eight rounds damage shows."""
+SYNC_THRESHOLD = 200
+"""Chroma writes its vector files at every two hundredth record: after eight rounds damage shows."""
 
 Damage = Callable[[Path], None]
 
@@ -81,29 +83,23 @@ async def note(stack: Stack, ids: dict[str, int], count: int) -> None:
 
 async def lost(stack: Stack, ids: dict[str, int]) -> list[int]:
     """Return the notes that are not nearest to their own text, according to Chroma."""
-    asked = range(0, len(ids), 50)
+    asked = range(0, len(ids), 10)
     found = [await stack.memories.of_tenant("default").vectors.search(words(n), 1) for n in asked]
     return [n for n, near in zip(asked, found, strict=True) if ids.get(near.hits[0].id) != n]
-
-
-def embedded(ollama: OllamaStandIn) -> list[str]:
-    """Return every text that was embedded as a document."""
-    bodies = ollama.bodies("/api/embed")
-    texts = [text for body in bodies for text in body["input"]]
-    return [text for text in texts if text.startswith("search_document: alpha")]
 
 
 @pytest.mark.usefixtures("worker_forked")
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_after_damage_every_record_is_found_by_meaning_again(
-    damage: Damage, settings: Settings, ollama: OllamaStandIn
+    damage: Damage, settings: Settings, ollama: OllamaStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eight rounds of saving and a restart suffice, and no stored vector is embedded again."""
+    monkeypatch.setattr(ForkedWorker, "sync_threshold", SYNC_THRESHOLD)
     ids: dict[str, int] = {}
     async with open_stack(settings, with_generator=False) as stack:
         await note(stack, ids, BEFORE)
         await in_step(stack.bus, records=BEFORE)
-        assert len(embedded(ollama)) == BEFORE
+        assert len(ollama.embedded()) == BEFORE
 
         damage(settings.memory.chroma_path)
         for _ in range(ROUNDS):
@@ -116,7 +112,7 @@ async def test_after_damage_every_record_is_found_by_meaning_again(
     async with open_stack(settings, with_generator=False) as stack:
         await in_step(stack.bus, records=len(ids))
         assert await lost(stack, ids) == []
-    texts = embedded(ollama)
+    texts = ollama.embedded()
     assert not set(texts[:BEFORE]) & set(texts[BEFORE:])
 
 

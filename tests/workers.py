@@ -23,7 +23,7 @@ from local2.stack.supervisor import ChildProcess
 from local2.vectors.config import WorkerConfig
 from local2.vectors.cross_encoder import Reranking
 from local2.vectors.embedder import Embedder
-from local2.vectors.index import VectorIndex
+from local2.vectors.index import CONFIGURATION, VectorIndex
 from local2.vectors.store import VectorStore
 
 
@@ -77,10 +77,13 @@ async def worker_in_this_process(
 class ForkedWorker(ChildProcess):
     """Runs, ends and is restarted like the vector worker, without having to import anything."""
 
+    sync_threshold = 1_000
+    """Number of records after which Chroma writes its vector files."""
+
     async def start(self) -> None:
         theirs, self._ours = multiprocessing.Pipe(duplex=False)
         with theirs:
-            forked = _Forked(Fork(_be_the_worker, theirs))
+            forked = _Forked(Fork(_be_the_worker, theirs, self.sync_threshold))
         os.write(self._ours.fileno(), self._config + b"\n")
         self._process = forked  # type: ignore[assignment]
 
@@ -102,8 +105,9 @@ class _Forked:
         return await asyncio.shield(self._ended)
 
 
-def _be_the_worker(alive: Pipe) -> None:
+def _be_the_worker(alive: Pipe, sync_threshold: int) -> None:
     """Run the worker; its standard input has the configuration, and closes with the stack."""
+    CONFIGURATION["hnsw"]["sync_threshold"] = sync_threshold
     os.dup2(alive.fileno(), 0)
     sys.stdin = os.fdopen(0)
     alive.close()

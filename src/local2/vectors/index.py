@@ -33,6 +33,10 @@ SAME_VECTOR = 0.9999
 cannot be compared instead, because records with the same text have the same vector."""
 
 
+CONFIGURATION: dict[str, Any] = {"hnsw": {"space": "cosine"}}
+"""Of new collections."""
+
+
 class VectorIndex:
     """The vector index. Calls block, and may raise VectorError; one thread may use it at a time."""
 
@@ -276,6 +280,6 @@ class VectorIndex:
             self._collections[tenant, slot] = self._client.create_collection(
                 self._name(tenant, slot),
                 embedding_function=None,
-                configuration={"hnsw": {"space": "cosine"}},
+                configuration=CONFIGURATION,
                 metadata={"embedder": embedder_name, "dimensions": dimensions},
             )
