@@ -38,6 +38,8 @@ ENDED = (
     ("I work for Acme.", "I left Acme last month."),
     ("I work for Acme.", "Last week I left Acme."),
     ("I work for Acme.", "I was laid off."),
+    ("I was hired by Acme.", "I got fired."),
+    ("I was promoted to director.", "I lost my job."),
     ("I work for Acme.", "I've stopped working at Acme."),
     ("I work for Acme.", "I'm unemployed now."),
     ("I work for Acme.", "Acme let me go."),
