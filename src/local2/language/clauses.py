@@ -92,7 +92,7 @@ def with_apostrophes(sentence: str) -> str:
     return _WITHOUT_APOSTROPHE.sub(marked, sentence)
 
 
-def sentences_of(content: str) -> Iterator[str]:
+def own_sentences(content: str) -> Iterator[str]:
     """Yield the sentences in the user's own words, in order, until quoted or pasted text begins."""
     prose = _CODE.sub(" ", content[:MESSAGE_CHARACTERS]).translate(_STRAIGHT)
     if len(content) > MESSAGE_CHARACTERS:

@@ -101,7 +101,7 @@ def extract_facts(text: str, speaker: str) -> Iterator[Triplet]:
             reworded = re.sub(verb, lambda found: f"{found[1]} {VERBS[found[2]]}", reworded)
         if re.search(r"\bI\b", reworded):
             continue
-        subject = None  # a clause without one takes that of the clause before
+        subject: str | None = None  # a clause without one takes that of the clause before
         clauses = re.split(CONJOINED_CLAUSE, reworded, flags=ANY_CASE)
         for clause in clauses if _fact(clauses[0]) else [reworded]:
             lacks_subject = subject and re.match(rf"(?:{VERB}|{BE})\b", clause, ANY_CASE)
