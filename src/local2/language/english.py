@@ -2,10 +2,9 @@
 
 # ruff: noqa: E501 - a form is easier to read in one line
 
-import re
-
 from local2.language.attributes import Attribute, Language
 from local2.language.time import MONTH_NAME, MONTHS, WEEKDAYS
+from local2.language.words import word_set
 
 IRREGULAR_PAST = "went|got|ran|bought|broke|built|came|chose|did|drove|ate|found|gave|had|heard|hurt|kept|knew|left|lost|made|met|paid|put|quit|read|saw|sold|sent|set|spent|took|taught|told|thought|was|won|wrote|began|became|brought|cut|felt|let|stuck|meant|forgot|lent|stole|blew|burnt|caught|dealt|drank|dreamt|drew|fell|flew|fought|froze|grew|held|hid|hung|leapt|learnt|rode|rose|sang|sank|sat|shook|shot|slept|spoke|stood|stung|struck|swam|swept|swore|threw|tore|understood|wept|withdrew|woke|wore"
 
@@ -368,14 +367,11 @@ _DENIALS = (
 )
 """What denies any statement, and the statement that is denied."""
 
-_MARKS = frozenset(
-    re.findall(
-        r"\S+",
-        """
+_MARKS = word_set(
+    """
     i the my is are and to of a an we our have not it's don't you it this that for with on
     no me i'm i've she he they but has as at from her his
-    """,
-    )
+    """
 )
 LANGUAGE = Language(
     marks=_MARKS,
@@ -415,7 +411,7 @@ LANGUAGE = Language(
     openings={"I": "i|we", "my": "my|our|the"},
     negative=r"\b(not|never|no|nobody|none|nothing|neither|nor|without|hardly|barely|rarely|cannot)\b|n't\b",
     over=r"\b(not|never|no longer|used to)\b|n't\b|\bany ?more\b",
-    unreal=r"\b(dream\w*|nightmare|game|novel|film|movie|story|character|song|joke|jokingly|for an? (day|week|month|while|bit|moment|minute|few)|for (lent|now|today|tonight|the (day|weekend|week|night|moment|evening))|temporarily|today|tonight|tomorrow|this (morning|afternoon|evening)|next \w+|at (the|this) moment|soon|will|('m|'re|am|are|is) going to(?! .+ after all)|until|late|early|\w+ minutes|at (\d|noon|midnight|one|two|three|four|five|six|seven|eight|nine|ten)\S*)\b",
+    unreal=r"\b(dream\w*|nightmare|game|novel|film|movie|story|character|song|joke|jokingly|for an? (day|week|month|while|bit|moment|minute|few)|for (lent|now|the (day|weekend|week|night|moment|evening))|temporarily|today|tonight|tomorrow|this (morning|afternoon|evening)|next \w+|at (the|this) moment|soon|will|('m|'re|am|are|is) going to(?! .+ after all)|until|late|early|\w+ minutes|at (\d|noon|midnight|one|two|three|four|five|six|seven|eight|nine|ten)\S*)\b",
     taken_back=r"^(?!.*\b(never|won't|not)\b.* again\b).*(?<!single )\bagain\b|\b(i'm|i am|are|came|come|moved|got) back\b|\b(temporarily|but only|except|until)\b",
     states=r"my (?P<thing>[a-z' -]+?) (is|are)( called| named)? (?P<its>.+)|(i|we)((?=')| )((really|also|just|now|still|currently|always|usually|often|generally|absolutely|particularly) )*(?P<verb>'?[a-z]+)( (?P<rest>.+))?",
     in_progress="((been|currently|now) )*(?P<verb>[a-z]+ing) (?P<rest>.+)",

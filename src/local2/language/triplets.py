@@ -11,6 +11,7 @@ from local2.language.clauses import without_lead_in
 from local2.language.sentences import PART_BREAK, split_lazily
 from local2.language.tables import ENGLISH
 from local2.language.wording import in_third_person
+from local2.language.words import word_set
 from local2.protocol.memories import Triplet
 
 NON_NAME = (
@@ -20,12 +21,11 @@ NON_NAME = (
 )
 VERBS = {
     verb: in_third_person(verb)
-    for verb in re.findall(
-        r"\w+",
-        """
+    for verb in sorted(
+        word_set("""
     work live like love hate prefer enjoy own have use know speak play study teach need want run
     lead manage make sell build write drive eat drink collect report belong come depend contain
-    """,
+    """)
     )
 }
 """Verbs of plain statements in the present, in the first and the third person."""
