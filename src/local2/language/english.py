@@ -166,7 +166,7 @@ ATTRIBUTES = (
         r"my ([\w-]+ )?(goal|dream|ambition) is (?P<v>\S.*)",
     ), ways="dropped", importance=0.7),
     Attribute((
-        r"(i|we) <really>(want|hope|plan|'m (hoping|planning)|'d love|'d like) to (?P<v>(learn|become|move|lose|run a|quit|open|buy an?|visit|travel|study|build|finish)\b .+)",
+        r"(i|we)( <really>(want|hope|plan)|'m <really>(hoping|planning)|'d <really>(love|like)) to (?P<v>(learn|become|move|lose|run a|quit|open|buy an?|visit|travel|study|build|finish)\b .+)",
     ), ways="dropped", importance=0.7, confidence=0.8),
     Attribute((
         r"i('m| am)( currently| now)? (?P<v>(learning|studying|teaching myself|training for|saving (up )?for|preparing for|writing (a|my)|working on (an?|my)|doing an?)\b (?!it|this|that|more about|lot|bit).+)",
@@ -349,7 +349,7 @@ _DENIALS = (
         r"\g<i> \g<rest>",
     ),
     (
-        r"(?P<i>i|we) <really>(have|own|'ve got|haven't got|don't have) (no|any) (?P<rest>.+?)",
+        r"(?P<i>i|we)( <really>(have|own|haven't got|don't have)|'ve <really>got) (no|any) (?P<rest>.+?)",
         r"\g<i> have \g<rest>",
     ),
     (

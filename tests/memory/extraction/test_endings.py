@@ -56,6 +56,7 @@ ENDED = (
     ("We live in Bath with our dog.", "We don't live in Bath any more."),
     ("I have a red car.", "I sold the car."),
     ("I have a red car.", "I no longer have a car."),
+    ("I have a red car.", "I've got no car any more."),
     ("I have a red car.", "My car was stolen."),
     ("I have a boat.", "We've got rid of our boat."),
     ("I drive a yellow Trabant.", "I sold my Trabant last week."),
