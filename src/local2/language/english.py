@@ -59,7 +59,7 @@ VOCABULARY = {
     "fan_of": "(not )?((very|an?|big|huge) )*(fan of|fond of|keen on|interested in)",
     "change": "changed?|switch(ed)?|updated?|moved?|push(ed)?|postponed?|raised?|lower(ed)?|increased?|reduced?|dropped|rose|risen|fell|fallen|cut",
     "was": "((was|were|has been|have been) )?(just |now )?",
-    "becomes": "is|'s|will be|<was>(<change>|went up|went down)( back| up)? to",
+    "becomes": "is|will be|<was>(<change>|went up|went down)( back| up)? to",
     "project_noun": "deadline|budget|(launch|release|due|start) date|code ?name|venue|database|backend|frontend|api|team lead",
     "request": "((please|you (should|must)) )*",
     "henceforth": "(from now on|going forward|in (the )?future|by default)",
@@ -225,7 +225,7 @@ TOGETHER = (
     Attribute((r"we (use|deploy (with|on)|run on) (?P<v><name>.*)",)),
     # plans
     Attribute((
-        r"(my|our) (?!birthday)([\w'-]+ ){1,4}?((to|with|in|at|for) [\w ]{2,40}? )?('s|is|starts|leaves|will be|(was|has been) moved)( on| at| in| to| for)* (?P<v>(?!today)<coming>.*)",
+        r"(my|our) (?!birthday)([\w'-]+ ){1,4}?((to|with|in|at|for) [\w ]{2,40}? )?(is|starts|leaves|will be|(was|has been) moved)( on| at| in| to| for)* (?P<v>(?!today)<coming>.*)",
         r"(i|we)( have|'ve got|'ve) (an?|my|our|the) (?!<momentary>(?! (with|on|at)\b))([\w'-]+ ){1,4}?(?P<v>.*<coming>.*)",
         r"(i|we)('m|'re| am| are) (?P<v>(going to|planning|flying|travell?ing|visiting|getting|moving|having|starting|leaving|meeting|expecting)\b (?!it\b|this\b|that\b|an error).*<coming>.*)",
     ), ways="cancelled dropped", memory_type="event", importance=0.7),
@@ -239,7 +239,7 @@ TOGETHER = (
 
 VOCABULARY |= {
     "i_gone": "(?=)((i|we)('ve| have)? <really>)?",
-    "has_been": "(is|are|was|were|got|has|have|has been|have been|'s been)",
+    "has_been": "( (is|are|was|were|got|has|have|has been|have been)|'s been)",
 }
 WAYS = {
     "sacked": (
@@ -258,7 +258,7 @@ WAYS = {
         "<i_gone>(sold|got rid of|scrapped|traded in|gave up|given up|returned|handed back) <my><ended>",
         "<i_gone>(gave|given|handed|sent) <own><ended>( (away|back))?",
         r"(someone|somebody|they|thieves) (stole|towed|took away) <my><ended>",
-        "<my><ended> <has_been> (just |finally )?(sold|stolen|scrapped|(towed )?to the scrapyard)",
+        "<my><ended><has_been> (just |finally )?(sold|stolen|scrapped|(towed )?to the scrapyard)",
     ),
     "died": (
         "(<my>(?P<v>([\\w-]+ )?<pet>)|(?P<named><name>))( has| have)? (just |sadly )?(died|passed away)",
@@ -278,13 +278,13 @@ WAYS = {
     "cancelled": (
         "<i_gone>(cancell?ed|called off|turned down|declined) <own><ended>",
         "<i_gone>let <my><ended> (lapse|run out|expire)",
-        "<my><ended> <has_been> (just )?(cancell?ed|called off|off|lapsed|expired|ended)",
+        "<my><ended><has_been> (just )?(cancell?ed|called off|off|lapsed|expired|ended)",
     ),
     "paid": (
         "<i_gone>(paid|repaid|settled) ((off|back|up) )?<own><ended>( (off|back|in full))*",
         "<i_gone>paid (off|back|up)",
         "<ended> and (i|me) are (square|even|quits)",
-        "<own><ended> <has_been> (paid off|paid back|settled|repaid)",
+        "<own><ended><has_been> (paid off|paid back|settled|repaid)",
     ),
     "healed": (
         "<ended> (don't|doesn't|do not|does not|didn't) (bother|hurt|affect) me",

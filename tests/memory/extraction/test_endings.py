@@ -58,6 +58,7 @@ ENDED = (
     ("I have a red car.", "I no longer have a car."),
     ("I have a red car.", "I've got no car any more."),
     ("I have a red car.", "My car was stolen."),
+    ("I have a red car.", "My car's been stolen."),
     ("I have a boat.", "We've got rid of our boat."),
     ("I drive a yellow Trabant.", "I sold my Trabant last week."),
     ("I drive a yellow Trabant.", "I don't drive the Trabant any more."),
