@@ -162,10 +162,12 @@ async def test_the_reranker_is_checked_with_a_request(
         answers = await run_doctor(tmp_path, ollama.url, reranker_url=server.url)
         server.script(Answer(status=401))
         refuses = await run_doctor(tmp_path, ollama.url, reranker_url=server.url)
-    wrong = await run_doctor(tmp_path, ollama.url, reranker_url="ftp://nowhere")
+    ftp: dict[str, Any] = {"reranker_url": "ftp://nowhere", "reranker_chat_model": "qwen3"}
+    wrong = await run_doctor(tmp_path, ollama.url, **ftp)
 
     verdicts = [found["reranker"].verdict for found in (answers, refuses, wrong)]
     assert verdicts == ["ok", "note", "broken"]
+    assert "reranking model" not in wrong, "with a reranker, no chat model reranks"
     assert "reranker_key" in str(refuses["reranker"].remedy)
 
 

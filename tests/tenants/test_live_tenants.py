@@ -10,6 +10,8 @@ from nats.aio.msg import Msg
 
 from commands import in_a_fork, local2
 from local2.bus.dead_letters import count_letters
+from local2.bus.server import EmbeddedServer
+from local2.errors import BusError
 from local2.stack.app import Stack
 from tenant_agents import Agent, Answer, agent, settled, token_for
 from waiting import eventually
@@ -142,6 +144,31 @@ async def test_a_tenant_is_added_while_the_stack_runs(
         args = {"query": "gate code"}
         assert "code is 9" in (await newcomer.call("recall", args, token=token)).content
         assert "code is 9" not in (await acme.call("recall", args, token=ada)).content
+
+
+async def test_a_tenant_is_removed_though_the_server_first_keeps_its_account(
+    stack: Stack, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reload, failed = EmbeddedServer.reload, list[str]()
+
+    async def fail_once(server: EmbeddedServer) -> None:
+        if not failed:
+            failed.append("full")
+            raise BusError("The disk is full.")
+        await reload(server)
+
+    def tenants() -> set[str]:
+        return {memory.tenant for memory in stack.memories}
+
+    assert (await asyncio.to_thread(in_a_fork, folder, "tenants", "add", "delta")).returncode == 0
+    await eventually(lambda: "delta" in tenants())
+    async with agent(folder, stack.url, "delta") as removed:
+        monkeypatch.setattr(EmbeddedServer, "reload", fail_once)
+        done = await asyncio.to_thread(in_a_fork, folder, "tenants", "remove", "delta")
+        assert done.returncode == 0, done.stderr
+        await eventually(lambda: "delta" not in tenants())
+        assert failed
+        await eventually(lambda: not removed.client.is_connected)
 
 
 async def test_a_shared_tool_is_announced_to_the_other_tenant_and_answers(

@@ -98,7 +98,7 @@ def test_a_topic_is_no_id(ada: httpx.Client) -> None:
 
 def test_every_service_of_the_stack_is_declared_and_served() -> None:
     served = {
-        service.subject
+        service.declared.subject
         for group in SERVED
         for service in group.services
         if not isinstance(service, Announcement)

@@ -144,7 +144,7 @@ class HealthAgent(Participant):
         memories: Memories,
         *,
         serves: Callable[[], bool],
-        turns_problem: Callable[[], str | None] = lambda: None,
+        turns_problem: TurnsProblem = lambda: None,
     ) -> None:
         super().__init__(
             bus, name="health", description="Reports whether the memory serves, and its state."

@@ -153,20 +153,12 @@ class Service(msgspec.Struct, Generic[P, A], frozen=True):
     declared: ServiceDeclaration[P, A]
     function: Callable[[Request[P]], Awaitable[A]]
 
-    @property
-    def subject(self) -> str:
-        return self.declared.subject
-
 
 class OperatorService(msgspec.Struct, Generic[P, A], frozen=True):
     """Answers the operator's requests with `function`; they concern the memories of all tenants."""
 
     declared: ServiceDeclaration[P, A]
     function: Callable[[P, ServiceParts], Awaitable[A]]
-
-    @property
-    def subject(self) -> str:
-        return self.declared.subject
 
 
 class Announcement(msgspec.Struct, Generic[P], frozen=True):
@@ -204,19 +196,19 @@ class ServiceHost(Participant):
         self.serve(subjects.MEMORY_RUNNING, partial(self._running.tell, self), limit=None)
         limit = None if group.slots else CONCURRENT_MESSAGES
         for service in group.services:
-            subject = service.subject
             match service:
-                case Announcement():
+                case Announcement(subject=subject):
                     self.serve(subject, partial(self._receive, service), inner=True)
-                case OperatorService():
+                case OperatorService(declared=ServiceDeclaration(subject=subject)):
                     answer = partial(self._answer_operator, service)
                     self.answer(subject, answer, type=group.type, tenant=None)
-                case Service() if group.type == "result":
-                    acknowledge = partial(self._acknowledge, service)
-                    self.serve(subject, acknowledge, queue=group.name, limit=limit)
-                case Service():
-                    answer = partial(self._answer, service)
-                    self.answer(subject, answer, type=group.type, limit=limit)
+                case Service(declared=ServiceDeclaration(subject=subject)):
+                    if group.type == "result":
+                        acknowledge = partial(self._acknowledge, service)
+                        self.serve(subject, acknowledge, queue=group.name, limit=limit)
+                    else:
+                        answer = partial(self._answer, service)
+                        self.answer(subject, answer, type=group.type, limit=limit)
 
     async def _answer(self, service: Service[P, A], message: BusMessage) -> A:
         parts = self._parts

@@ -12,10 +12,19 @@ from local2.memory.recall.reranker import HttpReranker, RerankError
 from local2.model_files import check_files
 from local2.protocol.maintenance import CheckResult, Verdict
 from local2.settings import GeneratorSettings, MemorySettings, Settings
+from local2.stack.memory_models import choices_of
 from local2.vectors.config import embeddings_endpoint
 from local2.vectors.served import OpenAIEmbedder
 
 START_OLLAMA = "ollama serve"
+OF_THE_MEMORY = {
+    "extraction": ("extraction model", "facts are extracted by rules"),
+    "judging": ("judge", "facts are replaced only by facts of the same topic"),
+    "queries": ("query model", "questions are searched for as they are"),
+    "answers": ("synthesizer", "the best item is the answer"),
+    "reranking": ("reranking model", "recall keeps its own order"),
+}
+"""What does each part of the memory's work, and what happens without it."""
 PATIENCE = 10.0
 """Seconds in which an endpoint's model must answer with a word."""
 
@@ -44,15 +53,10 @@ def check_models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult
         yield _check_cross_encoder(memory.reranker_folder)
     elif memory.reranker_url:
         yield _check_reranker(memory)
-    for name, (choice, without) in {
-        "extraction model": (memory.extraction_model, "facts are extracted by rules"),
-        "judge": (memory.judge_model, "facts are replaced only by facts of the same topic"),
-        "synthesizer": (memory.synthesis_model, "the best item is the answer"),
-        "query model": (memory.query_model, "questions are searched for as they are"),
-        "reranking model": (memory.reranker_chat_model, "recall keeps its own order"),
-    }.items():
+    for work, choice in choices_of(memory).items():
         model = chosen_model(choice, chat)
         if model is not None and model != chat.model:
+            name, without = OF_THE_MEMORY[work]
             yield _check_model(chat, name, model, needed=False, without=without)
 
 

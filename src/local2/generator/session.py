@@ -108,9 +108,10 @@ class GeneratorSession:
             self._load(self._messages_to_restore),
             self._ask(TOP_MEMORIES, NoArguments(), TOP_SECONDS),
         )
-        if self._messages_to_restore and loaded is None:
-            self._unrestored_turns.add(query_id)
-        elif self._messages_to_restore and loaded is not None:
+        if loaded is None:
+            if self._messages_to_restore:
+                self._unrestored_turns.add(query_id)
+        elif self._messages_to_restore:
             # The history goes in front of the messages since the restart.
             since_restart = self.conversation.snapshot().messages
             excluded = self._unrestored_turns | self.waiting

@@ -7,7 +7,6 @@ either. In doubt, the fact stays.
 """
 
 import re
-from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from local2.language.attributes import Attribute, Ended, Table
@@ -44,7 +43,10 @@ def endings_of(content: str, before: str = "") -> list[Ending]:
     for number, (spoken, table) in enumerate(sentences_in(content, spoken_in)):
         language = table.language
         if number == 0 and takes_back(spoken, table):
-            endings.update(dict.fromkeys(_last_stated(before)))
+            for last, its_table in list(sentences_in(before, table_of(before)))[-1:]:
+                for clause in its_table.clauses(last):
+                    if its_table.stated(clause) is not None:
+                        endings[_ending(its_table, Ended(None, None, clause))] = None
         sentence = table.pattern(language.jests).sub("", spoken) if is_jest else spoken
         whole = table.whole(sentence)
         inner = [
@@ -62,14 +64,6 @@ def endings_of(content: str, before: str = "") -> list[Ending]:
             ):
                 endings.update(dict.fromkeys(_ending(table, ended) for ended in found))
     return list(endings)
-
-
-def _last_stated(content: str) -> Iterator[Ending]:
-    """Yield an ending for each statement of the last sentence."""
-    for sentence, table in list(sentences_in(content, table_of(content)))[-1:]:
-        for clause in table.clauses(sentence):
-            if table.stated(clause) is not None:
-                yield _ending(table, Ended(None, None, clause))
 
 
 def _ending(table: Table, ended: Ended) -> Ending:

@@ -2,10 +2,9 @@
 
 # ruff: noqa: E501 - a form is easier to read in one line
 
-import re
-
 from local2.language.attributes import Attribute, Language
 from local2.language.time import MONTH_NAME, MONTHS, WEEKDAYS
+from local2.language.words import word_set
 
 IRREGULAR_PAST = "went|got|ran|bought|broke|built|came|chose|did|drove|ate|found|gave|had|heard|hurt|kept|knew|left|lost|made|met|paid|put|quit|read|saw|sold|sent|set|spent|took|taught|told|thought|was|won|wrote|began|became|brought|cut|felt|let|stuck|meant|forgot|lent|stole|blew|burnt|caught|dealt|drank|dreamt|drew|fell|flew|fought|froze|grew|held|hid|hung|leapt|learnt|rode|rose|sang|sank|sat|shook|shot|slept|spoke|stood|stung|struck|swam|swept|swore|threw|tore|understood|wept|withdrew|woke|wore"
 
@@ -60,7 +59,7 @@ VOCABULARY = {
     "fan_of": "(not )?((very|an?|big|huge) )*(fan of|fond of|keen on|interested in)",
     "change": "changed?|switch(ed)?|updated?|moved?|push(ed)?|postponed?|raised?|lower(ed)?|increased?|reduced?|dropped|rose|risen|fell|fallen|cut",
     "was": "((was|were|has been|have been) )?(just |now )?",
-    "becomes": "is|'s|will be|<was>(<change>|went up|went down)( back| up)? to",
+    "becomes": "is|will be|<was>(<change>|went up|went down)( back| up)? to",
     "project_noun": "deadline|budget|(launch|release|due|start) date|code ?name|venue|database|backend|frontend|api|team lead",
     "request": "((please|you (should|must)) )*",
     "henceforth": "(from now on|going forward|in (the )?future|by default)",
@@ -167,7 +166,7 @@ ATTRIBUTES = (
         r"my ([\w-]+ )?(goal|dream|ambition) is (?P<v>\S.*)",
     ), ways="dropped", importance=0.7),
     Attribute((
-        r"(i|we) <really>(want|hope|plan|'m (hoping|planning)|'d love|'d like) to (?P<v>(learn|become|move|lose|run a|quit|open|buy an?|visit|travel|study|build|finish)\b .+)",
+        r"(i|we)( <really>(want|hope|plan)|'m <really>(hoping|planning)|'d <really>(love|like)) to (?P<v>(learn|become|move|lose|run a|quit|open|buy an?|visit|travel|study|build|finish)\b .+)",
     ), ways="dropped", importance=0.7, confidence=0.8),
     Attribute((
         r"i('m| am)( currently| now)? (?P<v>(learning|studying|teaching myself|training for|saving (up )?for|preparing for|writing (a|my)|working on (an?|my)|doing an?)\b (?!it|this|that|more about|lot|bit).+)",
@@ -226,7 +225,7 @@ TOGETHER = (
     Attribute((r"we (use|deploy (with|on)|run on) (?P<v><name>.*)",)),
     # plans
     Attribute((
-        r"(my|our) (?!birthday)([\w'-]+ ){1,4}?((to|with|in|at|for) [\w ]{2,40}? )?('s|is|starts|leaves|will be|(was|has been) moved)( on| at| in| to| for)* (?P<v>(?!today)<coming>.*)",
+        r"(my|our) (?!birthday)([\w'-]+ ){1,4}?((to|with|in|at|for) [\w ]{2,40}? )?(is|starts|leaves|will be|(was|has been) moved)( on| at| in| to| for)* (?P<v>(?!today)<coming>.*)",
         r"(i|we)( have|'ve got|'ve) (an?|my|our|the) (?!<momentary>(?! (with|on|at)\b))([\w'-]+ ){1,4}?(?P<v>.*<coming>.*)",
         r"(i|we)('m|'re| am| are) (?P<v>(going to|planning|flying|travell?ing|visiting|getting|moving|having|starting|leaving|meeting|expecting)\b (?!it\b|this\b|that\b|an error).*<coming>.*)",
     ), ways="cancelled dropped", memory_type="event", importance=0.7),
@@ -240,7 +239,7 @@ TOGETHER = (
 
 VOCABULARY |= {
     "i_gone": "(?=)((i|we)('ve| have)? <really>)?",
-    "has_been": "(is|are|was|were|got|has|have|has been|have been|'s been)",
+    "has_been": "( (is|are|was|were|got|has|have|has been|have been)|'s been)",
 }
 WAYS = {
     "sacked": (
@@ -259,7 +258,7 @@ WAYS = {
         "<i_gone>(sold|got rid of|scrapped|traded in|gave up|given up|returned|handed back) <my><ended>",
         "<i_gone>(gave|given|handed|sent) <own><ended>( (away|back))?",
         r"(someone|somebody|they|thieves) (stole|towed|took away) <my><ended>",
-        "<my><ended> <has_been> (just |finally )?(sold|stolen|scrapped|(towed )?to the scrapyard)",
+        "<my><ended><has_been> (just |finally )?(sold|stolen|scrapped|(towed )?to the scrapyard)",
     ),
     "died": (
         "(<my>(?P<v>([\\w-]+ )?<pet>)|(?P<named><name>))( has| have)? (just |sadly )?(died|passed away)",
@@ -279,13 +278,13 @@ WAYS = {
     "cancelled": (
         "<i_gone>(cancell?ed|called off|turned down|declined) <own><ended>",
         "<i_gone>let <my><ended> (lapse|run out|expire)",
-        "<my><ended> <has_been> (just )?(cancell?ed|called off|off|lapsed|expired|ended)",
+        "<my><ended><has_been> (just )?(cancell?ed|called off|off|lapsed|expired|ended)",
     ),
     "paid": (
         "<i_gone>(paid|repaid|settled) ((off|back|up) )?<own><ended>( (off|back|in full))*",
         "<i_gone>paid (off|back|up)",
         "<ended> and (i|me) are (square|even|quits)",
-        "<own><ended> <has_been> (paid off|paid back|settled|repaid)",
+        "<own><ended><has_been> (paid off|paid back|settled|repaid)",
     ),
     "healed": (
         "<ended> (don't|doesn't|do not|does not|didn't) (bother|hurt|affect) me",
@@ -350,7 +349,7 @@ _DENIALS = (
         r"\g<i> \g<rest>",
     ),
     (
-        r"(?P<i>i|we) <really>(have|own|'ve got|haven't got|don't have) (no|any) (?P<rest>.+?)",
+        r"(?P<i>i|we)( <really>(have|own|haven't got|don't have)|'ve <really>got) (no|any) (?P<rest>.+?)",
         r"\g<i> have \g<rest>",
     ),
     (
@@ -368,14 +367,11 @@ _DENIALS = (
 )
 """What denies any statement, and the statement that is denied."""
 
-_MARKS = frozenset(
-    re.findall(
-        r"\S+",
-        """
+_MARKS = word_set(
+    """
     i the my is are and to of a an we our have not it's don't you it this that for with on
     no me i'm i've she he they but has as at from her his
-    """,
-    )
+    """
 )
 LANGUAGE = Language(
     marks=_MARKS,
@@ -415,7 +411,7 @@ LANGUAGE = Language(
     openings={"I": "i|we", "my": "my|our|the"},
     negative=r"\b(not|never|no|nobody|none|nothing|neither|nor|without|hardly|barely|rarely|cannot)\b|n't\b",
     over=r"\b(not|never|no longer|used to)\b|n't\b|\bany ?more\b",
-    unreal=r"\b(dream\w*|nightmare|game|novel|film|movie|story|character|song|joke|jokingly|for an? (day|week|month|while|bit|moment|minute|few)|for (lent|now|today|tonight|the (day|weekend|week|night|moment|evening))|temporarily|today|tonight|tomorrow|this (morning|afternoon|evening)|next \w+|at (the|this) moment|soon|will|('m|'re|am|are|is) going to(?! .+ after all)|until|late|early|\w+ minutes|at (\d|noon|midnight|one|two|three|four|five|six|seven|eight|nine|ten)\S*)\b",
+    unreal=r"\b(dream\w*|nightmare|game|novel|film|movie|story|character|song|joke|jokingly|for an? (day|week|month|while|bit|moment|minute|few)|for (lent|now|the (day|weekend|week|night|moment|evening))|temporarily|today|tonight|tomorrow|this (morning|afternoon|evening)|next \w+|at (the|this) moment|soon|will|('m|'re|am|are|is) going to(?! .+ after all)|until|late|early|\w+ minutes|at (\d|noon|midnight|one|two|three|four|five|six|seven|eight|nine|ten)\S*)\b",
     taken_back=r"^(?!.*\b(never|won't|not)\b.* again\b).*(?<!single )\bagain\b|\b(i'm|i am|are|came|come|moved|got) back\b|\b(temporarily|but only|except|until)\b",
     states=r"my (?P<thing>[a-z' -]+?) (is|are)( called| named)? (?P<its>.+)|(i|we)((?=')| )((really|also|just|now|still|currently|always|usually|often|generally|absolutely|particularly) )*(?P<verb>'?[a-z]+)( (?P<rest>.+))?",
     in_progress="((been|currently|now) )*(?P<verb>[a-z]+ing) (?P<rest>.+)",

@@ -99,11 +99,6 @@ def features(content: str, *, topic: str | None, label: str | None, at: datetime
     )
 
 
-def features_of(content: str, *, topic: str | None, label: str | None, event_time: str) -> Features:
-    """The features from the columns of a record."""
-    return features(content, topic=topic, label=label, at=datetime.fromisoformat(event_time))
-
-
 def pairs_of(stems: str) -> str | None:
     """The pairs of a text without spaces, each once, for the full-text index.
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from local2.language.attributes import Attribute, Language, Table
 from local2.language.questions import is_question
+from local2.language.words import word_set
 
 VOCABULARY = {
     "name": r"(?-i:[A-ZÄÖÜ][\w'.-]+(?: [A-ZÄÖÜ][\w'-]+){0,3}(?<![.']))",
@@ -249,27 +250,21 @@ _DENIALS = (
     (r"<mine> (?P<thing>\w+) ist (gar |doch )*nicht (?P<rest>.+?)", r"mein \g<thing> ist \g<rest>"),
 )
 
-_MARKS = frozenset(
-    re.findall(
-        r"\S+",
-        """
+_MARKS = word_set(
+    """
     ich ist nicht und der die das mein meine meinen meinem meiner habe haben hab bin sind
     wir ein eine einen einem zu mit auf für von auch aber kein keine mehr noch dem den des
     zum zur bei wird wurde heißt es sie er uns mir mich aus nach seit über oder wie als
     dass nein jetzt schon war musste werden können möchte kann dann da diese dieser dieses sehr beim ins haben hatte wurden
-    """,
-    )
+    """
 )
-_IDLE = frozenset(
-    re.findall(
-        r"\S+",
-        """
+_IDLE = word_set(
+    """
     ich wir mein meine meinen meinem meiner unser unsere unseren der die das den dem des
-    ein eine einen einem einer und oder aber mit bei im in am an auf für von vom zu zum
+    ein eine einen einem einer und oder aber mit bei im auf für von vom zu zum
     zur aus nach seit ist sind bin habe haben hab war hat es er sie sehr auch noch schon
     nicht kein keine mehr jetzt namens alles als wieder ganz gar beim
-    """,
-    )
+    """
 )
 LANGUAGE = Language(
     marks=_MARKS,
@@ -308,7 +303,7 @@ LANGUAGE = Language(
     openings={"I": "ich|wir", "my": r"mein\w*|unser\w*"},
     negative=r"\b(nicht|nie|niemals|kein(e[nmrs]?)?|nichts|niemand)\b",
     over=r"\b(nicht|nie|kein(e[nmrs]?)?|nichts|früher)\b",
-    unreal=r"\b(traum|träum\w*|film|roman|serie|spiel|lied|witz|morgen|übermorgen|bald|heute|diese woche|für (heute|eine \w+|ein paar \w+|einen \w+)|vorübergehend|momentan|gerade nicht|bis \w+|nächste\w* \w+|werde|wollte|sollte)\b",
+    unreal=r"\b(traum|träum\w*|film|roman|serie|spiel|lied|witz|morgen|übermorgen|bald|heute|diese woche|für (eine \w+|ein paar \w+|einen \w+)|vorübergehend|momentan|gerade nicht|bis \w+|nächste\w* \w+|werde|wollte|sollte)\b",
     taken_back=r"\b(wieder zurück|vorübergehend|nur bis|fast|beinahe|wieder angefangen)\b",
     states=r"<mine> (?P<thing>\w+) (ist|sind|heißt|heißen|beträgt|kommt) (?P<its>.+)|(ich|wir) (?P<verb>\w+)( <so>(?P<rest>.+))?",
     in_progress="(?!)(?P<verb>)(?P<rest>)",  # German has no such form

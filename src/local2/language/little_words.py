@@ -67,8 +67,8 @@ _ITALIAN = """
     tua tuo un una uno vi voi
 """
 _POLISH = """
-    a ale albo bardzo bez był była było były być być by co czego czemu czy czyj dla do dlaczego
-    gdy gdzie go i ich ile im ja jak jaka jaki jakie jakiego jakiej jakim jako je jego jej jest
+    a ale albo bardzo bez był była było były być by co czego czemu czy czyj dla do dlaczego gdy
+    gdzie go i ich ile im ja jak jaka jaki jakie jakiego jakiej jakim jako je jego jej jest
     jestem jesteś już kiedy kim kogo komu który która które którego której ma mają mam mamy masz
     mi mną mnie mój moja moje mojego mojej moim może na nad nam nas nasz nasza nasze nic nich
     nie nim niż o od ona one oni ono oraz po pod przed przez przy są się skąd ta tak także tam
@@ -85,11 +85,10 @@ _RUSSIAN = """
 _ALL = word_set(_GERMAN + _DUTCH + _FRENCH + _SPANISH + _PORTUGUESE + _ITALIAN + _POLISH + _RUSSIAN)
 _ENGLISH_WORDS = word_set(
     """
-    ai al also am an ante as at bent bin bis by car case chi ci co com come comment dan dell den
-    die dir do doe door em en era es est fin fur go ha had han has hat hay he here i in ins io
-    is jest la las li los ma man me met mine no non num of on one ones op or os over pas per
-    plus pour sans sea see sei sin so son sou sub sur tam te ten to todo ton too tot un war was
-    we were who will ya
+    ai al also am an ante as bent bin bis by car chi ci co com come comment dan dell den die dir do
+    doe em en era es est go ha had han has hat hay he i in ins io is jest la las li los ma man me
+    met no non num of on one op os over pas per plus pour sans sea sei sin so son sou sur tam te ten
+    to todo ton tot un war was we ya
     """
 )
 """Those that are words or signs in English, too, as all single letters: they show no language."""

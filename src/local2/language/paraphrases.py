@@ -74,8 +74,8 @@ _SILENT = _ARTICLES | word_set(
 _LEADING = word_set(
     """
     without before after over under against until till since near behind beside beyond between
-    through than every each even almost nearly not never no more less most least except unless
-    despite instead via per other another must may might shall us
+    through every each even almost nearly never more less most least except unless despite instead
+    via per other another must may might shall
     """
 )
 """Words that lead the next one, in addition to those that are not informative."""

@@ -21,12 +21,11 @@ _REFUSAL_TALK = frozenset(
     stems(
         words("""
     access across again ahead anything answer asked available aware cannot check chat clear confirm
-    context conversation could couldn currently detail details did didn doesn don earlier far feel
-    find found free give glad happy haven help here hope information isn know known let like ll look
-    looked looking may maybe memories memory mention might more moment need never nothing now old
-    one past perhaps personal previous provide provided re record recorded records remember right
-    save saved search searched see seem session sessions share shared something sorry specific
-    specifically store stored sure there time topic try unable unfortunately ve wasn yet
+    context conversation could couldn currently detail did didn doesn don earlier far feel find
+    found free give glad happy haven help here hope information isn know known let like look may
+    maybe memories mention might more moment need never nothing now old one past perhaps personal
+    previous provide record remember right save search see seem session share something sorry
+    specific store sure there time topic try unable unfortunately wasn yet
     """)
     )
 )

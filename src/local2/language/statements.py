@@ -343,18 +343,15 @@ def is_variant(one: Statement, other: Statement) -> bool:
     return any(prefix - MAX_SHARED <= len(frame) and frame in other.frames for frame in one.frames)
 
 
-def differ_in_value(text: str, other: str, *, to_user: bool = False) -> bool:
-    """Whether two texts state different values of the same thing.
-
-    `to_user`: the other text addresses the user as "you".
-    """
+def differ_in_value(text: str, other: str) -> bool:
+    """Whether two texts state different values of the same thing."""
     return any(
         one.opening == another.opening
         and one.statement is not None
         and another.statement is not None
         and is_about_same(one.statement, another.statement)
         and is_variant(one.statement, another.statement)
-        for one, another in product(sentences_of(text), sentences_of(other, to_user=to_user))
+        for one, another in product(sentences_of(text), sentences_of(other))
     )
 
 

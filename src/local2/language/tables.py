@@ -29,6 +29,6 @@ def sentences_in(content: str, spoken_in: Table) -> Iterator[tuple[str, Table]]:
 
     In order, until quoted or pasted text begins. `spoken_in`: the table of the content.
     """
-    for sentence in clauses.sentences_of(content):
+    for sentence in clauses.own_sentences(content):
         table = table_of(sentence, spoken_in)
         yield (clauses.with_apostrophes(sentence) if table is ENGLISH else sentence), table

@@ -336,7 +336,7 @@ def _span(found: _Match, now: datetime) -> Span | None:
             least, most = _count(found["count"])
             unit = found["unit"].lower()
             length = most * LENGTHS[unit]
-            if length < DAY:
+            if unit in {"minute", "hour"}:
                 return Span(shifted(now, -2 * length), now)
             slack = min(length.days // 5, MAX_SLACK) * DAY
             since = whole(unit, back(most, unit, now)).since

@@ -11,6 +11,7 @@ from local2.language.clauses import without_lead_in
 from local2.language.sentences import PART_BREAK, split_lazily
 from local2.language.tables import ENGLISH
 from local2.language.wording import in_third_person
+from local2.language.words import word_set
 from local2.protocol.memories import Triplet
 
 NON_NAME = (
@@ -20,12 +21,11 @@ NON_NAME = (
 )
 VERBS = {
     verb: in_third_person(verb)
-    for verb in re.findall(
-        r"\w+",
-        """
+    for verb in sorted(
+        word_set("""
     work live like love hate prefer enjoy own have use know speak play study teach need want run
     lead manage make sell build write drive eat drink collect report belong come depend contain
-    """,
+    """)
     )
 }
 """Verbs of plain statements in the present, in the first and the third person."""
@@ -99,21 +99,17 @@ def extract_facts(text: str, speaker: str) -> Iterator[Triplet]:
         if reworded != statement:
             verb = rf"({re.escape(speaker)}|and) ({'|'.join(VERBS)})\b"
             reworded = re.sub(verb, lambda found: f"{found[1]} {VERBS[found[2]]}", reworded)
-        if not re.search(r"\bI\b", reworded):
-            yield from _facts(reworded)
-
-
-def _facts(sentence: str) -> Iterator[Triplet]:
-    """Yield the facts of a sentence. A clause without a subject takes that of the clause before."""
-    subject = None
-    clauses = re.split(CONJOINED_CLAUSE, sentence, flags=ANY_CASE)
-    for clause in clauses if _fact(clauses[0]) else [sentence]:
-        lacks_subject = subject and re.match(rf"(?:{VERB}|{BE})\b", clause, ANY_CASE)
-        found = _fact(f"{subject} {clause}" if lacks_subject else clause)
-        if found is None:
-            return
-        subject = found.subject
-        yield found
+        if re.search(r"\bI\b", reworded):
+            continue
+        subject: str | None = None  # a clause without one takes that of the clause before
+        clauses = re.split(CONJOINED_CLAUSE, reworded, flags=ANY_CASE)
+        for clause in clauses if _fact(clauses[0]) else [reworded]:
+            lacks_subject = subject and re.match(rf"(?:{VERB}|{BE})\b", clause, ANY_CASE)
+            found = _fact(f"{subject} {clause}" if lacks_subject else clause)
+            if found is None:
+                break
+            subject = found.subject
+            yield found
 
 
 def _fact(clause: str) -> Triplet | None:

@@ -14,8 +14,11 @@ from local2.language.time import DAY, WEEKDAYS, Span, find_window, in_zone, shif
 THE_USER = "The user"
 SUMMARY_CHARACTERS = 80
 
-_IRREGULAR = {"am": "is", "have": "has", "do": "does", "go": "goes"}
-_NEGATIVE = {"don't": "doesn't", "haven't": "hasn't"}
+_IRREGULAR = {
+    "am": "is", "have": "has", "do": "does", "go": "goes", "don't": "doesn't", "haven't": "hasn't",
+}  # fmt: skip
+"""Verbs in the first person, and in the third."""
+_FIRST_PERSON_OF = {third: first for first, third in _IRREGULAR.items()}
 _UNCHANGED = re.compile(
     r"(?:was|had|did|will|can|cannot|must|should|ought|used|can't|won't|couldn't|didn't|wasn't|hadn't)$"
 )
@@ -91,18 +94,25 @@ def first_person(content: str, speaker: str | None) -> str | None:
         rest = pattern.sub(word, rest)
     if rest.startswith("'s "):
         return f"my{rest[2:]}"
+    before, verb, after = _around_verb(rest.strip())
+    return " ".join(("I", *before, _in_first_person(verb), after)).strip()
+
+
+def _around_verb(predicate: str) -> tuple[list[str], str, str]:
+    """The adverbs before the verb, the verb, and what follows it."""
     before: list[str] = []
-    verb, _, after = rest.strip().partition(" ")
+    verb, _, after = predicate.partition(" ")
     while _ADVERB.match(verb.lower()) and after:
         before.append(verb)
         verb, _, after = after.partition(" ")
-    return " ".join(("I", *before, _verb_in_first_person(verb), after)).strip()
+    return before, verb, after
 
 
-def _verb_in_first_person(verb: str) -> str:
-    known = {third: first for first, third in (*_IRREGULAR.items(), *_NEGATIVE.items())}
-    if verb in known:
-        return known[verb]
+def _in_first_person(verb: str) -> str:
+    if verb in _FIRST_PERSON_OF:
+        return _FIRST_PERSON_OF[verb]
+    if _UNCHANGED.match(verb):
+        return verb
     if verb.endswith("ies"):
         return f"{verb[:-3]}y"
     if verb.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")):
@@ -129,24 +139,17 @@ def _clause_in_third_person(clause: str, who: str) -> str | None:
     if short is not None:
         contracted = _CONTRACTED.get(short.lower())
         return contracted and f"{who} {contracted} {_with_third_person(rest)}"
-    before: list[str] = []
-    verb, _, after = rest.partition(" ")
-    while _ADVERB.match(verb.lower()) and after:
-        before.append(verb)
-        verb, _, after = after.partition(" ")
-    lower = verb.lower()
-    if not lower.replace("'", "").isalpha():
+    before, verb, after = _around_verb(rest)
+    verb = verb.lower()
+    if not verb.replace("'", "").isalpha():
         return None
-    verb = in_third_person(lower)
-    return " ".join(filter(None, (who, *before, verb, _with_third_person(after))))
+    return " ".join(filter(None, (who, *before, in_third_person(verb), _with_third_person(after))))
 
 
 def in_third_person(verb: str) -> str:
     """The verb in the third person singular."""
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]
-    if verb in _NEGATIVE:
-        return _NEGATIVE[verb]
     if _UNCHANGED.match(verb) or _PAST.match(verb):
         return verb
     if verb.endswith(("s", "sh", "ch", "x", "z", "o")):

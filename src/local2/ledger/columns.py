@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from local2.keys import fold_topic
-from local2.language.features import HEAD_SEPARATOR, MAX_PASSAGES, Features, features_of
+from local2.language.features import HEAD_SEPARATOR, MAX_PASSAGES, Features, features
 from local2.ledger.stored_vectors import Floats, unpacked
 from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
 
@@ -119,9 +119,8 @@ class Candidate(NamedTuple):
     def features(self) -> Features:
         if self.stems is not None:
             return Features._make(_stored_features(self))
-        return features_of(
-            self.content or "", topic=self.topic, label=self.label, event_time=self.event_time
-        )
+        at = datetime.fromisoformat(self.event_time)
+        return features(self.content or "", topic=self.topic, label=self.label, at=at)
 
 
 _stored_features = attrgetter(*Features._fields)

@@ -5,9 +5,10 @@ This module alone converts the errors of the ollama package to those of local2.
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager
-from typing import Any, Literal, Self, TypeVar, cast
+from functools import partial
+from typing import Any, Literal, Self, cast
 from uuid import uuid4
 
 import httpx
@@ -24,16 +25,9 @@ from local2.errors import (
     without_credentials,
 )
 from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
-from local2.llm.structured import (
-    decoded_answer,
-    estimated_tokens,
-    schema_of,
-    system_prompt,
-    user_prompt,
-)
-from local2.telemetry import CountTokens, model_call
+from local2.llm.structured import Answer, Ask, StructuredAnswers, schema_of
+from local2.telemetry import model_call
 
-PROVIDER = "ollama"
 PROBE_SECONDS = 2.0
 """Timeout in seconds for connecting, and for a question about models; a start waits for it."""
 SILENCE_SECONDS = 300.0
@@ -49,13 +43,13 @@ _LACKING: dict[Capability, str] = {
 _TOO_LARGE = re.compile(r"context (length|size|window)|too (large|long)", re.IGNORECASE)
 """Error texts of servers for a prompt that is too large, for which there is no error code."""
 
-T = TypeVar("T", bound=msgspec.Struct)
-
 log = structlog.get_logger()
 
 
-class OllamaModel:
+class OllamaModel(StructuredAnswers):
     """A ChatModel and a CountingModel; create it with `open`, which checks its capabilities."""
+
+    provider = "ollama"
 
     def __init__(
         self, client: AsyncClient, model: str, *, url: str, options: dict[str, Any], thinks: bool
@@ -117,7 +111,7 @@ class OllamaModel:
                 log.warning("tool_not_offered", tool=tool.name, reason=str(error))
         done_reason = None
         with (
-            model_call("chat", self.name, PROVIDER) as used,
+            model_call("chat", self.name, self.provider) as used,
             _as_model_errors(self.name, self._url),
         ):
             parts = await self._client.chat(
@@ -165,48 +159,26 @@ class OllamaModel:
                     "answer_cut_off", model=self.name, context_size=self._options["num_ctx"]
                 )
 
-    async def answer_as(
-        self,
-        into: type[T],
-        *,
-        instruction: str,
-        material: msgspec.Struct,
-        within: float,
-        spend: CountTokens | None = None,
-    ) -> T:
-        system, user = system_prompt(into, instruction), user_prompt(material)
-        messages = [Message(role="system", content=system), Message(role="user", content=user)]
-        with model_call("chat", self.name, PROVIDER) as used:
-            try:
-                async with asyncio.timeout(within):
-                    # Thinking is slower, but without it Ollama ignores the schema for some models
-                    # (ollama/ollama#15260), and returns nothing for others (#17823).
-                    for think in (False, True) if self._thinks else (None,):
-                        with _as_model_errors(self.name, self._url):
-                            answer = await self._client.chat(
-                                self.name,
-                                messages=messages,
-                                format=schema_of(into),
-                                think=think,
-                                options={**self._options, "temperature": 0},
-                            )
-                        used(answer.prompt_eval_count or 0, answer.eval_count or 0)
-                        content = answer.message.content or ""
-                        if spend is not None:  # a cached prompt is not counted by all versions
-                            spend(
-                                answer.prompt_eval_count or estimated_tokens(system, user),
-                                answer.eval_count or estimated_tokens(content),
-                            )
-                        decoded = decoded_answer(content, into)
-                        if decoded is not None:
-                            return decoded
-                        log.info("answer_of_another_shape", model=self.name, think=think)
-                    raise ModelRefusedError(
-                        f"{self.name} did not answer in the requested form.",
-                        remedy="If it happens often, update Ollama or choose another model.",
-                    )
-            except TimeoutError as error:
-                raise ModelError(f"{self.name} did not answer within {within:g} s.") from error
+    def attempts(self, into: type[msgspec.Struct], within: float) -> Iterable[Ask]:  # noqa: ARG002
+        async def ask(system: str, user: str, *, think: bool | None) -> Answer:
+            with _as_model_errors(self.name, self._url):
+                answer = await self._client.chat(
+                    self.name,
+                    messages=[
+                        Message(role="system", content=system),
+                        Message(role="user", content=user),
+                    ],
+                    format=schema_of(into),
+                    think=think,
+                    options={**self._options, "temperature": 0},
+                )
+            # A cached prompt is not counted by all versions.
+            counts = answer.prompt_eval_count or 0, answer.eval_count or 0
+            return Answer(answer.message.content or "", *counts)
+
+        # Thinking is slower, but without it Ollama ignores the schema for some models
+        # (ollama/ollama#15260), and returns nothing for others (#17823).
+        return [partial(ask, think=think) for think in ((False, True) if self._thinks else (None,))]
 
     async def close(self) -> None:
         await self._client.close()  # type: ignore[no-untyped-call]

@@ -5,7 +5,7 @@ on. If it refuses a JSON schema, any JSON object is requested instead, and after
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import Self, TypeVar
@@ -29,25 +29,17 @@ from local2.llm.openai_messages import (
     CallsInPieces,
     Completion,
     CompletionMessage,
-    Json,
+    Tokens,
     pieces_of,
     strict_schema,
     to_chunk,
     to_openai,
     to_tools,
-    usage_of,
 )
-from local2.llm.structured import (
-    decoded_answer,
-    estimated_tokens,
-    schema_of,
-    system_prompt,
-    user_prompt,
-)
-from local2.telemetry import CountTokens, model_call
+from local2.llm.structured import Answer, Ask, StructuredAnswers, schema_of
+from local2.protocol.payloads import Json
+from local2.telemetry import model_call
 
-PROVIDER = "openai"
-"""Provider in traces: the API of the endpoint, since the actual provider is unknown."""
 CHAT = "chat/completions"
 PROBE_SECONDS = 2.0
 """Timeout in seconds for listing models; a start waits for it."""
@@ -61,7 +53,6 @@ FORMS = ("json_schema", "json_object", "text")
 FORM_ATTEMPTS = 2
 """Number of requests after which an answer in the wrong form is an error."""
 
-T = TypeVar("T", bound=msgspec.Struct)
 R = TypeVar("R")
 
 log = structlog.get_logger()
@@ -75,8 +66,11 @@ class _List(msgspec.Struct, frozen=True):
     data: list[_Listed]
 
 
-class OpenAIModel:
+class OpenAIModel(StructuredAnswers):
     """A ChatModel and a CountingModel; create it with `open`."""
+
+    provider = "openai"
+    """The API of the endpoint, since the actual provider is unknown."""
 
     def __init__(self, client: AsyncEndpointClient, model: str, *, temperature: float) -> None:
         self.name = model
@@ -148,7 +142,7 @@ class OpenAIModel:
             body["tools"] = offered
         begin = partial(self._client.begin, CHAT, within=SILENCE_SECONDS)
         calls, ended = CallsInPieces(), ""
-        with model_call("chat", self.name, PROVIDER) as used, self._as_model_errors():
+        with model_call("chat", self.name, self.provider) as used, self._as_model_errors():
             async with (
                 aclosing(await self._send(begin, body)) as response,
                 aclosing(pieces_of(response.aiter_bytes())) as pieces,
@@ -169,47 +163,16 @@ class OpenAIModel:
             if whole := calls.assembled():
                 yield ChatChunk(tool_calls=whole)
 
-    async def answer_as(
-        self,
-        into: type[T],
-        *,
-        instruction: str,
-        material: msgspec.Struct,
-        within: float,
-        spend: CountTokens | None = None,
-    ) -> T:
-        system, user = system_prompt(into, instruction), user_prompt(material)
-        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-        with model_call("chat", self.name, PROVIDER) as used:
-            try:
-                async with asyncio.timeout(within):
-                    for _ in range(FORM_ATTEMPTS):
-                        with self._as_model_errors():
-                            answer = await self._answer(into, messages, within)
-                        if answer.usage:
-                            used(answer.usage.prompt_tokens, answer.usage.completion_tokens)
-                        message = (
-                            answer.choices[0].message if answer.choices else CompletionMessage()
-                        )
-                        content = message.content or ""
-                        if spend is not None:
-                            counted = usage_of(answer.usage)
-                            spend(
-                                counted.prompt_tokens
-                                if counted
-                                else estimated_tokens(system, user),
-                                counted.answer_tokens if counted else estimated_tokens(content),
-                            )
-                        decoded = decoded_answer(content, into)
-                        if decoded is not None:
-                            return decoded
-                        log.info("answer_of_another_shape", model=self.name, form=FORMS[self._form])
-                    raise ModelRefusedError(
-                        f"{self.name} did not answer in the requested form.",
-                        remedy="If it happens often, choose another model.",
-                    )
-            except TimeoutError as error:
-                raise ModelError(f"{self.name} did not answer within {within:g} s.") from error
+    def attempts(self, into: type[msgspec.Struct], within: float) -> Iterable[Ask]:
+        async def ask(system: str, user: str) -> Answer:
+            messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+            with self._as_model_errors():
+                answer = await self._answer(into, messages, within)
+            message = answer.choices[0].message if answer.choices else CompletionMessage()
+            tokens = answer.usage or Tokens()
+            return Answer(message.content or "", tokens.prompt_tokens, tokens.completion_tokens)
+
+        return [ask] * FORM_ATTEMPTS
 
     async def close(self) -> None:
         await self._client.close()
@@ -226,7 +189,9 @@ class OpenAIModel:
                 raise
             return None
 
-    async def _answer(self, into: type[T], messages: list[Json], within: float) -> Completion:
+    async def _answer(
+        self, into: type[msgspec.Struct], messages: list[Json], within: float
+    ) -> Completion:
         """Request the strictest form that the endpoint has not refused."""
         form = FORMS[self._form]
         body: Json = {"messages": messages, "temperature": 0}

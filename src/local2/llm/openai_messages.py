@@ -10,10 +10,9 @@ import structlog
 from msgspec import Struct
 
 from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
+from local2.protocol.payloads import Json
 
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-
-Json = dict[str, Any]
 
 log = structlog.get_logger()
 
@@ -182,19 +181,15 @@ async def _lines(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 def to_chunk(piece: Completion) -> ChatChunk | None:
     """A piece of a stream without its tool calls; None if nothing is left."""
     delta = piece.choices[0].delta if piece.choices else CompletionMessage()
+    usage: Usage | None = None
+    if (tokens := piece.usage) is not None and tokens.prompt_tokens:  # not all endpoints count
+        usage = Usage(prompt_tokens=tokens.prompt_tokens, answer_tokens=tokens.completion_tokens)
     chunk = ChatChunk(
         content=delta.content or "",
         thinking=delta.reasoning_content or delta.reasoning or "",
-        usage=usage_of(piece.usage),
+        usage=usage,
     )
     return None if chunk == ChatChunk() else chunk
-
-
-def usage_of(tokens: Tokens | None) -> Usage | None:
-    """The usage; None if the endpoint does not count tokens."""
-    if tokens is None or not tokens.prompt_tokens:
-        return None
-    return Usage(prompt_tokens=tokens.prompt_tokens, answer_tokens=tokens.completion_tokens)
 
 
 def strict_schema(schema: Mapping[str, Any]) -> Json:

@@ -41,7 +41,7 @@ from local2.tenants.credentials import GENERATOR, read_credentials
 CHECK_INTERVAL = 0.5
 """Seconds between two checks of the directory's file."""
 RETRY_DELAY = 3.0
-"""Seconds before a tenant that could not be opened is tried again."""
+"""Seconds before what failed is tried again: a change of the tenants, or opening one."""
 
 log = structlog.get_logger()
 
@@ -109,10 +109,12 @@ class Tenancy:
         joined = self._parts.joined
         if joined.register is None:
             return
+        changed = False
         while True:
-            await asyncio.sleep(CHECK_INTERVAL)
+            await asyncio.sleep(RETRY_DELAY if changed else CHECK_INTERVAL)
             try:
-                if await asyncio.to_thread(joined.register.reload_if_changed):
+                changed |= await asyncio.to_thread(joined.register.reload_if_changed)
+                if changed:
                     if joined.server is not None:
                         await joined.server.reload()
                     for tenant in set(self._opened) - set(joined.tenants):
@@ -120,6 +122,7 @@ class Tenancy:
                         await self._running.pop(tenant).aclose()
                         await self._opened.pop(tenant).aclose()
                         log.info("tenant_closed", tenant=tenant)
+                    changed = False
                 now = asyncio.get_running_loop().time()
                 for tenant in set(joined.tenants) - set(self._running):
                     if self._not_before.get(tenant, now) <= now:

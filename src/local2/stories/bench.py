@@ -114,12 +114,8 @@ class StoryTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 return text
 
 
-class _AnyArguments(msgspec.Struct, frozen=True):
-    """Any arguments, which are ignored."""
-
-
-class _NoData(msgspec.Struct, frozen=True):
-    pass
+class _Nothing(msgspec.Struct, frozen=True):
+    """No data; as the arguments of a call, any, which are ignored."""
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -144,14 +140,14 @@ async def hosted(url: str, tools: Sequence[StoryTool]) -> AsyncIterator[None]:
 
 
 def _replying_tool(tool: StoryTool) -> Tool:
-    async def run(_caller: Caller, _arguments: _AnyArguments) -> ToolOutput:
-        return ToolOutput(content=tool.answer, data=_NoData())
+    async def run(_caller: Caller, _arguments: _Nothing) -> ToolOutput:
+        return ToolOutput(content=tool.answer, data=_Nothing())
 
     return Tool(
         name=tool.name,
         description=tool.description,
         version=__version__,
-        args=_AnyArguments,
+        args=_Nothing,
         run=run,
     )
 

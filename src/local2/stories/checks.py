@@ -95,6 +95,12 @@ def matches(expected: Any, actual: Any) -> bool:
             return isinstance(actual, dict) and all(
                 key in actual and matches(value, actual[key]) for key, value in expected.items()
             )
+        case list():
+            return (
+                isinstance(actual, list)
+                and len(actual) == len(expected)
+                and all(map(matches, expected, actual))
+            )
         case bool():
             return actual is expected
     return bool(expected == actual)

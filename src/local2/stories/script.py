@@ -25,7 +25,7 @@ tools of other agents for the story.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -42,9 +42,6 @@ KIND = "<kind>"
 
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9_]+$")]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
-
-
-KINDS = ("say", "call", "raw", "publish", "rate", "discover", "restart")
 
 
 class _Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field=KIND):
@@ -211,6 +208,7 @@ class Restart(_Step, frozen=True, kw_only=True, tag="restart"):
 
 
 Step = Say | Call | Raw | Publish | Rate | Discover | Restart
+KINDS = tuple(str(step.__struct_config__.tag) for step in get_args(Step))
 
 
 class StorySession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

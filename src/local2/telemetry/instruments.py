@@ -5,7 +5,7 @@ serves, the configured models and tenants, and error codes.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from time import perf_counter
@@ -29,7 +29,7 @@ BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 log = structlog.get_logger()
 
 
-Read = Callable[[], Awaitable[Sequence[GaugeReading]]]
+Read = Callable[[], Coroutine[Any, Any, Sequence[GaugeReading]]]
 
 
 class Meter:
@@ -95,9 +95,15 @@ class Meter:
         Raises:
             ConfigError: The address is beyond loopback and that is not allowed, or it is in use.
         """
-        _check_address(settings)
-        self.registry.register(_Gauges(documentation, read, asyncio.get_running_loop()))
         host, port = settings.metrics_host, settings.metrics_port
+        if not (settings.metrics_beyond_loopback or is_loopback(host)):
+            raise ConfigError(
+                f"metrics_host is {host!r}, which others can reach, and the endpoint requires no "
+                "password.",
+                remedy="Set it to 127.0.0.1, or allow it with `metrics_beyond_loopback: true` in "
+                "config/telemetry.yaml.",
+            )
+        self.registry.register(_Gauges(documentation, read, asyncio.get_running_loop()))
         try:
             server, thread = start_http_server(port, host, self.registry)
         except OSError as error:
@@ -105,7 +111,7 @@ class Meter:
                 f"Metrics cannot be served at {host}:{port}: {error.strerror}.",
                 remedy="Choose another metrics_port in config/telemetry.yaml.",
             ) from error
-        log.info("metrics_served", host=settings.metrics_host, port=server.server_port)
+        log.info("metrics_served", host=host, port=server.server_port)
         try:
             yield server.server_port
         finally:
@@ -128,7 +134,7 @@ class _Gauges(Collector):
         return [GaugeMetricFamily(*item) for item in self._documentation.items()]
 
     def collect(self) -> Iterable[Metric]:
-        reading = asyncio.run_coroutine_threadsafe(_awaited(self._read), self._loop)
+        reading = asyncio.run_coroutine_threadsafe(self._read(), self._loop)
         families: dict[str, GaugeMetricFamily] = {}
         try:
             for now in reading.result(READ_TIMEOUT):
@@ -143,22 +149,3 @@ class _Gauges(Collector):
             reading.cancel()
             log.exception("gauges_not_read")
         return families.values()
-
-
-async def _awaited(read: Read) -> Sequence[GaugeReading]:
-    return await read()
-
-
-def _check_address(settings: TelemetrySettings) -> None:
-    """Raise ConfigError if the address is beyond loopback, unless the settings allow that.
-
-    The endpoint does not authenticate its clients.
-    """
-    host = settings.metrics_host
-    if not (settings.metrics_beyond_loopback or is_loopback(host)):
-        raise ConfigError(
-            f"metrics_host is {host!r}, which others can reach, and the endpoint requires no "
-            "password.",
-            remedy="Set it to 127.0.0.1, or allow it with `metrics_beyond_loopback: true` in "
-            "config/telemetry.yaml.",
-        )

@@ -180,6 +180,8 @@ def test_another_amount_that_holds_now_is_a_new_one(before: str, later: str, is_
         pytest.param("I have two daughters.", "fact", id="family"),
         pytest.param("My brother Sam works as a pilot.", "fact", id="somebody else"),
         pytest.param("My goal is to read 30 books.", "fact", id="goal"),
+        pytest.param("I'm hoping to move to Lisbon.", "fact", id="hope"),
+        pytest.param("I'd love to visit Peru.", "fact", id="wish"),
         pytest.param("We decided to drop Windows 7.", "event", id="decision"),
         pytest.param("I ran a marathon last Sunday.", "event", id="past"),
         pytest.param("My flight to Nairobi is on 9 July.", "event", id="date"),

@@ -231,6 +231,7 @@ def test_the_words_that_name_the_window_are_returned(text: str, words: str) -> N
     [
         ("an hour ago", 2),
         ("10 minutes ago", 1 / 3),
+        ("48 hours ago", 96),
         ("the last 24 hours", 24),
         ("this past week", 168),
         ("What did I say in the last week?", 168),

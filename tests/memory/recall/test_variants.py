@@ -2,7 +2,7 @@
 
 import pytest
 
-from local2.language.statements import differ_in_value
+from local2.language.statements import differ_in_value, sentences_of
 
 
 @pytest.mark.parametrize(
@@ -82,5 +82,8 @@ def test_lists_other_things_questions_and_details_are_not_variants(older: str, n
 
 
 def test_an_assistants_statement_to_the_user_is_about_the_user() -> None:
-    assert differ_in_value("My gate code is 4471.", "Your gate code is 9902.", to_user=True)
-    assert not differ_in_value("My gate code is 4471.", "Your gate code is 9902.")
+    (own,) = sentences_of("My gate code is 4471.")
+    (told,) = sentences_of("Your gate code is 4471.", to_user=True)
+    assert (told.opening, told.statement) == (own.opening, own.statement)
+    (other,) = sentences_of("Your gate code is 4471.")
+    assert other.opening != own.opening

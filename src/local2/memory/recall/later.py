@@ -36,7 +36,6 @@ from local2.memory.recall.tuning import (
     ASKING,
     COMMON,
     DATE_NUMBERS,
-    FIRST_ITEM_NEEDS,
     LATER_ASSUMED,
     LATER_CANDIDATES,
     LATER_OVERLAP,
@@ -63,7 +62,7 @@ class LaterStatements:
     """The statements of people that match a question, compared with items when asked for.
 
     A later statement is newer, by the speaker of the item, by a person, with a vector of the
-    question's embedder, and close (`MIN_CLOSENESS`, `MIN_LATER`, `FIRST_ITEM_NEEDS` or
+    question's embedder, and close (`MIN_CLOSENESS`, `MIN_LATER`, to other items than the first also
     `OTHER_ITEMS_NEED`). It is among the best `LATER_CANDIDATES` and relevant (`MIN_RELEVANCE`), or
     shares a word with the first item that at most `MAX_SHARERS` records have. What says the same as
     the item, or stands no longer, is left out in `results.py`.
@@ -126,7 +125,7 @@ class LaterStatements:
         matching = np.flatnonzero(statements & self._relevant)
         matching = best_positions(self._scores, matching, LATER_CANDIDATES)
         matching = matching[self._scores[matching] / best_score >= MIN_RELEVANCE]
-        rare_in_first = min(FIRST_ITEM_NEEDS[1], self._rarest)
+        rare_in_first = min(COMMON, self._rarest)
         sharing = [
             view.positions_with(stem)
             for stem in view.stems(int(positions[0]))
@@ -185,12 +184,12 @@ class LaterStatements:
             candidates[near].tolist(),
             strict=True,
         ):
-            close, rare = FIRST_ITEM_NEEDS if item == 0 else OTHER_ITEMS_NEED
+            close, rare = OTHER_ITEMS_NEED
             stems_later, name = said_later[number]
             common = said[item].intersection(stems_later) - name
             rarities = [self._rarities[stem] for stem in common]
             rarest = max(rarities, default=0.0)
-            if how_close < close and rarest < min(rare, self._rarest):
+            if item > 0 and how_close < close and rarest < min(rare, self._rarest):
                 continue
             says_nothing = length <= NOTHING_SAID and (
                 sum(map(str.isdigit, stems_later)) <= DATE_NUMBERS

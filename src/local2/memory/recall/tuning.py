@@ -198,6 +198,7 @@ MAX_RESTATED = 5
 """Number of first items for which is sought what an assistant or the same tool said later."""
 RESTATED_NEEDS = 2.0, 3.0
 """Minimum closeness, and minimum rarity of a common word, of what is found so."""
-FIRST_ITEM_NEEDS, OTHER_ITEMS_NEED = (1.8, 2.8), (2.5, 3.5)
-"""Minimum closeness or, instead, minimum rarity of a common word: a word in 3 % of the records has
-3.5. Without this, half of what stood beside other items was about something else."""
+OTHER_ITEMS_NEED = 2.5, 3.5
+"""Minimum closeness or, instead, minimum rarity of a common word, for a statement to stand beside
+another item than the first: a word in 3 % of the records has 3.5. Without this, half of what stood
+there was about something else."""
