@@ -191,6 +191,18 @@ async def test_a_turn_like_one_that_was_shown_is_found_by_what_distinguishes_it(
         assert f"Q: {like_it}\nA: {answer_like_it}" == (await search_contents(bus, like_it))[0]
 
 
+async def test_a_question_like_one_that_was_shown_gives_its_place_to_its_own_reply(
+    bus: Connection, memory: Memory
+) -> None:
+    question, answer, like_it, answer_like_it = PAIRS[0]
+    await say(bus, memory, question, answer, "one session")
+    await recall_contents(bus, question, session="one session")
+    await say(bus, memory, like_it, answer_like_it, "one session")
+
+    assert (await recall_contents(bus, like_it))[0] == answer_like_it
+    assert (await recall_contents(bus, question))[0] == answer
+
+
 async def test_looking_changes_neither_the_order_nor_the_marks_of_what_follows(
     bus: Connection, memory: Memory
 ) -> None:
