@@ -1,6 +1,7 @@
 """Dead letters are read one by one from their stream, published again and dropped."""
 
 from typing import Any
+from unittest.mock import AsyncMock
 
 import msgspec
 import pytest
@@ -61,10 +62,8 @@ async def test_a_letter_that_is_gone_already_is_deleted_and_one_that_cannot_be_i
     for _ in range(2):
         await delete_letter(bus, 1, "default")
 
-    async def refuse(self: JetStreamManager, *args: Any) -> Any:
-        raise ServerError(code=500, err_code=10057, description="no space left on device")
-
-    monkeypatch.setattr(JetStreamManager, "delete_msg", refuse)
+    full = ServerError(code=500, err_code=10057, description="no space left on device")
+    monkeypatch.setattr(JetStreamManager, "delete_msg", AsyncMock(side_effect=full))
     with pytest.raises(BusError, match="no space left on device"):
         await delete_letter(bus, 2, "default")
 
