@@ -246,6 +246,27 @@ async def test_a_short_answer_to_a_question_is_no_nod(bus: Connection, memory: M
     assert (await recall_contents(bus, "Is Anna vaccinated?"))[0] == "Yes."
 
 
+@pytest.mark.parametrize(
+    ("said", "reply", "question"),
+    [
+        (
+            "I need the code of the garage.",
+            "The code is 4411.",
+            "What is the code of the garage in Oslo?",
+        ),
+        ("My flight was cancelled.", "Rebooked on SK455.", "Was my flight to Oslo rebooked?"),
+    ],
+)
+async def test_a_short_reply_that_gives_a_number_is_no_nod(
+    bus: Connection, memory: Memory, said: str, reply: str, question: str
+) -> None:
+    await say(bus, memory, said, reply, "first")
+    await say(bus, memory, "I drive a blue Volvo to Oslo.", "Noted.", "second")
+
+    contents = await recall_contents(bus, question)
+    assert contents.index(reply) < contents.index("I drive a blue Volvo to Oslo.")
+
+
 async def test_search_memory_marks_what_is_outdated_as_recall_does(
     bus: Connection, memory: Memory
 ) -> None:

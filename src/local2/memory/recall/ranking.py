@@ -513,7 +513,9 @@ def _is_nod(said: str, replied: str) -> bool:
     """Whether a reply says nothing of its own, though nothing was asked."""
     if any(map(asks, sentences(f"{said}\n{replied}"))):
         return False
-    return len(informative_stems(replied) - informative_stems(said)) <= NOD_WORDS
+    added = informative_stems(replied) - informative_stems(said)
+    has_number = any(char.isdigit() for word in added for char in word)  # a time, a code
+    return len(added) <= NOD_WORDS and not has_number
 
 
 def _short_replies(view: View) -> Positions:
