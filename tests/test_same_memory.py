@@ -154,7 +154,11 @@ def test_if_nothing_is_found_other_folders_with_a_memory_are_named(
         runner = CliRunner()
         told = [
             runner.invoke(app, words).stdout
-            for words in (["recall", "osmium"], ["call", "search_memory", "query=osmium"])
+            for words in (
+                ["recall", "osmium"],
+                ["call", "search_memory", "query=osmium"],
+                ["call", "recall_topic", "topic=user.metal"],
+            )
         ]
         elsewhere = runner.invoke(app, ["recall", "osmium", "--user", "ada"])
 
