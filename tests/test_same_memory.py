@@ -140,14 +140,28 @@ async def test_if_nothing_is_found_other_users_are_named_to_the_user_who_runs_th
         assert "ada" not in text
 
 
-def test_if_nothing_is_found_other_folders_with_a_memory_are_named(tmp_path: Path) -> None:
+def test_if_nothing_is_found_other_folders_with_a_memory_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = tmp_path / "own"
     (own / ".local2").mkdir(mode=0o700, parents=True)
     (own / ".local2" / "ledger.sqlite3").touch()
     project = tmp_path / "project"
     project.mkdir()
+    monkeypatch.setenv("LOCAL2_HOME", str(own))
+    monkeypatch.setenv("COLUMNS", "10000")
     with served(settings_in(project)) as stack, chdir(stack.folder):
-        words = ["recall", "osmium"]
-        done = CliRunner().invoke(app, words, env={"LOCAL2_HOME": str(own), "COLUMNS": "10000"})
+        runner = CliRunner()
+        told = [
+            runner.invoke(app, words).stdout
+            for words in (
+                ["recall", "osmium"],
+                ["call", "search_memory", "query=osmium"],
+                ["call", "recall_topic", "topic=user.metal"],
+            )
+        ]
+        elsewhere = runner.invoke(app, ["recall", "osmium", "--user", "ada"])
 
-    assert f"There is another memory in {own}" in done.stdout
+    for text in told:
+        assert f"There is another memory in {own}" in text
+    assert str(own) not in elsewhere.stdout

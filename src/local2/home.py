@@ -69,17 +69,14 @@ def own_home(environment: Mapping[str, str] = os.environ) -> Path:
     return (Path(data).expanduser() / "local2").absolute()
 
 
-def other_homes(settings: Settings) -> list[Path]:
-    """The other homes with a memory that the user may have meant: above here, or his own."""
-    above = Path.cwd()
-    homes = dict.fromkeys((above, *above.parents, own_home()))
+def other_homes(data_dir: Path, here: Path) -> list[Path]:
+    """The other homes with a memory that the user may have meant: above `here`, or his own."""
+    homes = dict.fromkeys((here, *here.parents, own_home()))
     memories = {home: home / MEMORY_FOLDER for home in homes}
     return [
         home
         for home, memory in memories.items()
-        if memory != settings.memory.data_dir.absolute()
-        and _is_private(memory)
-        and (memory / LEDGER_FILE).exists()
+        if memory != data_dir.absolute() and _is_private(memory) and (memory / LEDGER_FILE).exists()
     ]
 
 

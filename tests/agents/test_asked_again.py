@@ -191,6 +191,18 @@ async def test_a_turn_like_one_that_was_shown_is_found_by_what_distinguishes_it(
         assert f"Q: {like_it}\nA: {answer_like_it}" == (await search_contents(bus, like_it))[0]
 
 
+async def test_a_question_like_one_that_was_shown_gives_its_place_to_its_own_reply(
+    bus: Connection, memory: Memory
+) -> None:
+    question, answer, like_it, answer_like_it = PAIRS[0]
+    await say(bus, memory, question, answer, "one session")
+    await recall_contents(bus, question, session="one session")
+    await say(bus, memory, like_it, answer_like_it, "one session")
+
+    assert (await recall_contents(bus, like_it))[0] == answer_like_it
+    assert (await recall_contents(bus, question))[0] == answer
+
+
 async def test_looking_changes_neither_the_order_nor_the_marks_of_what_follows(
     bus: Connection, memory: Memory
 ) -> None:
@@ -232,6 +244,27 @@ async def test_a_short_answer_to_a_question_is_no_nod(bus: Connection, memory: M
     await say(bus, memory, "Is Anna vaccinated?", "Yes.", "first")
 
     assert (await recall_contents(bus, "Is Anna vaccinated?"))[0] == "Yes."
+
+
+@pytest.mark.parametrize(
+    ("said", "reply", "question"),
+    [
+        (
+            "I need the code of the garage.",
+            "The code is 4411.",
+            "What is the code of the garage in Oslo?",
+        ),
+        ("My flight was cancelled.", "Rebooked on SK455.", "Was my flight to Oslo rebooked?"),
+    ],
+)
+async def test_a_short_reply_that_gives_a_number_is_no_nod(
+    bus: Connection, memory: Memory, said: str, reply: str, question: str
+) -> None:
+    await say(bus, memory, said, reply, "first")
+    await say(bus, memory, "I drive a blue Volvo to Oslo.", "Noted.", "second")
+
+    contents = await recall_contents(bus, question)
+    assert contents.index(reply) < contents.index("I drive a blue Volvo to Oslo.")
 
 
 async def test_search_memory_marks_what_is_outdated_as_recall_does(

@@ -1,10 +1,11 @@
 """Dead letters are read one by one from their stream, published again and dropped."""
 
 from typing import Any
+from unittest.mock import AsyncMock
 
 import msgspec
 import pytest
-from nats.js.errors import ServiceUnavailableError
+from nats.js.errors import ServerError, ServiceUnavailableError
 from nats.js.manager import JetStreamManager
 
 from local2.bus.connection import Connection
@@ -52,6 +53,19 @@ async def test_letters_are_returned_oldest_first_with_dropped_ones_left_out(
     assert await count_letters(bus, "default") == 3
     assert await read_letter(bus, 5, "default") == found[1]
     assert found == sorted(found, key=lambda stored: stored.at)
+
+
+async def test_a_letter_that_is_gone_already_is_deleted_and_one_that_cannot_be_is_an_error(
+    bus: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store(bus, {}, {"reason": "Another."})
+    for _ in range(2):
+        await delete_letter(bus, 1, "default")
+
+    full = ServerError(code=500, err_code=10057, description="no space left on device")
+    monkeypatch.setattr(JetStreamManager, "delete_msg", AsyncMock(side_effect=full))
+    with pytest.raises(BusError, match="no space left on device"):
+        await delete_letter(bus, 2, "default")
 
 
 @pytest.mark.parametrize("text", ["a", "\0", "\ufffd", "“"])

@@ -505,6 +505,18 @@ def relation_line(source: str, target: str, relation: str = "supports") -> Relat
         (fact_line(topic="colour"), "topic: 'colour' is not a topic key. A topic key is user."),
         (fact_line(topic="user.name", scope="tenant", owner=""), "topic: 'user.name' is a key"),
         (fact_line(content=" \n"), "content: the text is blank"),
+        (fact_line(content=" \n", kind="note"), "content: the text is blank"),
+        (
+            NoteLine(
+                owner=OWNER,
+                session_id="s",
+                position=1,
+                role="user",
+                content=" ",
+                event_time=DAY.isoformat(),
+            ),
+            "content: the text is blank",
+        ),
         (fact_line(superseded_by="x"), "superseded_by: a record cannot replace itself"),
     ],
 )

@@ -401,6 +401,35 @@ def test_of_a_whole_response_the_text_is_the_answer(answer: Any) -> None:
     assert found.unread == ()
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param({"response": "19.3 g.", "done": True, "context": [1]}, id="Ollama's generate"),
+        pytest.param(
+            [{"response": "19.3", "done": False}, {"response": " g.", "done": True}],
+            id="chunks of Ollama's generate",
+        ),
+        pytest.param(
+            {
+                "id": "c",
+                "message": {"role": "assistant", "content": [{"type": "text", "text": "19.3 g."}]},
+                "finish_reason": "COMPLETE",
+            },
+            id="Cohere's chat",
+        ),
+        pytest.param(
+            {"output": {"message": {"role": "assistant", "content": [{"text": "19.3 g."}]}}},
+            id="Bedrock's Converse",
+        ),
+        pytest.param([{"generated_text": "19.3 g."}], id="Hugging Face's generation"),
+    ],
+)
+def test_a_response_of_a_smaller_api_is_its_text(answer: Any) -> None:
+    found = read({"answer": answer})
+
+    assert (found.envelope.payload.answer, found.unread) == ("19.3 g.", ())
+
+
 def test_of_several_choices_the_first_is_the_answer_and_the_others_are_named_as_unread() -> None:
     several = [{"index": i, "message": {"role": "assistant", "content": f"{i} g."}} for i in (1, 2)]
     found = read({"answer": {"choices": several}})
@@ -424,6 +453,10 @@ def test_a_call_that_is_reported_and_in_the_response_is_one_call() -> None:
         {"candidates": [{"name": "Ann"}]},
         {"data": {"grams": 19.3}, "type": "ring"},
         {"message": {"to": "Ann"}, "done": True},
+        {"message": {"to": "Ann"}, "finish_reason": "sold"},
+        {"output": {"message": {"to": "Ann"}}},
+        {"response": {"grams": 19.3}, "done": True},
+        {"generated_text": ["Ann"]},
         {"generations": [1, 2]},
     ],
 )

@@ -16,6 +16,7 @@ from local2.bus.streams import (
     call_jetstream,
     dead_letters_stream,
     dead_letters_subject,
+    delete_message,
     next_message,
     publish_durably,
     stream_state,
@@ -139,7 +140,7 @@ async def delete_letter(bus: Connection, sequence: int, tenant: str) -> None:
     Raises:
         BusError: The server does not answer.
     """
-    await call_jetstream(bus.client.jsm().delete_msg, dead_letters_stream(tenant), sequence)
+    await delete_message(bus, dead_letters_stream(tenant), sequence)
 
 
 def _letter(raw: RawStreamMsg) -> StoredLetter:

@@ -14,8 +14,8 @@ from nats.js.api import RawStreamMsg
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.identity import user_of
 from local2.bus.streams import (
-    call_jetstream,
     dead_letters_stream,
+    delete_message,
     next_message,
     turns_stored,
     turns_stream,
@@ -68,7 +68,7 @@ class StreamErasure:
         """
         found = await self._find(sender)
         for stream, sequence in found:
-            await call_jetstream(self._bus.client.jsm().delete_msg, stream, sequence)
+            await delete_message(self._bus, stream, sequence)
         return len(found)
 
     async def announce(self, sender: Sender) -> None:

@@ -437,6 +437,21 @@ async def next_message(bus: Connection, stream: str, sequence: int) -> RawStream
         return None
 
 
+async def delete_message(bus: Connection, stream: str, sequence: int) -> None:
+    """Delete a message of a stream, unless it is gone already.
+
+    Raises:
+        BusError: The server does not answer, or cannot delete it.
+    """
+    try:
+        await call_jetstream(bus.client.jsm().delete_msg, stream, sequence)
+    except BusError:
+        # The server says the same of a message that was acknowledged or deleted meanwhile.
+        with suppress(nats.js.errors.NotFoundError):
+            await call_jetstream(bus.client.jsm().get_msg, stream, sequence)
+            raise
+
+
 async def call_jetstream(
     method: Callable[Parameters, Awaitable[Answer]],
     *args: Parameters.args,
@@ -457,5 +472,5 @@ async def call_jetstream(
         except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
             is_reloading = isinstance(error, nats.js.errors.ServiceUnavailableError)
             if not is_reloading or asyncio.get_running_loop().time() > deadline:
-                raise BusError(f"JetStream failed: {error!r}.") from error
+                raise BusError(f"JetStream failed: {str(error) or repr(error)}.") from error
         await asyncio.sleep(POLL_INTERVAL)

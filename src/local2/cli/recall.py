@@ -5,9 +5,8 @@ import click
 from local2.cli.answers import INDENT, answer, data_of, parts_of_score, show_entry, shown_time
 from local2.cli.commands import asked_by_caller, command, tool_arguments, words_argument
 from local2.cli.output import Output, printable, styled
-from local2.home import other_homes
 from local2.protocol.envelope import Sender
-from local2.protocol.memories import NOTHING_FOUND, nothing_found
+from local2.protocol.memories import NOTHING_FOUND, Others, nothing_found
 from local2.protocol.memory_tools import (
     MEMORY_HISTORY,
     RECALL,
@@ -32,9 +31,6 @@ async def recall(settings: Settings, output: Output, *, args: Recall, caller: Se
     recalled = data_of(result, RecalledItems, output)
     output.data(recalled)
     show_recalled(output, recalled)
-    if not recalled.items:
-        for home in other_homes(settings):
-            output.text(f"(There is another memory in {home}: `local2 --home {home} recall …`.)")
 
 
 def show_recalled(output: Output, recalled: RecalledItems) -> None:
@@ -66,7 +62,8 @@ def show_recalled(output: Output, recalled: RecalledItems) -> None:
         if item.explanation is not None:
             output.line(f"{INDENT}{parts_of_score(item.explanation)}")
     if not recalled.items:
-        output.text(nothing_found(recalled.reason, recalled.other_users))
+        others = Others(users=recalled.other_users, homes=recalled.other_homes)
+        output.text(nothing_found(recalled.reason, others))
     if recalled.rerank_used:
         output.line(styled("A reranker determined this order.", dim=True))
     if recalled.degraded and recalled.items:

@@ -113,7 +113,7 @@ def greet(output: Output, settings: Settings, stack: Stack) -> None:
     user = asking_user(settings.bus, None)
     whose = f"of {user}, in " if user and not stack.bus.by_tenant else ""
     print_line(f"[dim]{shown(f'Memory: {whose}{settings.memory.data_dir}.')}[/]")
-    for home in other_homes(settings):
+    for home in other_homes(settings.memory.data_dir, Path.cwd()):
         print_line(f"[dim]{shown(f'There is another memory in {home}; --home uses it.')}[/]")
     for memory in exposed_memories(settings):
         print_line(f"[dim]{shown(f'{memory} is not used: others can enter it.')}[/]")

@@ -44,7 +44,8 @@ def check_memory(settings: Settings) -> Iterator[CheckResult]:
     """Report which memory is used, whose, which other folders have one, and which are ignored."""
     user = asking_user(settings.bus, None)
     whose = f", of the user {user}" if user else ""
-    others = [f"`--home {home}` uses the memory there." for home in other_homes(settings)]
+    homes = other_homes(settings.memory.data_dir, Path.cwd())
+    others = [f"`--home {home}` uses the memory there." for home in homes]
     yield CheckResult(
         "memory", "ok", f"in {settings.memory.data_dir}{whose}", remedy=" ".join(others) or None
     )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from local2.home import other_homes
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.showings import Showing, ShownRecord
 from local2.ledger.records import TENANT_OWNED, Actor
@@ -39,7 +40,7 @@ from local2.memory.upkeep.consolidation import Consolidated, Consolidation
 from local2.protocol.envelope import Caller, Clock, new_id
 from local2.protocol.explaining import Explain, Explained
 from local2.protocol.graph import Graph, ShowGraph
-from local2.protocol.memories import EPISODIC, Kind, Scope
+from local2.protocol.memories import EPISODIC, NO_OTHERS, Kind, Others, Scope
 from local2.protocol.memory_tools import Answer
 from local2.protocol.payloads import Json
 from local2.protocol.showings import FindShowings, ShowingsPage
@@ -191,12 +192,17 @@ class MemoryService:
         """Find which memories were shown, by recalls and before answers."""
         return await find_showings(self._shared.ledger, self._shared.accesses, self.caller, wanted)
 
-    async def other_users(self) -> list[str]:
-        """Other users with memories, for the user who runs the stack; others learn none."""
+    async def others(self) -> Others:
+        """Who else may know, for the user who runs the stack; others learn of nobody."""
         if not self.caller.has_unnamed:
-            return []
+            return NO_OTHERS
         users = await self._shared.ledger.records.users(MAX_USERS)
-        return [user for user in users if user not in {TENANT_OWNED, self.caller.user}]
+        data_dir = self._shared.settings.data_dir.absolute()
+        homes = await asyncio.to_thread(other_homes, data_dir, data_dir.parent)
+        return Others(
+            users=[user for user in users if user not in {TENANT_OWNED, self.caller.user}],
+            homes=list(map(str, homes)),
+        )
 
     async def consolidate(self, *, dry_run: bool) -> Consolidated:
         """Consolidate the caller's own facts and the tenant's, or only report the changes."""

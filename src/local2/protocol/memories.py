@@ -6,7 +6,7 @@ when a search found nothing.
 
 import re
 from collections.abc import Sequence
-from typing import Literal, Self
+from typing import Final, Literal, NamedTuple, Self
 
 import msgspec
 
@@ -133,16 +133,31 @@ class Triplet(msgspec.Struct, frozen=True, kw_only=True):
         return entity_key(self.subject), entity_key(self.predicate), entity_key(self.object)
 
 
-def nothing_found(reason: str | None = None, other_users: Sequence[str] = ()) -> str:
-    """Say that nothing was found; `reason` is why the search was incomplete.
+class Others(NamedTuple):
+    """Other users with memories here, and other folders with a memory, which may be meant."""
 
-    `other_users` are named, since their memories may have been meant.
+    users: Sequence[str] = ()
+    homes: Sequence[str] = ()
+
+
+NO_OTHERS: Final = Others()
+
+
+def nothing_found(reason: str | None = None, others: Others = NO_OTHERS) -> str:
+    """Say that nothing was found, and who else may know; `reason`: why the search was incomplete.
 
     The rules model and the MemoryAgent recognise this text with `is_nothing`.
     """
-    others = [f"(Other users have memories here: {', '.join(other_users)}.)"] if other_users else []
-    incomplete = [f"({_INCOMPLETE}{reason})"] if reason else []
-    return "\n".join([NOTHING_FOUND, *others, *incomplete])
+    lines = [NOTHING_FOUND]
+    if others.users:
+        lines.append(f"(Other users have memories here: {', '.join(others.users)}.)")
+    lines += [
+        f"(There is another memory in {home}: `local2 --home {home}` uses it.)"
+        for home in others.homes
+    ]
+    if reason:
+        lines.append(f"({_INCOMPLETE}{reason})")
+    return "\n".join(lines)
 
 
 def is_nothing(result: str) -> bool:

@@ -632,8 +632,8 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):
     """The found items; `degraded`: some could be found only by their words, or were not reranked.
 
-    `other_users`: if nothing was found, others who have memories; only the user who runs a stack
-    without accounts learns of them.
+    `other_users`, `other_homes`: if nothing was found, others who have memories, and other folders
+    with a memory; only the user who runs a stack without accounts learns of them.
     """
 
     items: list[RecalledItem]
@@ -643,6 +643,7 @@ class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
     answer: Answer | None
     other_users: list[str] = []
+    other_homes: list[str] = []
 
 
 RECALL = MemoryTool(

@@ -284,13 +284,17 @@ def preview(content: str, key: str, limit: int) -> str:
     )
 
 
+OutputKey = Annotated[str, msgspec.Meta(pattern=r"^tout_[0-9a-f]{24,64}\Z")]
+"""The key of a long output; whoever has it may read the output as its user."""
+
+
 class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """`memory.output.keep`: a part of a tool's output, which is readable after its last part.
 
     Parts are sent in order. `offset` counts Unicode characters. The sender chooses a random key.
     """
 
-    key: Annotated[str, msgspec.Meta(pattern=r"^tout_[0-9a-f]{24,64}\Z")]
+    key: OutputKey
     offset: Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
     text: Annotated[str, msgspec.Meta(min_length=1)]
     last: bool = False

@@ -13,9 +13,16 @@ import msgspec
 from local2.errors import BadRequestError, abridged, quoted
 from local2.protocol.items import NOTHING, Collection, Key, Namespace
 from local2.protocol.json_text import read_json
-from local2.protocol.memories import Durability, Kind, OwnerScope, RetirementReason, SourceClass
+from local2.protocol.memories import (
+    Durability,
+    Kind,
+    MemoryType,
+    OwnerScope,
+    RetirementReason,
+    SourceClass,
+)
 from local2.protocol.msgspec_errors import is_undeclared
-from local2.protocol.payloads import Json
+from local2.protocol.payloads import Json, OutputKey
 
 FORMAT = 6
 """Version of the file format; it is raised with every field, type or kind that an older local2
@@ -87,7 +94,7 @@ class RecordLine(Line, frozen=True):
     label: str | None = None
     role: str | None = None
     source_ref: str | None = None
-    memory_type: str | None = None
+    memory_type: MemoryType | None = None
     durability: Durability = "standard"
     importance: Fraction = 0.5
     metadata: Json = {}
@@ -164,7 +171,7 @@ class OutputLine(StampedLine, frozen=True):
 
     stamp = "kept_at"
     owner: str
-    key: Text
+    key: OutputKey
     first: Count
     until: Count
     text: str

@@ -51,7 +51,7 @@ async def search_memory(memory: MemoryService, args: SearchMemory) -> ToolOutput
         if result.degraded:
             content += f"\n(The search was incomplete: {result.reason})"
     else:
-        content = nothing_found(result.reason)
+        content = nothing_found(result.reason, await memory.others())
     return ToolOutput(
         content=content,
         data=FoundMemories(

@@ -3,7 +3,7 @@
 from local2.ledger.records import Fact
 from local2.memory.scopes import view
 from local2.memory.service import MemoryService
-from local2.protocol.memories import NOTHING_FOUND
+from local2.protocol.memories import NOTHING_FOUND, nothing_found
 from local2.protocol.memory_tools import (
     EDIT_MEMORY,
     HIDE_MEMORIES,
@@ -63,9 +63,11 @@ async def recall_topic(memory: MemoryService, args: RecallTopic) -> ToolOutput:
     record = await memory.facts.topic(args.topic)
     if record is None:
         nothing = RecalledTopic(topic=args.topic, found=False, content=None)
-        near = await memory.facts.topics_like(args.topic)
-        meant = f"\n(Did you mean {' or '.join(near)}?)" if near else ""
-        return ToolOutput(content=f"{NOTHING_FOUND}{meant}", data=nothing)
+        if near := await memory.facts.topics_like(args.topic):
+            text = f"{NOTHING_FOUND}\n(Did you mean {' or '.join(near)}?)"
+        else:
+            text = nothing_found(others=await memory.others())
+        return ToolOutput(content=text, data=nothing)
     topic = record.topic or args.topic
     return ToolOutput(
         content=f"[Memory: {topic}] {inset(record.content)}",

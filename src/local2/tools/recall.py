@@ -8,7 +8,7 @@ from local2.memory.recall.recaller import RecallRequest, RecallResult
 from local2.memory.scopes import stated_by, view
 from local2.memory.service import MemoryService
 from local2.protocol.envelope import Caller
-from local2.protocol.memories import OwnerScope, nothing_found
+from local2.protocol.memories import NO_OTHERS, OwnerScope, nothing_found
 from local2.protocol.memory_tools import (
     RECALL,
     Answer,
@@ -64,7 +64,7 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
         )
         for item in recalled.items
     ]
-    others = [] if items else await memory.other_users()
+    others = NO_OTHERS if items else await memory.others()
     return ToolOutput(
         content=_as_text(args.query, items, recalled, answer, memory.caller)
         if items
@@ -76,7 +76,8 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
             rerank_used=recalled.rerank_used,
             reason=recalled.reason,
             answer=answer,
-            other_users=others,
+            other_users=list(others.users),
+            other_homes=list(others.homes),
         ),
     )
 

@@ -387,7 +387,8 @@ def _broken_rule(line: Line) -> str | None:
     if isinstance(line, RecordLine):
         if line.superseded_by == line.id:
             return "superseded_by: a record cannot replace itself."
-        if line.kind == "fact" and line.retired_why is None and is_blank(line.content):
+        is_stated = line.kind in {"fact", "note"} and line.retired_why is None
+        if is_stated and is_blank(line.content):
             return "content: the text is blank."
         if line.topic is not None and not is_topic(line.topic):
             return f"topic: {quoted(line.topic)} is not a topic key. {TOPIC_RULE}"
@@ -396,6 +397,8 @@ def _broken_rule(line: Line) -> str | None:
                 f"topic: {quoted(line.topic)} is a key for a user's own facts, not for scope "
                 f"{quoted(line.scope)}."
             )
+    if isinstance(line, NoteLine) and is_blank(line.content):
+        return "content: the text is blank."
     if isinstance(line, RelationLine):
         if line.relation not in KNOWN_RELATIONS:
             expected = ", ".join(sorted(KNOWN_RELATIONS))

@@ -18,7 +18,7 @@ import numpy as np
 from local2.language.questions import asks
 from local2.language.sentences import sentences
 from local2.language.words import informative_stems
-from local2.ledger.columns import ECHO, UNANSWERED, Array, Flags, Positions, View
+from local2.ledger.columns import Array, Flags, Positions, View
 from local2.ledger.search import Choice, DetailRequest, Matches, Search, WordMatches
 from local2.memory.recall.later import LaterStatements
 from local2.memory.recall.likeness import Likeness, Wording
@@ -29,7 +29,13 @@ from local2.memory.recall.precedence import (
     repeats_question,
 )
 from local2.memory.recall.query import Query
-from local2.memory.recall.scores import Total, best_positions, found_in_texts, texts_at
+from local2.memory.recall.scores import (
+    Total,
+    apply_weights,
+    best_positions,
+    found_in_texts,
+    texts_at,
+)
 from local2.memory.recall.tuning import (
     DENSITY,
     DENSITY_OF_TOOLS,
@@ -333,15 +339,18 @@ def _answer_repeated_questions(ranking: Ranking) -> Choice[None]:
             replies = following[found]
             by_other = column["machine"][found] != column["machine"][replies]
             by_other |= column["label"][found] != column["label"][replies]
-            may_answer = by_other & ~np.isin(column["echo"][replies], (ECHO, UNANSWERED))
-            best: list[int] = best_positions(scores, found[may_answer], MAX_QUESTIONS).tolist()
+            echo = ranking.total.shares["echo"]
+            may_answer = by_other & (echo[replies] >= 0)
+            # Its own place, where it was not put below what an earlier answer came from.
+            place = apply_weights(ranking.total.sums - echo, ranking.total.weights)
+            best: list[int] = best_positions(place, found[may_answer], MAX_QUESTIONS).tolist()
             reply_to = {question: int(following[question]) for question in best}
             texts = yield from texts_at(view, {*reply_to, *reply_to.values()})
             only_asks = {at: all(map(asks, sentences(text))) for at, text in texts.items()}
             ordered = scores.copy()
             for question, reply in reply_to.items():
                 if only_asks[question] and not only_asks[reply]:
-                    ordered[reply] = max(ordered[reply], ordered[question])
+                    ordered[reply] = max(ordered[reply], place[question])
                     ordered[question] = min(ordered[question], ordered[reply] - RANK_GAP)
                     relevant[reply] = True
     ranking.total.add_change("reply", scores, ordered)
@@ -504,7 +513,9 @@ def _is_nod(said: str, replied: str) -> bool:
     """Whether a reply says nothing of its own, though nothing was asked."""
     if any(map(asks, sentences(f"{said}\n{replied}"))):
         return False
-    return len(informative_stems(replied) - informative_stems(said)) <= NOD_WORDS
+    added = informative_stems(replied) - informative_stems(said)
+    has_number = any(char.isdigit() for word in added for char in word)  # a time, a code
+    return len(added) <= NOD_WORDS and not has_number
 
 
 def _short_replies(view: View) -> Positions:

@@ -1,7 +1,7 @@
 """Read the answer in a whole response of a chat model's API, or in the chunks of a streamed one.
 
-These are OpenAI's chat completions and Responses API, Gemini, Anthropic, Ollama, and the messages
-that LangChain dumps.
+These are OpenAI's chat completions and Responses API, Gemini, Anthropic, Ollama, Cohere, Bedrock,
+Hugging Face, and the messages that LangChain dumps.
 """
 
 from collections.abc import Iterable
@@ -83,6 +83,14 @@ def _response(value: Any) -> Json | None:
             return message
         case {"message": dict(message), "done": bool()} if "role" in message:  # Ollama
             return message
+        case {"response": str(text), "done": bool()}:
+            return {"content": text}
+        case {"message": dict(message), "finish_reason": str()} if "role" in message:  # Cohere
+            return message
+        case {"output": {"message": dict(message)}}:  # Bedrock
+            return message
+        case {"generated_text": str(text)}:  # Hugging Face
+            return {"content": text}
     return None
 
 
@@ -115,6 +123,8 @@ def _chunk(part: Json) -> Json | None:
             return {}
         case {"message": dict(message), "done": bool()} if "role" in message:
             return message
+        case {"response": str(text), "done": bool()}:
+            return {"content": text}
         case {"lc": int(), "id": [*_, "AIMessageChunk"], "kwargs": dict(message)}:
             return message
         case {"type": "AIMessageChunk", "data": dict(message)}:
