@@ -6,6 +6,7 @@ without the context that the model was given.
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -161,6 +162,18 @@ async def test_the_first_prompt_adds_top_memories_if_the_start_could_not(
 
     assert "<pre-seeded-memories>" in (await run_hook(prompt) or "")
     assert "<pre-seeded-memories>" not in (await run_hook(prompt) or "")
+
+
+@pytest.mark.parametrize("client", ["claude-code"])
+async def test_a_prompt_has_its_context_however_slowly_the_hook_began(
+    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acting, "BEGAN", time.monotonic() - 60)
+    monkeypatch.setattr(acting, "PROMPT_SECONDS", 0.25)
+    monkeypatch.setattr(acting, "ASKING_SECONDS", UNLIMITED)
+    await theirs.call("remember_fact", content=KNOWN, importance=0.9, scope="user")
+
+    assert KNOWN in (await run_hook(first(client, tmp_path, "UserPromptSubmit")) or "")
 
 
 async def test_a_finished_turn_is_stored_once(

@@ -60,17 +60,14 @@ def test_a_server_that_does_not_answer_in_time_is_called_slow_and_not_missing(
 
 
 @pytest.mark.usefixtures("silent")
-def test_a_hook_whose_own_start_took_all_the_time_says_so(
+def test_a_hook_whose_own_start_was_slow_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acting, "BEGAN", time.monotonic() - 60)
 
-    with pytest.raises(BusTimeoutError) as raised:
+    slow = r"did not answer within 150 ms\. Before that, the hook's own start took 60\d{3} ms\.$"
+    with pytest.raises(BusTimeoutError, match=slow):
         prompt_in(tmp_path)
-
-    said = str(raised.value)
-    assert said.startswith("No time was left to ask the memory. Before that, the hook's own start")
-    assert said.endswith(" of the 250 ms that a prompt waits.")
 
 
 def test_only_a_missing_stack_is_started(

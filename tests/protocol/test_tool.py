@@ -7,6 +7,7 @@ import pytest
 
 from local2.errors import InvalidArgumentsError
 from local2.protocol.envelope import Caller, decode
+from local2.protocol.memory_tools import MemoryHistory
 from local2.protocol.payloads import ToolRequest
 from local2.protocol.tool import Tool, ToolOutput, parameters_of, with_suggestion
 
@@ -66,6 +67,15 @@ def refused(args: bytes) -> InvalidArgumentsError:
 )
 def test_an_invalid_choice_is_refused_with_the_choices(args: bytes, choices: str) -> None:
     assert refused(args).remedy == choices
+
+
+@pytest.mark.parametrize("name", ["topic", "id", "topic_id"])
+def test_a_name_that_shares_a_word_with_a_valid_one_is_asked_about(name: str) -> None:
+    with pytest.raises(InvalidArgumentsError) as caught:
+        decode(b'{"payload": {"args": {"%b": "x"}}}' % name.encode(), ToolRequest[MemoryHistory])
+
+    remedy = with_suggestion(caught.value, MemoryHistory).remedy
+    assert remedy == "Did you mean topic_or_id? One of: topic_or_id."
 
 
 def test_other_errors_are_unchanged() -> None:

@@ -10,7 +10,7 @@ from nats.aio.msg import Msg
 
 from commands import in_a_fork, local2
 from local2.bus.dead_letters import count_letters
-from local2.bus.server import EmbeddedServer
+from local2.bus.server import RELOAD_SUCCEEDED, EmbeddedServer
 from local2.errors import BusError
 from local2.stack.app import Stack
 from tenant_agents import Agent, Answer, agent, settled, token_for
@@ -169,6 +169,26 @@ async def test_a_tenant_is_removed_though_the_server_first_keeps_its_account(
         await eventually(lambda: "delta" not in tenants())
         assert failed
         await eventually(lambda: not removed.client.is_connected)
+
+
+@pytest.mark.usefixtures("stack")
+async def test_a_new_key_for_tokens_interrupts_nobody(folder: Path, beta: Agent) -> None:
+    """While the server reads its accounts again, requests have no responders."""
+
+    def reloads() -> int:
+        (log,) = folder.rglob("server.log")
+        return log.read_bytes().count(RELOAD_SUCCEEDED)
+
+    before = reloads()
+    rotated = await asyncio.to_thread(in_a_fork, folder, "tenants", "rotate", "beta")
+    assert rotated.returncode == 0, rotated.stderr
+    token = token_for(folder, "beta", "ada")
+
+    async def is_accepted() -> bool:
+        return (await beta.call("recall", {"query": "city"}, token=token)).ok
+
+    await eventually(is_accepted)
+    assert reloads() == before
 
 
 async def test_a_shared_tool_is_announced_to_the_other_tenant_and_answers(

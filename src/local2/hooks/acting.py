@@ -54,6 +54,9 @@ LOG_SECONDS = 0.2
 """Seconds for the log of a hook that is ended."""
 PROMPT_SECONDS = 0.25
 """Seconds that a prompt waits for its context; 300 ms with the start of the interpreter."""
+ASKING_SECONDS = 0.15
+"""Seconds that the memory has to answer a prompt even if, on a busy machine, the hook's own start
+has used up the time."""
 START_SECONDS = 1.0
 """Seconds that the start of a session waits for a stack. If that is too short, the first prompt
 gets the context."""
@@ -194,14 +197,14 @@ class Hooks:
             return None
         spent = time.monotonic() - BEGAN
         try:
-            return self._read_context(event, session, query, within=PROMPT_SECONDS - spent)
+            within = max(PROMPT_SECONDS - spent, ASKING_SECONDS)
+            return self._read_context(event, session, query, within=within)
         except StackNotRunningError:
             self._deliver(self._situation)
             raise
         except BusTimeoutError as error:
             raise BusTimeoutError(
-                f"{error.message} Before that, the hook's own start took {spent * 1000:.0f} of the "
-                f"{PROMPT_SECONDS * 1000:.0f} ms that a prompt waits."
+                f"{error.message} Before that, the hook's own start took {spent * 1000:.0f} ms."
             ) from error
 
     def _read_context(

@@ -146,18 +146,21 @@ class Tool(ToolDeclaration, frozen=True, kw_only=True):
 def with_suggestion(error: E, expected: type[msgspec.Struct]) -> E:
     """Say in the error's remedy which choices, or which names of fields, are valid.
 
-    If a misspelt name resembles a valid one, the remedy asks whether that was meant.
+    If a wrong name resembles a valid one, or shares a word with it, the remedy asks whether that
+    was meant.
     """
     near: Sequence[str] = ()
     if path := path_of_invalid_choice(error.message):
         allowed = _schema_at(expected, path).get("enum", [])
     elif unknown := unknown_field(error.message):
         allowed = _schema_at(expected, unknown.path).get("properties", {})
-        near = get_close_matches(unknown.name, allowed, n=1, cutoff=ALIKE)
+        near = get_close_matches(unknown.name, allowed, n=1, cutoff=ALIKE) or [
+            name for name in allowed if {*unknown.name.split("_")} & {*name.split("_")}
+        ]
     else:
         return error
     remedy = f"One of: {', '.join(allowed)}." if allowed else "None are allowed."
-    meant = f"Did you mean {near[0]}? " if near else ""
+    meant = f"Did you mean {' or '.join(near)}? " if near else ""
     return type(error)(error.message, remedy=f"{meant}{remedy}", logged=error.logged)
 
 
