@@ -16,6 +16,7 @@ from local2.web.pages.frame import (
     Viewer,
     empty,
     notify,
+    notify_of_run,
     section,
     set_address,
     tag,
@@ -146,12 +147,7 @@ class FactsPage:
 
     async def _retire(self, id_: str, reason: str) -> None:
         retired = await self._seen_by.memory.retire([id_], reason)
-
-        async def undo() -> None:
-            await self._seen_by.memory.undo(str(retired.run))
-            await self._load()
-
-        notify("Settled.", undo=undo if retired.run is not None else None)
+        notify_of_run(self._seen_by, "Settled.", retired.run, self._load)
         await self._load()
 
     async def _state_again(self, fact: BrowsedMemory) -> None:
