@@ -2,6 +2,7 @@
 "use strict";
 
 const EDITABLE = "input, textarea, select, [contenteditable]";
+const SEARCH = "[data-search] input, input[data-search]";
 const THEMES = { light: false, dark: true };
 let pressedGo = false;
 
@@ -19,6 +20,14 @@ function rowsOf(list) {
 function moveInRows(row, step) {
   const rows = rowsOf(row.closest("[data-rows]"));
   rows[rows.indexOf(row) + step]?.focus();
+}
+
+function goToRows(event) {
+  const first = document.querySelector("[data-row]");
+  if (first) {
+    event.preventDefault();
+    first.focus();
+  }
 }
 
 function isOpenDialog() {
@@ -67,7 +76,12 @@ document.addEventListener("keydown", (event) => {
       return;
     }
   }
-  if (event.target.closest?.(EDITABLE) || isOpenDialog()) return;
+  if (isOpenDialog()) return;
+  if (event.key === "ArrowDown" && event.target.matches?.(SEARCH)) {
+    goToRows(event);
+    return;
+  }
+  if (event.target.closest?.(EDITABLE)) return;
   if (pressedGo) {
     pressedGo = false;
     document.querySelector(`[data-go="${CSS.escape(event.key)}"]`)?.click();
@@ -75,13 +89,9 @@ document.addEventListener("keydown", (event) => {
     pressedGo = true;
   } else if (event.key === "/") {
     event.preventDefault();
-    document.querySelector("[data-search] input, input[data-search]")?.focus();
+    document.querySelector(SEARCH)?.focus();
   } else if (event.key === "ArrowDown" && event.target === document.body) {
-    const first = document.querySelector("[data-row]");
-    if (first) {
-      event.preventDefault();
-      first.focus();
-    }
+    goToRows(event);
   } else if (event.key === "t") {
     nextTheme();
   } else if (event.key === "?") {
