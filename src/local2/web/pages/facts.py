@@ -66,7 +66,7 @@ class FactsPage:
         with ui.element("div").classes("filters"):
             choice = ui.select(owners, value=self._owner, label="Facts about")
             choice.props("outlined dense").on_value_change(self._choose)
-        self._place = ui.element("div").classes("page-content")
+        self._place = ui.element("div").classes("page-content").props("data-rows")
         await self._load()
 
     async def _choose(self, event: ValueChangeEventArguments[str]) -> None:
@@ -136,7 +136,7 @@ class FactsPage:
         else:
             keep = partial(self._state_again, fact)
         retire = partial(self._retire, fact.id, "What says otherwise holds.")
-        with ui.element("div").classes("contradiction"):
+        with ui.element("div").classes("contradiction").props("data-place"):
             for name, said, settle in (("Stands", fact, keep), ("Says otherwise", against, retire)):
                 with ui.element("div").classes("panel"):
                     with ui.element("div").classes("row-of quiet"):

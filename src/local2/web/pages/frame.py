@@ -534,7 +534,7 @@ async def ask_reason(title: str, explanation: str, action: str) -> str | None:
         text("h2", title)
         text("p", explanation)
         reason = ui.input("Why", value=DEFAULT_REASON).props(
-            f"outlined dense maxlength={MAX_REASON}"
+            f"outlined dense autofocus maxlength={MAX_REASON}"
         )
 
         def submit() -> None:

@@ -78,7 +78,7 @@ class MemoryChanges:
     async def _edit(self) -> None:
         with dialog("Edit") as form, ui.card().classes("dialog wide"):
             text("h2", "Edit")
-            content = ui.textarea("Text", value=self._content).props("outlined autogrow")
+            content = ui.textarea("Text", value=self._content).props("outlined autogrow autofocus")
             reason = ui.input("Why", value="A correction.").props("outlined dense")
 
             def save() -> None:

@@ -13,8 +13,11 @@ function nextTheme() {
   setDark(THEMES[chosen]);
 }
 
+// Rows of a table, and what else is built anew and keeps the focus, such as a question to decide.
+const PLACES = "[data-row], [data-place]";
+
 function rowsOf(list) {
-  return [...list.querySelectorAll("[data-row]")];
+  return [...list.querySelectorAll(PLACES)];
 }
 
 function moveInRows(row, step) {
@@ -35,11 +38,11 @@ function isOpenDialog() {
 }
 
 // The rows of a table are built anew whenever something changes, also by the drawer that one opens.
-// The focus, which is then lost, returns to the row that has its place.
+// The focus, which is then lost, returns to the row that has its place, or to the last one.
 let focused = null;
 
 document.addEventListener("focusin", (event) => {
-  const row = event.target.closest("[data-row]");
+  const row = event.target.closest(PLACES);
   const list = row?.closest("[data-rows]");
   if (list) {
     focused = { row, list, number: rowsOf(list).indexOf(row), isInner: event.target !== row };
@@ -49,13 +52,14 @@ document.addEventListener("focusin", (event) => {
 });
 
 document.addEventListener("pointerdown", (event) => {
-  if (!event.target.closest("[data-row]") && !isOpenDialog()) focused = null;
+  if (!event.target.closest(PLACES) && !isOpenDialog()) focused = null;
 });
 
 new MutationObserver(() => {
   if (!focused || focused.row.isConnected || isOpenDialog()) return;
   if (document.activeElement !== document.body) return;
-  const row = rowsOf(focused.list)[focused.number];
+  const rows = rowsOf(focused.list);
+  const row = rows[focused.number] ?? rows.at(-1);
   const place = focused.isInner ? row?.querySelector("input, button") : row;
   place?.focus({ preventScroll: true });
 }).observe(document.documentElement, { childList: true, subtree: true });
