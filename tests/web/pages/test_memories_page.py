@@ -95,6 +95,7 @@ def test_a_memory_is_opened_by_keys_and_shows_its_versions(
     call(ada, "save_topic", topic=key, content="Helix in the terminal")
     call(ada, "save_topic", topic=key, content="Zed in the terminal")
     reader.open(f"/memories?topic={key}")
+    reader.page.keyboard.press("/")
     reader.page.keyboard.press("ArrowDown")
     reader.page.keyboard.press("Enter")
     opened = drawer(reader)
