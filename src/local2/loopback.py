@@ -36,8 +36,10 @@ Refuse = Callable[[str, HTTPStatus], ASGIApp]
 """Makes the answer to a refused request, of a problem and a status."""
 
 
-def listen(port: int) -> socket.socket:
+def listen(port: int, setting: str, hint: str = "") -> socket.socket:
     """Listen on a port of this machine; 0 means any free one.
+
+    `setting`: the variable that sets the port. `hint`: what else to say if the port is taken.
 
     Raises:
         ConfigError: The port is taken.
@@ -47,7 +49,8 @@ def listen(port: int) -> socket.socket:
     except OSError as error:
         raise ConfigError(
             f"The server cannot listen on {HOST}:{port}: {error.strerror}.",
-            remedy="Choose another port with --port, or stop the program that uses this one.",
+            remedy=f"Choose another port with --port or {setting}, or stop the program that uses "
+            f"this one. {hint}".rstrip(),
         ) from error
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import msgspec
@@ -12,9 +13,10 @@ import pytest
 from calling import RICHARD
 from factories import Listen, StartGenerator
 from local2.bus import participant
-from local2.bus.connection import BusMessage, Connection
+from local2.bus.connection import BusMessage, Connection, connect
+from local2.client import queries
 from local2.client.queries import QueryClient
-from local2.errors import BusError, ModelError, TooLargeError
+from local2.errors import BusError, ModelError, StackNotRunningError, TooLargeError
 from local2.generator.agent import GeneratorAgent
 from local2.generator.publication import TurnPublisher
 from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
@@ -121,6 +123,56 @@ async def test_a_bug_in_a_model_ends_the_turn_with_an_internal_error_and_is_not_
 
     await eventually(remembered)
     assert await remembered() == ["Q: Second?\nA: Half an answer."]
+
+
+class Thinks:
+    """A chat model that never comes to an answer."""
+
+    name = "thinks"
+
+    def __init__(self) -> None:
+        self.thinking = asyncio.Event()
+
+    async def stream(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
+    ) -> AsyncGenerator[ChatChunk, None]:
+        assert messages or tools
+        yield ChatChunk(content="Well,")
+        self.thinking.set()
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.usefixtures("memory_agent")
+@pytest.mark.parametrize("is_replaced", [False, True])
+async def test_whoever_asks_is_told_that_the_agent_died_within_its_answer(
+    nats_url: str,
+    bus: Connection,
+    client: QueryClient,
+    listen: Listen,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_replaced: bool,
+) -> None:
+    looks = await listen("query.running")
+    monkeypatch.setattr(queries, "FIRST_LOOK", 0.1)
+    model = Thinks()
+    async with AsyncExitStack() as agents:
+        own = await agents.enter_async_context(connect(nats_url, name="dies"))
+        await agents.enter_async_context(GeneratorAgent(own, model, GeneratorSettings()))
+        asking = asyncio.create_task(client.ask("Why?", caller=RICHARD))
+        await model.thinking.wait()
+        await eventually(lambda: len(looks) > 2)
+        assert not asking.done()  # the agent has the query, and says so
+        if is_replaced:  # by one that has never heard of the query
+            agent = GeneratorAgent(bus, Thinks(), GeneratorSettings())
+            await agents.enter_async_context(agent)
+        await own.client.close()
+
+        with pytest.raises(StackNotRunningError, match="stopped before its answer was complete"):
+            await asking
 
 
 class TalksForEver:

@@ -23,6 +23,7 @@ EAVESDROPPED_WITHIN = (
     "memory.output.keep",
     "query.received",
     "query.cancel",
+    "query.running",
     "response.>",
     "session.>",
     "session.clear",

@@ -11,7 +11,7 @@ from prompt_toolkit.output import DummyOutput
 
 from commands import served
 from factories import Listen
-from local2.bus.connection import BusMessage, Connection
+from local2.bus.connection import BusMessage, Connection, connect
 from local2.cli.output import Output
 from local2.cli.talk import HELP, chatting, converse
 from local2.errors import StackNotRunningError
@@ -80,6 +80,30 @@ async def test_ctrl_c_during_an_answer_stops_the_answer_and_returns_to_the_promp
         query.id for query in queries
     ]
     assert signal.getsignal(signal.SIGINT) is handler
+
+
+async def test_a_chat_says_that_the_stack_ended_within_an_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def begin(message: BusMessage) -> None:
+        accepted = ToolResult(ok=True, content="The answer follows.")
+        await bus.answer(message, encode(seal(accepted, type="result", source="test")))
+        begun.set()
+
+    begun = asyncio.Event()
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        async with (
+            stack_with_worker_here(settings_in(tmp_path), with_generator=False) as stack,
+            connect(stack.url, name="test") as bus,
+        ):
+            await bus.subscribe(subjects.QUERY_RECEIVED, begin)
+            chat = asyncio.create_task(chatting(settings_in(tmp_path), user="ada"))
+            keys.send_text("Tell me a story.\r")
+            await begun.wait()
+        keys.send_text("/quit\r")
+        await chat
+
+    assert "stopped before its answer was complete." in " ".join(capsys.readouterr().err.split())
 
 
 def test_tool_calls_are_shown_on_request(

@@ -75,7 +75,7 @@ async def test_accounts_of_an_earlier_version_cost_a_warning_and_not_the_answers
     tmp_path: Path,
 ) -> None:
     settings, log = with_tenants(tmp_path, "acme"), tmp_path / "log"
-    former = configured(tmp_path).replace(', "query.cancel"]', "]")
+    former = configured(tmp_path).replace(', "query.running"]', "]")
     async with embedded_server(
         tmp_path / "bus", host="127.0.0.1", port=-1, accounts=lambda: former
     ) as server:
@@ -87,7 +87,7 @@ async def test_accounts_of_an_earlier_version_cost_a_warning_and_not_the_answers
             ):
                 answer = await asking.client.request("query.received", HELLO, timeout=20)
 
-    warnings = [line for line in log.read_text().splitlines() if "query.cancel" in line]
+    warnings = [line for line in log.read_text().splitlines() if "query.running" in line]
     assert b'"ok":true' in answer.data
     assert len(warnings) == 1
     assert "local2 tenants server-config" in warnings[0]

@@ -105,12 +105,15 @@ def test_a_configured_token_is_the_one_that_clients_send_also_without_a_stack(
     assert not (tmp_path / ".local2" / "http-token").exists()
 
 
-def test_a_port_in_use_is_reported(server: HttpServer, stack: Served) -> None:
+def test_whoever_starts_the_page_beside_the_server_is_told_what_to_do(
+    server: HttpServer, stack: Served
+) -> None:
     port = str(httpx.URL(server.url).port)
-    done = local2(stack.folder, "serve", "--port", port)
+    done = local2(stack.folder, "web", "--port", port)
 
     assert done.returncode == 1
-    assert "Choose another port with --port" in done.stderr
+    assert "Choose another port with --port or LOCAL2_HTTP__PORT" in done.stderr
+    assert "`local2 web` also serves all that `local2 serve` does" in done.stderr
 
 
 def test_answers_are_kept_by_nobody_on_the_way(ada: httpx.Client) -> None:

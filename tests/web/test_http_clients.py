@@ -1,25 +1,26 @@
 """A generated client and a tester of every operation know nothing but the OpenAPI document."""
 
-import importlib
+import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-import httpx
 import pytest
 from openapi_python_client import generate
 from openapi_python_client.config import Config, ConfigFile, MetaType
 
-from commands import served
+from commands import ROOT, served
 from http_servers import HttpServer, http_server
 from local2.protocol.memory_tools import TOOLS
 from local2.protocol.services import SERVICES
 from stacks import settings_in
 
-CLIENT = "generated_client"
+ADDRESS = "http://127.0.0.1:8643"
+SECTION = (ROOT / "docs" / "http.md").read_text("utf-8").partition("## Generated clients")[2]
+EXAMPLES = dict(re.findall(r"```(ts|python)\n(.*?)```", SECTION.partition("\n## ")[0], re.DOTALL))
 CHECKS = [
     "not_a_server_error",
     "status_code_conformance",
@@ -39,42 +40,68 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
         yield running
 
 
-def imported(name: str) -> ModuleType:
-    return importlib.import_module(f"{CLIENT}.{name}")
+def line_of(command: str) -> str:
+    """The line of the section that begins with this command."""
+    return next(line for line in SECTION.splitlines() if line.startswith(command))
 
 
-def test_a_generated_client_passes_the_tutorial(
-    server: HttpServer, ada: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    document = tmp_path / "openapi.json"
-    document.write_bytes(ada.get("/v1/openapi.json").content)
-    problems = generate(
-        config=Config.from_sources(
-            ConfigFile(post_hooks=[]), MetaType.NONE, document, "utf-8", False, tmp_path / CLIENT
-        )
+@pytest.fixture
+def project(server: HttpServer, tmp_path: Path) -> Path:
+    """A reader's folder with the document."""
+    with server.client() as client:
+        (tmp_path / "openapi.json").write_bytes(client.get("/v1/openapi.json").content)
+    return tmp_path
+
+
+def run(project: Path, server: HttpServer, *command: str) -> str:
+    done = subprocess.run(
+        command,
+        cwd=project,
+        env={**os.environ, "TOKEN": Path(server.token_is_in).read_text().strip()},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
-    monkeypatch.syspath_prepend(tmp_path)
-    models: Any = imported("models")
-    token = Path(server.token_is_in).read_text().strip()
-    connection = imported("client").AuthenticatedClient(base_url=server.url, token=token)
-    with connection as client:
-        imported("api.tools.save_topic").sync(
-            client=client,
-            idempotency_key="first-city",
-            body=models.SaveTopicArguments(topic="user.city", content="Oslo"),
-        )
-        recall = imported("api.tools.recall").sync
-        question = models.RecallArguments(query="Which city do I live in?", top_k=1)
-        recalled = recall(client=client, body=question)
-        refused = recall(client=client, body=models.RecallArguments(query=""))
-        topic = imported("api.tools.recall_topic").sync(
-            client=client, body=models.RecallTopicArguments(topic="user.city")
-        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_client_generated_for_python_passes_the_tutorial(
+    server: HttpServer, project: Path
+) -> None:
+    (project / "tutorial.py").write_text(EXAMPLES["python"].replace(ADDRESS, server.url), "utf-8")
+    of_command = ConfigFile(post_hooks=[]), MetaType.NONE, project / "openapi.json", "utf-8", False
+
+    problems = generate(config=Config.from_sources(*of_command, project / "memory_client"))
+    printed = run(project, server, sys.executable, "tutorial.py")
 
     assert list(problems) == []
-    assert topic.data.content == "Oslo"
-    assert [item.topic for item in recalled.data.items] == ["user.city"]
-    assert (refused.code, refused.status) == ("invalid_arguments", 422)
+    assert printed.split() == ["Oslo", "user.city"]
+
+
+@pytest.mark.timeout(300)
+def test_a_client_generated_for_typescript_compiles_strictly_and_passes_the_tutorial(
+    server: HttpServer, project: Path
+) -> None:
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed.")
+    (project / "tutorial.mts").write_text(EXAMPLES["ts"].replace(ADDRESS, server.url), "utf-8")
+    installed = subprocess.run(
+        [*line_of("npm install").split(), "--no-audit", "--no-fund", "--fetch-retries", "0"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if installed.returncode:
+        pytest.skip(f"npm cannot install the generator: {installed.stderr.strip()}")
+
+    run(project, server, *line_of("npx openapi-typescript").split())
+    run(project, server, *line_of("npx tsc").split())
+    printed = run(project, server, *line_of("node").split())
+
+    assert printed.split() == ["Oslo", "user.city"]
 
 
 @pytest.mark.timeout(180)

@@ -74,6 +74,23 @@ def test_answers_have_the_form_that_the_document_states(
         OAS31Validator(schema_of(document, name)).validate(answer)
 
 
+def test_generated_types_hold_for_what_is_left_out(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    arguments, item = schemas["recall.arguments"], schemas["RecalledItem"]
+
+    # Many generators take a field with a default as one that is always there.
+    assert "default" not in arguments["properties"]["top_k"]
+    assert arguments["properties"]["top_k"]["description"].endswith("Default: 5.")
+    assert "sources" not in item["required"]
+    assert "default" not in item["properties"]["sources"]
+    assert schemas["recall.answer"]["required"] == ["content", "data"]
+    assert schemas["recall.answer"]["properties"]["data"]["$ref"].endswith("/RecalledItems")
+    # Without a type, a choice is anything; without properties, an object is an empty one.
+    assert schemas["LetterRequest"]["properties"]["action"]["type"] == "string"
+    assert schemas["SearchItems"]["properties"]["filter"]["anyOf"][0]["additionalProperties"]
+    assert document["paths"]["/v1/services/memory.explain"]["post"]["requestBody"]["required"]
+
+
 async def test_tools_of_other_teams_are_in_it_and_cannot_break_it(
     stack: Served, ada: httpx.Client
 ) -> None:

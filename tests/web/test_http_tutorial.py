@@ -11,11 +11,8 @@ import pytest
 from commands import ROOT, Served
 from http_servers import HttpServer
 
-EXAMPLES = dict(
-    re.findall(
-        r"```(sh|python|js)\n(.*?)```", (ROOT / "docs" / "http.md").read_text("utf-8"), re.DOTALL
-    )
-)
+SECTION = (ROOT / "docs" / "http.md").read_text("utf-8").partition("## Generated clients")[0]
+EXAMPLES = dict(re.findall(r"```(sh|python|js)\n(.*?)```", SECTION, re.DOTALL))
 ADDRESS = "http://127.0.0.1:8643"
 
 

@@ -278,15 +278,18 @@ class Connection:
             question = msgspec.structs.replace(
                 request, payload=Empty(), type="running", correlation_id=request.id
             )
-            return await self.is_lost(running, encode(question), headers)
+            return await self.has_request(running, encode(question), headers) is False
 
         seconds = self._request_timeout if timeout is None else timeout
         return await sent_until_answered(send, is_lost, seconds)
 
-    async def is_lost(self, subject: str, data: bytes, headers: Headers | None = None) -> bool:
+    async def has_request(
+        self, subject: str, data: bytes, headers: Headers | None = None
+    ) -> bool | None:
         """Ask everybody who serves a subject whether one of them has a request (`Running`).
 
-        It is lost if somebody answers, and nobody has it. If nobody answers, that is not known.
+        It is lost if somebody answers, and nobody has it. If nobody answers, that is not known:
+        None.
         """
         loop = asyncio.get_running_loop()
         someone_has_it: asyncio.Future[None] = loop.create_future()
@@ -311,12 +314,12 @@ class Connection:
                 async with asyncio.timeout(RUNNING_TIMEOUT):
                     await someone_has_it
             except TimeoutError:
-                return others > 0
+                return False if others else None
             finally:
                 await subscription.leave()
         except BusError:  # the connection is closed: nobody was asked
-            return False
-        return False
+            return None
+        return True
 
     async def subscribe(
         self,

@@ -2,8 +2,9 @@
 
 Of several processes that serve a subject, one receives a request. If it is killed, or the server
 between, nobody tells the caller, who would wait until it gives up. So a caller that has waited for
-a while asks them all whether one has the request (`Connection.is_lost`), and sends it again if none
-has. A slow process has it, and says so; one that serves what must not be repeated says nothing.
+a while asks them all whether one has the request (`Connection.has_request`), and sends it again if
+none has. A slow process has it, and says so; one that serves what must not be repeated says
+nothing.
 """
 
 import asyncio

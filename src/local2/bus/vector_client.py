@@ -94,7 +94,8 @@ class VectorRequests:
             asked = seal(Empty(), type="running", source="memory", correlation_id=envelope.id)
             question = encode(asked)
             headers = signed(self._bus.secret, subjects.VECTOR_RUNNING, question)
-            return await self._bus.is_lost(subjects.VECTOR_RUNNING, question, headers)
+            subject = subjects.VECTOR_RUNNING
+            return await self._bus.has_request(subject, question, headers) is False
 
         request: asyncio.Task[BusMessage] = asyncio.create_task(
             sent_until_answered(send, is_lost, seconds)

@@ -10,7 +10,7 @@ from local2 import loopback
 from local2.errors import ConfigError
 from local2.settings import Settings
 from local2.stack.supervisor import supervised
-from local2.web.server import with_extra
+from local2.web.server import listen, with_extra
 
 
 @asynccontextmanager
@@ -35,7 +35,7 @@ async def page_beside(
     with with_extra():
         from local2.web.beside import PageConfig  # noqa: PLC0415
         from local2.web.pages.links import PageLinks  # noqa: PLC0415
-    with loopback.listen(settings.http.port) as listener:  # whether it is free, and which one 0 is
+    with listen(settings) as listener:  # whether it is free, and which one 0 is
         url, port = loopback.url_of(listener), listener.getsockname()[1]
     links = PageLinks.for_server(url, has_accounts=settings.bus.credentials is not None)
     http = msgspec.structs.replace(settings.http, port=port)

@@ -7,6 +7,7 @@ from typing import Self
 
 import msgspec
 
+from local2.background import Backoff, await_unless
 from local2.bus.connection import BusMessage, Connection, Subscription
 from local2.errors import (
     BadRequestError,
@@ -15,6 +16,7 @@ from local2.errors import (
     NoRespondersError,
     OverloadedError,
     RequestError,
+    StackNotRunningError,
 )
 from local2.logs import get_logger
 from local2.protocol import subjects
@@ -25,6 +27,12 @@ from local2.protocol.payloads import Delta, Empty, Generation, Query, ToolResult
 ACCEPT_TIMEOUT = 5.0
 """Seconds to wait for the acknowledgement of a query, which the GeneratorAgent sends before
 anything else."""
+
+FIRST_LOOK, LONGEST_PAUSE = 1.0, 5.0
+"""Seconds until a client asks for the first time whether its query is still worked on, and at most
+between two times."""
+MISSED_LOOKS = 2
+"""How often nobody has it until it is given up: an answer may be on its way at the first time."""
 
 OnDelta = Callable[[str], None]
 
@@ -74,6 +82,7 @@ class QueryClient:
 
         Raises:
             NoRespondersError: No GeneratorAgent is on the bus.
+            StackNotRunningError: The server, or the GeneratorAgent, ended before it answered.
             BusTimeoutError: The answer did not arrive in time.
             BadRequestError: The GeneratorAgent refused the query, for example because it is empty.
         """
@@ -90,8 +99,10 @@ class QueryClient:
             )
             accepted = decode(acknowledgement.data, ToolResult).payload
             if (refused := accepted.error) is None:
+                question = seal_from(sender, Empty(), type="running", correlation_id=request.id)
                 async with asyncio.timeout(timeout):
-                    return await answer
+                    gone = self._until_gone(encode(question))
+                    return await await_unless(gone, asyncio.wait_for(answer, None), _gone_error)
         except asyncio.CancelledError:
             cancel = seal_from(sender, Empty(), type="cancel", correlation_id=request.id)
             with suppress(Local2Error):
@@ -110,6 +121,22 @@ class QueryClient:
             raise OverloadedError(retry_after=refused.retry_after or 1.0)
         raise BadRequestError(f"The query was refused: {refused.message}")
 
+    async def _until_gone(self, question: bytes) -> None:
+        """Return once the server is lost, or nobody works on the query any more."""
+        pauses = Backoff(FIRST_LOOK, LONGEST_PAUSE)
+        was_seen, missed = False, 0
+        while missed < MISSED_LOOKS:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._bus.lost.wait(), pauses.next_pause())
+                return
+            found = await self._bus.has_request(subjects.QUERY_RUNNING, question)
+            # An agent of another team may never say what it works on.
+            if found is False or (found is None and was_seen):
+                missed += 1
+                pauses.reset()
+            else:
+                was_seen, missed = was_seen or found is True, 0
+
     async def _receive(self, message: BusMessage) -> None:
         try:
             if message.subject == subjects.RESPONSE_DELTA:
@@ -123,3 +150,9 @@ class QueryClient:
                     answer.set_result(turn)
         except RequestError as error:
             log.debug("response_not_understood", subject=message.subject, reason=str(error))
+
+
+def _gone_error() -> StackNotRunningError:
+    return StackNotRunningError(
+        "What was answering has stopped before its answer was complete.", remedy="Ask again."
+    )

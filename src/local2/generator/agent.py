@@ -6,6 +6,7 @@ nothing that other agents lack.
 
 import asyncio
 from contextlib import AsyncExitStack, ExitStack, suppress
+from functools import partial
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -95,6 +96,7 @@ class GeneratorAgent(Participant):
         self._resources = AsyncExitStack()
         self.serve(subjects.QUERY_RECEIVED, self._receive, queue=NAME, limit=None)
         self.serve(subjects.QUERY_CANCEL, self._cancel, limit=None)
+        self.serve(subjects.QUERY_RUNNING, partial(self._running.tell, self), limit=None)
         self.serve(subjects.SESSION_CLEAR, self._clear, queue=NAME)
         self.serve(subjects.MEMORY_FORGOTTEN, self._forget)
 

@@ -46,7 +46,8 @@ async def serve(settings: Settings, on_ready: Callable[[ServerAddress], None]) -
     if not token:
         file = settings.memory.data_dir / TOKEN_FILE
         token, token_is_in = loopback.load_or_create_token(file), str(file)
-    with loopback.listen(settings.mcp.port) as listener:  # connections queue until they are served
+    # Connections queue until they are served.
+    with loopback.listen(settings.mcp.port, "LOCAL2_MCP__PORT") as listener:
         url = loopback.url_of(listener)
         async with serving(settings) as server:
             app = server.streamable_http_app(

@@ -20,6 +20,7 @@ TOOL_CANCELS = "tool.cancel.*"
 TOOL_RUNNING = "tool.running.*"
 QUERY_RECEIVED = "query.received"
 QUERY_CANCEL = "query.cancel"
+QUERY_RUNNING = "query.running"
 RESPONSE_DELTA = "response.delta"
 RESPONSE_GENERATION = "response.generation"
 RESPONSE_FEEDBACK = "response.feedback"
@@ -87,7 +88,7 @@ RECEIVABLE = ("tool.>", "response.>", "session.>", "memory.>", "agents.>", "$SRV
 """Subjects that every agent of a tenant may subscribe to, apart from explicit exceptions."""
 MEMORY_ONLY = (MEMORY_RUNNING, MEMORY_TURN, RESPONSE_FEEDBACK)
 """Messages with tokens or content, which only the memory may receive, as requests to services."""
-ANSWERING_ONLY = (QUERY_RECEIVED, QUERY_CANCEL, SESSION_CLEAR)
+ANSWERING_ONLY = (QUERY_RECEIVED, QUERY_CANCEL, QUERY_RUNNING, SESSION_CLEAR)
 """Messages with tokens, which only agents that answer queries may receive."""
 
 INBOXES = ("_INBOX.", "_INBOX_", "_R_.")

@@ -5,7 +5,7 @@ Without accounts there is one tenant. With accounts, the directory lists the ten
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
@@ -87,8 +87,11 @@ class Tenancy:
                 await self._open_memory(tenant)
             yield
         finally:
-            for tenant in list(self._opened):
-                await self._opened.pop(tenant).aclose()
+            closing = [
+                await _close(tenant, self._opened.pop(tenant))
+                for tenant in reversed(list(self._opened))
+            ]
+            _raise_first(closing)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -96,13 +99,11 @@ class Tenancy:
         try:
             starting = (self._start_work(memory) for memory in self._memories)
             # All are waited for: one that started later than another failed would run on.
-            for failure in await asyncio.gather(*starting, return_exceptions=True):
-                if failure is not None:
-                    raise failure
+            _raise_first(await asyncio.gather(*starting, return_exceptions=True))
             yield
         finally:
-            ending = [self._running.pop(tenant).aclose() for tenant in list(self._running)]
-            await asyncio.gather(*ending)
+            ending = [_close(tenant, self._running.pop(tenant)) for tenant in list(self._running)]
+            _raise_first(await asyncio.gather(*ending))
 
     async def follow_directory(self) -> None:
         """Open and close tenants when the directory's file changes, until cancelled."""
@@ -119,8 +120,8 @@ class Tenancy:
                         await joined.server.reload()
                     for tenant in set(self._opened) - set(joined.tenants):
                         self._memories.remove(tenant)
-                        await self._running.pop(tenant).aclose()
-                        await self._opened.pop(tenant).aclose()
+                        await _close(tenant, self._running.pop(tenant))
+                        await _close(tenant, self._opened.pop(tenant))
                         log.info("tenant_closed", tenant=tenant)
                     changed = False
                 now = asyncio.get_running_loop().time()
@@ -144,7 +145,7 @@ class Tenancy:
             self._not_before[tenant] = asyncio.get_running_loop().time() + RETRY_DELAY
             self._memories.remove(tenant)
             if tenant in self._opened:
-                await self._opened.pop(tenant).aclose()
+                await _close(tenant, self._opened.pop(tenant))
         else:
             log.info("tenant_opened", tenant=tenant)
 
@@ -228,3 +229,19 @@ class Tenancy:
                 beside_others=self._parts.is_shared,
             )
         )
+
+
+async def _close(tenant: str, resources: AsyncExitStack) -> Exception | None:
+    """Close what is open of a tenant; log and return a failure, so that others are closed, too."""
+    try:
+        await resources.aclose()
+    except Exception as error:
+        log.exception("tenant_not_closed", tenant=tenant)
+        return error
+    return None
+
+
+def _raise_first(outcomes: Iterable[BaseException | None]) -> None:
+    for failure in outcomes:
+        if failure is not None:
+            raise failure

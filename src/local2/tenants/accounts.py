@@ -114,7 +114,7 @@ def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
 
     A reader cannot publish anything that is stored.
     """
-    queries = (subjects.QUERY_RECEIVED, subjects.QUERY_CANCEL)
+    queries = (subjects.QUERY_RECEIVED, subjects.QUERY_CANCEL, subjects.QUERY_RUNNING)
     received = [f"{inbox_of(name)}.>", *subjects.RECEIVABLE, *queries]
     withheld = [
         *(subject for subject in REQUESTS if subject != subjects.TOOL_REQUESTS),

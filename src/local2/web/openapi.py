@@ -1,13 +1,15 @@
 """The OpenAPI document: made of what tools and services declare, so that it lists all of them."""
 
+import inspect
 from collections.abc import Iterable
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
 
 from local2._version import __version__
-from local2.protocol.memory_tools import FORGET, MEMORY_HISTORY, Receipt, Version
-from local2.protocol.payloads import Json, ToolSchema
+from local2.protocol.memory_tools import FORGET, MEMORY_HISTORY, TOOLS, Receipt, Version
+from local2.protocol.payloads import Empty, Json, ToolSchema
 from local2.protocol.services import SERVICES
 from local2.web.answers import JSON, PROBLEM, Problem
 from local2.web.callers import AGENT_HEADER, SESSION_HEADER, USER_HEADER
@@ -24,31 +26,42 @@ DESCRIPTION = (
 
 def document(tools: Iterable[ToolSchema], url: str) -> Json:
     """The document for these tools and all services, served at this URL."""
-    declared = {
+    data_of: dict[str, type[msgspec.Struct]] = {tool.name: tool.answer for tool in TOOLS}
+    types: set[type[msgspec.Struct]] = {
         type_
         for service in SERVICES
         for type_ in (service.request, service.answer)
         if issubclass(type_, msgspec.Struct)
     }
-    types = [*sorted(declared, key=lambda type_: str(type_.__name__)), Problem, Version, Receipt]
-    _, schemas = msgspec.json.schema_components(types, ref_template=f"{REFERENCE}{{name}}")
+    types |= {*data_of.values(), Version, Problem}
+    _, declared = msgspec.json.schema_components(
+        sorted(types, key=lambda type_: type_.__name__), ref_template=f"{REFERENCE}{{name}}"
+    )
+    schemas = {name: _for_clients(schema) for name, schema in declared.items()}
     paths: Json = {}
     for tool in tools:
         arguments = _self_contained(tool.tool_schema.function.parameters)
         schemas[f"{tool.name}.arguments"] = arguments
-        schemas[f"{tool.name}.answer"] = {
+        answer: Json = {
             "type": "object",
-            "description": "`content` is text for a model, `data` is for programs. With "
-            "`tool_output_key`, `content` is a preview of `total_chars` characters, which "
-            "`read_tool_output` reads.",
-            "properties": {
-                "content": {"type": "string"},
+            "description": "`content` is text for a model, `data` is for programs.",
+            "properties": {"content": {"type": "string"}},
+            "required": ["content"],
+        }
+        if tool.reads_memory and tool.name in data_of:
+            answer["properties"]["data"] = _reference(data_of[tool.name].__name__)
+            answer["required"].append("data")
+        else:
+            answer["description"] += (
+                " With `tool_output_key`, `content` is a preview of `total_chars` characters, "
+                "which `read_tool_output` reads."
+            )
+            answer["properties"] |= {
                 "data": _self_contained(tool.output_schema or {}),
                 "tool_output_key": {"type": "string"},
                 "total_chars": {"type": "integer"},
-            },
-            "required": ["content"],
-        }
+            }
+        schemas[f"{tool.name}.answer"] = answer
         paths[f"{TOOLS_PATH}/{tool.name}"] = {
             "post": _operation(
                 tool.name,
@@ -61,16 +74,15 @@ def document(tools: Iterable[ToolSchema], url: str) -> Json:
             )
         }
     for service in SERVICES:
-        request: Json = {"type": "object"}
-        if issubclass(service.request, msgspec.Struct):
-            request = _reference(service.request.__name__)
+        takes_payload = issubclass(service.request, msgspec.Struct)
+        request = (service.request if takes_payload else Empty).__name__
         paths[f"{SERVICES_PATH}/{service.subject}"] = {
             "post": _operation(
                 service.subject,
                 service.title,
                 tag="services",
-                body=request,
-                is_body_required=False,
+                body=_reference(request),
+                is_body_required=bool(schemas[request].get("required")),
                 answer=_reference(service.answer.__name__),
             )
         }
@@ -175,7 +187,45 @@ def _operation(
 
 def _self_contained(schema: Json) -> Json:
     """A tool's schema; one that refers to parts of itself would refer to parts of the document."""
-    return {"type": "object"} if b'"$ref"' in msgspec.json.encode(schema) else schema
+    refers = b'"$ref"' in msgspec.json.encode(schema)
+    return _for_clients({"type": "object"} if refers else schema)
+
+
+def _for_clients(schema: Json) -> Json:
+    """The schema as generators of clients need it to make types that hold.
+
+    Many take a field with a `default` as one that is always there, in requests as in answers, and
+    a choice or an object as nothing in particular unless its type, or what it holds, is stated.
+    """
+    found: Json = {}
+    for keyword, value in schema.items():
+        match keyword, value:
+            case "default", _:
+                pass
+            case "description", str():
+                found[keyword] = inspect.cleandoc(value)
+            case "properties", dict():
+                found[keyword] = {name: _part_for_clients(part) for name, part in value.items()}
+            case "anyOf" | "oneOf" | "allOf" | "prefixItems", list():
+                found[keyword] = [_part_for_clients(part) for part in value]
+            case "items" | "additionalProperties", _:
+                found[keyword] = _part_for_clients(value)
+            case _:
+                found[keyword] = value
+    if default := schema.get("default"):
+        stated = f"Default: {msgspec.json.encode(default).decode()}."
+        found["description"] = f"{found.get('description', '')} {stated}".strip()
+    choices = found.get("enum")
+    if choices and "type" not in found and all(isinstance(choice, str) for choice in choices):
+        found["type"] = "string"
+    if found.get("type") == "object" and not found.keys() & {"properties", "additionalProperties"}:
+        found["additionalProperties"] = True
+    return found
+
+
+def _part_for_clients(schema: Any) -> Any:
+    """The same for a part, which may also be `true` or `false`."""
+    return _for_clients(schema) if isinstance(schema, dict) else schema
 
 
 def _reference(name: str) -> Json:

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import math
 import secrets
+import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
@@ -143,7 +144,7 @@ async def serve(
         file = settings.memory.data_dir / TOKEN_FILE
         token, token_is_in = loopback.load_or_create_token(file), f"the token in {file}"
     user = None if has_accounts else user_name(settings.http.user)
-    with loopback.listen(settings.http.port) as listener:  # connections queue until they are served
+    with listen(settings) as listener:  # connections queue until they are served
         url = loopback.url_of(listener)
         async with StackTools(settings, name=NAME, user=user) as link:
             gate = Gate(token=token, token_is_in=token_is_in, user=user)
@@ -163,6 +164,16 @@ async def serve(
             async with running_task(server.follow_erasures(), "erasures"):
                 on_ready(HttpAddress(url, token_is_in, page))
                 await loopback.serve(listener, app, _refuse, with_sockets=with_pages)
+
+
+def listen(settings: Settings) -> socket.socket:
+    """Listen on the port of the settings, for HTTP and the page.
+
+    Raises:
+        ConfigError: The port is taken.
+    """
+    hint = "`local2 web` also serves all that `local2 serve` does: one of them is enough."
+    return loopback.listen(settings.http.port, "LOCAL2_HTTP__PORT", hint)
 
 
 @contextmanager

@@ -60,6 +60,26 @@ def test_a_contradiction_is_settled_either_way_and_brought_back(reader: Reader) 
     expect(waiting.get_by_text("The sail")).to_have_count(2)
 
 
+def test_contradictions_are_settled_one_after_another_with_keys_alone(
+    reader: Reader, mia: httpx.Client
+) -> None:
+    for older, newer in (("The keel is iron.", "The keel is lead."), ("One oar.", "Two oars.")):
+        first, second = [
+            str(call(mia, "remember_fact", content=content, scope="user")["data"]["id"])
+            for content in (older, newer)
+        ]
+        call(mia, "relate", source=second, type="contradicts", target=first)
+    reader.open("/facts?owner=mia")
+    waiting = reader.page.locator(".contradiction")
+    number = waiting.count()
+    reader.page.get_by_role("combobox").focus()
+    reader.page.keyboard.press("Tab")
+    for left in range(number - 1, -1, -1):
+        expect(waiting.first.get_by_role("button").first).to_be_focused()
+        reader.page.keyboard.press("Enter")
+        expect(waiting).to_have_count(left)
+
+
 def test_a_fact_that_a_message_denies_still_holds_once_it_is_stated_again(
     reader: Reader, mia: httpx.Client
 ) -> None:

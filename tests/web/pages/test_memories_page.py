@@ -95,6 +95,7 @@ def test_a_memory_is_opened_by_keys_and_shows_its_versions(
     call(ada, "save_topic", topic=key, content="Helix in the terminal")
     call(ada, "save_topic", topic=key, content="Zed in the terminal")
     reader.open(f"/memories?topic={key}")
+    reader.page.keyboard.press("/")
     reader.page.keyboard.press("ArrowDown")
     reader.page.keyboard.press("Enter")
     opened = drawer(reader)
@@ -234,8 +235,8 @@ def test_many_memories_are_changed_and_brought_back_at_once(
 ) -> None:
     word = unique("finch")
     contents = [f"The {word} number {number} sings." for number in range(3)]
-    for content in contents:
-        stored(ada, content)
+    for content, scope in zip(contents, ("user", "user", "tenant"), strict=True):
+        stored(ada, content, scope=scope)
     search(reader, word)
     for number in range(2):
         rows(reader).nth(number).get_by_role("checkbox").check()
@@ -253,6 +254,22 @@ def test_many_memories_are_changed_and_brought_back_at_once(
     press(reader, "Undo")
     expect(rows(reader)).to_have_count(3)
     assert state_of(ada, word) == [(content, "active") for content in contents]
+
+
+def test_a_change_that_fails_for_one_of_many_changes_none(
+    reader: Reader, ada: httpx.Client
+) -> None:
+    word = unique("heron")
+    stored(ada, f"The {word} stays.", scope="tenant")
+    gone = stored(ada, f"The {word} left.")
+    search(reader, word)
+    for number in range(2):
+        rows(reader).nth(number).get_by_role("checkbox").check()
+    call(ada, "forget", id=gone)
+    press(reader, "Never recall")
+    reader.page.locator(".dialog").get_by_role("button", name="Never recall").click()
+    expect(reader.page.locator(".notice.wrong")).to_contain_text("with this id")
+    assert state_of(ada, word) == [(f"The {word} stays.", "active")]
 
 
 def test_more_memories_than_one_look_reads_are_shown_page_by_page(

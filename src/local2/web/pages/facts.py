@@ -16,6 +16,7 @@ from local2.web.pages.frame import (
     Viewer,
     empty,
     notify,
+    notify_of_run,
     section,
     set_address,
     tag,
@@ -65,7 +66,7 @@ class FactsPage:
         with ui.element("div").classes("filters"):
             choice = ui.select(owners, value=self._owner, label="Facts about")
             choice.props("outlined dense").on_value_change(self._choose)
-        self._place = ui.element("div").classes("page-content")
+        self._place = ui.element("div").classes("page-content").props("data-rows")
         await self._load()
 
     async def _choose(self, event: ValueChangeEventArguments[str]) -> None:
@@ -135,7 +136,7 @@ class FactsPage:
         else:
             keep = partial(self._state_again, fact)
         retire = partial(self._retire, fact.id, "What says otherwise holds.")
-        with ui.element("div").classes("contradiction"):
+        with ui.element("div").classes("contradiction").props("data-place"):
             for name, said, settle in (("Stands", fact, keep), ("Says otherwise", against, retire)):
                 with ui.element("div").classes("panel"):
                     with ui.element("div").classes("row-of quiet"):
@@ -146,12 +147,7 @@ class FactsPage:
 
     async def _retire(self, id_: str, reason: str) -> None:
         retired = await self._seen_by.memory.retire([id_], reason)
-
-        async def undo() -> None:
-            await self._seen_by.memory.undo(str(retired.run))
-            await self._load()
-
-        notify("Settled.", undo=undo if retired.run is not None else None)
+        notify_of_run(self._seen_by, "Settled.", retired.run, self._load)
         await self._load()
 
     async def _state_again(self, fact: BrowsedMemory) -> None:

@@ -24,7 +24,7 @@ from local2.client.stack_tools import StackTools
 from local2.errors import Local2Error, UnavailableError
 from local2.protocol.browsing import BrowsedPage, Rights, SessionsPage
 from local2.protocol.envelope import Sender, utc_now
-from local2.protocol.memory_tools import MAX_REASON
+from local2.protocol.memory_tools import MAX_REASON, UNDO, Undo
 from local2.settings import Settings
 from local2.web.pages.signing_in import ASSETS_PATH, SIGN_OUT_PATH
 
@@ -452,9 +452,33 @@ def set_address(**parameters: str | None) -> None:
     ui.navigate.history.replace(f"{path}?{query}" if query else path)
 
 
-def notify(message: str, *, undo: Callable[[], Awaitable[None]] | None = None) -> None:
-    """Say what was done; a button in the notice undoes it."""
-    _show_notice(message, "", undo, classes="notice")
+def notify(message: str) -> None:
+    """Say what was done."""
+    _show_notice(message, "", None, classes="notice")
+
+
+def notify_of_run(
+    viewer: Viewer, message: str, run: str | None, on_change: Callable[[], Awaitable[None]]
+) -> None:
+    """Say what a run did; a button in the notice undoes it, if it changed anything."""
+
+    async def undo() -> None:
+        await undo_run(viewer, str(run), on_change)
+
+    can_undo = run is not None and viewer.may(UNDO.name)
+    _show_notice(message, "", undo if can_undo else None, classes="notice")
+
+
+async def undo_run(viewer: Viewer, run: str, on_change: Callable[[], Awaitable[None]]) -> None:
+    """Undo a run, and say what of it was undone."""
+    report = await viewer.calls.ask(UNDO, Undo(run=run))
+    said_of_run = [f"Undone: {counted(len(report.undone), 'change')}."]
+    if report.not_done:
+        said_of_run.append(f"Left, since they have changed: {len(report.not_done):,}.")
+    if report.others:
+        said_of_run.append(f"For others to undo: {report.others:,}.")
+    notify(" ".join(said_of_run))
+    await on_change()
 
 
 def notify_of_error(error: Exception) -> None:
@@ -510,7 +534,7 @@ async def ask_reason(title: str, explanation: str, action: str) -> str | None:
         text("h2", title)
         text("p", explanation)
         reason = ui.input("Why", value=DEFAULT_REASON).props(
-            f"outlined dense maxlength={MAX_REASON}"
+            f"outlined dense autofocus maxlength={MAX_REASON}"
         )
 
         def submit() -> None:

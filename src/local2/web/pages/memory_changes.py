@@ -1,11 +1,9 @@
 """What can be done about one memory or many: each is asked about, and undone by its notice."""
 
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 
 from nicegui import ui
 
-from local2.client.memory import Memory
 from local2.protocol.browsing import BrowsedMemory
 from local2.protocol.memory_tools import (
     EDIT_MEMORY,
@@ -13,21 +11,26 @@ from local2.protocol.memory_tools import (
     HIDE_MEMORIES,
     PIN_MEMORIES,
     RETIRE_FACT,
-    UNDO,
     EditedMemory,
     HiddenMemories,
     PinnedMemories,
     RetiredFacts,
 )
-from local2.web.pages.frame import Viewer, ask_reason, confirmed, dialog, notify, text
+from local2.web.pages.frame import (
+    Viewer,
+    ask_reason,
+    confirmed,
+    dialog,
+    notify,
+    notify_of_run,
+    text,
+)
 
 STATEMENTS = {"fact", "note"}
 """The kinds that can be edited and retired."""
 
 OnChange = Callable[[], Awaitable[None]]
 Changed = EditedMemory | PinnedMemories | RetiredFacts | HiddenMemories
-Change = Callable[[Memory, list[str]], Awaitable[Changed]]
-"""Changes memories of one owner by their ids."""
 
 
 class MemoryChanges:
@@ -48,6 +51,7 @@ class MemoryChanges:
         self._memories = memories
         self._on_change = on_change
         self._content = content
+        self._ids = [memory.id for memory in memories]
         self._are_pinned = all(memory.pinned for memory in memories)
         number = len(memories)
         self._these = "this memory" if number == 1 else f"these {number} memories"
@@ -74,7 +78,7 @@ class MemoryChanges:
     async def _edit(self) -> None:
         with dialog("Edit") as form, ui.card().classes("dialog wide"):
             text("h2", "Edit")
-            content = ui.textarea("Text", value=self._content).props("outlined autogrow")
+            content = ui.textarea("Text", value=self._content).props("outlined autogrow autofocus")
             reason = ui.input("Why", value="A correction.").props("outlined dense")
 
             def save() -> None:
@@ -89,13 +93,13 @@ class MemoryChanges:
         finally:
             form.delete()
         if written is not None:
-            await self._change(lambda memory, ids: memory.edit(ids[0], *written), "Edited.")
+            await self._change(self._viewer.memory.edit(self._ids[0], *written), "Edited.")
 
     async def _pin(self) -> None:
         unpin = self._are_pinned
         reason = "It matters no more than others." if unpin else "It matters in every session."
         await self._change(
-            lambda memory, ids: memory.pin(ids, reason, unpin=unpin),
+            self._viewer.memory.pin(self._ids, reason, unpin=unpin),
             "Unpinned." if unpin else "Pinned.",
         )
 
@@ -103,34 +107,17 @@ class MemoryChanges:
         explanation = "It is not found any more, and stays in the history with your reason."
         reason = await ask_reason(f"Retire {self._these}?", explanation, "Retire")
         if reason is not None:
-            await self._change(lambda memory, ids: memory.retire(ids, reason), "Retired.")
+            await self._change(self._viewer.memory.retire(self._ids, reason), "Retired.")
 
     async def _hide(self) -> None:
         explanation = "It is not found, and models are not shown it. It stays in the history."
         reason = await ask_reason(f"Never recall {self._these} again?", explanation, "Never recall")
         if reason is not None:
-            await self._change(
-                lambda memory, ids: memory.hide(ids, reason), "Never recalled again."
-            )
+            await self._change(self._viewer.memory.hide(self._ids, reason), "Never recalled again.")
 
-    async def _change(self, change: Change, done: str) -> None:
-        ids_by_owner: dict[str | None, list[str]] = defaultdict(list)
-        for memory in self._memories:
-            ids_by_owner[memory.user].append(memory.id)
-        runs: list[tuple[Memory, str]] = []
-        for user, ids in ids_by_owner.items():
-            owner = self._viewer.looking_as(user).memory
-            if (run := (await change(owner, ids)).run) is not None:
-                runs.append((owner, run))
-
-        async def undo() -> None:
-            for owner, run in runs:
-                await owner.undo(run)
-            notify("Undone.")
-            await self._on_change()
-
-        can_undo = runs and self._viewer.may(UNDO.name)
-        notify(done, undo=undo if can_undo else None)
+    async def _change(self, change: Awaitable[Changed], done: str) -> None:
+        """Change all of them, or none, in one run."""
+        notify_of_run(self._viewer, done, (await change).run, self._on_change)
         await self._on_change()
 
     async def _forget(self) -> None:

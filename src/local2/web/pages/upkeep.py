@@ -31,12 +31,10 @@ from local2.protocol.memory_tools import (
     AUDIT,
     CONSOLIDATE,
     MEMORY_HISTORY,
-    UNDO,
     Audit,
     Consolidate,
     ConsolidationReport,
     MemoryHistory,
-    Undo,
 )
 from local2.protocol.payloads import Empty
 from local2.protocol.services import (
@@ -61,10 +59,12 @@ from local2.web.pages.frame import (
     exact,
     facts,
     notify,
+    notify_of_run,
     said,
     section,
     tag,
     text,
+    undo_run,
     when,
 )
 from local2.web.pages.memory_drawer import open_memory, readable
@@ -197,12 +197,7 @@ class ConsolidationPart(RefreshedPart):
         if not await confirmed("Put facts in order?", explanation, "Apply"):
             return
         report = await self._consolidate(dry_run=False)
-        run = report.run
-
-        async def undo() -> None:
-            await undo_run(self.viewer, str(run), self.refresh)
-
-        notify(f"Done: {_counted(report)}.", undo=None if run is None else undo)
+        notify_of_run(self.viewer, f"Done: {_counted(report)}.", report.run, self.refresh)
         await self.refresh()
 
     async def _consolidate(self, *, dry_run: bool) -> ConsolidationReport:
@@ -223,18 +218,6 @@ CHANGE_ROWS = """
 def _counted(report: ConsolidationReport) -> str:
     counts = Counter(readable(change.action) for change in report.changes)
     return ", ".join(f"{count:,} {action}" for action, count in counts.items()) or "no changes"
-
-
-async def undo_run(viewer: Viewer, run: str, on_change: Callable[[], Awaitable[None]]) -> None:
-    """Undo a run, and say what of it was undone."""
-    report = await viewer.calls.ask(UNDO, Undo(run=run))
-    said_of_run = [f"Undone: {counted(len(report.undone), 'change')}."]
-    if report.not_done:
-        said_of_run.append(f"Left, since they have changed: {len(report.not_done):,}.")
-    if report.others:
-        said_of_run.append(f"For others to undo: {report.others:,}.")
-    notify(" ".join(said_of_run))
-    await on_change()
 
 
 # The log of changes

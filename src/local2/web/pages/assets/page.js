@@ -2,6 +2,7 @@
 "use strict";
 
 const EDITABLE = "input, textarea, select, [contenteditable]";
+const SEARCH = "[data-search] input, input[data-search]";
 const THEMES = { light: false, dark: true };
 let pressedGo = false;
 
@@ -12,8 +13,11 @@ function nextTheme() {
   setDark(THEMES[chosen]);
 }
 
+// Rows of a table, and what else is built anew and keeps the focus, such as a question to decide.
+const PLACES = "[data-row], [data-place]";
+
 function rowsOf(list) {
-  return [...list.querySelectorAll("[data-row]")];
+  return [...list.querySelectorAll(PLACES)];
 }
 
 function moveInRows(row, step) {
@@ -21,16 +25,24 @@ function moveInRows(row, step) {
   rows[rows.indexOf(row) + step]?.focus();
 }
 
+function goToRows(event) {
+  const first = document.querySelector("[data-row]");
+  if (first) {
+    event.preventDefault();
+    first.focus();
+  }
+}
+
 function isOpenDialog() {
   return document.querySelector("[role=dialog], [role=alertdialog]") !== null;
 }
 
 // The rows of a table are built anew whenever something changes, also by the drawer that one opens.
-// The focus, which is then lost, returns to the row that has its place.
+// The focus, which is then lost, returns to the row that has its place, or to the last one.
 let focused = null;
 
 document.addEventListener("focusin", (event) => {
-  const row = event.target.closest("[data-row]");
+  const row = event.target.closest(PLACES);
   const list = row?.closest("[data-rows]");
   if (list) {
     focused = { row, list, number: rowsOf(list).indexOf(row), isInner: event.target !== row };
@@ -40,13 +52,14 @@ document.addEventListener("focusin", (event) => {
 });
 
 document.addEventListener("pointerdown", (event) => {
-  if (!event.target.closest("[data-row]") && !isOpenDialog()) focused = null;
+  if (!event.target.closest(PLACES) && !isOpenDialog()) focused = null;
 });
 
 new MutationObserver(() => {
   if (!focused || focused.row.isConnected || isOpenDialog()) return;
   if (document.activeElement !== document.body) return;
-  const row = rowsOf(focused.list)[focused.number];
+  const rows = rowsOf(focused.list);
+  const row = rows[focused.number] ?? rows.at(-1);
   const place = focused.isInner ? row?.querySelector("input, button") : row;
   place?.focus({ preventScroll: true });
 }).observe(document.documentElement, { childList: true, subtree: true });
@@ -67,7 +80,12 @@ document.addEventListener("keydown", (event) => {
       return;
     }
   }
-  if (event.target.closest?.(EDITABLE) || isOpenDialog()) return;
+  if (isOpenDialog()) return;
+  if (event.key === "ArrowDown" && event.target.matches?.(SEARCH)) {
+    goToRows(event);
+    return;
+  }
+  if (event.target.closest?.(EDITABLE)) return;
   if (pressedGo) {
     pressedGo = false;
     document.querySelector(`[data-go="${CSS.escape(event.key)}"]`)?.click();
@@ -75,13 +93,9 @@ document.addEventListener("keydown", (event) => {
     pressedGo = true;
   } else if (event.key === "/") {
     event.preventDefault();
-    document.querySelector("[data-search] input, input[data-search]")?.focus();
+    document.querySelector(SEARCH)?.focus();
   } else if (event.key === "ArrowDown" && event.target === document.body) {
-    const first = document.querySelector("[data-row]");
-    if (first) {
-      event.preventDefault();
-      first.focus();
-    }
+    goToRows(event);
   } else if (event.key === "t") {
     nextTheme();
   } else if (event.key === "?") {
