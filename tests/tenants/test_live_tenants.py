@@ -10,6 +10,7 @@ from nats.aio.msg import Msg
 
 from commands import in_a_fork, local2
 from local2.bus.dead_letters import count_letters
+from local2.bus.server import RELOAD_SUCCEEDED
 from local2.stack.app import Stack
 from tenant_agents import Agent, Answer, agent, settled, token_for
 from waiting import eventually
@@ -142,6 +143,26 @@ async def test_a_tenant_is_added_while_the_stack_runs(
         args = {"query": "gate code"}
         assert "code is 9" in (await newcomer.call("recall", args, token=token)).content
         assert "code is 9" not in (await acme.call("recall", args, token=ada)).content
+
+
+@pytest.mark.usefixtures("stack")
+async def test_a_new_key_for_tokens_interrupts_nobody(folder: Path, beta: Agent) -> None:
+    """While the server reads its accounts again, requests have no responders."""
+
+    def reloads() -> int:
+        (log,) = folder.rglob("server.log")
+        return log.read_bytes().count(RELOAD_SUCCEEDED)
+
+    before = reloads()
+    rotated = await asyncio.to_thread(in_a_fork, folder, "tenants", "rotate", "beta")
+    assert rotated.returncode == 0, rotated.stderr
+    token = token_for(folder, "beta", "ada")
+
+    async def is_accepted() -> bool:
+        return (await beta.call("recall", {"query": "city"}, token=token)).ok
+
+    await eventually(is_accepted)
+    assert reloads() == before
 
 
 async def test_a_shared_tool_is_announced_to_the_other_tenant_and_answers(

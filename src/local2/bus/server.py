@@ -157,9 +157,10 @@ class EmbeddedServer:
                 log.error("nats_server_not_started", reason=str(error))  # noqa: TRY400
 
     async def reload(self) -> None:
-        """Reload the server's accounts; clients that are still allowed stay connected.
+        """Reload the server's accounts if they changed; clients still allowed stay connected.
 
-        It takes two reloads, because the first one adds a new account without its imports.
+        It takes two reloads, because the first one adds a new account without its imports. In each,
+        the server forgets for a moment who serves the tenants' requests.
 
         Raises:
             BusError: The server refuses them; the previous accounts stay in force.
@@ -172,11 +173,12 @@ class EmbeddedServer:
 
         now, see = asyncio.get_running_loop().time, f"See {self._log_file}."
         async with self._reloading:
+            if not await asyncio.to_thread(self._write_config):
+                return
             for _ in range(2):
                 if self._process is None or self._process.returncode is not None:
                     return  # the next start reads them anyway
                 before = (await asyncio.to_thread(self._log_file.stat)).st_size
-                await asyncio.to_thread(self._write_config)
                 self._process.send_signal(signal.SIGHUP)
                 deadline, since = now() + START_PATIENCE, b""
                 while RELOAD_SUCCEEDED not in since:
@@ -197,7 +199,8 @@ class EmbeddedServer:
             self._process.kill()
             await self._process.wait()
 
-    def _write_config(self) -> None:
+    def _write_config(self) -> bool:
+        """Write the server's configuration; return whether it differs from the one before."""
         config = CONFIG.format(
             host=self._host,
             port=self._port,
@@ -206,9 +209,12 @@ class EmbeddedServer:
             store=json.dumps(str(self.folder)),
             encryption=ENCRYPTION if self._key else "",
         )
+        config += self._accounts()
         file = self.folder / "server.conf"
         file.touch(mode=0o600)
-        file.write_text(config + self._accounts(), encoding="utf-8")
+        before = file.read_text(encoding="utf-8")
+        file.write_text(config, encoding="utf-8")
+        return config != before
 
     def _refuse_another_key(self) -> None:
         """Raise if the key has changed: the server would delete streams that it cannot decrypt."""
