@@ -10,7 +10,7 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus
-from local2.bus import tool_calls
+from local2.bus import connection
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.tool_calls import RELIED_ON_AGAIN
 from local2.bus.tool_host import ToolHost
@@ -255,7 +255,7 @@ async def test_an_abandoned_call_leaves_no_subscription(bus: Connection, serve: 
 async def test_a_call_outlasts_a_moment_without_the_tool(
     bus: Connection, connect_bus: ConnectBus, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tool_calls, "INTERRUPTION", 60.0)
+    monkeypatch.setattr(connection, "INTERRUPTION", 60.0)
     serving = await connect_bus()
 
     async def replied() -> bool:
@@ -288,7 +288,7 @@ async def test_a_call_outlasts_a_moment_without_the_tool(
 async def test_a_tool_that_stays_away_is_unknown(
     bus: Connection, notes: Notes, monkeypatch: pytest.MonkeyPatch, *, has_replied: bool
 ) -> None:
-    monkeypatch.setattr(tool_calls, "INTERRUPTION", 0.01 if has_replied else 60.0)
+    monkeypatch.setattr(connection, "INTERRUPTION", 0.01 if has_replied else 60.0)
     async with ToolHost(bus, notes.tool()):
         if has_replied:
             assert (await call_tool(bus, "note", {"text": "a"}, caller=RICHARD)).ok

@@ -60,6 +60,11 @@ TRACING_SINCE = (2, 11)
 """First version of nats-server that traces messages; an older one would deliver the message."""
 PATIENCE = 5.0
 """Seconds to wait for the first connection to a server."""
+INTERRUPTION = 1.0
+"""Seconds for which a subject that has been served before may have no responders: a server that
+reads its accounts again interrupts subscriptions for a moment."""
+RETRY_INTERVAL = 0.05
+"""Seconds between two attempts to reach it: an interruption takes milliseconds."""
 RUNNING_TIMEOUT = 0.5
 """Seconds to wait for the answers of those who may have a request."""
 TRACE_TIMEOUT = 1.0
@@ -104,6 +109,8 @@ class Connection:
         self._publishing: asyncio.Task[None] | None = None
         self._token = bearer(token)
         self._request_timeout = request_timeout
+        self._served: set[str] = set()
+        """The subjects on which requests have been answered."""
 
     @property
     def url(self) -> str:
@@ -219,6 +226,35 @@ class Connection:
             raise BusError(f"Cannot send a request to {subject}: {error}.") from error
         return BusMessage(answer.subject, answer.data, answer.reply, answer.headers)
 
+    async def request_patiently(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the caller chooses it
+        headers: Headers | None = None,
+    ) -> BusMessage:
+        """Send a request, and again while a subject that has been served before is interrupted.
+
+        Raises:
+            NoRespondersError: Nobody serves the subject, now or, if requests have been answered
+                there, for INTERRUPTION seconds.
+            BusTimeoutError: Somebody serves the subject, but did not answer in time.
+        """
+        loop = asyncio.get_running_loop()
+        seconds = self._request_timeout if timeout is None else timeout
+        patient_until = loop.time() + (min(seconds, INTERRUPTION) if subject in self._served else 0)
+        while True:
+            try:
+                answer = await self.request(subject, data, timeout=seconds, headers=headers)
+            except NoRespondersError:  # nobody has received it, so it may be sent again
+                if loop.time() >= patient_until:
+                    raise
+            else:
+                self._served.add(subject)
+                return answer
+            await asyncio.sleep(RETRY_INTERVAL)
+
     async def request_until_answered(
         self,
         subject: str,
@@ -232,12 +268,12 @@ class Connection:
 
         `running`: the subject that asks who has it (`Running`).
 
-        Raises what `request` raises.
+        Raises what `request_patiently` raises.
         """
         data = encode(request)
 
         async def send(seconds: float) -> BusMessage:
-            return await self.request(subject, data, timeout=seconds, headers=headers)
+            return await self.request_patiently(subject, data, timeout=seconds, headers=headers)
 
         async def is_lost() -> bool:
             question = msgspec.structs.replace(

@@ -13,22 +13,17 @@ from typing import Any, Protocol
 import msgspec
 
 from local2.bus.receiving import BusMessage, Handler, Headers, Subscription
-from local2.errors import BadRequestError, BusTimeoutError, NoRespondersError
+from local2.errors import BadRequestError, BusTimeoutError
 from local2.protocol import subjects
 from local2.protocol.envelope import Envelope
 from local2.protocol.lenient.tools import read_result
 from local2.protocol.payloads import ToolResult
 
-INTERRUPTION = 1.0
-"""Seconds for which a tool that has replied before may have no responders: a server that reads its
-accounts again interrupts subscriptions for a moment."""
 REPLY_GRACE = 0.05
 """Seconds after the first published result of a tool within which its reply shows that it replies.
 Our tools send the reply first, but the one may be processed before the other."""
 RELIED_ON_AGAIN = 10
 """Replies after which a tool that once failed to reply is relied on again."""
-RETRY_INTERVAL = 0.05
-"""Seconds between two attempts to reach it: an interruption takes milliseconds."""
 
 
 class Bus(Protocol):
@@ -114,8 +109,7 @@ class ToolCaller:
         """Send a request; return the tool's reply, or the result that it publishes.
 
         Raises:
-            NoRespondersError: Nobody serves the tool: the server reports that at once. For a tool
-                that has replied before, it has done so for INTERRUPTION seconds.
+            NoRespondersError: Nobody serves the tool (`Connection.request_patiently`).
             BusTimeoutError: Somebody serves it, but did not answer within `timeout` seconds.
         """
         if self._replies.get(tool, 0) >= self._needed.get(tool, 1):
@@ -159,23 +153,14 @@ class ToolCaller:
     async def _reply(
         self, tool: str, request: Envelope[Any], seconds: float, headers: Headers | None
     ) -> ToolResult:
-        loop = asyncio.get_running_loop()
-        has_replied = tool in self._needed or self._replies.get(tool, 0) > 0
-        patient_until = loop.time() + (min(seconds, INTERRUPTION) if has_replied else 0)
-        while True:
-            try:
-                answer = await self._bus.request_until_answered(
-                    subjects.tool_request(tool),
-                    request,
-                    running=subjects.tool_running(tool),
-                    timeout=seconds,
-                    headers=headers,
-                )
-                return read_result(answer.data, answer.headers).payload
-            except NoRespondersError:  # nobody has received it, so it may be sent again
-                if loop.time() >= patient_until:
-                    raise
-            await asyncio.sleep(RETRY_INTERVAL)
+        answer = await self._bus.request_until_answered(
+            subjects.tool_request(tool),
+            request,
+            running=subjects.tool_running(tool),
+            timeout=seconds,
+            headers=headers,
+        )
+        return read_result(answer.data, answer.headers).payload
 
     @asynccontextmanager
     async def _listen(self, tool: str, request: Envelope[Any]) -> AsyncIterator[_Call]:

@@ -216,7 +216,7 @@ async def ask_service(
             headers=headers,
         )
     else:
-        reply = await bus.request(
+        reply = await bus.request_patiently(
             service.subject, encode(request), timeout=seconds, headers=headers
         )
     if ERROR_CODE not in (reply.headers or {}):

@@ -85,7 +85,7 @@ class QueryClient:
         sender = msgspec.structs.replace(caller, query_id=query_id)
         request = seal_from(sender, query, type="query")
         try:
-            acknowledgement = await self._bus.request(
+            acknowledgement = await self._bus.request_patiently(
                 subjects.QUERY_RECEIVED, encode(request), timeout=ACCEPT_TIMEOUT
             )
             accepted = decode(acknowledgement.data, ToolResult).payload
