@@ -8,6 +8,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,12 +20,13 @@ from local2.bus.connection import Connection
 from local2.client.access import ask_service
 from local2.client.tools import call_tool
 from local2.errors import BusError
-from local2.hooks import acting, delivery
+from local2.hooks import acting, context, delivery
 from local2.hooks.acting import Hooks
 from local2.hooks.clients import CLIENTS
 from local2.hooks.context import MAX_CONTEXT_CHARACTERS
 from local2.hooks.delivery import deliver
 from local2.hooks.state import Outbox, Situation
+from local2.prompt_counts import counted_prompts
 from local2.protocol.envelope import Sender, new_id, seal
 from local2.protocol.payloads import Generation
 from local2.protocol.services import SHOWN
@@ -174,6 +176,20 @@ async def test_a_prompt_has_its_context_however_slowly_the_hook_began(
     await theirs.call("remember_fact", content=KNOWN, importance=0.9, scope="user")
 
     assert KNOWN in (await run_hook(first(client, tmp_path, "UserPromptSubmit")) or "")
+
+
+@pytest.mark.parametrize("client", ["claude-code"])
+async def test_a_prompt_whose_recall_is_refused_is_counted_without_a_context(
+    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "utc_now", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    await theirs.call("remember_fact", content=KNOWN, importance=0.9, scope="user")
+
+    assert await run_hook(first(client, tmp_path, "UserPromptSubmit")) is None
+
+    counted = counted_prompts(tmp_path / ".local2")[client]
+    assert (counted.prompts, counted.without) == (1, 1)
+    assert "recall: deadline_exceeded" in (counted.last_problem or "")
 
 
 async def test_a_finished_turn_is_stored_once(

@@ -18,6 +18,7 @@ from local2.examination.installation import check_hooks
 from local2.hooks import acting
 from local2.hooks.acting import HookRun, Hooks
 from local2.hooks.clients import CLIENTS
+from local2.hooks.context import ContextReader
 from local2.hooks.state import Situation
 from local2.prompt_counts import COUNTED_DAYS, FOLDER, count_prompt, counted_prompts
 from recorded_hooks import first
@@ -68,6 +69,25 @@ def test_a_hook_whose_own_start_was_slow_says_so(
     slow = r"did not answer within 150 ms\. Before that, the hook's own start took 60\d{3} ms\.$"
     with pytest.raises(BusTimeoutError, match=slow):
         prompt_in(tmp_path)
+
+
+def test_reading_keys_counts_as_the_hooks_own_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = time.monotonic()
+    monkeypatch.setattr(acting, "BEGAN", began)
+    monkeypatch.setattr(acting, "PROMPT_SECONDS", 100.0)
+    left: list[float] = []
+
+    def credentials_after_a_minute(_: Situation) -> None:
+        monkeypatch.setattr(acting, "BEGAN", began - 60)
+
+    monkeypatch.setattr(Situation, "credentials", credentials_after_a_minute)
+    monkeypatch.setattr(ContextReader, "read", lambda *_, within: left.append(within))
+    prompt_in(tmp_path)
+
+    assert left
+    assert left[0] <= 40
 
 
 def test_only_a_missing_stack_is_started(

@@ -16,6 +16,7 @@ import msgspec
 
 from local2.errors import (
     BadRequestError,
+    BusError,
     BusTimeoutError,
     NoRespondersError,
     StackNotRunningError,
@@ -180,10 +181,12 @@ class Hooks:
             session.reminded = False
             session.compacted = session.compacted or event.compacted
         self._deliver(self._situation)
+        reader = self._reader(event)
         ends = BEGAN + START_SECONDS
         while True:
             try:
-                return self._read_context(event, session, None, within=ends - time.monotonic())
+                within = ends - time.monotonic()
+                return self._read_context(reader, event, session, None, within=within)
             except (StackNotRunningError, NoRespondersError):
                 if time.monotonic() + POLL > ends:
                     raise
@@ -195,10 +198,11 @@ class Hooks:
             _begin_turn(session, query or None, event.turn)
         if not (query and self._client.prompts_take_contexts):
             return None
+        reader = self._reader(event)
         spent = time.monotonic() - BEGAN
         try:
             within = max(PROMPT_SECONDS - spent, ASKING_SECONDS)
-            return self._read_context(event, session, query, within=within)
+            return self._read_context(reader, event, session, query, within=within)
         except StackNotRunningError:
             self._deliver(self._situation)
             raise
@@ -207,19 +211,27 @@ class Hooks:
                 f"{error.message} Before that, the hook's own start took {spent * 1000:.0f} ms."
             ) from error
 
+    def _reader(self, event: Event) -> ContextReader:
+        return ContextReader(self._situation, self._client.name, event.session)
+
     def _read_context(
-        self, event: Event, session: Session, query: str | None, *, within: float
+        self,
+        reader: ContextReader,
+        event: Event,
+        session: Session,
+        query: str | None,
+        *,
+        within: float,
     ) -> str | None:
         before = session.reminded, session.shown
-        reader = ContextReader(self._situation, self._client.name, event.session)
         context = reader.read(session, query, within=within)
         if (session.reminded, session.shown) != before:
             self._sessions.save(event.session, session)
         data_dir, problem = self._situation.settings.memory.data_dir, ""
-        if reader.late:
-            error = BusTimeoutError(f"No reply in time from {', '.join(reader.late)}.")
+        if reader.problems:
+            error = BusError(", ".join(f"{tool}: {why}" for tool, why in reader.problems.items()))
             log_problem(data_dir, self._client.name, error)
-            problem = error.logged if "recall" in reader.late else ""
+            problem = error.logged if "recall" in reader.problems else ""
         if isinstance(event, Prompted):
             count_prompt(data_dir, self._client.name, problem)
         return context

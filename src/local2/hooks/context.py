@@ -9,13 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from importlib import import_module
 from typing import NamedTuple
 
 import msgspec
 
-from local2.errors import BusError
 from local2.home import CLIENTS_LOCK, running_url
-from local2.hooks.state import Session, Situation, log_problem
+from local2.hooks.state import Session, Situation
 from local2.hooks.wire import Wire, WireRequest
 from local2.protocol.envelope import decode, encode, seal, utc_now
 from local2.protocol.memory_tools import RecalledItems, SessionContent, TopMemories
@@ -60,8 +60,11 @@ class ContextReader:
         self._situation = situation
         self._agent = agent
         self._session_id = session_id
-        self.late: list[str] = []
-        """The tools whose replies did not arrive in time, though others' did."""
+        self._credentials = situation.credentials()
+        if self._credentials is not None:
+            import_module("nkeys")  # slow: before the time to ask is measured
+        self.problems: dict[str, str] = {}
+        """The tools that failed, or whose replies were late though others' were not, and why."""
 
     def read(self, session: Session, query: str | None, *, within: float) -> str | None:
         """Read a context: the results of the query and, once per session, the top memories.
@@ -111,7 +114,7 @@ class ContextReader:
     def _ask(
         self, calls: Mapping[str, Json], query_id: str | None, within: float
     ) -> dict[str, ToolResult]:
-        """Call tools; return the results that arrive in time, by tool. Failures are only logged."""
+        """Call tools; return the results that arrive in time, by tool, and note the problems."""
         settings = self._situation.settings
         url = running_url(settings)
         with suppress(OSError):  # the file does not exist for a stack elsewhere
@@ -128,18 +131,15 @@ class ContextReader:
                 deadline_utc=utc_now() + timedelta(seconds=within),
             )
             requests.append(WireRequest(tool_request(tool), encode(request)))
-        with Wire(url, self._situation.credentials(), within=within) as wire:
+        with Wire(url, self._credentials, within=within) as wire:
             answers = wire.ask(requests)
         results = {
             tool: decode(answer, ToolResult).payload
             for tool, answer in zip(calls, answers, strict=True)
             if answer is not None
         }
-        self.late = [tool for tool in calls if tool not in results]
-        for tool, result in results.items():
-            if not result.ok:
-                problem = BusError(f"{tool} failed: {result.outcome}.")
-                log_problem(settings.memory.data_dir, self._agent, problem)
+        self.problems = {tool: "no reply in time" for tool in calls if tool not in results}
+        self.problems |= {tool: found.outcome for tool, found in results.items() if not found.ok}
         return {tool: result for tool, result in results.items() if result.ok}
 
 
