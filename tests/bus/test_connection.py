@@ -319,28 +319,40 @@ async def test_a_message_over_the_limit_is_refused_and_the_connection_stays_open
 
 
 async def test_what_a_silent_server_does_not_take_is_bounded_and_arrives_once_it_does(
-    server: EmbeddedServer, bus: Connection, listen: Listen
+    server: EmbeddedServer,
 ) -> None:
-    received = await listen("test.much")
-    size, sent = 256 * 1024, 0
+    received: list[int] = []
+    sent, is_held_up = 0, False
 
-    async def publish_much() -> None:
-        nonlocal sent
-        for sent in range(1, 101):
-            await bus.publish("test.much", bytes([sent]) * size)
-            await asyncio.sleep(0)
+    async def receive(message: BusMessage) -> None:
+        received.append(int.from_bytes(message.data[:4]))
 
-    os.kill(server.pid, signal.SIGSTOP)
-    try:
-        publishing = asyncio.create_task(publish_much())
-        await eventually(lambda: bus.client.pending_data_size > DEFAULT_PENDING_SIZE)
-        assert not publishing.done()
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
-    await publishing
+    async with (
+        connect(server.url, name="test") as bus,
+        connect(server.url, name="reader") as reader,
+    ):
+        await reader.subscribe("test.much", receive)
+        await reader.flush()
 
-    await eventually(lambda: len(received) == 100)
-    assert [message.data[0] for message in received] == list(range(1, 101))
+        async def publish_much() -> None:
+            nonlocal sent
+            while not is_held_up:
+                await bus.publish("test.much", sent.to_bytes(4) + bytes(256 * 1024))
+                sent += 1
+                await asyncio.sleep(0)
+
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            publishing = asyncio.create_task(publish_much())
+            await eventually(lambda: bus.client.pending_data_size > DEFAULT_PENDING_SIZE)
+            is_held_up = True
+            assert not publishing.done()
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        await publishing
+
+        await eventually(lambda: len(received) == sent)
+    assert received == list(range(sent))
 
 
 async def test_what_is_published_soon_leaves_behind_what_is_sent_now_and_before_a_connection_closes(
