@@ -55,13 +55,6 @@ def test_memory_type_selects_the_class_of_the_memory(memory_type: MemoryType, ki
     assert type(MemoryManager(memory_type).memory) is kind
 
 
-def test_memory_type_defaults_to_conversation_history() -> None:
-    manager = MemoryManager()
-
-    assert manager.memory_type == "conversation_history"
-    assert type(manager.memory) is ConversationMemory
-
-
 def test_memory_type_refuses_unknown_types_and_names_the_known_ones() -> None:
     with pytest.raises(ConversationError, match="'vector', only conversation_history, managed"):
         MemoryManager("vector")  # type: ignore[arg-type]

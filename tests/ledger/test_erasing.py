@@ -11,8 +11,7 @@ from local2.ledger.erasing import Anonymised, ErasureOptions, Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import erasures
 from local2.ledger.operations.turns import Rating
-from local2.ledger.operations.upkeep import Change
-from local2.ledger.records import DERIVED_FROM, EXTRACTED_FROM, Actor, NewRecord, Task
+from local2.ledger.records import DERIVED_FROM, EXTRACTED_FROM, NewRecord, Task
 from local2.ledger.search import Place
 from local2.protocol.envelope import new_id, utc_now
 
@@ -314,26 +313,4 @@ async def test_records_retired_before_a_date_are_anonymised(ledger: Ledger) -> N
     assert (oldest.content, oldest.owner, oldest.topic) == ("[REDACTED]", "", None)
     assert (oldest.retired_why, oldest.stated_by, oldest.agent) == ("anonymised", None, None)
     assert newest.content == "Tea, now."
-    assert await ledger.problems() == []
-
-
-async def test_a_fact_merged_into_an_erased_one_becomes_active_again(
-    ledger: Ledger,
-) -> None:
-    shared = {"scope": "tenant", "owner": ""}
-    hers = fact("The gate shuts at nine.", stated_by="eve", **shared)
-    his = fact("The gate shuts at nine in the evening.", stated_by=OWNER, **shared)
-    for one in (hers, his):
-        await ledger.facts.store(one)
-    place = Place("tenant", "", "fact")
-    older, newer = await ledger.upkeep.facts(place, 0, 9)
-    merged = Change(action="merged", fact=older, reason="the same", superseded_by=newer.id)
-    await ledger.upkeep.carry_out([merged], Actor(agent="tester"))
-
-    await erase(ledger, Selection(owner=OWNER))
-
-    assert [one.id for one in await ledger.upkeep.facts(place, 0, 9)] == [hers.id]
-    assert [one.id for one in await to_index(ledger)] == [hers.id]
-    page = await ledger.audit.page(lambda _: True, 9, record_id=hers.id)
-    assert [row.action for row in page.rows] == ["undone", "merged"]
     assert await ledger.problems() == []

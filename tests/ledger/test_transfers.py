@@ -32,8 +32,7 @@ from local2.ledger.operations.exports import ExportCursor, ExportFilter
 from local2.ledger.operations.items import ItemSelection, ItemWriter
 from local2.ledger.operations.relations import MAX_RELATIONS
 from local2.ledger.operations.sessions import SessionKey
-from local2.ledger.operations.upkeep import Change
-from local2.ledger.records import Actor, NewRecord
+from local2.ledger.records import NewRecord
 from local2.ledger.search import Place
 from local2.protocol.envelope import Caller, utc_now
 from local2.protocol.maintenance import Conflict
@@ -380,36 +379,6 @@ async def test_an_import_does_not_restore_an_erased_fact_even_if_it_was_stated(
 
     assert report.erased == 1
     assert await other.facts.topic("user", OWNER, "user.language") is None
-
-
-async def test_an_older_audit_names_no_successor_that_was_erased_since(ledger: Ledger) -> None:
-    await ledger.facts.store(fact("Elixir", id="f1", topic="user.language"))
-    (older,) = (await ledger.records.by_id(["f1"])).values()
-    await ledger.facts.store(fact("Python", id="f2", topic="user.tongue"), replaces=[older])
-    before = await exported(ledger)
-    await erase(ledger, Selection(owner=OWNER, topic="user.tongue"), at=NEWER)
-
-    report = await ledger.imports.store(before, IMPORTER)
-
-    assert report.new == {}
-    page = await ledger.audit.page(lambda _: True, 9, record_id="f1")
-    assert [row.detail for row in page.rows] == [{"superseded_by": ""}]
-
-
-async def test_what_was_merged_into_an_erased_fact_is_not_retired_again(ledger: Ledger) -> None:
-    for content, topic in (("Likes tea", None), ("Likes green tea", "user.drink")):
-        await ledger.facts.store(fact(content, topic=topic))
-    older, newer = await ledger.upkeep.facts(Place("user", OWNER, "fact"), 0, 9)
-    merged = Change(action="merged", fact=older, reason="Same.", superseded_by=newer.id)
-    await ledger.upkeep.carry_out([merged], Actor(agent="test"))
-    before = await exported(ledger)
-    await erase(ledger, Selection(owner=OWNER, topic="user.drink"), at=NEWER)
-
-    report = await ledger.imports.store(before, IMPORTER)
-
-    assert (report.new, report.replaced) == ({}, 0)
-    facts = await ledger.upkeep.facts(Place("user", OWNER, "fact"), 0, 9)
-    assert [one.content for one in facts] == ["Likes tea"]
 
 
 async def test_the_audit_of_erasures_and_denied_requests_is_imported(

@@ -176,6 +176,7 @@ async def test_a_statement_that_fits_no_topic_is_saved_as_free_text(
         "I can't remember my password.",
         "I don't remember that.",
         "Call me tomorrow.",
+        "Call list_orders.",  # there is no such tool
         "Will and I went to Rome.",
         "May 5 is my birthday.",
         "Had dinner with Ann.",
@@ -490,13 +491,6 @@ async def test_a_named_tool_is_called_and_its_answer_returned(text: str) -> None
 
     assert await session.send(text) == "list_orders answered: Two teapots."
     assert session.calls == [("list_orders", {})]
-
-
-async def test_a_name_without_a_tool_calls_nothing() -> None:
-    session = Session()
-
-    assert await session.send("Call list_orders.") == KEPT.format(statement="Call list_orders.")
-    assert session.calls == []
 
 
 async def test_a_tool_that_is_not_offered_is_named() -> None:

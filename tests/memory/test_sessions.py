@@ -140,22 +140,6 @@ async def test_oversized_arguments_are_left_out(richard: MemoryService) -> None:
     assert (call.name, call.args) == ("weather", {})
 
 
-async def test_the_newest_messages_are_loaded_and_earlier_ones_are_indicated(
-    richard: MemoryService,
-) -> None:
-    for number in range(1, 6):
-        await richard.intake.store_turn(turn(number))
-
-    session = await load(richard, 3)
-    assert roles_and_contents(session) == [
-        ("assistant", "Answer 4."),
-        ("user", "Question 5?"),
-        ("assistant", "Answer 5."),
-    ]
-    assert session.earlier
-    assert not (await load(richard, 10)).earlier
-
-
 async def test_a_session_without_messages_has_its_notes_and_memories(
     richard: MemoryService,
 ) -> None:
@@ -241,26 +225,6 @@ async def remember(service: MemoryService, content: str, importance: float, **fi
 
 async def memories(service: MemoryService) -> list[str]:
     return [memory.content for memory in (await load(service)).memories]
-
-
-async def test_important_facts_are_included_most_important_first(
-    richard: MemoryService,
-) -> None:
-    for content, importance in (("Tea.", 0.79), ("Vim.", 0.8), ("Diabetic.", 1), ("Berlin.", 0.9)):
-        await remember(richard, content, importance)
-
-    assert await memories(richard) == ["Diabetic.", "Berlin.", "Vim."]
-
-
-async def test_equally_important_facts_are_ordered_newest_first(
-    memory: Memory, richard: MemoryService
-) -> None:
-    memory.clock = lambda: DAY
-    await remember(richard, "Older.", 0.9)
-    memory.clock = lambda: DAY + timedelta(days=1)
-    await remember(memory.of(RICHARD), "Newer.", 0.9)
-
-    assert await memories(richard) == ["Newer.", "Older."]
 
 
 async def test_ten_facts_are_included_the_users_own_first(richard: MemoryService) -> None:

@@ -74,6 +74,14 @@ SCHEMA = ToolSchema(
         )
     ),
 )
+STATUS = MemoryStatus(
+    records=3,
+    indexed=2,
+    waiting=1,
+    vectors_available=True,
+    in_index=2,
+    embedder="all-MiniLM-L6-v2",
+)
 
 PAYLOADS: Mapping[str, tuple[Any, Any]] = {
     "tool_request": (ToolRequest[Args], ToolRequest(args={"topic": "user.name"})),
@@ -234,49 +242,31 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
     ),
     "memory_status_dead_letters": (
         MemoryStatus,
-        MemoryStatus(
-            records=3,
-            indexed=2,
-            waiting=1,
-            vectors_available=True,
-            in_index=2,
-            embedder="all-MiniLM-L6-v2",
+        msgspec.structs.replace(
+            STATUS,
             dead_letters=2,
         ),
     ),
     "memory_status_waiting": (
         MemoryStatus,
-        MemoryStatus(
-            records=3,
-            indexed=2,
-            waiting=1,
-            vectors_available=True,
-            in_index=2,
-            embedder="all-MiniLM-L6-v2",
+        msgspec.structs.replace(
+            STATUS,
             waiting_since=datetime(2026, 11, 21, 9, 29, 58, tzinfo=UTC),
         ),
     ),
     "memory_status_set_aside": (
         MemoryStatus,
-        MemoryStatus(
-            records=3,
+        msgspec.structs.replace(
+            STATUS,
             indexed=1,
-            waiting=1,
-            vectors_available=True,
             in_index=1,
-            embedder="all-MiniLM-L6-v2",
             set_aside=[TaskCounts(kind="index", aside=1, errors=("ValueError",))],
         ),
     ),
     "memory_status_models": (
         MemoryStatus,
-        MemoryStatus(
-            records=3,
-            indexed=2,
-            waiting=1,
-            vectors_available=True,
-            in_index=2,
-            embedder="all-MiniLM-L6-v2",
+        msgspec.structs.replace(
+            STATUS,
             models=ModelStatus(
                 uses=[
                     ModelUse(work="extraction", by="gemma4", problem="No answer."),
@@ -291,14 +281,7 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
     ),
     "memory_status": (
         MemoryStatus,
-        MemoryStatus(
-            records=3,
-            indexed=2,
-            waiting=1,
-            vectors_available=True,
-            in_index=2,
-            embedder="all-MiniLM-L6-v2",
-        ),
+        STATUS,
     ),
     "vector_search": (VectorSearch, VectorSearch(tenant="default", text="language", limit=40)),
     "vector_hits": (

@@ -281,23 +281,10 @@ def test_relative_times_are_stored_with_their_date(content: str, date: str) -> N
     assert date in statement
 
 
-def test_a_correction_replaces_the_value_under_the_same_key() -> None:
-    passage = Passage(
-        messages=[
-            utterance("The deadline is 14 June."),
-            utterance("Actually, it's 21 June.", id_="2"),
-        ]
-    )
-
-    first, second = extract(passage)
-
-    assert first.topic == second.topic == "project.deadline"
-    assert (second.content, second.sources) == ("The deadline is 21 June.", ("2",))
-
-
 @pytest.mark.parametrize(
     ("said", "correction", "right"),
     [
+        ("The deadline is 14 June.", "Actually, it's 21 June.", "The deadline is 21 June."),
         ("My dentist appointment is on Tuesday.", "No, I meant Wednesday.", "on Wednesday"),
         ("My dentist appointment is on Tuesday.", "Sorry, Thursday, not Tuesday.", "on Thursday"),
         ("My daughter is turning seven in May.", "Eight, I mean.", "turning eight in May"),
@@ -340,6 +327,7 @@ def test_a_correction_belongs_to_what_was_said_just_before(
         "Oh, it's 3 already.",
         "I meant well.",
         "Not bad, thanks.",
+        "Actually, it's raining.",
         "Berta does the cleaning there, not Acme.",
     ],
 )
@@ -348,6 +336,15 @@ def test_what_only_sounds_like_a_correction_corrects_nothing(rest: str) -> None:
 
     assert [item.content for item in extract(Passage(messages=messages))] == [
         "The user works at Acme."
+    ]
+
+
+def test_a_correction_of_something_said_since_corrects_nothing() -> None:
+    said = ("My name is Ana.", "Thanks.", "Actually, it's Tom.")
+    messages = [utterance(text, id_=text) for text in said]
+
+    assert [item.content for item in extract(Passage(messages=messages))] == [
+        "The user's name is Ana."
     ]
 
 
@@ -410,21 +407,6 @@ def test_german_is_read_by_its_own_table_with_the_same_keys(
 )
 def test_passing_german_sentences_are_left_out(content: str) -> None:
     assert items(content) == []
-
-
-@pytest.mark.parametrize(
-    "rest",
-    [
-        pytest.param(["Actually, it's raining."], id="of another kind"),
-        pytest.param(["Thanks.", "Actually, it's Tom."], id="of something said since"),
-    ],
-)
-def test_an_ambiguous_correction_corrects_nothing(rest: list[str]) -> None:
-    messages = [utterance("My name is Ana."), *(utterance(text, id_=text) for text in rest)]
-
-    assert [item.content for item in extract(Passage(messages=messages))] == [
-        "The user's name is Ana."
-    ]
 
 
 def test_facts_of_a_named_speaker_have_that_persons_keys() -> None:
