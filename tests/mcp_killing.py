@@ -45,7 +45,8 @@ if stage == "calling":
 print(json.dumps({"server": server.pid}), flush=True)
 server.wait()
 """
-STAGES = ("started", "initialized", "listing", "listed", "calling")
+STAGES = ("started", "initialized", "listing", "calling", "listed")
+"""The client that keeps the stack running while others are killed is at the last one."""
 CONCURRENT_SERVERS = 4
 GONE = 240.0
 """Seconds for a server to end. One that is killed while it imports continues until it reads, which

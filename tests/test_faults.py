@@ -1,6 +1,6 @@
 """Faults of a live stack under load: acknowledged writes exist exactly once, and it recovers.
 
-`uv run benchmarks faults` makes hundreds of them, at other moments.
+`uv run benchmarks faults` makes hundreds of them, at other moments. Kills are in `test_crash.py`.
 """
 
 import sys
@@ -16,12 +16,10 @@ from faults.target import fault_target_in
 from suite.faults import suffer
 
 NAMES = (
-    "vector worker: SIGKILL",
     "vector worker: SIGSTOP",
     "nats-server: SIGSTOP",
     "nats-server: its port taken for a moment",
     "stack: SIGSTOP",
-    "stack: SIGKILL",
     "ledger locked by another process",
     "disk full for every process",
     "Chroma folder noise, running",
