@@ -18,7 +18,6 @@ from local2.memory.tenant import Memory
 from local2.protocol import subjects
 from local2.protocol.envelope import decode, encode, seal
 from local2.protocol.payloads import Query, ToolResult
-from stored import records
 from turns import GENERATION, TURN, all_done, episodes, letters, turn
 from waiting import eventually
 
@@ -43,22 +42,6 @@ async def test_a_turn_with_a_query_and_an_answer_is_remembered_also_in_another_f
     assert episode["content"] == "Q: What is the symbol of gold?\nA: Au."
     assert episode["session_id"] == "1"
     assert await letters(bus) == []
-
-
-async def test_tool_results_of_other_forms_are_recorded(
-    bus: Connection, database: Database
-) -> None:
-    calls = [
-        {"id": "c1", "function": {"name": "weigh", "arguments": '{"of": "gold"}'}, "result": "1 g"},
-        {"tool": "list", "args": {}, "result": ["gold", "lead"]},
-    ]
-    await publish(bus, turn(tool_calls=calls))
-
-    outputs = [row for row in await records(database) if row["kind"] == "tool_output"]
-    assert [(row["label"], row["content"], json.loads(row["metadata"])) for row in outputs] == [
-        ("weigh", "1 g", {"args": {"of": "gold"}}),
-        ("list", '["gold","lead"]', {}),
-    ]
 
 
 async def test_a_turn_without_a_readable_time_is_dated_when_it_arrives(
