@@ -120,16 +120,6 @@ async def searching(bus: Connection) -> AsyncIterator[Callable[[], int]]:
             await task
 
 
-def embedded(ollama: OllamaStandIn) -> list[str]:
-    """Return every text that was embedded as a document."""
-    return [
-        text
-        for body in ollama.bodies("/api/embed")
-        for text in body["input"]
-        if text.startswith("search_document: ")
-    ]
-
-
 def collections(folder: Path) -> list[tuple[str, str]]:
     client = chromadb.PersistentClient(folder, ChromaSettings(anonymized_telemetry=False))
     try:
@@ -220,7 +210,7 @@ async def test_a_reindex_resumes_after_the_worker_was_killed(
         await in_step(stack.bus, records=COUNT + 1)
 
         assert contents(await recall(stack.bus, "symbol of gold"))[0] == GOLD
-        assert len(embedded(ollama)) < COUNT + 1 + 20
+        assert len(ollama.embedded()) < COUNT + 1 + 20
 
 
 @pytest.mark.usefixtures("worker_here")

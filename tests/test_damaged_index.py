@@ -88,13 +88,6 @@ async def lost(stack: Stack, ids: dict[str, int]) -> list[int]:
     return [n for n, near in zip(asked, found, strict=True) if ids.get(near.hits[0].id) != n]
 
 
-def embedded(ollama: OllamaStandIn) -> list[str]:
-    """Return every text that was embedded as a document."""
-    bodies = ollama.bodies("/api/embed")
-    texts = [text for body in bodies for text in body["input"]]
-    return [text for text in texts if text.startswith("search_document: alpha")]
-
-
 @pytest.mark.usefixtures("worker_forked")
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_after_damage_every_record_is_found_by_meaning_again(
@@ -106,7 +99,7 @@ async def test_after_damage_every_record_is_found_by_meaning_again(
     async with open_stack(settings, with_generator=False) as stack:
         await note(stack, ids, BEFORE)
         await in_step(stack.bus, records=BEFORE)
-        assert len(embedded(ollama)) == BEFORE
+        assert len(ollama.embedded()) == BEFORE
 
         damage(settings.memory.chroma_path)
         for _ in range(ROUNDS):
@@ -119,7 +112,7 @@ async def test_after_damage_every_record_is_found_by_meaning_again(
     async with open_stack(settings, with_generator=False) as stack:
         await in_step(stack.bus, records=len(ids))
         assert await lost(stack, ids) == []
-    texts = embedded(ollama)
+    texts = ollama.embedded()
     assert not set(texts[:BEFORE]) & set(texts[BEFORE:])
 
 

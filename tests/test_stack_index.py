@@ -27,14 +27,14 @@ async def test_a_restarted_stack_remembers_and_trusts_its_index(
     async with open_stack(settings) as stack:
         await save(stack.bus, GOLD)
         await in_step(stack.bus, records=1)
-    embedded = _documents(ollama)
+    embedded = ollama.embedded()
 
     async with open_stack(settings) as stack:
         await in_step(stack.bus, records=1)
         found = await search(stack.bus, "symbol of gold")
 
     assert (contents(found), found["degraded"]) == ([GOLD], False)
-    assert _documents(ollama) == embedded == [f"search_document: {GOLD}"]
+    assert ollama.embedded() == embedded == [f"search_document: {GOLD}"]
 
 
 async def test_a_stack_without_models_calls_none_and_judges_nothing(
@@ -49,16 +49,6 @@ async def test_a_stack_without_models_calls_none_and_judges_nothing(
     assert ollama.requests == []
 
 
-def _documents(ollama: OllamaStandIn) -> list[str]:
-    """Return every text that was embedded as a document."""
-    return [
-        text
-        for body in ollama.bodies("/api/embed")
-        for text in body["input"]
-        if text.startswith("search_document: ")
-    ]
-
-
 async def test_a_deleted_index_is_refilled_without_embedding(
     tmp_path: Path, ollama: OllamaStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +59,7 @@ async def test_a_deleted_index_is_refilled_without_embedding(
             await save(stack.bus, f"Note {n}: {GOLD}")
         await say(stack.bus, GOLD)
         await in_step(stack.bus, records=21)
-    embedded = len(_documents(ollama))
+    embedded = len(ollama.embedded())
     shutil.rmtree(settings.memory.chroma_path)
     served, may_compare = asyncio.Event(), asyncio.Event()
     status_of = VectorClient.status
@@ -96,7 +86,7 @@ async def test_a_deleted_index_is_refilled_without_embedding(
     degraded = [answer["degraded"] for answer in (at_once, found, recalled)]
     assert degraded == [True, False, False]
     assert at_once["reason"]
-    assert len(_documents(ollama)) == embedded == 21
+    assert len(ollama.embedded()) == embedded == 21
 
 
 async def test_another_embedder_degrades_recall_until_a_reindex(
@@ -117,7 +107,7 @@ async def test_another_embedder_degrades_recall_until_a_reindex(
         degraded = await search(stack.bus, "symbol of gold")
         waiting = await search(stack.bus, "moon")
         now = await status(stack.bus)
-        assert _documents(ollama) == [], "nothing is embedded for an index that takes no vectors"
+        assert ollama.embedded() == [], "nothing is embedded for an index that takes no vectors"
 
         await status(stack.bus, reindex=True)
         await in_step(stack.bus, records=2)

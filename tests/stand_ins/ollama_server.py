@@ -99,6 +99,11 @@ class OllamaStandIn(StandIn):
         """Return the bodies of the requests to this path so far, oldest first."""
         return [request.body for request in self.requests if request.path == path]
 
+    def embedded(self) -> list[str]:
+        """Return every text that was embedded as a document, oldest first."""
+        texts = [text for body in self.bodies("/api/embed") for text in body["input"]]
+        return [text for text in texts if text.startswith("search_document: ")]
+
     def materials(self) -> list[Json]:
         """Return the user messages of chats that requested JSON, decoded, oldest first."""
         messages_of_chats = [

@@ -162,6 +162,7 @@ def test_a_pinned_memory_says_so(reader: Reader, ada: httpx.Client) -> None:
     word = unique("swift")
     stored(ada, f"The {word} sleeps on the wing.")
     search(reader, word)
+    expect(rows(reader)).not_to_contain_text("pinned")
     rows(reader).click()
     press(reader, "Pin")
     expect(rows(reader)).to_contain_text("pinned")
