@@ -38,6 +38,14 @@ def test_an_old_value_that_is_sent_again_does_not_replace_a_newer_one(ada: httpx
     assert call(ada, "recall_topic", topic="user.team")["data"]["content"] == "Red"
 
 
+def test_two_keys_of_one_request_are_refused(ada: httpx.Client) -> None:
+    topic = {"topic": "user.town", "content": "Bath"}
+    keys = [("Idempotency-Key", "town-1"), ("Idempotency-Key", "town-2")]
+
+    assert problem(ada.post("/v1/tools/save_topic", json=topic, headers=keys))[0] == 400
+    assert not call(ada, "recall_topic", topic="user.town")["data"]["found"]
+
+
 def test_an_erasure_is_repeated_with_its_receipt(ada: httpx.Client) -> None:
     id_ = call(ada, "remember_fact", content="Ada has a boat.", scope="user")["data"]["id"]
     headers = {"Idempotency-Key": f"erase {id_}"}
