@@ -127,7 +127,8 @@ class TolerantClient(Client):
         if not self.is_connected or socket.is_closing():  # it is kept for the next connection
             return
         if socket.get_write_buffer_size():
-            self._flush_queue.put_nowait(asyncio.Future())  # type: ignore[union-attr]
+            if self._flush_queue.empty():  # type: ignore[union-attr] # it writes all there is
+                self._flush_queue.put_nowait(asyncio.Future())  # type: ignore[union-attr]
         elif self._pending:
             socket.writelines(self._pending)
             self._pending, self._pending_data_size = [], 0

@@ -102,7 +102,7 @@ def test_two_settings_are_compared_and_the_address_keeps_both(reader: Reader, ya
 
 def test_another_user_finds_what_that_user_sees(reader: Reader, yacht: Yacht) -> None:
     assert yacht.moored
-    reader.open(f"/ask?q={QUESTION}&user=eve")
+    reader.open(f"/ask?q={QUESTION}&user=eve&scope=user")
 
     expect(reader.page.locator(".answer-column")).to_contain_text(
         "Nothing is found in this setting."
