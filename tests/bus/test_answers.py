@@ -2,13 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
 
 import msgspec
 import pytest
 
 from factories import ConnectBus
-from local2.bus import connection
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.participant import Participant
 from local2.client.access import ask_service, await_while_connected
@@ -16,7 +14,6 @@ from local2.errors import (
     BusError,
     InvalidArgumentsError,
     Local2Error,
-    NoRespondersError,
     StackNotRunningError,
     TooLargeError,
 )
@@ -68,24 +65,13 @@ async def greet(bus: Connection) -> AsyncIterator[Greet]:
 
 @pytest.mark.parametrize("reads_only", [True, False])
 async def test_a_request_outlasts_a_moment_without_its_service(
-    bus: Connection, connect_bus: ConnectBus, monkeypatch: pytest.MonkeyPatch, *, reads_only: bool
+    bus: Connection, connect_bus: ConnectBus, refused: asyncio.Event, *, reads_only: bool
 ) -> None:
-    monkeypatch.setattr(connection, "INTERRUPTION", 60.0)
     service = msgspec.structs.replace(GREETING, reads_only=reads_only)
     serving = await connect_bus()
     async with Greeter(serving):
         await ask_service(bus, service, Greeting(text="Ada"))
     await serving.flush()
-    request, refused = bus.request, asyncio.Event()
-
-    async def noting(*args: Any, **options: Any) -> BusMessage:
-        try:
-            return await request(*args, **options)
-        except NoRespondersError:
-            refused.set()
-            raise
-
-    monkeypatch.setattr(bus, "request", noting)
     asking = asyncio.create_task(ask_service(bus, service, Greeting(text="Ada")))
     await refused.wait()
     async with Greeter(serving):

@@ -15,7 +15,6 @@ from local2.bus.connection import BusMessage, Connection
 from local2.bus.tool_calls import RELIED_ON_AGAIN
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
-from local2.errors import NoRespondersError
 from local2.protocol.envelope import Sender
 from local2.protocol.payloads import ToolResult
 from note_tool import Notes
@@ -253,9 +252,8 @@ async def test_an_abandoned_call_leaves_no_subscription(bus: Connection, serve: 
 
 
 async def test_a_call_outlasts_a_moment_without_the_tool(
-    bus: Connection, connect_bus: ConnectBus, notes: Notes, monkeypatch: pytest.MonkeyPatch
+    bus: Connection, connect_bus: ConnectBus, notes: Notes, refused: asyncio.Event
 ) -> None:
-    monkeypatch.setattr(connection, "INTERRUPTION", 60.0)
     serving = await connect_bus()
 
     async def replied() -> bool:
@@ -266,16 +264,6 @@ async def test_a_call_outlasts_a_moment_without_the_tool(
     async with ToolHost(serving, notes.tool()):
         await eventually(replied)
     notes.noted.clear()
-    request, refused = bus.request, asyncio.Event()
-
-    async def noting(*args: Any, **options: Any) -> BusMessage:
-        try:
-            return await request(*args, **options)
-        except NoRespondersError:
-            refused.set()
-            raise
-
-    monkeypatch.setattr(bus, "request", noting)
     calling = asyncio.create_task(call_tool(bus, "note", {"text": "b"}, caller=RICHARD, timeout=60))
     await refused.wait()
     async with ToolHost(serving, notes.tool()):

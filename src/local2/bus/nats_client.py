@@ -127,8 +127,9 @@ class TolerantClient(Client):
         if not self.is_connected or socket.is_closing():  # it is kept for the next connection
             return
         if socket.get_write_buffer_size():
-            if self._flush_queue.empty():  # type: ignore[union-attr] # it writes all there is
-                self._flush_queue.put_nowait(asyncio.Future())  # type: ignore[union-attr]
+            queue = self._flush_queue
+            if queue is not None and queue.empty():  # one turn of the flusher writes everything
+                queue.put_nowait(asyncio.Future())
         elif self._pending:
             socket.writelines(self._pending)
             self._pending, self._pending_data_size = [], 0

@@ -125,12 +125,11 @@ class LaterStatements:
         matching = np.flatnonzero(statements & self._relevant)
         matching = best_positions(self._scores, matching, LATER_CANDIDATES)
         matching = matching[self._scores[matching] / best_score >= MIN_RELEVANCE]
-        rare_in_first = min(COMMON, self._rarest)
         sharing = [
             view.positions_with(stem)
             for stem in view.stems(int(positions[0]))
             # In this order: frequencies are known, and most words are in too many records.
-            if view.frequency(stem) <= MAX_SHARERS and self._rarities[stem] >= rare_in_first
+            if view.frequency(stem) <= MAX_SHARERS and self._rarities[stem]
         ]
         candidates: Positions = np.unique(np.concatenate([matching, *sharing]))
         candidates = candidates[statements[candidates]]
@@ -175,6 +174,7 @@ class LaterStatements:
             for number, at in ((number, candidates[number]) for number in {*near.tolist()})
         }
         relevance = np.minimum(self._scores[candidates[near]] / best_score, MAX_RELEVANCE)
+        close, rare = OTHER_ITEMS_NEED[0], min(OTHER_ITEMS_NEED[1], self._rarest)
         for item, number, how_close, how_relevant, length, later in zip(
             items.tolist(),
             near.tolist(),
@@ -184,12 +184,11 @@ class LaterStatements:
             candidates[near].tolist(),
             strict=True,
         ):
-            close, rare = OTHER_ITEMS_NEED
             stems_later, name = said_later[number]
             common = said[item].intersection(stems_later) - name
             rarities = [self._rarities[stem] for stem in common]
             rarest = max(rarities, default=0.0)
-            if item > 0 and how_close < close and rarest < min(rare, self._rarest):
+            if item > 0 and how_close < close and rarest < rare:
                 continue
             says_nothing = length <= NOTHING_SAID and (
                 sum(map(str.isdigit, stems_later)) <= DATE_NUMBERS
