@@ -12,6 +12,7 @@ from local2.bus.connection import BusMessage, Connection
 from local2.bus.streams import publish_durably
 from local2.client.tools import call_tool
 from local2.errors import StorageError
+from local2.memory.backlog import Backlog
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.protocol.envelope import decode
 from local2.protocol.maintenance import Health
@@ -105,7 +106,7 @@ async def test_a_turn_that_failed_waits_for_its_next_delivery(
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_turns_published_while_no_stack_ran_are_waiting_at_its_start(
+async def test_turns_published_while_no_stack_ran_are_stored_at_its_start_before_jobs_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def never(*_: Any) -> None:
@@ -117,6 +118,19 @@ async def test_turns_published_while_no_stack_ran_are_waiting_at_its_start(
         async with open_stack(settings, with_generator=False) as stack:
             await publish_turns(stack.bus)
 
+    events: list[str] = []
+    handle, run = MemoryAgent._handle, Backlog.run
+
+    async def note_turn(agent: MemoryAgent, message: BusMessage) -> None:
+        await handle(agent, message)
+        events.append("turn")
+
+    async def note_jobs(backlog: Backlog) -> None:
+        events.append("jobs")
+        await run(backlog)
+
+    monkeypatch.setattr(MemoryAgent, "_handle", note_turn)
+    monkeypatch.setattr(Backlog, "run", note_jobs)
     async with open_stack(settings, with_generator=False) as stack:
 
         async def are_stored() -> bool:
@@ -124,6 +138,7 @@ async def test_turns_published_while_no_stack_ran_are_waiting_at_its_start(
 
         await eventually(are_stored)
         await eventually(lambda: is_complete(stack.bus))
+        assert events.index("jobs") >= TURNS
 
 
 async def test_all_who_ask_at_once_learn_that_turns_wait() -> None:

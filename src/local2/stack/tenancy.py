@@ -183,16 +183,13 @@ class Tenancy:
 
     async def _start_work(self, memory: Memory) -> None:
         async with AsyncExitStack() as resources:
-            if not self._parts.is_shared:
-                catching_up = catch_up(self._parts.joined.bus, memory.tenant)
-                await in_background(resources, turns=catching_up)
             if memory.ledger_vectors is not None:
                 await in_background(
                     resources, large_places=memory.ledger_vectors.index_large_places()
                 )
             await in_background(
                 resources,
-                backlog=memory.backlog.run(),
+                backlog=self._work_off(memory),
                 retention=memory.retention.run(),
                 accesses=memory.accesses.run(),
                 consolidation=memory.consolidation.run(),
@@ -200,6 +197,12 @@ class Tenancy:
             if self._parts.chat is not None:
                 await self._start_generator(resources, memory.tenant, self._parts.chat)
             self._running[memory.tenant] = resources.pop_all()
+
+    async def _work_off(self, memory: Memory) -> None:
+        """Have the turns stored that an earlier stack left, and only then run the jobs."""
+        if not self._parts.is_shared:
+            await catch_up(self._parts.joined.bus, memory.tenant)
+        await memory.backlog.run()
 
     async def _start_generator(
         self, resources: AsyncExitStack, tenant: str, chat: ChatModel

@@ -195,7 +195,7 @@ class Extraction(Job):
         sources = [task.id for task in tasks]
         for group in chain.from_iterable(of_owner.groups for of_owner in read):
             facts += await self._facts_in(group)
-            denials += denials_in(group, sources)
+            denials += await asyncio.to_thread(denials_in, group, sources)
             rows.update((message.id, message.row) for message in group.messages)
         found = await self._compare(facts, denials, rows)
         stored = await self._ledger.extraction.store(
