@@ -6,21 +6,23 @@ WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id AND session_i
 -- Where the next question of a session stands, which was asked before the turn of this one was
 -- stored, and what is stored of this turn.
 -- name: question_position
+WITH asked AS MATERIALIZED (  -- once, not for each record of the turn
+    SELECT question.turn,
+           (SELECT ifnull(later.stands_at, later.row) FROM record AS later
+            WHERE later.tenant = :tenant AND later.owner = question.owner
+              AND later.session_id = question.session_id
+              AND ifnull(later.stands_at, later.row) > ifnull(question.stands_at, question.row)
+              AND later.kind IN ('chat_message', 'tool_output', 'transcript')
+              AND later.superseded_by IS NULL AND later.role = 'user'
+              AND later.turn IS NOT question.turn
+            ORDER BY ifnull(later.stands_at, later.row) LIMIT 1) AS next_position
+    FROM record AS question WHERE question.tenant = :tenant AND question.id = :id)
 SELECT next_position,
        (SELECT max(ifnull(told.stands_at, told.row)) FROM record AS told
         WHERE told.tenant = :tenant AND told.turn = asked.turn
           AND told.kind <> 'episode' AND told.role IS NOT 'assistant'
           AND ifnull(told.stands_at, told.row) < next_position) AS last_position
-FROM (SELECT question.turn,
-             (SELECT ifnull(later.stands_at, later.row) FROM record AS later
-              WHERE later.tenant = :tenant AND later.owner = question.owner
-                AND later.session_id = question.session_id
-                AND ifnull(later.stands_at, later.row) > ifnull(question.stands_at, question.row)
-                AND later.kind IN ('chat_message', 'tool_output', 'transcript')
-                AND later.superseded_by IS NULL AND later.role = 'user'
-                AND later.turn IS NOT question.turn
-              ORDER BY ifnull(later.stands_at, later.row) LIMIT 1) AS next_position
-      FROM record AS question WHERE question.tenant = :tenant AND question.id = :id) AS asked;
+FROM asked;
 
 -- name: told_in_turn
 SELECT id, kind, role, label, source_ref, content, metadata FROM record INDEXED BY record_turn
