@@ -21,7 +21,6 @@ from local2.ledger.operations.showings import Showing, ShownRecord, add_showing
 from local2.ledger.operations.tombstones import erased_since, was_erased
 from local2.ledger.operations.transactions import Part, Transaction, as_json, writes_of
 from local2.ledger.operations.unreported import (
-    first_same_call,
     report_question,
     report_result,
     with_unique_id,
@@ -29,6 +28,7 @@ from local2.ledger.operations.unreported import (
 from local2.ledger.records import DERIVED_FROM, NewRecord, Written, principal_of, stamp
 from local2.protocol.envelope import content_id, utc_now
 from local2.protocol.memories import EPISODIC
+from local2.protocol.payloads import Json
 
 RECORDS_PER_TRANSACTION = 500
 """Maximum number of a turn's records in one transaction; all other writes wait for it."""
@@ -38,7 +38,11 @@ _REPORTED_COLUMNS = ("kind", "role", "label", "source_ref", "content")
 _RATED_BY = ("owner", "query_id", "session_id")
 """What a rating names the answer by."""
 
-_Known = dict[tuple[Any, ...], list[Row]]
+_ANY = b"any"
+"""In place of a call's arguments, which are an object, for the first call whatever they are."""
+
+_Known = dict[tuple[tuple[Any, ...], bytes | None], Row]
+"""The first record of a turn with these columns and arguments, which are None where unknown."""
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +143,9 @@ class Turns(Part):
         if len(records) > 1:
             refs = as_json([one.source_ref for one in records if one.source_ref is not None])
             for row in tx.execute("told_in_turn", turn=records[0].turn, source_refs=refs):
-                known.setdefault(tuple(row[name] for name in _REPORTED_COLUMNS), []).append(row)
+                columns = tuple(row[name] for name in _REPORTED_COLUMNS)
+                known.setdefault((columns, _arguments(msgspec.json.decode(row["metadata"]))), row)
+                known.setdefault((columns, _ANY), row)
         written = [self._store_record(tx, record, known) for record in records]
         answer = written[0]
         if records[0].kind in EPISODIC and answer.was_new and not answer.superseded_by:
@@ -197,8 +203,13 @@ class Turns(Part):
             return store_record(tx, record)
         if record.kind == "episode" or record.role == "assistant":
             return self._store_answer(tx, record)
-        alike = known.get(tuple(getattr(record, name) for name in _REPORTED_COLUMNS), ())
-        if (same := first_same_call(alike, record)) is not None:
+        columns = tuple(getattr(record, name) for name in _REPORTED_COLUMNS)
+        arguments = _arguments(record.metadata)
+        instead = (
+            _ANY if arguments is None else None
+        )  # it may be the same call, as in `is_same_call`
+        same = known.get((columns, arguments)) or known.get((columns, instead))
+        if same is not None:
             return Written(id=same["id"], was_new=False)
         record = with_unique_id(tx, record)
         received = None
@@ -248,6 +259,13 @@ class Turns(Part):
             reason="its turn was answered again",
         )
         supersede(tx, record_id, cause)
+
+
+def _arguments(metadata: Json) -> bytes | None:
+    """The arguments of a call, in a form that is the same for equal ones."""
+    if "args" not in metadata:
+        return None
+    return msgspec.json.encode(metadata["args"], order="deterministic")
 
 
 def _between(records: Sequence[NewRecord], low: float, high: float) -> list[NewRecord]:

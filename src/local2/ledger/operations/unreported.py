@@ -97,7 +97,7 @@ def with_unique_id(tx: Transaction, result: NewRecord) -> NewRecord:
     if "args" not in result.metadata:
         return result
     known = tx.execute("known_result", id=result.id).fetchall()
-    if not known or first_same_call(known, result) is not None:
+    if not known or _first_same_call(known, result) is not None:
         return result
     return with_args_in_id(result)
 
@@ -138,7 +138,7 @@ def _possible_matches(tx: Transaction, statement: str, result: NewRecord) -> Ite
     return tx.execute(statement, **values, long=long, compared=LONG_RESULT, limit=MAX_COMPARED)
 
 
-def first_same_call(rows: Iterable[Row], result: NewRecord) -> Row | None:
+def _first_same_call(rows: Iterable[Row], result: NewRecord) -> Row | None:
     """The first row with the same arguments, else the first that may be the same call."""
     first = None
     for row in rows:
@@ -152,4 +152,4 @@ def first_same_call(rows: Iterable[Row], result: NewRecord) -> Row | None:
 
 def _first_same(rows: Iterable[Row], result: NewRecord) -> Row | None:
     same = (row for row in rows if is_same_result(row["content"], result.content))
-    return first_same_call(same, result)
+    return _first_same_call(same, result)
