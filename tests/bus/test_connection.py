@@ -7,6 +7,7 @@ import sysconfig
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from contextvars import ContextVar
+from functools import partial
 from importlib.metadata import PackageNotFoundError
 from itertools import count
 from pathlib import Path
@@ -362,10 +363,10 @@ async def test_what_is_published_soon_leaves_behind_what_is_sent_now_and_before_
 
     async with connect(nats_url, name="test") as bus:
         for data in (b"first", b"x" * (1024 * 1024 + 1), b"second"):
-            bus.publish_soon("test.soon", data)
+            bus.publish_soon("test.soon", partial(bytes, data))
         await bus.publish("test.soon", b"now")
         await eventually(lambda: len(received) == 3)
-        bus.publish_soon("test.soon", b"last")
+        bus.publish_soon("test.soon", lambda: b"last")
 
     await eventually(lambda: len(received) == 4)
     assert [message.data for message in received] == [b"now", b"first", b"second", b"last"]

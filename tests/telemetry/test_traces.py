@@ -205,7 +205,7 @@ async def test_what_is_published_soon_carries_no_trace(
         async with connect(nats_url, name="test") as bus:
 
             async def answer(message: BusMessage) -> None:
-                bus.publish_soon("test.traced", message.data)
+                bus.publish_soon("test.traced", lambda: message.data)
 
             await bus.subscribe("test.ask", instrument("test", "test.ask", answer))
             await bus.client.publish("test.ask", b"asked")

@@ -9,7 +9,7 @@ On a server with accounts, the memory's subjects contain the tenant that sends o
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import Context
 from typing import Any, NamedTuple
@@ -76,7 +76,7 @@ class _Waiting(NamedTuple):
     """A message that waits to be published."""
 
     subject: str
-    data: bytes
+    encode: Callable[[], bytes]
     tenant: str | None
 
 
@@ -153,15 +153,15 @@ class Connection:
     def publish_soon(
         self,
         subject: str,
-        data: bytes,
+        encode: Callable[[], bytes],
         *,
         tenant: str | None = None,
     ) -> None:
         """Publish a message that nobody waits for, behind the answer that is being made.
 
-        The arguments are those of `publish`. A failure is logged.
+        `encode` makes it when its turn comes: a write may announce thousands. A failure is logged.
         """
-        self._waiting.append(_Waiting(subject, data, tenant))
+        self._waiting.append(_Waiting(subject, encode, tenant))
         if self._publishing is None or self._publishing.done():
             # In no request's trace: messages of other requests may join.
             self._publishing = asyncio.create_task(self.publish_waiting(), context=Context())
@@ -170,9 +170,9 @@ class Connection:
         """Publish what `publish_soon` was given; `connect` calls this before it disconnects."""
         failed, reason = 0, ""
         while self._waiting:
-            subject, data, tenant = self._waiting.popleft()
+            subject, encode, tenant = self._waiting.popleft()
             try:
-                await self.publish(subject, data, tenant=tenant)
+                await self.publish(subject, encode(), tenant=tenant)
             except Local2Error as error:
                 failed, reason = failed + 1, error.logged
             if len(self._waiting) % MESSAGES_IN_A_ROW == 0:

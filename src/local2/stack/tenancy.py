@@ -154,8 +154,11 @@ class Tenancy:
 
         def announce(subject: str, change: MemoryChange) -> None:
             # Whoever changed the memory does not wait for it.
-            event = encode(seal(change, type="event", source="memory"))
-            parts.joined.tools.publish_soon(subject, event, tenant=tenant)
+            parts.joined.tools.publish_soon(
+                subject,
+                lambda: encode(seal(change, type="event", source="memory")),
+                tenant=tenant,
+            )
 
         async with AsyncExitStack() as resources:
             ledger = await resources.enter_async_context(parts.ledgers.open(tenant))
