@@ -281,17 +281,10 @@ def richard(memory: Memory) -> MemoryService:
     return memory.of(RICHARD)
 
 
-class ToolCalled(ToolHost):
-    """A tool that nobody looks for: nine subscriptions for that would be most of its start."""
-
-    async def _be_discoverable(self) -> None:
-        pass
-
-
 @pytest.fixture
 async def tools(bus: Connection, memory: Memory) -> AsyncIterator[Memory]:
     """The memory, with its tools on the bus."""
-    hosts = [ToolCalled(bus, tool) for tool in memory_tools(Memories(memory))]
+    hosts = [ToolHost(bus, tool) for tool in memory_tools(Memories(memory))]
     async with AsyncExitStack() as opened:
         # Together, their subscriptions are sent in a few writes.
         await asyncio.gather(*(opened.enter_async_context(host) for host in hosts))

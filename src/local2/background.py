@@ -5,7 +5,7 @@ the task that awaits it: that one would go on as if nothing had happened.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
@@ -69,6 +69,18 @@ def go_on(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
 async def completed(work: Coroutine[Any, Any, T]) -> T:
     """Wait for work that must not be left half done: cancelling this does not cancel the work."""
     return await asyncio.shield(go_on(work))
+
+
+async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run work side by side, and wait for all of it, also if some fails; raise the first failure.
+
+    Otherwise, what was started later than another failed would run on.
+    """
+    outcomes = await asyncio.gather(*works, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return outcomes  # type: ignore[return-value] # none has failed
 
 
 @contextmanager

@@ -359,8 +359,7 @@ class Connection:
     async def flush(self) -> None:
         """Wait until the server has received everything sent so far."""
         try:
-            for _ in range(2):  # the first ping overtakes the data in nats-py's buffer
-                await self.client.flush()
+            await self.client.flush()
         except nats.errors.Error as error:
             raise BusError(f"The NATS server does not answer: {error}.") from error
 

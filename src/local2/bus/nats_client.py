@@ -11,10 +11,12 @@ is made decides whether it does, so messages cost nothing extra while traces are
 """
 
 import asyncio
+from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import nats.errors
-from nats.aio.client import DEFAULT_PING_INTERVAL, Client
+from nats.aio.client import DEFAULT_PING_INTERVAL, PING_PROTO, Client
 from nats.aio.msg import Msg
 
 from local2 import telemetry
@@ -70,6 +72,11 @@ class TolerantClient(Client):
     _write_due = False
     """Whether what is pending is about to be written."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._asking: list[asyncio.Future[Any]] = []
+        """What is done when the server answers the next ping."""
+
     async def close(self) -> None:
         self.closed_for_good = True
         await super().close()
@@ -102,10 +109,14 @@ class TolerantClient(Client):
                 self._transport.close()  # type: ignore[no-untyped-call]
             raise asyncio.CancelledError
 
-    async def _process_pong(self) -> None:
-        if self._pongs and self._pongs[0].done():  # nobody waits any longer
-            self._pongs[0] = asyncio.get_running_loop().create_future()
-        await super()._process_pong()
+    async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
+        """Ask for an answer that comes once the server has all that was sent before.
+
+        Whoever asks in one turn of the loop shares a ping: hundreds of subscriptions end together.
+        nats-py's own ping would overtake what is pending.
+        """
+        self._asking.append(future or asyncio.Future())
+        self._write_soon()
 
     async def _flush_pending(self, force_flush: bool = False) -> None:
         if self.is_closed:  # closing must not end halfway
@@ -113,7 +124,11 @@ class TolerantClient(Client):
         elif force_flush or not self.is_connected:
             with cancellation_kept():
                 await super()._flush_pending(force_flush)
-        elif not self._write_due:
+        else:
+            self._write_soon()
+
+    def _write_soon(self) -> None:
+        if not self._write_due:
             self._write_due = True
             asyncio.get_running_loop().call_soon(self._write)
 
@@ -126,6 +141,13 @@ class TolerantClient(Client):
         socket: asyncio.Transport = self._transport._io_writer.transport  # type: ignore[union-attr] # noqa: SLF001
         if not self.is_connected or socket.is_closing():  # it is kept for the next connection
             return
+        if self._asking:
+            pong: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            pong.add_done_callback(partial(_answer, self._asking))
+            self._pongs.append(pong)
+            self._pending.append(PING_PROTO)
+            self._pending_data_size += len(PING_PROTO)
+            self._asking = []
         if socket.get_write_buffer_size():
             queue = self._flush_queue
             if queue is not None and queue.empty():  # one turn of the flusher writes everything
@@ -168,6 +190,12 @@ class TolerantClient(Client):
             log.warning("message_dropped", reason="Its subject or its reply is not UTF-8.")
             return None
         return message
+
+
+def _answer(asking: Iterable[asyncio.Future[Any]], _: object) -> None:
+    for future in asking:
+        if not future.done():  # whoever waited may have been cancelled, or have lost patience
+            future.set_result(True)
 
 
 class _TracedClient(TolerantClient):

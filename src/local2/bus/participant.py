@@ -4,15 +4,15 @@ Every participant answers the discovery requests of NATS services (`$SRV`, ADR-3
 micro` lists it like any other service. Decision 0003 explains why nats-py's services are not used.
 """
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
 from local2._version import __version__
+from local2.background import completed, together
 from local2.bus.connection import (
     CONCURRENT_MESSAGES,
     BusMessage,
@@ -146,17 +146,8 @@ class Participant:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as undo:
             undo.push_async_callback(self._stop)
-            for endpoint in self._endpoints:
-                self._subscriptions.append(
-                    await self.bus.subscribe(
-                        endpoint.subject,
-                        instrument(self.name, endpoint.subject, self._count_requests(endpoint)),
-                        queue=endpoint.queue,
-                        limit=endpoint.limit,
-                        tenant=endpoint.tenant,
-                    )
-                )
-            await self._be_discoverable()
+            # Together, so that they leave in one piece.
+            await together((*map(self._serve, self._endpoints), *self._be_discoverable()))
             await self.bus.flush()
             await self.started()
             undo.pop_all()
@@ -168,25 +159,24 @@ class Participant:
     async def leave(self) -> None:
         """Stop receiving at once, even without a server; messages in progress get STOP_GRACE."""
         leaving, self._subscriptions = self._subscriptions, []
-        await asyncio.gather(*(subscription.leave(STOP_GRACE) for subscription in leaving))
+        await completed(together(subscription.leave(STOP_GRACE) for subscription in leaving))
 
     async def _stop(self) -> None:
         ending, self._subscriptions = self._subscriptions, []
         try:
-            await asyncio.gather(*(subscription.stop(STOP_GRACE) for subscription in ending))
+            await completed(together(subscription.stop(STOP_GRACE) for subscription in ending))
         finally:  # also if whoever stops it is cancelled
             await self.stopping()
 
-    async def _be_discoverable(self) -> None:
+    def _be_discoverable(self) -> Iterator[Coroutine[Any, Any, None]]:
         """Answer ADR-32: the discovery of all participants, of those of this name, of this one."""
         answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
         for verb, answer in answers.items():
             for address in ((), (self.name,), (self.name, self.id)):
                 subject = subjects.discovery(verb, *address)
-                handler = self._discovery_handler(answer)
-                self._subscriptions.append(await self.bus.subscribe(subject, handler))
+                yield self._subscribe(subject, self._discovery_handler(answer))
 
-    def _count_requests(self, endpoint: ServiceEndpoint) -> Handler:
+    def _serve(self, endpoint: ServiceEndpoint) -> Coroutine[Any, Any, None]:
         async def handle(message: BusMessage) -> None:
             started_at_ns = time.perf_counter_ns()
             try:
@@ -200,7 +190,16 @@ class Participant:
                 endpoint.requests += 1
                 endpoint.busy_ns += time.perf_counter_ns() - started_at_ns
 
-        return handle
+        return self._subscribe(
+            endpoint.subject,
+            instrument(self.name, endpoint.subject, handle),
+            queue=endpoint.queue,
+            limit=endpoint.limit,
+            tenant=endpoint.tenant,
+        )
+
+    async def _subscribe(self, subject: str, handler: Handler, **options: Any) -> None:
+        self._subscriptions.append(await self.bus.subscribe(subject, handler, **options))
 
     def _error_reply(self, endpoint: ServiceEndpoint, error: Local2Error) -> tuple[bytes, Headers]:
         """Count a failed request; return the data and headers of the answer."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from local2.background import together
 from local2.home import other_homes
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.showings import Showing, ShownRecord
@@ -245,10 +246,7 @@ class MemoryService:
         """
         wanted = tuple(dict.fromkeys(scopes))
         searches = (self._search(scope, query, top_k, rerank=not fast_mode) for scope in wanted)
-        results = await asyncio.gather(*searches, return_exceptions=True)
-        if failed := [result for result in results if isinstance(result, BaseException)]:
-            raise failed[0]
-        found = [result for result in results if not isinstance(result, BaseException)]
+        found = await together(searches)
         return ScopedResults(
             query=query, caller=self.caller, scopes=dict(zip(wanted, found, strict=True))
         )

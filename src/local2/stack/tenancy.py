@@ -15,7 +15,7 @@ import structlog
 from local2.admission import FairSlots
 from local2.agents.memory_agent import NAME as MEMORY_AGENT
 from local2.agents.memory_agent import catch_up, deliver_turns
-from local2.background import in_background
+from local2.background import in_background, together
 from local2.bus.attested import Attested
 from local2.bus.connection import connect
 from local2.bus.stream_erasure import StreamErasure
@@ -97,9 +97,7 @@ class Tenancy:
     async def running(self) -> AsyncIterator[None]:
         """Run the tenants' jobs and generators while the context lasts; enter once tools serve."""
         try:
-            starting = (self._start_work(memory) for memory in self._memories)
-            # All are waited for: one that started later than another failed would run on.
-            _raise_first(await asyncio.gather(*starting, return_exceptions=True))
+            await together(self._start_work(memory) for memory in self._memories)
             yield
         finally:
             ending = [_close(tenant, self._running.pop(tenant)) for tenant in list(self._running)]
@@ -247,7 +245,7 @@ async def _close(tenant: str, resources: AsyncExitStack) -> Exception | None:
     return None
 
 
-def _raise_first(outcomes: Iterable[BaseException | None]) -> None:
+def _raise_first(outcomes: Iterable[Exception | None]) -> None:
     for failure in outcomes:
         if failure is not None:
             raise failure
