@@ -144,6 +144,44 @@ async def test_in_a_short_chat_what_is_about_something_else_stands_beside_nothin
     assert [later_of([item], item["content"]) for item in items] == [[] for _ in items]
 
 
+@pytest.mark.parametrize(
+    ("question", "older", "newer", "others"),
+    [
+        (
+            "How often does the backup run?",
+            "The backup runs every 30 days.",
+            "The backup runs every 90 days.",
+            ("The lawn needs mowing.",),
+        ),
+        (
+            "On which host is the database?",
+            "The database is on host db-7.",
+            "The database is on host db-9.",
+            ("Nadia baked bread with walnuts.",),
+        ),
+        (
+            "Was für ein Auto habe ich?",
+            "Mein Auto ist ein Golf.",
+            "Mein Auto ist ein Tesla.",
+            ("Das Treffen mit Dora lief gut.", "Das Paket aus Leeds ist da."),
+        ),
+    ],
+)
+async def test_in_a_short_chat_another_value_stands_beside_the_older_one(
+    bus: Connection,
+    memory: Memory,
+    question: str,
+    older: str,
+    newer: str,
+    others: tuple[str, ...],
+) -> None:
+    await tell(bus, 1, older, *others, newer)
+
+    items = await recall(bus, memory, question)
+
+    assert newer in later_of(items, older)
+
+
 async def test_what_others_stated_later_does_not_stand_beside_my_statement(
     bus: Connection, memory: Memory
 ) -> None:
