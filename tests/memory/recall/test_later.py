@@ -145,41 +145,35 @@ async def test_in_a_short_chat_what_is_about_something_else_stands_beside_nothin
 
 
 @pytest.mark.parametrize(
-    ("question", "older", "newer", "others"),
+    ("question", "said"),
     [
         (
             "How often does the backup run?",
-            "The backup runs every 30 days.",
-            "The backup runs every 90 days.",
-            ("The lawn needs mowing.",),
+            (
+                "The backup runs every 30 days.",
+                "The lawn needs mowing.",
+                "The backup runs every 90 days.",
+            ),
         ),
         (
             "On which host is the database?",
-            "The database is on host db-7.",
-            "The database is on host db-9.",
-            ("Nadia baked bread with walnuts.",),
-        ),
-        (
-            "Was für ein Auto habe ich?",
-            "Mein Auto ist ein Golf.",
-            "Mein Auto ist ein Tesla.",
-            ("Das Treffen mit Dora lief gut.", "Das Paket aus Leeds ist da."),
+            (
+                "The database is on host db-7.",
+                "Nadia baked bread with walnuts.",
+                "The database is on host db-9.",
+            ),
         ),
     ],
 )
 async def test_in_a_short_chat_another_value_stands_beside_the_older_one(
-    bus: Connection,
-    memory: Memory,
-    question: str,
-    older: str,
-    newer: str,
-    others: tuple[str, ...],
+    bus: Connection, memory: Memory, question: str, said: tuple[str, str, str]
 ) -> None:
-    await tell(bus, 1, older, *others, newer)
+    await tell(bus, 1, *said)
 
     items = await recall(bus, memory, question)
 
-    assert newer in later_of(items, older)
+    older, _, newer = said
+    assert later_of(items, older) == [newer]
 
 
 async def test_what_others_stated_later_does_not_stand_beside_my_statement(
