@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from calling import RICHARD
+from indexed import indexed
 from local2.errors import ModelError
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.operations.extraction import ExtractedFact
@@ -641,3 +642,22 @@ async def test_the_name_of_a_kind_ends_the_only_fact_of_that_kind(
 
     found = {fact.content for fact in await facts(richard, "subscribe")}
     assert sorted(word for word in ("Lapwing", "Monde") if word in " ".join(found)) == left
+
+
+@pytest.mark.usefixtures("searchable")
+async def test_facts_extracted_from_two_messages_do_not_hide_that_both_are_about_the_same(
+    memory: Memory, richard: MemoryService, extractor: Scripted
+) -> None:
+    golf, tesla = "Mein Auto ist ein Golf.", "Mein Auto ist ein Tesla."
+    extractor.facts_by_text = {golf: {"topic": "user.car"}, tesla: {"topic": "user.car"}}
+    others = ("Der Chor singt Bach.", "Es regnet seit Montag.", "Ich brauche neue Batterien.")
+    await send_and_extract(memory, richard, others[0], golf, *others[1:])
+    await send_and_extract(memory, richard, tesla, "Das Paket ist da.", session="s2")
+    await indexed(memory)
+
+    found = await richard.recall(
+        RecallRequest(query="Was für ein Auto habe ich?", top_k=9, with_later=True)
+    )
+
+    (older,) = [item for item in found.items if item.record.content == golf]
+    assert [one.content for one in older.later] == [tesla]

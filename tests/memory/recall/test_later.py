@@ -144,6 +144,38 @@ async def test_in_a_short_chat_what_is_about_something_else_stands_beside_nothin
     assert [later_of([item], item["content"]) for item in items] == [[] for _ in items]
 
 
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (
+            "How often does the backup run?",
+            (
+                "The backup runs every 30 days.",
+                "The lawn needs mowing.",
+                "The backup runs every 90 days.",
+            ),
+        ),
+        (
+            "On which host is the database?",
+            (
+                "The database is on host db-7.",
+                "Nadia baked bread with walnuts.",
+                "The database is on host db-9.",
+            ),
+        ),
+    ],
+)
+async def test_in_a_short_chat_another_value_stands_beside_the_older_one(
+    bus: Connection, memory: Memory, question: str, said: tuple[str, str, str]
+) -> None:
+    await tell(bus, 1, *said)
+
+    items = await recall(bus, memory, question)
+
+    older, _, newer = said
+    assert later_of(items, older) == [newer]
+
+
 async def test_what_others_stated_later_does_not_stand_beside_my_statement(
     bus: Connection, memory: Memory
 ) -> None:

@@ -261,6 +261,7 @@ class _Usual:
         every = np.flatnonzero(among)
         self._sample = every[:: max(len(every) // LATER_SAMPLE, 1)][:LATER_SAMPLE]
         self._vectors = vectors_at(self._sample)
+        self._beside = [near for pair in view.neighbours[:1] for near in pair]
         self.in_sample = np.zeros(view.size, bool)
         self.in_sample[self._sample] = True
         unrelated = known(embedder)
@@ -281,7 +282,7 @@ class _Usual:
         means = (sums / np.maximum(numbers, 1))[:, None]
         squares = LATER_ASSUMED * self.assumed_deviation**2
         squares += (others * (cosines - means) ** 2).sum(axis=1)
-        self._sums[positions] = sums
+        self._sums[positions] = (cosines * self._apart(positions, self._sample)).sum(axis=1)
         self.mean[positions] = (LATER_ASSUMED * self.assumed_mean + sums) / (
             LATER_ASSUMED + numbers
         )
@@ -300,15 +301,25 @@ class _Usual:
         )
 
     def stands_out(self, cosines: Floats, positions: Positions, later: Positions) -> Flags:
-        """Which of the later ones are closer than all of the sample are on average.
+        """Which of the later ones are closer than the others of the sample are on average.
 
         In a short chat, the assumed cosines may be too low: MiniLM's of all German texts are high.
         """
-        counted = self.in_sample[later] & (later != positions[:, None])
-        number = (len(self._sample) - self.in_sample[positions])[:, None] - counted
+        counted = self.in_sample[later] & self._apart(positions, later)
+        number = self._apart(positions, self._sample).sum(axis=1)[:, None] - counted
         sums = self._sums[positions][:, None] - counted * cosines
         mean = sums / np.maximum(number, 1)
         return np.asarray(cosines >= mean + self.assumed_deviation * (number > 0))
+
+    def _apart(self, positions: Positions, others: Positions) -> Flags:
+        """Which of the others are neither these records nor the messages before and after them.
+
+        The vector of a message has the one before in it: in a short chat, nothing else is closer.
+        """
+        apart = others != positions[:, None]
+        for beside in self._beside:
+            apart &= others != beside[positions][:, None]
+        return np.asarray(apart)
 
 
 def _rarest(view: View) -> float:
@@ -320,13 +331,13 @@ class _Rarities(dict[str, float]):
     """How rare each informative stem is, computed when first asked for.
 
     0 for those of a date, and for those that are common in this memory. No word becomes common by
-    questions to the memory and their answers, nor by replies that say it back.
+    what says it again: questions to the memory and their answers, extracted facts, and replies.
     """
 
     def __init__(self, view: View) -> None:
         super().__init__()
         self._view = weakref.proxy(view)  # which keeps this from one question to the next
-        self._is_echo = np.isin(view.column["echo"], (ECHO, UNANSWERED))
+        self._is_echo = np.isin(view.column["echo"], (ECHO, UNANSWERED, EXTRACTED))
         self._replied_to = np.where(view.column["machine"], view.derive(_partners), view.size)
         self._needed = min(COMMON, _rarest(view))
 
