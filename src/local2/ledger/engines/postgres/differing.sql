@@ -190,6 +190,22 @@ CROSS JOIN LATERAL (
 WHERE here.tenant = :tenant
 ORDER BY near.stands;
 
+-- name: replaced_in_turn
+WITH RECURSIVE later (id) AS (
+    SELECT :newer
+    WHERE EXISTS (SELECT 1 FROM record WHERE tenant = :tenant AND superseded_by = :id)
+       OR EXISTS (SELECT 1 FROM relation
+                  WHERE tenant = :tenant AND source = :id AND type = 'supersedes')
+    UNION
+    SELECT step.id FROM later
+    CROSS JOIN LATERAL (
+         SELECT superseded_by FROM record
+         WHERE tenant = :tenant AND record.id = later.id AND superseded_by <> ''
+         UNION ALL
+         SELECT source FROM relation
+         WHERE tenant = :tenant AND target = later.id AND type = 'supersedes') AS step (id))
+SELECT 1 FROM later WHERE id = :id LIMIT 1;
+
 -- No other memory is stated to replace it, nor has its user said otherwise since.
 -- part: not_outdated
 NOT EXISTS (
