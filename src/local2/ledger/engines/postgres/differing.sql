@@ -206,13 +206,15 @@ WITH RECURSIVE later (id) AS (
          WHERE tenant = :tenant AND target = later.id AND type = 'supersedes') AS step (id))
 SELECT 1 FROM later WHERE id = :id LIMIT 1;
 
--- No other memory is stated to replace it, nor has its user said otherwise since.
+-- No other memory is stated to supersede it, but for one that it has replaced since, nor has its
+-- user said otherwise since.
 -- part: not_outdated
 NOT EXISTS (
            SELECT 1 FROM relation
            JOIN record AS newer ON newer.tenant = :tenant AND newer.id = relation.source
            WHERE relation.tenant = :tenant AND relation.target = fact.id
-             AND (relation.type = 'supersedes' OR relation.type = 'contradicts'
+             AND (relation.type = 'supersedes' AND newer.superseded_by IS DISTINCT FROM fact.id
+                  OR relation.type = 'contradicts'
                   AND newer.kind = 'chat_message' AND newer.role = 'user'
                   AND newer.stated_by = fact.stated_by AND newer.superseded_by IS NULL))
 
