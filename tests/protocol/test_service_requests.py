@@ -94,6 +94,7 @@ def test_the_refusal_names_what_is_valid(
 def test_a_text_may_be_as_long_as_its_field_allows_and_no_longer(
     service: ServiceDeclaration[Any, Any], longest: int, payload: str
 ) -> None:
-    decode(('{"payload": %s}' % payload % ("x" * longest)).encode(), service.request)
+    fitting, too_long = ((payload % ("x" * length)).encode() for length in (longest, longest + 1))
 
-    assert "Expected `str`" in refusal(service, (payload % ("x" * (longest + 1))).encode()).message
+    decode(b'{"payload": %b}' % fitting, service.request)
+    assert "Expected `str`" in refusal(service, too_long).message
