@@ -15,9 +15,10 @@ from chromadb.config import Settings as ChromaSettings
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
 from local2.client.access import ask_service
+from local2.ledger.operations.searches import Searches
 from local2.protocol.maintenance import Reindex
 from local2.protocol.services import REINDEX
-from local2.protocol.vectors import VectorItem, VectorsStored
+from local2.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from local2.settings import Settings
 from local2.stack.app import Stack, open_stack
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
@@ -193,6 +194,38 @@ async def test_records_written_and_replaced_during_a_reindex_are_right_after_the
         assert contents(late)[0] == "A note that comes late."
         assert contents(found) == ["Iridium."]
         assert contents(await search(stack.bus, "comes late"))[0] == "A note that comes late."
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_an_index_takes_over_only_with_what_was_saved_just_before(
+    settings: Settings, ollama: OllamaStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_stack(settings) as stack:
+        memory = stack.memories.of_tenant("default")
+        prepare, swap = Searches.prepare, VectorClient.swap
+        late, waiting = list[str](), list[int]()
+
+        async def save_and_prepare(searches: Searches, embedder: str) -> None:
+            await prepare(searches, embedder)
+            if not late:
+                late.append("A note that comes late.")
+                await save(stack.bus, late[0])
+                await in_step(stack.bus)
+
+        async def count_and_swap(vectors: VectorClient, embedder: str) -> VectorStatus:
+            waiting.append(await memory.ledger.index.count_to_embed())
+            return await swap(vectors, embedder)
+
+        monkeypatch.setattr(Searches, "prepare", save_and_prepare)
+        monkeypatch.setattr(VectorClient, "swap", count_and_swap)
+        await fill(stack.bus)
+        await begin_reindex(stack.bus, ollama)
+        await wait_until_served_by(stack.bus, NOMIC)
+
+        assert (late, waiting) == (["A note that comes late."], [0])
+        assert memory.indexer.embedder == NOMIC, "ranking knows whose vectors it compares"
+        after = await status(stack.bus)
+        assert (after.in_index, after.indexed) == (COUNT + 2, COUNT + 2)
 
 
 @pytest.mark.usefixtures("worker_forked")

@@ -288,4 +288,4 @@ def _imported(data: bytes) -> None:
 
 
 def _ingested(data: bytes) -> object:
-    return [list(batches(session.messages)) for session in sessions_in(data, None)]
+    return [list(batches(session.messages)) for session in sessions_in(io.BytesIO(data), None)]

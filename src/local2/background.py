@@ -5,7 +5,7 @@ the task that awaits it: that one would go on as if nothing had happened.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
@@ -36,7 +36,7 @@ async def running_task(work: Coroutine[Any, Any, None], name: str) -> AsyncItera
 
 async def await_unless(
     ended: Coroutine[Any, Any, object],
-    work: Coroutine[Any, Any, T],
+    work: Awaitable[T],
     error: Callable[[], Exception],
 ) -> T:
     """Await work. If `ended` is done first, cancel the work and raise the error."""

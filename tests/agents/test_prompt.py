@@ -161,6 +161,16 @@ def test_a_compressed_prompt_cuts_earlier_results_before_dropping_an_exchange() 
     assert own == "word " * 200
 
 
+@pytest.mark.parametrize("room", range(600, 900, 50))
+def test_the_results_of_the_turn_itself_are_cut_to_its_room(room: int) -> None:
+    own = exchange(9, words=2_000)[:-1]
+
+    prompt = writer(Background(), room=room).write([*ANSWERED, *own])
+
+    assert room - 50 <= prompt.tokens <= room
+    assert spoken_texts(prompt) == ["question 9"]
+
+
 def test_an_exchange_that_does_not_fit_is_left_out_whole() -> None:
     long = [Message(role="user", content=LONG), Message(role="assistant", content="I see.")]
 

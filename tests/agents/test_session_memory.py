@@ -15,10 +15,11 @@ from local2.bus.tool_host import ToolHost
 from local2.client.queries import QueryClient
 from local2.conversation.events import MemoryResetEvent
 from local2.ledger.records import Fact
+from local2.memory.intake.intake import Question
 from local2.memory.tenant import Memories, Memory
-from local2.protocol.envelope import Caller, decode, encode, seal
+from local2.protocol.envelope import Caller, Sender, decode, encode, seal, seal_from, utc_now
 from local2.protocol.memory_tools import LOAD_SESSION
-from local2.protocol.payloads import ClearSession, Json, ToolResult
+from local2.protocol.payloads import ClearSession, Json, Query, ToolResult
 from local2.tools.catalog import bind
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
@@ -111,6 +112,30 @@ async def test_a_session_continues_after_a_restart(
     await client.ask("What is my pin?", caller=RICHARD)
 
     assert last_chat(ollama)[1] == ["My pin is 4714.", "Understood.", "What is my pin?"]
+
+
+@pytest.mark.usefixtures("load_session_tool")
+@pytest.mark.parametrize("query_id", ["q1", None], ids=["with its query id", "without one"])
+async def test_a_question_received_before_its_turn_is_not_restored_beside_it(
+    bus: Connection,
+    start: StartGenerator,
+    ollama: OllamaStandIn,
+    memory: Memory,
+    query_id: str | None,
+) -> None:
+    question = "What is my pin?"
+    received = Question(
+        text=question, at=utc_now(), session_id="s1", query_id=query_id, named=query_id is not None
+    )
+    await memory.of(RICHARD).intake.store_question(received)
+    await start(tools=1)
+
+    query = Query(query=question, session_id="s1", query_id=query_id)
+    sender = Sender(user="richard", agent="shell")
+    await bus.publish("query.received", encode(seal_from(sender, query, type="query")))
+
+    await eventually(lambda: ollama.bodies("/api/chat"))
+    assert last_chat(ollama)[1] == [question]
 
 
 @pytest.mark.usefixtures("load_session_tool")

@@ -201,6 +201,20 @@ async def test_a_superseded_fact_is_not_a_top_memory(
     assert [one["id"] for one in data["memories"]] == [newer]
 
 
+async def test_a_superseded_fact_that_replaces_its_successor_is_a_top_memory_again(
+    bus: Connection, tools: Memory
+) -> None:
+    rome = await store_fact(tools, "Richard lives in Rome.")
+    oslo = await store_fact(tools, "Richard lives in Oslo.")
+    await call(bus, "relate", {"source": oslo, "type": "supersedes", "target": rome})
+    again = {"content": "Richard lives in Rome.", "scope": "user", "replaces": [oslo]}
+    await call(bus, "remember_fact", again)
+
+    data = await call(bus, "top_memories", {})
+
+    assert [one["id"] for one in data["memories"]] == [rome]
+
+
 async def test_a_fact_of_the_tenant_and_the_agent_is_listed_once(tools: Memory) -> None:
     """A fact under a project's key that is extracted from a message belongs to both."""
     for scope in ("tenant", "agent"):

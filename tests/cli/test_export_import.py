@@ -181,19 +181,24 @@ def test_lines_that_break_a_rule_are_refused_by_name_and_the_others_imported(
     assert [one["line"] for one in again["data"]["refused"]] == [3, 4]
 
 
-def test_a_line_that_never_ends_is_refused_without_being_read_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words", [("import", "--as", "local2"), ("ingest",)], ids=["import", "ingest"]
+)
+def test_a_line_that_never_ends_is_refused_without_being_read_whole(
+    other_stack: Served, tmp_path: Path, words: tuple[str, ...]
+) -> None:
     file = tmp_path / "endless.jsonl"
     with file.open("wb") as sparse:
         sparse.truncate(20 * MAX_LINE_BYTES)
     tracemalloc.start()
     try:
-        failed = local2(tmp_path, "import", str(file), "--as", "local2")
+        failed = local2(other_stack.folder, *words, str(file))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
 
     assert failed.returncode == 1
-    assert "Line 1 has more than 32,000,000 bytes." in failed.stderr
+    assert "Line 1 has more than 32,000,000 bytes." in failed.stdout + failed.stderr
     assert peak < 4 * MAX_LINE_BYTES
 
 

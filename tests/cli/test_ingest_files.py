@@ -54,24 +54,26 @@ def line_with(**fields: Any) -> dict[str, Any]:
 )
 def test_an_invalid_line_is_named(line: bytes, problem: str) -> None:
     with pytest.raises(BadRequestError, match=rf"^Line 2 is not a message: .*{problem}"):
-        list(sessions_in(lines(line_with()) + b"\n" + line, None))
+        list(sessions_in([lines(line_with()), line], None))
 
 
 def test_half_an_emoji_in_a_line_is_replaced() -> None:
-    (session,) = sessions_in(lines(line_with(content="cut \ud83d")), None)
+    (session,) = sessions_in([lines(line_with(content="cut \ud83d"))], None)
 
     assert session.messages[0].content == "cut \ufffd"
 
 
 def test_a_session_id_may_be_a_number() -> None:
-    (session,) = sessions_in(lines(line_with(session_id=7), line_with(session_id="7")), None)
+    (session,) = sessions_in(
+        [lines(line_with(session_id=7)), lines(line_with(session_id="7"))], None
+    )
 
     assert (session.id, len(session.messages)) == ("7", 2)
 
 
 def test_additional_fields_of_a_line_are_sent_with_it() -> None:
     (session,) = sessions_in(
-        lines(line_with(model="gemma4", usage={"tokens": 7}), line_with()), "s1"
+        [lines(line_with(model="gemma4", usage={"tokens": 7})), lines(line_with())], "s1"
     )
 
     assert [message.content for message in session.messages] == ["yes", "yes"]
@@ -94,7 +96,7 @@ def test_the_counts_of_a_file_are_the_sums_of_its_parts() -> None:
 
 
 def test_a_date_is_read_as_a_time() -> None:
-    (session,) = sessions_in(lines(line_with(timestamp="2023-05-01")), "s1")
+    (session,) = sessions_in([lines(line_with(timestamp="2023-05-01"))], "s1")
 
     assert str(session.messages[0].timestamp) == "2023-05-01 00:00:00"
 

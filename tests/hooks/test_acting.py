@@ -48,7 +48,7 @@ ANSWERS = {
     "cursor": "Consul",
 }
 
-RunHook = Callable[[dict[str, Any]], Awaitable[str | None]]
+RunHook = Callable[..., Awaitable[str | None]]
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -110,10 +110,12 @@ def run_hook(client: str, theirs: Theirs, tmp_path: Path) -> RunHook:
     """Return a function that runs the client's hook on a payload, and returns its context."""
     client_hooks = CLIENTS[client]
 
-    async def act(payload: dict[str, Any]) -> str | None:
+    async def act(
+        payload: dict[str, Any], deliver: Callable[[Situation], None] = in_this_process
+    ) -> str | None:
         event = client_hooks.read(json.dumps(payload).encode())
         assert event is not None
-        hooks = Hooks(client_hooks, Situation.of(tmp_path, theirs.user), in_this_process)
+        hooks = Hooks(client_hooks, Situation.of(tmp_path, theirs.user), deliver)
         return await asyncio.to_thread(hooks.act, event)
 
     return act
@@ -365,6 +367,21 @@ async def test_an_ended_session_leaves_no_files(
 
     left = {file.name for file in (tmp_path / ".local2" / "hooks").rglob("*") if file.is_file()}
     assert left == {"lock"}
+
+
+@pytest.mark.parametrize("client", ["claude-code"])
+async def test_the_end_of_a_session_delivers_what_was_kept_while_no_stack_ran(
+    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path
+) -> None:
+    *session, end = payloads(client, tmp_path)
+    for payload in session:
+        await run_hook(payload, deliver=lambda _: None)
+    assert await theirs.stored_turns(ANSWERS[client]) == []
+
+    await run_hook(end)
+
+    (turn,) = await theirs.delivered(tmp_path, ANSWERS[client])
+    assert ANSWERS[client] in turn["content"]
 
 
 async def test_a_turn_that_could_not_be_delivered_waits_for_the_next_delivery(

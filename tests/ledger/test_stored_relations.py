@@ -87,6 +87,20 @@ async def test_two_memories_do_not_supersede_each_other(ledger: Ledger) -> None:
     assert await related(ledger, first) == ["<- Second."]
 
 
+async def test_a_memory_does_not_supersede_what_replaced_it(ledger: Ledger) -> None:
+    bern, basel = [
+        (await ledger.facts.store(fact(city, topic="user.city"))).id for city in ("Bern.", "Basel.")
+    ]
+
+    with pytest.raises(InvalidArgumentsError, match="it supersedes the source already"):
+        await ledger.relations.add(
+            msgspec.structs.replace(edge(bern, basel), type="supersedes"), permit_all
+        )
+
+    relation = msgspec.structs.replace(edge(basel, bern), type="supersedes")
+    assert await ledger.relations.add(relation, permit_all)
+
+
 async def test_the_ledgers_own_links_are_not_stated_relations(
     ledger: Ledger,
 ) -> None:

@@ -587,3 +587,24 @@ async def test_relations_of_supersession_in_a_circle_are_refused(ledger: Ledger)
     (refused,) = report.refused
     assert (refused.line, "in a circle" in refused.problem) == (6, True)
     assert report.new["relation"] == 2
+
+
+@pytest.mark.parametrize("replaced_first", [True, False])
+async def test_what_replaces_a_record_is_not_superseded_by_it(
+    ledger: Ledger, *, replaced_first: bool
+) -> None:
+    retired: dict[str, Any] = {"retired_at": DAY, "retired_why": "superseded"}
+    replaced = fact_line("f0", superseded_by="f1", **retired)
+    replacing: list[Stored] = [
+        fact_line("f1"),
+        fact_line("f2"),
+        relation_line("f2", "f1", "supersedes"),
+    ]
+    contrary = relation_line("f0", "f2", "supersedes")
+    if not replaced_first:  # the file that replaced it is imported later
+        await ledger.imports.store([fact_line("f0"), fact_line("f2"), contrary], IMPORTER)
+    report = await ledger.imports.store([replaced, *replacing, contrary], IMPORTER)
+
+    assert ["in a circle" in refused.problem for refused in report.refused] == [True]
+    (kept,) = (await ledger.records.by_id(["f0"])).values()
+    assert kept.superseded_by == "f1"

@@ -7,7 +7,16 @@ from msgspec import Raw
 
 from local2.errors import BadRequestError
 from local2.protocol.envelope import decode
-from local2.protocol.services import BROWSE_ALL, EXPLAIN, SERVICES, TASKS, ServiceDeclaration
+from local2.protocol.services import (
+    BROWSE,
+    BROWSE_ALL,
+    EXPLAIN,
+    GET_ITEMS,
+    LIST_NAMESPACES,
+    SERVICES,
+    TASKS,
+    ServiceDeclaration,
+)
 from local2.protocol.tool import with_suggestion
 
 READING = [service for service in SERVICES if service.request is not Raw]
@@ -57,3 +66,35 @@ def test_the_refusal_names_what_is_valid(
     service: ServiceDeclaration[Any, Any], payload: bytes, remedy: str
 ) -> None:
     assert (refusal(service, payload).remedy or "").startswith(remedy)
+
+
+@pytest.mark.parametrize(
+    ("service", "longest", "payload"),
+    [
+        pytest.param(BROWSE, 1_000, '{"words": "%s"}', id="words"),
+        pytest.param(BROWSE, 256, '{"agent": "%s"}', id="a name"),
+        pytest.param(BROWSE, 200, '{"after": "%s"}', id="a place in a list"),
+        pytest.param(
+            GET_ITEMS,
+            1_024,
+            '{"collection": "c", "keys": [{"namespace": [], "key": "%s"}]}',
+            id="an item's key",
+        ),
+        pytest.param(
+            LIST_NAMESPACES,
+            1_024,
+            '{"collection": "c", "matches": [{"type": "prefix", "path": ["%s"]}]}',
+            id="a label of a namespace",
+        ),
+        pytest.param(
+            GET_ITEMS, 64, '{"collection": "%s", "keys": []}', id="the name of a collection"
+        ),
+    ],
+)
+def test_a_text_may_be_as_long_as_its_field_allows_and_no_longer(
+    service: ServiceDeclaration[Any, Any], longest: int, payload: str
+) -> None:
+    fitting, too_long = ((payload % ("x" * length)).encode() for length in (longest, longest + 1))
+
+    decode(b'{"payload": %b}' % fitting, service.request)
+    assert "Expected `str`" in refusal(service, too_long).message

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import nats.errors
 import pytest
@@ -13,6 +14,7 @@ from local2.bus.dead_letters import count_letters
 from local2.bus.server import RELOAD_SUCCEEDED, EmbeddedServer
 from local2.errors import BusError
 from local2.stack.app import Stack
+from local2.tenants.directory import Register
 from tenant_agents import Agent, Answer, agent, settled, token_for
 from waiting import eventually
 
@@ -168,6 +170,30 @@ async def test_a_tenant_is_removed_though_the_server_first_keeps_its_account(
         assert done.returncode == 0, done.stderr
         await eventually(lambda: "delta" not in tenants())
         assert failed
+        await eventually(lambda: not removed.client.is_connected)
+
+
+async def test_a_tenant_that_was_removed_is_not_reported_as_if_it_still_had_access(
+    stack: Stack, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await asyncio.to_thread(in_a_fork, folder, "tenants", "add", "zeta")).returncode == 0
+    token = token_for(folder, "zeta", "boss", "--role", "admin")
+    headers = {"Authorization": f"Bearer {token}"}
+    async with agent(folder, stack.url, "zeta", "local2") as removed:
+
+        async def report() -> dict[str, Any]:
+            asked = b'{"payload": {}}'
+            said = await removed.client.request("memory.tenant", asked, 15, headers=headers)
+            payload: dict[str, Any] = json.loads(said.data)["payload"]
+            return payload
+
+        assert {one["name"] for one in (await report())["agents"]} >= {"agent", "local2"}
+        with monkeypatch.context() as patch:  # the stack has not noticed yet
+            patch.setattr(Register, "reload_if_changed", lambda _: False)
+            done = await asyncio.to_thread(in_a_fork, folder, "tenants", "remove", "zeta")
+            assert done.returncode == 0, done.stderr
+            refused = await report()
+        assert refused == {"code": "forbidden", "message": "The tenant zeta was removed."}
         await eventually(lambda: not removed.client.is_connected)
 
 

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from commands import local2
+from local2.home import runtime_file
 from tenant_agents import ACCOUNTS
 
 
@@ -13,6 +14,19 @@ from tenant_agents import ACCOUNTS
 def folder(tmp_path: Path) -> Path:
     assert local2(tmp_path, "tenants", "init").returncode == 0
     return tmp_path
+
+
+def test_accounts_made_beside_a_running_stack_ask_for_its_restart(tmp_path: Path) -> None:
+    asking = "The running stack does not use them yet: restart it."
+    data_dir = tmp_path / "running" / ".local2"
+    data_dir.mkdir(parents=True)
+    (tmp_path / "alone").mkdir()
+    with runtime_file(data_dir, "nats://127.0.0.1:4222"):
+        beside = local2(tmp_path / "running", "tenants", "init")
+    alone = local2(tmp_path / "alone", "tenants", "init")
+
+    assert asking in " ".join(beside.stdout.split())
+    assert "restart" not in alone.stdout
 
 
 def test_adding_a_tenant_prints_how_its_agent_connects_to_the_bus(folder: Path) -> None:

@@ -1,15 +1,23 @@
-"""The vector store refuses incomplete batches, and questions do not wait for a hanging server."""
+"""What the vector store refuses, whom it lets wait, and how another embedder takes over."""
 
 import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from backlog_process import ToyEmbedder
 from local2.errors import VectorError
-from local2.protocol.vectors import TenantOnly, VectorItem, VectorSearch, VectorUpsert
+from local2.protocol.vectors import (
+    TenantOnly,
+    VectorItem,
+    VectorNext,
+    VectorSearch,
+    VectorStatus,
+    VectorUpsert,
+)
 from local2.vectors.embedder import FloatMatrix
 from local2.vectors.index import VectorIndex
 from local2.vectors.store import VectorStore
@@ -67,4 +75,39 @@ async def test_a_question_does_not_wait_for_a_batch_on_a_hanging_server(
         finally:
             embedder.answers.set()
             await batch
+            store.close()
+
+
+class Closes(ToyEmbedder):
+    """An embedder that makes no vectors once it is closed."""
+
+    closed = False
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        assert not self.closed
+        return super().embed_queries(texts)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_an_index_takes_over_once_and_only_if_it_is_the_one_that_is_filled(
+    tmp_path: Path,
+) -> None:
+    async def ask(action: Literal["begin", "swap"], embedder: str) -> VectorStatus:
+        request = VectorNext(action=action, embedder=embedder, tenant="default")
+        return await store.change(request)
+
+    former = Closes("former")
+    with VectorIndex.open(tmp_path, "local2.memory") as index:
+        store = VectorStore(index, former, Closes)
+        try:
+            await ask("begin", "another")
+            with pytest.raises(VectorError, match="No index of a third is being filled"):
+                await ask("swap", "a third")
+            assert (await ask("swap", "another")).embedder == "another"
+            assert former.closed
+            assert (await ask("begin", "another")).next is None
+            await store.search(VectorSearch(text="one", limit=1, tenant="default"))
+        finally:
             store.close()

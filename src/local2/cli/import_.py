@@ -6,13 +6,10 @@ Anything else is read by `sources/`. Importing something again completes an impo
 interrupted.
 """
 
-import sys
 import time
-from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 import msgspec
@@ -21,14 +18,14 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemaini
 from local2.cli.answers import NAME, Outcome, name_of, progress, report
 from local2.cli.commands import PATH, asked_by_caller, command
 from local2.cli.export import describe_counts
+from local2.cli.lines import STANDARD_INPUT, lines_in
 from local2.cli.output import Output, beginning, run_async
 from local2.client.access import ask_service, connected
-from local2.errors import BadRequestError, InvalidArgumentsError, Local2Error
+from local2.errors import BadRequestError, Local2Error
 from local2.protocol.envelope import Sender, new_id
 from local2.protocol.maintenance import ImportReport, ImportRequest
 from local2.protocol.portable import (
     FORMAT,
-    MAX_LINE_BYTES,
     MAX_LINES_PER_MESSAGE,
     MESSAGE_LINE_BYTES,
     EndLine,
@@ -40,7 +37,6 @@ from local2.settings import Settings
 from local2.sources.importer import Importer
 from local2.sources.opening import FORMATS, TITLES, Format, Source, opened
 
-STANDARD_INPUT = Path("-")
 SHOWN_LINES = 20
 """Number of conflicts, and of refused lines, that are listed."""
 SHOWN_NAMES = 3
@@ -216,43 +212,15 @@ async def _import(
         total = None
         if file != STANDARD_INPUT:
             checker, total = LineChecker(), 0
-            for line in _lines(file):
+            for line in lines_in(file):
                 total += checker.accepts(line)
                 bar.update(task, completed=total, total=checker.records)
             checker.finish()
         bar.update(task, description="Importing", completed=0, total=total)
         async with connected(settings, name=NAME, user=caller.user) as bus:
-            for request in _requests(_lines(file), dry_run=imported.dry_run):
+            for request in _requests(lines_in(file), dry_run=imported.dry_run):
                 imported.add(await ask_service(bus, IMPORT, request, caller))
                 bar.update(task, advance=len(request.lines) or (not request.cut))
-
-
-def _lines(file: Path) -> Iterator[bytes]:
-    try:
-        if file == STANDARD_INPUT:
-            yield from _lines_of(sys.stdin.buffer)
-        else:
-            with file.open("rb") as source:
-                yield from _lines_of(source)
-    except OSError as error:
-        raise InvalidArgumentsError(f"It cannot be read: {error.strerror}.") from error
-
-
-def _lines_of(source: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines without their ends, and without a byte order mark; none fills the memory.
-
-    Raises:
-        BadRequestError: A line is too long.
-    """
-    number = 0
-    while line := source.readline(MAX_LINE_BYTES + 1):
-        number += 1
-        if len(line) > MAX_LINE_BYTES:
-            raise BadRequestError(
-                f"Line {number} has more than {MAX_LINE_BYTES:,} bytes.",
-                remedy="No line of an export is that long: is it the right file?",
-            )
-        yield (line.removeprefix(BOM_UTF8) if number == 1 else line).rstrip(b"\r\n")
 
 
 def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportRequest]:

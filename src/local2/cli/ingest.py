@@ -4,9 +4,7 @@ A file is read completely before any of it is sent, so that nothing is stored if
 is sent in batches; sending a batch again stores nothing twice.
 """
 
-import sys
-from codecs import BOM_UTF8
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -16,10 +14,11 @@ from rich.progress import Progress, TaskID
 
 from local2.cli.answers import NAME, Outcome, answer_on, name_of, progress, report, show_outcomes
 from local2.cli.commands import PATH, asked_by_caller, command
+from local2.cli.lines import STANDARD_INPUT, lines_in
 from local2.cli.output import Output, run_async
 from local2.client import Connection
 from local2.client.access import connected
-from local2.errors import BadRequestError, InvalidArgumentsError
+from local2.errors import BadRequestError, InvalidArgumentsError, RequestError
 from local2.protocol.conversation import (
     ConversationMessage,
     IngestReport,
@@ -35,7 +34,6 @@ from local2.settings import Settings
 from local2.sources.items import MAX_MESSAGE_BYTES, Conversation, batches, size_of
 from local2.sources.messages import read_line
 
-STANDARD_INPUT = Path("-")
 INTERRUPTION = "It was interrupted."
 AGAIN = "Ingest the file again: nothing is stored twice."
 _line: msgspec.json.Decoder[Json] = msgspec.json.Decoder(Json)
@@ -108,11 +106,8 @@ def ingest(
         name = "standard input" if file == STANDARD_INPUT else name_of(file)
         error, sessions = None, list[Conversation]()
         try:
-            data = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
-            sessions = list(sessions_in(data, session))
-        except OSError as failure:
-            error = f"It cannot be read: {failure.strerror}."
-        except BadRequestError as failure:
+            sessions = list(sessions_in(lines_in(file), session))
+        except RequestError as failure:
             error = str(failure)
         parsed.append(ParsedFile(name=name, sessions=sessions, error=error))
     outcomes: list[Outcome] = []  # kept up to date in case of an interruption
@@ -137,7 +132,7 @@ def ingest(
     report(output, outcomes)
 
 
-def sessions_in(data: bytes, session: str | None) -> Iterator[Conversation]:
+def sessions_in(lines: Iterable[bytes], session: str | None) -> Iterator[Conversation]:
     """Yield the conversations in JSON lines; lines that name no session belong to `session`.
 
     Their messages are numbered, so that they can be sent in parts.
@@ -146,7 +141,7 @@ def sessions_in(data: bytes, session: str | None) -> Iterator[Conversation]:
         BadRequestError: A line is not a message; the error names the line and the reason.
     """
     by_session: dict[str | None, list[ConversationMessage]] = {}
-    for number, text in enumerate(data.removeprefix(BOM_UTF8).splitlines(), start=1):
+    for number, text in enumerate(lines, start=1):
         if not text.strip():
             continue
         try:

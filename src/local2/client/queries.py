@@ -102,7 +102,7 @@ class QueryClient:
                 question = seal_from(sender, Empty(), type="running", correlation_id=request.id)
                 async with asyncio.timeout(timeout):
                     gone = self._until_gone(encode(question))
-                    return await await_unless(gone, asyncio.wait_for(answer, None), _gone_error)
+                    return await await_unless(gone, answer, _gone_error)
         except asyncio.CancelledError:
             cancel = seal_from(sender, Empty(), type="cancel", correlation_id=request.id)
             with suppress(Local2Error):

@@ -113,7 +113,7 @@ def _in_first_person(verb: str) -> str:
         return _FIRST_PERSON_OF[verb]
     if _UNCHANGED.match(verb):
         return verb
-    if verb.endswith("ies"):
+    if verb.endswith("ies") and len(verb) > len("dies"):  # not of "die", "lie", "tie"
         return f"{verb[:-3]}y"
     if verb.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")):
         return verb[:-2]

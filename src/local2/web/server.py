@@ -183,7 +183,7 @@ def with_extra() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"The page needs {error.name}.", remedy=extra_to_install("web")
+            "The page needs NiceGUI, which is not installed.", remedy=extra_to_install("web")
         ) from error
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 
 from browsers import in_another_thread
 from commands import ROOT, local2
@@ -85,3 +86,16 @@ def test_a_port_in_use_is_said_and_the_stack_runs_all_the_same(tmp_path: Path) -
                 said = running.stderr.readline()
 
         assert running.returncode == 0
+
+
+def test_without_the_extra_the_command_names_it_and_not_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "local2.web.pages.links", raising=False)
+    monkeypatch.setitem(sys.modules, "itsdangerous", None)
+
+    refused = in_another_thread(local2, tmp_path, "web", "--link")
+
+    assert "The page needs NiceGUI" in refused.stderr
+    assert "local2-memory[web]" in refused.stderr
+    assert "itsdangerous" not in refused.stderr

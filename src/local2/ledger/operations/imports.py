@@ -182,16 +182,14 @@ class _Page:
 
     def _cycle(self, line: Stored) -> str | None:
         """The problem if a record would, over others, replace itself; else None."""
-        newer: str | None = None
         match line:
             case RecordLine(superseded_by=str(newer)):
-                cycle = self._first_row("replaced_in_turn", id=line.id, newer=newer)
-                field = "superseded_by"
-            case RelationLine(relation="supersedes"):
-                cycle = self._first_row("superseded_in_turn", id=line.source, older=line.target)
-                field = "target"
+                field, id_ = "superseded_by", line.id
+            case RelationLine(relation="supersedes", source=newer):
+                field, id_ = "target", line.target
             case _:
                 return None
+        cycle = self._first_row("replaced_in_turn", id=id_, newer=newer)
         return f"{field}: the records would replace each other in a circle." if cycle else None
 
     def _excess(self, line: Stored) -> str | None:

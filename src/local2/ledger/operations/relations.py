@@ -113,11 +113,11 @@ class LedgerRelations(Part):
                 the two would supersede each other.
         """
         self._check(tx, relation, permit)
-        ends = {"id": relation.source, "older": relation.target}
-        if relation.type == "supersedes" and tx.execute("superseded_in_turn", **ends).fetchone():
+        ends = {"id": relation.target, "newer": relation.source}
+        if relation.type == "supersedes" and tx.execute("replaced_in_turn", **ends).fetchone():
             raise InvalidArgumentsError(
                 "target: it supersedes the source already, directly or over other memories.",
-                remedy="Remove that relation first, or use contradicts.",
+                remedy="Use contradicts, or remove the relation that says so.",
             )
         full = full_end(tx, relation.source, relation.type, relation.target)
         if full is not None:

@@ -27,13 +27,15 @@ CROSS JOIN record INDEXED BY record_pinned
 WHERE record.pinned = 1 AND record.kind = 'fact' AND record.superseded_by IS NULL
 ORDER BY record.importance DESC, record.row DESC LIMIT :limit;
 
--- No other memory is stated to replace it, nor has its user said otherwise since.
+-- No other memory is stated to supersede it, but for one that it has replaced since, nor has its
+-- user said otherwise since.
 -- part: not_outdated
 NOT EXISTS (
            SELECT 1 FROM relation INDEXED BY relation_target
            CROSS JOIN record AS newer ON newer.tenant = :tenant AND newer.id = relation.source
            WHERE relation.tenant = :tenant AND relation.target = fact.id
-             AND (+relation.type = 'supersedes' OR +relation.type = 'contradicts'
+             AND (+relation.type = 'supersedes' AND newer.superseded_by IS NOT fact.id
+                  OR +relation.type = 'contradicts'
                   AND newer.kind = 'chat_message' AND newer.role = 'user'
                   AND newer.stated_by = fact.stated_by AND newer.superseded_by IS NULL))
 

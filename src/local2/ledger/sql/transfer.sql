@@ -130,28 +130,25 @@ SELECT record.* FROM record INDEXED BY record_chunk
 WHERE tenant = :tenant AND source_ref = :source_ref AND kind = 'document_chunk'
   AND superseded_by IS NULL;
 
--- Whether a record would replace itself if `newer` replaced it: only if it replaces one already.
+-- Whether a record would, over others, stand behind itself if `newer` replaced or superseded it: only
+-- if it replaces or supersedes one already.
 -- name: replaced_in_turn
 WITH RECURSIVE later (id) AS (
     SELECT :newer
     WHERE EXISTS (SELECT 1 FROM record INDEXED BY record_replaced
                   WHERE tenant = :tenant AND superseded_by = :id)
+       OR EXISTS (SELECT 1 FROM relation
+                  WHERE tenant = :tenant AND source = :id AND type = 'supersedes')
     UNION
     SELECT record.superseded_by FROM later
     CROSS JOIN record ON record.tenant = :tenant AND record.id = later.id
-    WHERE record.superseded_by <> '')
-SELECT 1 FROM later WHERE id = :id LIMIT 1;
-
--- The same for relations: whether `older` already supersedes the record, over others.
--- name: superseded_in_turn
-WITH RECURSIVE earlier (id) AS (
-    SELECT :older
+    WHERE record.superseded_by <> ''
     UNION
-    SELECT relation.target FROM earlier
-    CROSS JOIN relation
-    WHERE relation.tenant = :tenant AND relation.source = earlier.id
-      AND relation.type = 'supersedes')
-SELECT 1 FROM earlier WHERE id = :id LIMIT 1;
+    SELECT relation.source FROM later
+    CROSS JOIN relation INDEXED BY relation_target
+         ON relation.tenant = :tenant AND relation.target = later.id
+    WHERE +relation.type = 'supersedes')
+SELECT 1 FROM later WHERE id = :id LIMIT 1;
 
 -- name: set_place
 UPDATE record

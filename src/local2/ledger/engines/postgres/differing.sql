@@ -190,13 +190,31 @@ CROSS JOIN LATERAL (
 WHERE here.tenant = :tenant
 ORDER BY near.stands;
 
--- No other memory is stated to replace it, nor has its user said otherwise since.
+-- name: replaced_in_turn
+WITH RECURSIVE later (id) AS (
+    SELECT :newer
+    WHERE EXISTS (SELECT 1 FROM record WHERE tenant = :tenant AND superseded_by = :id)
+       OR EXISTS (SELECT 1 FROM relation
+                  WHERE tenant = :tenant AND source = :id AND type = 'supersedes')
+    UNION
+    SELECT step.id FROM later
+    CROSS JOIN LATERAL (
+         SELECT superseded_by FROM record
+         WHERE tenant = :tenant AND record.id = later.id AND superseded_by <> ''
+         UNION ALL
+         SELECT source FROM relation
+         WHERE tenant = :tenant AND target = later.id AND type = 'supersedes') AS step (id))
+SELECT 1 FROM later WHERE id = :id LIMIT 1;
+
+-- No other memory is stated to supersede it, but for one that it has replaced since, nor has its
+-- user said otherwise since.
 -- part: not_outdated
 NOT EXISTS (
            SELECT 1 FROM relation
            JOIN record AS newer ON newer.tenant = :tenant AND newer.id = relation.source
            WHERE relation.tenant = :tenant AND relation.target = fact.id
-             AND (relation.type = 'supersedes' OR relation.type = 'contradicts'
+             AND (relation.type = 'supersedes' AND newer.superseded_by IS DISTINCT FROM fact.id
+                  OR relation.type = 'contradicts'
                   AND newer.kind = 'chat_message' AND newer.role = 'user'
                   AND newer.stated_by = fact.stated_by AND newer.superseded_by IS NULL))
 
