@@ -98,7 +98,8 @@ class TimelyProtocol(H11Protocol):
 
     def _watch(self) -> None:
         """Limit the time while a request, or the rest of one, is expected."""
-        if self.conn.their_state not in {h11.IDLE, h11.SEND_BODY}:
+        is_socket = self.transport.get_protocol() is not self  # it has been upgraded
+        if is_socket or self.conn.their_state not in {h11.IDLE, h11.SEND_BODY}:
             self._stop_watching()
         elif self._deadline is None:
             self._deadline = self.loop.call_later(REQUEST_SECONDS, self.transport.close)

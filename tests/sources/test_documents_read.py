@@ -92,6 +92,7 @@ def test_a_folder_is_read_with_its_html_pdf_and_docx(tmp_path: Path) -> None:
     (folder / "empty.txt").write_text(" \n")
     (folder / "long.txt").write_text("x" * 900_001)
     (folder / "broken.pdf").write_bytes(b"%PDF-1.4\n" + os.urandom(100))
+    (folder / "torn.pdf").write_bytes(b"%PDF-1.4\n")  # a download that broke off
     (folder / "picture.png").write_bytes(b"\x89PNG")
     (tmp_path / "secret.txt").write_text("secret")
     (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
@@ -112,7 +113,7 @@ def test_a_folder_is_read_with_its_html_pdf_and_docx(tmp_path: Path) -> None:
     assert texts == {}
     unread = left_out.pop("documents that could not be read")
     assert {name.partition(":")[0] for name in unread} == {
-        "latin.txt", "empty.txt", "long.txt", "broken.pdf", "bomb.docx",
+        "latin.txt", "empty.txt", "long.txt", "broken.pdf", "torn.pdf", "bomb.docx",
     }  # fmt: skip
     assert sum("zip bomb" in name for name in unread) == 1
     assert left_out == {

@@ -397,7 +397,7 @@ def test_archives_that_lie_or_lead_elsewhere_are_refused(tmp_path: Path) -> None
 def test_what_is_nothing_that_is_known_can_be_named(tmp_path: Path) -> None:
     file = written(tmp_path / "own.json", [{"id": "c1", "chat_log": []}])
 
-    with pytest.raises(InvalidArgumentsError, match="--as: chatgpt, claude"):
+    with pytest.raises(InvalidArgumentsError, match="--as`: chatgpt, claude"):
         read(file)
     _, items, left_out = read(file, "claude")
     assert (items, left_out) == ([], {"of another form than expected": 1})

@@ -156,10 +156,17 @@ def _convert_all(connection: Connection) -> None:
     import resource  # noqa: PLC0415 - it does not exist for Windows
 
     from markitdown import MarkItDown, StreamInfo  # noqa: PLC0415 - it is slow to import
+    from markitdown.converters import (  # noqa: PLC0415
+        DocxConverter,
+        HtmlConverter,
+        PdfConverter,
+    )
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
     resource.setrlimit(resource.RLIMIT_AS, (CONVERTING_BYTES, CONVERTING_BYTES))
-    converter = MarkItDown()
+    converter = MarkItDown(enable_builtins=False)  # others take a damaged PDF file for plain text
+    for known in (HtmlConverter, PdfConverter, DocxConverter):
+        converter.register_converter(known())
     while True:
         try:
             data, suffix, seconds = connection.recv()

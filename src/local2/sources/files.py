@@ -83,12 +83,12 @@ def files_of(path: Path, left_out: LeftOuts, place: str | None) -> Iterator[list
     with ExitStack() as opened:
         archive: zipfile.ZipFile | None = None
         if zipfile.is_zipfile(path):
-            with reading(_text(path)):
+            with reading(_text(path.name)):
                 archive = opened.enter_context(zipfile.ZipFile(path))
         if archive is None or DOCX_PART in archive.namelist():  # a DOCX file is an archive, too
             yield [file_at(path, _text(path.name), place)]
             return
-        check_archive(archive, path.stat().st_size, _text(path))
+        check_archive(archive, path.stat().st_size, _text(path.name))
         files = []
         for info in sorted(archive.infolist(), key=lambda info: info.filename):
             if info.is_dir():

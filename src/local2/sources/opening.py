@@ -144,7 +144,7 @@ def opened(
         if known is None and is_alone and may_be_json(files[0]):
             raise InvalidArgumentsError(
                 f"{files[0].name} has no format that is known.",
-                remedy=f"Say what it is, with --as: {', '.join(FORMATS)}.",
+                remedy=f"Say what it is, with `local2 import --as`: {', '.join(FORMATS)}.",
             )
         known = known or "documents"
         read = []

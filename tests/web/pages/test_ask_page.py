@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from browsers import Reader
-from http_servers import call
+from http_servers import HttpServer, call
 from local2.memory.recall.ranking import Shares
 from local2.web.pages.ask import PARTS, as_curl, as_nats, as_python
 
@@ -100,13 +100,27 @@ def test_two_settings_are_compared_and_the_address_keeps_both(reader: Reader, ya
     reader.check_accessibility()
 
 
-def test_another_user_finds_what_that_user_sees(reader: Reader, yacht: Yacht) -> None:
+def test_another_user_finds_and_opens_what_that_user_sees(
+    reader: Reader, yacht: Yacht, pages: HttpServer
+) -> None:
     assert yacht.moored
+    with pages.client(**{"Local2-User": "eve"}) as eve:
+        call(eve, "remember_fact", content="Eve's yacht is moored in Bari.", scope="user")
+
     reader.open(f"/ask?q={QUESTION}&user=eve&scope=user")
 
-    expect(reader.page.locator(".answer-column")).to_contain_text(
-        "Nothing is found in this setting."
-    )
+    found = reader.page.locator(".answers > li")
+    expect(found).to_have_count(1)
+    found.get_by_role("button").click()
+    expect(reader.page.get_by_role("dialog")).to_contain_text("moored in Bari")
+
+
+def test_an_address_may_have_settings_that_cannot_be_chosen(reader: Reader) -> None:
+    reader.open("/ask?top_k=7&min_relevance=0.3&compare=1&as_of2=yesterday")
+
+    expect(reader.page.get_by_label("Results, at most").first).to_have_value("7")
+    expect(reader.page.get_by_label("Score, at least").first).to_have_value("0.3 of the best")
+    expect(reader.page.get_by_text("As of now")).to_have_count(2)
 
 
 def test_a_question_is_copied_as_a_call(reader: Reader) -> None:

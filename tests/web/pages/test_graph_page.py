@@ -111,6 +111,23 @@ def test_the_memories_related_to_one_are_around_it(
     )
 
 
+def test_a_memory_leads_to_what_it_is_related_to(reader: Reader, pages: HttpServer) -> None:
+    with pages.client(**{"Local2-User": "eve"}) as eve:
+        ids = [
+            call(eve, "remember_fact", content=content, scope="user")["data"]["id"]
+            for content in ("Eve sails on Sundays.", "Eve has a boat.")
+        ]
+        call(eve, "relate", source=ids[0], type="depends_on", target=ids[1])
+
+    reader.open("/memories?words=sails&of=eve")
+    reader.page.locator("[data-row]").click()
+    reader.page.get_by_role("link", name="Show them in the graph").click()
+
+    expect(reader.page.get_by_role("heading", name="Around Eve sails")).to_be_visible()
+    reader.page.reload()
+    expect(reader.page.locator(".edges li")).to_contain_text("depends onEve has a boat.")
+
+
 def test_without_a_name_it_is_around_what_was_stated_last(reader: Reader) -> None:
     reader.open("/graph")
     expect(reader.page.get_by_role("heading", name="Stated last")).to_be_visible()

@@ -38,6 +38,10 @@ CONSIDERED = 20
 MAX_NAMED = 5
 """Maximum number of memories that are found by words, to be explained."""
 DEFAULT_TOP_K = 5
+LEAST = {0.0: "any", 0.25: "¼ of the best", 0.5: "½ of the best", 0.75: "¾ of the best"}
+"""Least scores that can be chosen; an address may name another one."""
+NUMBERS = {1, 3, 5, 10, 20}
+"""Numbers of results that can be chosen, likewise."""
 SECOND = "2"
 """Behind the names of the second setting in the address."""
 HUES = 24
@@ -86,12 +90,12 @@ PARTS = {
 class Setting(msgspec.Struct, kw_only=True):
     """How a question is asked; two settings are compared side by side.
 
-    `as_of`: a date as in the address, up to the end of which the memory is looked at.
+    `as_of`: the day up to the end of which the memory is looked at.
     """
 
     scope: Scope = "any"
     top_k: int = DEFAULT_TOP_K
-    as_of: str | None = None
+    as_of: date | None = None
     min_relevance: float = 0.0
     rerank: bool = True
 
@@ -122,7 +126,7 @@ class Setting(msgspec.Struct, kw_only=True):
             query=question,
             top_k=self.top_k,
             scope=self.scope,
-            as_of=self.as_of,
+            as_of=self.as_of.isoformat() if self.as_of else None,
             min_relevance=self.min_relevance,
             enable_rerank=self.rerank,
         )
@@ -186,12 +190,15 @@ class AskPage:
         await self._ask()
 
     @property
+    def _asker(self) -> Viewer:
+        """The viewer as the chosen user."""
+        is_chosen = self._user and not self._viewer.has_accounts
+        return self._viewer.looking_as(self._user) if is_chosen else self._viewer
+
+    @property
     def _memory(self) -> Memory:
         """The memory as the chosen user sees it in the chosen session."""
-        viewer = self._viewer
-        if not viewer.has_accounts and self._user:
-            viewer = viewer.looking_as(self._user)
-        return viewer.memory.of(session=self._session or None)
+        return self._asker.memory.of(session=self._session or None)
 
     async def _ask(self) -> None:
         """Ask in every setting, and show the answers side by side."""
@@ -235,18 +242,14 @@ class AskPage:
             scopes = {scope: readable(scope) for scope in get_args(Scope)}
             scope = ui.select(scopes, value=setting.scope, label="From").props("outlined dense")
             scope.on_value_change(partial(choose, "scope"))
-            top_k = ui.select(
-                [1, 3, 5, 10, 20],
-                value=setting.top_k,
-                label="Results, at most",
-                new_value_mode=None,
-            ).props("outlined dense")
+            numbers = sorted(NUMBERS | {setting.top_k})
+            top_k = ui.select(numbers, value=setting.top_k, label="Results, at most")
+            top_k.props("outlined dense")
             top_k.on_value_change(partial(choose, "top_k"))
-            least = ui.select(
-                {0.0: "any", 0.25: "¼ of the best", 0.5: "½ of the best", 0.75: "¾ of the best"},
-                value=setting.min_relevance,
-                label="Score, at least",
-            ).props("outlined dense")
+            share = setting.min_relevance
+            shares = LEAST if share in LEAST else {**LEAST, share: f"{share:g} of the best"}
+            least = ui.select(shares, value=share, label="Score, at least")
+            least.props("outlined dense")
             least.on_value_change(partial(choose, "min_relevance"))
             reranked = ui.switch("Reranker", value=setting.rerank)
             reranked.on_value_change(partial(choose, "rerank"))
@@ -254,7 +257,7 @@ class AskPage:
             today = utc_now().date()
             back = 0
             if setting.as_of:
-                back = min(max((today - date.fromisoformat(setting.as_of)).days, 0), self._days)
+                back = min(max((today - setting.as_of).days, 0), self._days)
             with ui.element("div").classes("moment"):
                 said = text("span", _moment_said(setting.as_of)).classes("quiet")
                 slider = ui.slider(min=-self._days, max=0, step=1, value=-back)
@@ -262,7 +265,7 @@ class AskPage:
 
                 def look(event: ValueChangeEventArguments[Any]) -> None:
                     days = -int(event.value)
-                    setting.as_of = (today - timedelta(days=days)).isoformat() if days else None
+                    setting.as_of = today - timedelta(days=days) if days else None
                     said.text = _moment_said(setting.as_of)
 
                 slider.on_value_change(look)
@@ -341,7 +344,7 @@ class AskPage:
         if memory.content:
             content = text("button", memory.content).props("type=button")
             content.classes("plain-text two-lines")
-            content.on("click", partial(open_memory, self._viewer, memory.id, self._ask))
+            content.on("click", partial(open_memory, self._asker, memory.id, self._ask))
         if memory.explanation is not None:
             _show_parts(memory.explanation, scale)
         if memory.place is None:
@@ -393,7 +396,7 @@ class AskPage:
         shown.open()
 
 
-def _moment_said(as_of: str | None) -> str:
+def _moment_said(as_of: date | None) -> str:
     return f"As of the end of {as_of}" if as_of else "As of now"
 
 

@@ -53,7 +53,8 @@ class GraphPage:
     """What one viewer has opened of the graph so far."""
 
     def __init__(self, viewer: Viewer) -> None:
-        self._viewer = viewer
+        self._user = None if viewer.has_accounts else viewer.query.get("user")
+        self._viewer = viewer.looking_as(self._user)
         self._thing = viewer.query.get("thing", "")
         self._id = viewer.query.get("id", "")
         self._nodes: dict[str, GraphNode] = {}
@@ -75,7 +76,7 @@ class GraphPage:
 
     async def _begin(self, *, thing: str = "", id_: str = "") -> None:
         """Begin anew around a thing, a memory, or what was stated last."""
-        set_address(thing=thing, id=id_)
+        set_address(thing=thing, id=id_, user=self._user)
         self._nodes, self._edges = {}, {}
         await self._open(ShowGraph(thing=thing or None, id=id_ or None))
 

@@ -89,7 +89,10 @@ async def open_memory(
                 MemoryChanges(viewer, [known], changed, shown.content).show()
         _show_sources(shown, sources)
         _show_versions(history)
-        _show_relations(related.relations)
+        if related.relations:
+            _show_relations(related.relations)
+            around = {"id": id_, "user": seen_by.caller.user or ""}
+            text("a", "Show them in the graph").props["href"] = f"/graph?{urlencode(around)}"
 
 
 def _show_facts(shown: Version, known: BrowsedMemory | None) -> None:
@@ -189,8 +192,6 @@ def _show_difference(before: str, after: str) -> None:
 
 
 def _show_relations(relations: Sequence[RelatedMemory]) -> None:
-    if not relations:
-        return
     text("h3", "Relations")
     with ui.element("ul").classes("relations"):
         for related in relations:
