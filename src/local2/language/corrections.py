@@ -48,11 +48,17 @@ def corrected(before: Stated, sentence: str, *, asked: bool) -> Stated | None:
     return None
 
 
+def says_now(text: str) -> bool:
+    """Whether a text says that something is so now."""
+    table = table_of(text)
+    return table.pattern(table.language.now).search(text) is not None
+
+
 def has_new_amount(later: str, earlier: str) -> bool:
     """Whether a text says what an earlier one says, but for an amount that is so now."""
     table = table_of(later)
     now = table.pattern(table.language.now)
-    if not now.search(later):
+    if not says_now(later):
         return False
     words, others = (
         now.sub("", text.rstrip(".! ")).casefold().split() for text in (later, earlier)

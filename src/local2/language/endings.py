@@ -7,6 +7,7 @@ either. In doubt, the fact stays.
 """
 
 import re
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from local2.language.attributes import Attribute, Ended, Table
@@ -19,6 +20,8 @@ _PARTS = re.compile(r"[,:]\s+(?:(?:so|and|but|und|aber) )?(?!(?:i|we|my|our)\b)"
 """What begins another part of a sentence. In "Tom: I …" Tom speaks."""
 MIN_COMPOUND = 4
 """Minimum letters of a word that names a compound which ends with it: "boat", for a houseboat."""
+CACHED_FACTS = 1_000
+"""Number of facts that are cached as they are compared: more than a batch has."""
 STRICT = frozenset({"sold", "cooled", "over"})
 """Ways in which only what a statement is mainly about ends: selling a car radio sells no car."""
 
@@ -89,11 +92,7 @@ def matched(ending: Ending, content: str, topic: str | None, who: str | None) ->
     the user.
     """
     table, ended = ending.table, ending.ended
-    clause = first_person(content, who)
-    is_in_language = table_of(clause or content, table) is table
-    fact = None
-    if clause and is_in_language and not table.pattern(table.language.over).search(clause):
-        fact = _said(table, clause)
+    fact, is_in_language = _said_by(table, content, who)
     if fact is None:
         is_own = topic is not None and who is None and is_in_language
         return "named" if is_own and _is_value_of(ending, content, topic) else None
@@ -107,6 +106,24 @@ def matched(ending: Ending, content: str, topic: str | None, who: str | None) ->
     if value is None or _is_of_same(table, value, fact, strict=ended.way in STRICT):
         return "named"
     return "kind" if attribute is not None and _names_kind(table, value, attribute) else None
+
+
+@lru_cache(CACHED_FACTS)
+def _said_by(table: Table, content: str, who: str | None) -> "tuple[_Said | None, bool]":
+    """What a fact states that still holds, and whether it is in the table's language.
+
+    Cached, as each fact is compared with every ending.
+    """
+    clause = first_person(content, who)
+    is_in_language = table_of(clause or content, table) is table
+    if clause and is_in_language and not table.pattern(table.language.over).search(clause):
+        return _said(table, clause), True
+    return None, is_in_language
+
+
+def forget_matched() -> None:
+    """Clear what is cached of compared facts."""
+    _said_by.cache_clear()
 
 
 def _is_value_of(ending: Ending, content: str, topic: str | None) -> bool:

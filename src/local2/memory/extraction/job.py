@@ -23,8 +23,8 @@ import msgspec
 import structlog
 
 from local2.keys import fold_topic
-from local2.language.corrections import has_new_amount
-from local2.language.endings import Ending, endings_of, matched
+from local2.language.corrections import has_new_amount, says_now
+from local2.language.endings import Ending, endings_of, forget_matched, matched
 from local2.language.statements import contains, forget_compared
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.extraction import (
@@ -114,14 +114,15 @@ def compare(
     `corrects`: the content of a fact that the new one corrects.
     """
     compared: defaultdict[Effect, list[NewRecord]] = defaultdict(list)
+    is_now = says_now(new.content)  # once, not for each of the known facts
     for old in known:
-        compared[effect_on(new, old, corrects=corrects)].append(old)
+        compared[effect_on(new, old, corrects=corrects, is_now=is_now)].append(old)
     if duplicates := compared["duplicate"]:
         return {"duplicate": duplicates[:1]}
     return compared
 
 
-def effect_on(new: NewRecord, old: NewRecord, *, corrects: str | None) -> Effect:
+def effect_on(new: NewRecord, old: NewRecord, *, corrects: str | None, is_now: bool) -> Effect:
     """Decide what a new fact does to an old one of the same scope and owner."""
     is_later = new.event_time >= old.event_time
     retires = may_retire(new, old)
@@ -142,7 +143,7 @@ def effect_on(new: NewRecord, old: NewRecord, *, corrects: str | None) -> Effect
             return "contradicts"
         return "supersedes" if is_later else "outdated"
     if retires and is_later:
-        if has_new_amount(new.content, old.content):
+        if is_now and has_new_amount(new.content, old.content):
             return "supersedes"
         if _contains(new, old) and new.topic is None is old.topic:
             return "enriches"
@@ -278,61 +279,70 @@ class Extraction(Job):
             compared = sorted([*denials, *facts], key=said_at)
         if not compared:
             return []
-        wanted = [said.probe for said in compared]
-        found: list[ExtractedFact | EndedFact] = []
-        gone: set[str] = set()
-        """Ids of facts that were replaced or ended by what was compared before."""
-        for said, known in zip(
-            compared, await self._ledger.extraction.similar(wanted), strict=True
-        ):
-            place = (said.probe.scope, said.probe.owner)
-            candidates = [
-                *(fact for fact in known if fact.id not in gone),
-                *(  # of this batch, and stored in the same place
-                    change.record
-                    for change in found
-                    if isinstance(change, ExtractedFact)
-                    and change.same_as is None
-                    and change.outdated_by is None
-                    and change.record.id not in gone
-                    and (change.record.scope, change.record.owner) == place
-                ),
+        known = await self._ledger.extraction.similar([said.probe for said in compared])
+        return await asyncio.to_thread(_decide, compared, known)
+
+
+def _decide(
+    compared: Sequence[StatedFact | Denial], known_facts: Sequence[Sequence[NewRecord]]
+) -> list[ExtractedFact | EndedFact]:
+    """What becomes of each fact, and of the known ones that are like it: long work, if many are.
+
+    A batch of messages may state hundreds of facts, each of which is compared with the others.
+    """
+    found: list[ExtractedFact | EndedFact] = []
+    gone: set[str] = set()
+    """Ids of facts that were replaced or ended by what was compared before."""
+    topics: defaultdict[str, set[str]] = defaultdict(set)
+    """The topics of what each message states."""
+    for said in compared:
+        if isinstance(said, StatedFact) and said.probe.topic:
+            for source in sources_of(said.probe):
+                topics[source].add(fold_topic(said.probe.topic))
+    for said, known in zip(compared, known_facts, strict=True):
+        place = (said.probe.scope, said.probe.owner)
+        candidates = [
+            *(fact for fact in known if fact.id not in gone),
+            *(  # of this batch, and stored in the same place
+                change.record
+                for change in found
+                if isinstance(change, ExtractedFact)
+                and change.same_as is None
+                and change.outdated_by is None
+                and change.record.id not in gone
+                and (change.record.scope, change.record.owner) == place
+            ),
+        ]
+        if isinstance(said, Denial):
+            instead = topics[said.message.id]
+            ended = [
+                EndedFact(fact=fact, message=said.message)
+                for fact in said.ended(candidates)
+                if fact.topic is None or fold_topic(fact.topic) not in instead
             ]
-            if isinstance(said, Denial):
-                replaced = {  # by what the message states instead
-                    fold_topic(own.probe.topic)
-                    for own in facts
-                    if own.probe.topic and said.message.id in sources_of(own.probe)
-                }
-                ended = [
-                    EndedFact(fact=fact, message=said.message)
-                    for fact in said.ended(candidates)
-                    if fact.topic is None or fold_topic(fact.topic) not in replaced
-                ]
-                gone |= {change.fact.id for change in ended if change.retires}
-                found += ended
-                continue
-            by_effect = compare(said.probe, candidates, corrects=said.corrects)
-            same, later = by_effect.get("duplicate"), by_effect.get("outdated")
-            fact = ExtractedFact(
-                record=said.probe,
-                sources=said.probe.metadata[EXTRACTED_FROM],
-                same_as=same[0].id if same else None,
-                replaces=[
-                    old.id
-                    for effect in ("supersedes", "enriches")
-                    for old in by_effect.get(effect, ())
-                ],
-                outdated_by=later[0].id if later else None,
-                relations=[
-                    FactRelation(type="contradicts", target=old.id)
-                    for old in by_effect.get("contradicts", ())
-                ],
-            )
-            gone |= set(fact.replaces)
-            found.append(fact)
-        forget_compared()  # erased content must not stay in memory
-        return found
+            gone |= {change.fact.id for change in ended if change.retires}
+            found += ended
+            continue
+        by_effect = compare(said.probe, candidates, corrects=said.corrects)
+        same, later = by_effect.get("duplicate"), by_effect.get("outdated")
+        fact = ExtractedFact(
+            record=said.probe,
+            sources=said.probe.metadata[EXTRACTED_FROM],
+            same_as=same[0].id if same else None,
+            replaces=[
+                old.id for effect in ("supersedes", "enriches") for old in by_effect.get(effect, ())
+            ],
+            outdated_by=later[0].id if later else None,
+            relations=[
+                FactRelation(type="contradicts", target=old.id)
+                for old in by_effect.get("contradicts", ())
+            ],
+        )
+        gone |= set(fact.replaces)
+        found.append(fact)
+    forget_compared()  # erased content must not stay in memory
+    forget_matched()
+    return found
 
 
 def denials_in(group: MessageGroup, ids: Collection[str]) -> list[Denial]:
