@@ -43,7 +43,6 @@ from local2.memory.recall.tuning import (
     LATER_SAMPLE,
     MAX_LATER,
     MAX_READ_LATER,
-    MAX_RELEVANCE,
     MAX_RESTATED,
     MAX_SHARERS,
     MIN_CLOSENESS,
@@ -173,7 +172,7 @@ class LaterStatements:
             number: (view.stems(int(at)), _stems_of_name(labels[column["label"][at]]))
             for number, at in ((number, candidates[number]) for number in {*near.tolist()})
         }
-        relevance = np.minimum(self._scores[candidates[near]] / best_score, MAX_RELEVANCE)
+        relevance = self._scores[candidates[near]] / best_score
         close, rare = OTHER_ITEMS_NEED[0], min(OTHER_ITEMS_NEED[1], self._rarest)
         for item, number, how_close, how_relevant, length, later in zip(
             items.tolist(),

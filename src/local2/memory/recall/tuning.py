@@ -190,8 +190,6 @@ LATER_OVERLAP, LATER_RELEVANCE = 0.25, 0.7
 the closeness in standard deviations has the weight 1."""
 LATER_ASSUMED = 6
 """Number of unrelated statements that are assumed beside those."""
-MAX_RELEVANCE = 1.2
-"""Maximum of that relative score."""
 MIN_LATER, MIN_CLOSENESS, MIN_RELEVANCE = 2.6, 1.2, 0.1
 """Minimum of the weighted sum, of the closeness, and of the relative score."""
 MAX_RESTATED = 5
