@@ -321,6 +321,34 @@ async def test_a_cleared_session_starts_empty_and_the_reset_is_announced(
     assert len(resets) == 1
 
 
+@pytest.mark.usefixtures("load_session_tool")
+async def test_a_cleared_session_starts_empty_whichever_generator_answers(
+    bus: Connection,
+    start: StartGenerator,
+    client: QueryClient,
+    ollama: OllamaStandIn,
+    memory: Memory,
+) -> None:
+    agents = [await start(tools=1, beside_others=True) for _ in range(2)]
+    said: list[str] = []
+
+    async def ask_until_both_have_answered() -> None:
+        answered = before = [agent._endpoints[0].requests for agent in agents]
+        while any(now < then + 2 for now, then in zip(answered, before, strict=True)):
+            question = f"Question {len(said)}"
+            await client.ask(question, caller=RICHARD)  # the server chooses who answers
+            assert last_chat(ollama)[1] == [*said[cleared:], question]
+            said.extend((question, "Understood."))
+            await stored(memory, len(said))
+            answered = [agent._endpoints[0].requests for agent in agents]
+
+    cleared = 0
+    await ask_until_both_have_answered()
+    assert (await clear(bus, RICHARD)).ok
+    cleared = len(said)
+    await ask_until_both_have_answered()
+
+
 async def test_clearing_without_a_session_is_refused(
     bus: Connection, start: StartGenerator
 ) -> None:

@@ -113,6 +113,15 @@ def test_a_message_larger_than_the_limit_is_shortened_with_a_note(message: Messa
     assert memory.retrieve_by_id(message.message_id) == message.to_llm_dict()
 
 
+def test_a_text_is_cut_before_an_image_beside_it_is_left_out() -> None:
+    question = user(LONG, images=["a.png"])
+
+    (shown,) = limit_tokens([question], config(words(question) - 30), words)
+
+    assert shown.images == question.images
+    assert words(shown) <= words(question) - 30
+
+
 def test_a_call_whose_arguments_are_too_large_is_shown_without_them() -> None:
     call = ToolCallMsg.calling("write", {"text": LONG}, id_="1")
     talk = [user("Write."), Message(role="assistant", tool_calls=[call]), tool("1", "Written.")]

@@ -97,7 +97,8 @@ class GeneratorAgent(Participant):
         self.serve(subjects.QUERY_RECEIVED, self._receive, queue=NAME, limit=None)
         self.serve(subjects.QUERY_CANCEL, self._cancel, limit=None)
         self.serve(subjects.QUERY_RUNNING, partial(self._running.tell, self), limit=None)
-        self.serve(subjects.SESSION_CLEAR, self._clear, queue=NAME)
+        # Each generator clears what it has of the session.
+        self.serve(subjects.SESSION_CLEAR, self._clear, queue="" if beside_others else NAME)
         self.serve(subjects.MEMORY_FORGOTTEN, self._forget)
 
     async def started(self) -> None:
@@ -187,7 +188,7 @@ class GeneratorAgent(Participant):
             return
         # Turns that run in the old session end by themselves.
         sender = Sender(user=caller.user, agent=NAME, session_id=session_id)
-        self._keep_session(self._new_session(sender), sender).clear()
+        await self._keep_session(self._new_session(sender), sender).clear()
         await self.acknowledge(message, ToolResult(ok=True, content="The session was cleared."))
 
     async def _forget(self, message: BusMessage) -> None:

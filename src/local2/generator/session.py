@@ -6,6 +6,7 @@ dropped at any time and restored with `load_session`.
 
 import asyncio
 from collections.abc import Collection
+from itertools import chain
 
 import msgspec
 import structlog
@@ -88,6 +89,8 @@ class GeneratorSession:
         which must not be restored as history."""
         self._unrestored_turns: set[str] = set()
         """Query ids of the turns that ran without history because the memory did not answer."""
+        self._cleared: set[str | None] = set()
+        """The ids of the messages from before the session was cleared, and of their queries."""
 
     async def begin_turn(self, query: str, query_id: str) -> Background:
         """Load notes and memories, and before the first turn the history as well.
@@ -134,12 +137,21 @@ class GeneratorSession:
             notes=loaded.notes if loaded else (), memories=top.memories if top else ()
         )
 
-    def clear(self) -> None:
-        """Clear the session: until the generator restarts, no prompt contains earlier messages."""
-        self._messages_to_restore = 0
-        self._known = None  # nothing from before is restored
-        self._unrestored_turns.clear()
-        self.conversation.reset_memory()
+    async def clear(self) -> None:
+        """Clear a session that has had no turn here: no prompt contains earlier messages.
+
+        Beside other stacks, what they answer afterwards is restored, and nothing from before.
+        """
+        async with self.turn:
+            self.conversation.reset_memory()
+            before = None
+            if self._known is not None:
+                before = await self._load(max(RECENT, self._restored_messages))
+            if before is None:
+                self._messages_to_restore, self._known = 0, None
+            else:
+                ids = ((message.id, message.query_id) for message in before.messages)
+                self._cleared = {*chain.from_iterable(ids)} - {None}
 
     async def end_turn(self, runtime: CompactionRuntime) -> None:
         """Compact the conversation if it is too long; if that fails, it stays as it is.
@@ -154,7 +166,11 @@ class GeneratorSession:
             self.conversation.restore(Snapshot(messages=context))
 
     async def _load(self, limit: int) -> SessionContent | None:
-        return await self._ask(LOAD_SESSION, LoadSession(limit=limit), LOAD_SECONDS)
+        loaded = await self._ask(LOAD_SESSION, LoadSession(limit=limit), LOAD_SECONDS)
+        if loaded is not None and self._cleared:
+            since = [m for m in loaded.messages if self._cleared.isdisjoint((m.id, m.query_id))]
+            loaded = msgspec.structs.replace(loaded, messages=since)
+        return loaded
 
     async def _ask(self, tool: MemoryTool[A, D], args: A, within: float) -> D | None:
         """Call a tool of the memory; a failure is only logged, and the turn goes on."""

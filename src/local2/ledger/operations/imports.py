@@ -184,6 +184,9 @@ class _Page:
         """The problem if a record would, over others, replace itself; else None."""
         match line:
             case RecordLine(superseded_by=str(newer)):
+                known = self._first_row("record_state", id=line.id)
+                if known is not None and known["superseded_by"] is not None:
+                    return None  # it stays as it is
                 field, id_ = "superseded_by", line.id
             case RelationLine(relation="supersedes", source=newer):
                 field, id_ = "target", line.target
