@@ -36,7 +36,7 @@ from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.search import Choice, Chooser, Drafter, Search, VectorResult
 from local2.memory.intake.waiting_turns import WaitingTurns
-from local2.memory.recall import likeness, ranking, results
+from local2.memory.recall import later, likeness, ranking, results
 from local2.memory.recall.recaller import D, Recaller, RecallModels, RecallRequest, Retrieval, T
 from local2.memory.recall.results import RecallItem
 from local2.memory.scopes import Weights
@@ -50,7 +50,7 @@ STEP = timedelta(milliseconds=2)
 """Minimum time between messages of different sessions: `until` tells those of one day apart."""
 DEPTH = TURNS[1]
 SAMPLES = 2_000
-MODULES = likeness, ranking, results
+MODULES = later, likeness, ranking, results
 
 Numbers = Mapping[str, object]
 Judge = Callable[[Sequence[RecallItem]], float]
@@ -68,6 +68,7 @@ SIGNALS = {
     "words": Signal({"WORDS": 0.0, "WORDS_STATING": 0.0}),
     "coverage": Signal({"COVERAGE": 0.0}),
     "words of neighbours": Signal({"NEIGHBOUR_WORD": 0.0}),
+    "passages": Signal({"PASSAGE_COVERAGE": 0.0}),
     "around": Signal({"AROUND": 0.0}),
     "session": Signal({"SESSION": 0.0}),
     "session best": Signal({"SESSION_BEST": 0.0}),
@@ -80,6 +81,7 @@ SIGNALS = {
     "time": Signal({"TIME": 0.0}),
     "topic": Signal({"TOPIC": 0.0}),
     "related": Signal({"RELATED": 0.0, "STATED": 0.0}),
+    "importance": Signal({"IMPORTANCE": 0.0}),
     "age": Signal({"NEW": 0.0, "FADING": {}}),
     "spread": Signal({"NEW_SESSION": 0.0}),
     "echo": Signal(stage="_lower_echoes"),
@@ -88,6 +90,7 @@ SIGNALS = {
     "standing": Signal(stage="_raise_standing_facts"),
     "named": Signal(stage="_follow_names"),
     "update": Signal(stage="_put_newest_first"),
+    "later": Signal({"MAX_LATER": 0}),
 }
 
 

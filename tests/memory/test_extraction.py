@@ -554,6 +554,7 @@ async def test_what_its_user_ends_is_retired_without_a_successor(
         database, "SELECT reason FROM audit WHERE record_id = ?", version.id
     )
     assert message in reason
+    assert await richard.facts.reasons([version]) == {version.id: reason}
 
 
 async def test_what_was_ended_may_be_true_again(

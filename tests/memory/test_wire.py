@@ -79,7 +79,7 @@ async def test_the_answer_to_a_conversation_reports_its_outcome(bus: Connection)
     assert second.data["ids"][:2] == first.data["ids"]
     assert first.data | {"ids": []} == {
         "session_id": "s1", "ids": [], "added": 2, "changed": 0, "known": 0, "skipped": [],
-        "erased": 0,
+        "erased": 0, "related": [], "related_in_time": True,
     }  # fmt: skip
     assert first.content == "2 stored, 0 already known (session s1)."
     assert second.content == "1 stored, 2 already known (session s1)."

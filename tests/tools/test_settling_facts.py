@@ -15,6 +15,7 @@ from local2.protocol.envelope import Caller, decode
 from local2.protocol.memory_tools import TOOLS
 from local2.protocol.payloads import Json, MemoryChange, ToolRequest
 from local2.tools.catalog import bind
+from local2.tools.sessions import FEW_MESSAGES
 from recalling import recall
 
 RICHARD = caller_named("richard", agent="shell")
@@ -160,6 +161,38 @@ async def test_adding_knowledge_shows_what_stands_about_the_same_things(memory: 
     stored, line = output.content.splitlines()
     assert stored == "Facts stored: 1 new, 1 already known."
     assert known.data.facts[0].id in line
+
+
+async def test_ingesting_a_turn_shows_what_stands_about_what_the_user_said(memory: Memory) -> None:
+    green = await remember(memory, GREEN)
+    await remember(memory, "The invoices are checked on Fridays.")
+    said = {"role": "user", "content": "My favourite colour is blue, by the way."}
+    reply = {"role": "assistant", "content": "Invoices are not checked on Fridays."}
+
+    output = await call(memory, "ingest", messages=[said, reply])
+    again = await call(memory, "ingest", messages=[said, reply])
+    eves = await call(memory, "ingest", EVE, messages=[said, reply])
+
+    assert [fact.id for fact in output.data.related] == [green["id"]]
+    assert output.data.related_in_time
+    stored, line = output.content.splitlines()
+    assert stored.startswith("2 stored")
+    assert green["id"] in line
+    assert again.data.related == eves.data.related == []
+
+
+async def test_ingesting_a_whole_conversation_looks_for_no_related_facts(memory: Memory) -> None:
+    await remember(memory, GREEN)
+    talk = [
+        {"role": "user", "content": f"My favourite colour is blue, for the {n}th time."}
+        for n in range(FEW_MESSAGES + 1)
+    ]
+
+    whole = await call(memory, "ingest", messages=talk, session_id="whole")
+    piece = await call(memory, "ingest", messages=talk[1:], session_id="piece")
+
+    assert whole.data.related == []
+    assert [fact.content for fact in piece.data.related] == [GREEN]
 
 
 async def test_a_retired_fact_is_not_found_but_stays_in_history_with_the_reason(

@@ -53,13 +53,15 @@ RELATED_SECONDS = 0.05
 """Maximum seconds that a write's answer waits for related facts: usually one to three thousandths,
 but other reads may come first."""
 MAX_COMPARED = 10
-"""Maximum number of facts of one write for which related facts are looked for."""
+"""Maximum number of records of one write for which related facts are looked for."""
 
 FACTS: tuple[Kind, ...] = ("fact",)
 SETTLED: tuple[Kind, ...] = ("fact", "note")
 """The kinds that are stated one by one, and can be edited and retired."""
-WITH_REASON: frozenset[RetirementReason] = frozenset({"edited", "withdrawn", "hidden"})
-"""Why a record was retired by a caller, who gave a reason."""
+WITH_REASON: frozenset[RetirementReason] = frozenset(
+    {"edited", "withdrawn", "hidden", "contradicted"}
+)
+"""Why a record was retired by a caller, who gave a reason, or by what its user said."""
 
 
 class Facts:
@@ -293,16 +295,16 @@ class Facts:
         return PinnedMemories(changed=changed, run=actor.run if changed else None)
 
     async def reasons(self, records: Sequence[Record]) -> dict[str, str]:
-        """What was said to `edit`, `retire` or `hide`, by the ids of these records."""
+        """What was said to `edit`, `retire` or `hide`, or ended them, by the records' ids."""
         ids = [record.id for record in records if record.retired_why in WITH_REASON]
         return await self._ledger.facts.withdrawals(ids) if ids else {}
 
     async def related(self, ids: Sequence[str]) -> list[Record] | None:
-        """A few standing facts about the same things as facts that were just stored.
+        """A few standing facts about the same things as facts or messages that were just stored.
 
         They share words or a key with one of them, and the caller may replace them. Nearness of
-        meaning is not used: the new facts have no vectors yet, and to embed them would take longer
-        than to store them. None if there was no time to look.
+        meaning is not used: what is new has no vectors yet, and to embed it would take longer than
+        to store it. None if there was no time to look.
         """
         ids = ids[:MAX_COMPARED]
         try:
@@ -314,7 +316,7 @@ class Facts:
             older.id: older
             for group in found
             for older in group.related
-            if older.id not in ids and may_retire(group.fact, older)
+            if older.id not in ids and may_retire(group.record, older)
         }
         return list(standing.values())[:MAX_RELATED]
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from local2.protocol.envelope import Name, content_id
+from local2.protocol.memories import WithRelated
 from local2.protocol.payloads import Json, ToolCallRecord
 
 FIRST_MESSAGES = 3
@@ -58,11 +59,12 @@ class SkippedMessage(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
+class IngestReport(WithRelated, frozen=True, kw_only=True):
     """The result of an ingestion: `ids` are the record ids in the order of the conversation.
 
     `added`: new records. `changed`: newer versions. `known`: records that existed already.
-    `erased`: messages that had been erased on request, and are not stored again.
+    `erased`: messages that had been erased on request, and are not stored again. `related` is
+    looked for by what the user said in a turn or a few, but not for longer conversations.
     """
 
     session_id: str
@@ -70,7 +72,7 @@ class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
     added: int
     changed: int = 0
     known: int = 0
-    skipped: list[SkippedMessage] = []
+    skipped: list[SkippedMessage] = msgspec.field(default_factory=list)
     erased: int = 0
 
     def summary(self) -> str:

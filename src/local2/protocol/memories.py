@@ -6,6 +6,7 @@ when a search found nothing.
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final, Literal, NamedTuple, Self
 
 import msgspec
@@ -100,6 +101,25 @@ def check_document_size(content: str) -> None:
             f"The document has more than the maximum of {MAX_DOCUMENT:,} bytes as JSON.",
             remedy="Split it.",
         )
+
+
+class StandingFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact that still stands beside what was just stored, about the same thing."""
+
+    id: str
+    content: str
+    event_time: datetime
+
+
+class WithRelated(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a write's answer that shows up to three standing facts about the same thing.
+
+    They share words or a key, and the caller may replace them; whether what is new does so, the
+    caller decides. `related_in_time` is False if there was no time to look for them.
+    """
+
+    related: list[StandingFact] = []
+    related_in_time: bool = True
 
 
 class Triplet(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ from local2.protocol.memories import (
     SourceClass,
     SourceKind,
     StatedBy,
+    WithRelated,
 )
 from local2.protocol.payloads import Json, ToolHints
 from local2.protocol.tool import ToolDeclaration
@@ -139,25 +140,6 @@ Reason = Annotated[
 ]
 
 
-class StandingFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that still stands beside the one just stored, about the same thing."""
-
-    id: str
-    content: str
-    event_time: datetime
-
-
-class WithRelated(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a write's answer that shows up to three standing facts about the same thing.
-
-    They share words or a key, and the caller may replace them; whether the new fact does so, the
-    caller decides. `related_in_time` is False if there was no time to look for them.
-    """
-
-    related: list[StandingFact] = []
-    related_in_time: bool = True
-
-
 def related_ids(answer: WithRelated) -> list[str]:
     """The ids of the standing facts that a write's answer shows."""
     return [fact.id for fact in answer.related]
@@ -260,7 +242,7 @@ class RememberedFact(WithRelated, frozen=True, kw_only=True):
 
     id: str
     was_new: bool
-    replaced: list[str] = []
+    replaced: list[str] = msgspec.field(default_factory=list)
 
 
 REMEMBER_FACT = MemoryTool(
@@ -761,7 +743,8 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a memory; `superseded_by` is the id of the version that replaced it.
 
     `retired_at` and `retired_why`: when and why it was retired; None for the current version.
-    `reason`: what was said to `edit_memory`, `retire_fact` or `hide_memories`.
+    `reason`: what was said to `edit_memory`, `retire_fact` or `hide_memories`, or in which message
+    the user ended or denied it.
     `sources`: the messages that it was extracted from.
     """
 
@@ -1063,8 +1046,9 @@ INGEST = MemoryTool(
     description=(
         "Remember a whole conversation word for word, so that recall finds what was said and what "
         "tools answered. Sending it again changes nothing; a longer version adds what is new; "
-        "another text under a message's id is its newer version. Facts are extracted later, so the "
-        "answer names none that stand. For a single fact use remember_fact or save_topic."
+        "another text under a message's id is its newer version. Facts are extracted later. If the "
+        "answer to a few new messages names facts that no longer hold, call retire_fact. For a "
+        "single fact use remember_fact or save_topic."
     ),
     annotations=WRITES,
     args=Ingest,

@@ -21,8 +21,8 @@ from local2.memory.scopes import view
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
 from local2.protocol.envelope import Caller, utc_now
-from local2.protocol.memories import OwnerScope
-from local2.protocol.memory_tools import Arguments, Hit, LaterStatement, MemoryTool, StandingFact
+from local2.protocol.memories import OwnerScope, StandingFact
+from local2.protocol.memory_tools import Arguments, Hit, LaterStatement, MemoryTool
 from local2.protocol.payloads import Json, ToolResult
 from local2.protocol.tool import Tool, ToolDeclaration, ToolOutput
 from local2.quoting import INSET, LATER_CHARACTERS, inset, quoted_line, said_by_others

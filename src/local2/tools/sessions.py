@@ -25,7 +25,17 @@ from local2.protocol.memory_tools import (
 )
 from local2.protocol.tool import ToolOutput
 from local2.quoting import fact_line, inset, note_line, quoted_line
-from local2.tools.base import DATA_BYTES, TEXT_BYTES, answers, shortened
+from local2.tools.base import (
+    DATA_BYTES,
+    TEXT_BYTES,
+    answers,
+    related_fields,
+    related_line,
+    shortened,
+)
+
+FEW_MESSAGES = 10
+"""Maximum number of ingested messages for which related facts are looked for."""
 
 
 @answers(INGEST)
@@ -35,8 +45,12 @@ async def ingest(memory: MemoryService, args: Ingest) -> ToolOutput:
     ingested = await memory.intake.store_conversation(
         messages, args.session_id, allow_again=args.allow_again
     )
+    # Whoever brings a whole conversation settles nothing in it, and would wait for every message.
+    is_news = (ingested.added or ingested.changed) and len(ingested.ids) <= FEW_MESSAGES
+    related = await memory.facts.related(ingested.ids) if is_news else []
     return ToolOutput(
-        content=f"{ingested.summary()} (session {ingested.session_id}).", data=ingested
+        content=f"{ingested.summary()} (session {ingested.session_id}).{related_line(related)}",
+        data=msgspec.structs.replace(ingested, **related_fields(related, memory.caller)),
     )
 
 

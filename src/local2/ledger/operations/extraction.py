@@ -59,6 +59,8 @@ MAX_SIMILAR = 12
 """Maximum number of facts that a new one is compared with, those with most shared words first."""
 QUERY_WORDS = 16
 """Maximum number of words of a fact that are searched for to find similar facts."""
+COMPARED = 1_000
+"""Number of characters of a record by which related facts are looked for."""
 COMMON = 50
 """Number of facts with a word from which it does not count as rare."""
 MIN_SHARED = 0.3
@@ -88,9 +90,9 @@ class FactRelation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelatedFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored fact, and other active facts of its owner that share its words, best first."""
+    """What was stored, and other active facts of its owner that share its words, best first."""
 
-    fact: Record
+    record: Record
     related: Sequence[Record]
 
 
@@ -253,19 +255,27 @@ class Extractions(Part):
 
     @reads
     def related(self, tx: Transaction, ids: Sequence[str]) -> list[RelatedFacts]:
-        """For each active fact its owner's other active facts that share its rare words."""
+        """For each active record its owner's other active facts that share its rare words.
+
+        Of messages, only those of users have any: facts about the user.
+        """
         every: list[RelatedFacts] = []
         for id_ in ids:
             row = tx.execute("record_by_id", id=id_).fetchone()
             if row is None or row["superseded_by"] is not None:
                 continue
-            fact = record_of(row)
-            place = place_word(tx.tenant, Place(fact.scope, fact.owner, "fact"))
+            record = record_of(row)
+            if record.role not in {None, "user"}:
+                continue
+            scope = "user" if record.scope == "session" else record.scope
+            place = place_word(tx.tenant, Place(scope, record.owner, "fact"))
             number = tx.execute("count_facts", place=place).fetchone()["facts"]
+            if not number:
+                continue
             # All keys begin with one of the same few words, which say nothing about the fact.
-            _, _, key = (fact.topic or "").partition(".")
+            _, _, key = (record.topic or "").partition(".")
             total, shared = 0.0, defaultdict[int, float](float)
-            for word in informative_words(f"{key} {fact.content}")[:QUERY_WORDS]:
+            for word in informative_words(f"{key} {record.content[:COMPARED]}")[:QUERY_WORDS]:
                 found = tx.text.rows_of_word(tx, word, place, COMMON)
                 if not 0 < len(found) < COMMON:
                     continue
@@ -273,12 +283,12 @@ class Extractions(Part):
                 total += rarity
                 for other in found:
                     shared[other] += rarity
-            shared.pop(fact.row, None)
+            shared.pop(record.row, None)
             near = [
                 (score, other) for other, score in shared.items() if score >= MIN_SHARED * total
             ]
             best = records_at(tx, [other for _, other in nlargest(MAX_SIMILAR, near)])
-            every.append(RelatedFacts(fact=fact, related=list(best.values())))
+            every.append(RelatedFacts(record=record, related=list(best.values())))
         return every
 
     async def store(

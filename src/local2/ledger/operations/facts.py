@@ -216,7 +216,7 @@ class LedgerFacts(Part):
 
     @reads
     def withdrawals(self, tx: Transaction, ids: Collection[str]) -> dict[str, str]:
-        """Why records were edited, withdrawn or hidden, by their ids."""
+        """Why records were edited, withdrawn, hidden or contradicted, by their ids."""
         rows = tx.execute("withdrawals", ids=as_json(list(ids)))
         return {row["record_id"]: row["reason"] for row in rows}
 

@@ -12,7 +12,7 @@ WHERE tenant = :tenant AND run = :run AND row < :before ORDER BY row DESC LIMIT 
 -- name: withdrawals
 SELECT record_id, reason FROM audit INDEXED BY audit_by_record
 WHERE tenant = :tenant AND record_id IN (SELECT value FROM json_each(:ids))
-  AND action IN ('edited', 'withdrawn', 'hidden') AND reason IS NOT NULL
+  AND action IN ('edited', 'withdrawn', 'hidden', 'contradicted') AND reason IS NOT NULL
 ORDER BY row;
 
 -- name: audit_entries
