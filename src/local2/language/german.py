@@ -11,13 +11,14 @@ from collections.abc import Sequence
 
 from local2.language.attributes import Attribute, Language, Table
 from local2.language.questions import is_question
+from local2.language.sentences import GERMAN_MONTHS
 from local2.language.words import word_set
 
 VOCABULARY = {
     "name": r"(?-i:[A-ZÄÖÜ][\w'.-]+(?: [A-ZÄÖÜ][\w'-]+){0,3}(?<![.']))",
     "when": r"gestern|heute|vorgestern|jetzt|nun|inzwischen|mittlerweile|endlich|schon|leider|seither|seitdem|bereits|damals|neulich|kürzlich|((letzte|vorige|vergangene|diese)\w* \w+)|vor (\w+ )?\w+ \w+|(seit|ab|im|am|zum|über|nach) (?-i:[A-ZÄÖÜ])\w+|seit (\w+ )?\w+ \w+",
     "adverb": "auch|noch|immer noch|immer|gerade|derzeit|aktuell|zurzeit|ja|halt|eben|sehr|total|wirklich|meistens|meist|oft|gern|gerne|täglich|jeden \\w+|momentan|ganz|gar|doch|komplett|für immer|wieder|<when>",
-    "month": "januar|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember",
+    "month": GERMAN_MONTHS,
     "sorry": "(nein|nee|ach|halt|stopp?|moment|sorry|entschuldigung|verzeihung|quatsch|korrektur|pardon|falsch|doch)[,:.!]* ",
     "so": "((<adverb>) )*",
     "number": r"\d[\d.,]*|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|\w+(zehn|zig|ßig)",
@@ -213,10 +214,10 @@ WAYS = {
         "(ich|wir) (esse|essen) <so>(fleisch|fisch)",
     ),
     "forgotten": (
-        "(bitte )?(vergiss|streich|lösch|ignorier)e? (das mit |die sache mit )?<own><ended>",
+        "(bitte )?(vergiss|streich|lösch|ignorier)e? (das mit |die sache mit )?(?!das\\W*$)<own><ended>",
     ),
     "gone": (
-        "<own><ended> (ist|hat) <so>(in rente|pensioniert|weggezogen|gegangen|weg|aufgehört|gekündigt|die firma verlassen)",
+        "<own><ended> (ist|hat) <so>(in rente|pensioniert|weggezogen|weg|aufgehört|gekündigt|die firma verlassen)",
     ),
     "renamed": ("niemand nennt mich <ended>",),
     "over": (
@@ -304,7 +305,7 @@ LANGUAGE = Language(
     negative=r"\b(nicht|nie|niemals|kein(e[nmrs]?)?|nichts|niemand)\b",
     over=r"\b(nicht|nie|kein(e[nmrs]?)?|nichts|früher)\b",
     unreal=r"\b(traum|träum\w*|film|roman|serie|spiel|lied|witz|morgen|übermorgen|bald|heute|diese woche|für (eine \w+|ein paar \w+|einen \w+)|vorübergehend|momentan|gerade nicht|bis \w+|nächste\w* \w+|werde|wollte|sollte)\b",
-    taken_back=r"\b(wieder zurück|vorübergehend|nur bis|fast|beinahe|wieder angefangen)\b",
+    taken_back=r"\b(wieder zurück|vorübergehend|nur bis|fast|beinahe|wieder angefangen)\b|\bnicht\b[^,]*, um\b.* zu\b",
     states=r"<mine> (?P<thing>\w+) (ist|sind|heißt|heißen|beträgt|kommt) (?P<its>.+)|(ich|wir) (?P<verb>\w+)( <so>(?P<rest>.+))?",
     in_progress="(?!)(?P<verb>)(?P<rest>)",  # German has no such form
     auxiliaries=frozenset({"hab", "sein"}),

@@ -7,8 +7,9 @@ _ABBREVIATED = (
     "[DMS][rst]", "Co", "No", "Mrs", "Inc", "Ltd", r"e\.g", r"i\.e", "vs", "[A-Z]",
 )  # fmt: skip
 """What a point does not end a sentence after: titles, initials and the like."""
+GERMAN_MONTHS = "Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember"
 _AFTER_SENTENCE = (
-    "(?<=[.!?\u2026])"
+    rf"(?<=[.!?\u2026])(?!(?<=\d\.)\s+(?:{GERMAN_MONTHS})\b)"  # "am 3. Juni"
     + "".join(rf"(?<!\b{word}\.)" for word in _ABBREVIATED)
     + r"[\"')]*\s+|(?<=[\u3002\uff01\uff1f\u061f])\s*|\n+"
 )

@@ -10,6 +10,7 @@ GERMAN: Table = german.German(german.LANGUAGE)
 
 _READ = 400
 """Number of characters of a text that show its language."""
+_MARKS_AROUND = ".,;:!?\u2026\"'()"
 
 
 def table_of(text: str, otherwise: Table = ENGLISH) -> Table:
@@ -17,7 +18,7 @@ def table_of(text: str, otherwise: Table = ENGLISH) -> Table:
 
     `otherwise`: for a text with no more of the little words of one language than of the other.
     """
-    found = set(text[:_READ].lower().split())
+    found = {word.strip(_MARKS_AROUND) for word in text[:_READ].lower().split()}
     english, german_ = (len(found & table.language.marks) for table in (ENGLISH, GERMAN))
     if english == german_:
         return otherwise

@@ -217,6 +217,8 @@ STATED = (
     "I sing in the cathedral choir.",
     "My address is 4 Mill Lane.",
     "Ich arbeite bei Bosch.",
+    "Mein Chef heißt Herr Brandt.",
+    "Ich spiele Klarinette.",
     "Ich wohne in Graz.",
     "Ich spiele Geige.",
     "Ich fahre einen Golf.",
@@ -478,6 +480,8 @@ SOUNDS_ALIKE = (
     "Ich habe im Garten aufgeräumt.",
     "Felix hat mich gekratzt.",
     "Bosch hat gekündigt.",
+    "Herr Brandt ist gerade gegangen.",
+    "Ich spiele nicht Klarinette, um reich zu werden.",
     "Ich bin weg.",
     "Aus dem Kuchen wird nichts.",
     "The game is off.",
@@ -582,6 +586,7 @@ def test_what_only_sounds_like_an_end_ends_nothing() -> None:
         ("I live in Porto.", "Sorry, that was a joke."),
         ("My favourite colour is teal.", "No, that's not true."),
         ("Ich wohne in Graz.", "Nein, das war ein Scherz."),
+        ("Ich wohne in Graz.", "Vergiss das."),
     ],
 )
 def test_what_was_said_just_before_is_taken_back(before: str, later: str) -> None:
@@ -593,6 +598,12 @@ def test_what_was_said_just_before_is_taken_back(before: str, later: str) -> Non
         if matched(ending, fact.content, fact.topic, None)
     ]
     assert endings_of(later, "Thanks.") == endings_of(later) == []
+
+
+def test_the_point_after_a_german_day_ends_no_sentence() -> None:
+    (fact,) = stated("Meine Prüfung ist am 3. Juni. Ich bin nervös.")
+
+    assert "3. Juni" in fact.content
 
 
 def test_a_sentence_of_one_language_ends_nothing_said_in_another() -> None:
