@@ -227,6 +227,14 @@ def test_records_that_wait_for_long_are_reported(seconds: int, verdict: str, det
     assert finding.remedy
 
 
+def test_a_batch_that_is_just_being_indexed_needs_no_reindex() -> None:
+    status = MemoryStatus(records=10, indexed=3, waiting=7, vectors_available=True, in_index=5)
+
+    assert check_index(status, MemorySettings()).verdict == "ok"
+    lost = msgspec.structs.replace(status, waiting=0)
+    assert check_index(lost, MemorySettings()).verdict == "broken"
+
+
 @pytest.mark.parametrize(
     ("embedder", "slow_part"),
     [

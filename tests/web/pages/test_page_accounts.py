@@ -197,3 +197,16 @@ def test_a_writer_has_no_page_of_accounts(page: Page, tokens: Tokens) -> None:
     expect(page.get_by_role("link", name="Memories")).to_be_visible()
     for name in ("Accounts", "Live", "Upkeep"):
         expect(page.get_by_role("link", name=name)).to_have_count(0)
+
+
+@pytest.mark.parametrize("path", ["/live", "/upkeep", "/accounts"])
+def test_the_address_of_a_page_that_the_role_does_not_permit_shows_nothing_of_it(
+    page: Page, tenant_pages: HttpServer, tokens: Tokens, path: str
+) -> None:
+    look_at_memories(page, tokens.ada_reads)
+    expect(page.locator("[data-row]").first).to_be_visible()
+
+    page.goto(f"{tenant_pages.url}{path}")
+
+    expect(page.locator(".page-content")).to_contain_text("Your role does not permit this page.")
+    expect(page.get_by_label("Filter")).to_have_count(0)

@@ -21,15 +21,19 @@ from nicegui.events import GenericEventArguments
 from local2._version import __version__
 from local2.client.memory import Memory
 from local2.client.stack_tools import StackTools
-from local2.errors import Local2Error, UnavailableError
+from local2.errors import ForbiddenError, Local2Error, UnavailableError
 from local2.protocol.browsing import BrowsedPage, Rights, SessionsPage
 from local2.protocol.envelope import Sender, utc_now
 from local2.protocol.memory_tools import MAX_REASON, UNDO, Undo
+from local2.protocol.payloads import Empty
+from local2.protocol.services import RIGHTS
 from local2.settings import Settings
 from local2.web.pages.signing_in import ASSETS_PATH, SIGN_OUT_PATH
 
 NOTICES = "notices"
 """Where each client's storage keeps the place of its notices."""
+RIGHTS_SECONDS = 2.0
+"""Seconds for which a page waits for what its viewer's role permits."""
 WATCH_SECONDS = 1.0
 """Seconds between two looks at whether the stack is reached."""
 NOTICE_SECONDS = 8
@@ -87,6 +91,16 @@ class Viewer:
     @property
     def has_accounts(self) -> bool:
         return self.caller.token is not None
+
+    async def learn_rights(self) -> None:
+        """Ask the stack what the viewer's role permits; without accounts, everything.
+
+        Raises:
+            Local2Error: The stack does not answer, or does not accept the token.
+        """
+        if self.has_accounts:
+            calls = self.link.calls(self.caller, RIGHTS_SECONDS)
+            self.rights = await calls.ask_service(RIGHTS, Empty())
 
     def may(self, action: str) -> bool:
         """Whether the viewer may use a tool or a service; the stack decides in any case."""
@@ -147,6 +161,9 @@ async def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
         content.clear()
         with content:
             try:
+                await viewer.learn_rights()  # the page may listen as its own agent, like Live
+                if not viewer.may(page.needs):
+                    raise ForbiddenError("Your role does not permit this page.")
                 await page.show(viewer)
             except Local2Error as error:
                 is_waiting = isinstance(error, UnavailableError)

@@ -6,6 +6,7 @@ so at once. A call's beginning is known from its result, which names the id of t
 id (UUIDv7) begins with its time.
 """
 
+import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -23,6 +24,7 @@ from local2.client import BusMessage
 from local2.errors import BusError, RequestError
 from local2.protocol import subjects
 from local2.protocol.envelope import Envelope, decode, utc_now
+from local2.web.callers import claims_of
 from local2.web.pages.frame import (
     Table,
     Viewer,
@@ -135,6 +137,9 @@ class LivePage:
             subscription = await bus.subscribe(subject, self._note, limit=1)
             subscriptions.push_async_callback(subscription.leave, 0)
         await bus.flush()
+        if (token := self._viewer.caller.token) is not None:
+            seconds = max(claims_of(token).exp - time.time(), 0.0)
+            ui.timer(seconds, subscriptions.aclose, once=True)
         ui.timer(SHOW_SECONDS, self._show_new, immediate=False)
 
     async def _note(self, message: BusMessage) -> None:

@@ -19,8 +19,6 @@ from local2.errors import Local2Error
 from local2.logs import get_logger
 from local2.protocol.browsing import Rights
 from local2.protocol.envelope import DEFAULT_TENANT, Sender
-from local2.protocol.payloads import Empty
-from local2.protocol.services import RIGHTS
 from local2.settings import Settings
 from local2.web.pages import (
     accounts,
@@ -153,8 +151,6 @@ ACCENT = "#0f766e"
 ALL_RIGHTS = Rights(tenant=DEFAULT_TENANT)
 """Those of everybody on a stack without accounts, and what pages assume while none answers: the
 stack decides about each request in any case."""
-RIGHTS_SECONDS = 2.0
-"""Seconds that the answer to a page's request waits for the viewer's rights."""
 RECONNECT_SECONDS = 30.0
 """Seconds for which a page waits for its browser, for example while a laptop sleeps."""
 
@@ -166,12 +162,11 @@ def pages_app(link: StackTools, settings: Settings, sign_in: SignIn) -> ASGIApp:
 
     async def viewer_of(request: Request) -> Viewer:
         caller: Sender = request.scope["caller"]
-        rights = ALL_RIGHTS
-        if caller.token is not None and link.is_reached:
+        viewer = Viewer(link, settings, caller, ALL_RIGHTS, dict(request.query_params))
+        if link.is_reached:
             with suppress(Local2Error):  # the page itself shows why it gets no answer
-                calls = link.calls(caller, RIGHTS_SECONDS)
-                rights = await calls.ask_service(RIGHTS, Empty())
-        return Viewer(link, settings, caller, rights, dict(request.query_params))
+                await viewer.learn_rights()
+        return viewer
 
     async def open_front(request: Request) -> Response:
         shown = pages_for(await viewer_of(request))
