@@ -7,11 +7,14 @@ the task that awaits it: that one would go on as if nothing had happened.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from local2.logs import get_logger
 
+P = ParamSpec("P")
 T = TypeVar("T")
+LONG_READING = 4_000
+"""Number of characters whose reading takes about a millisecond."""
 _going_on = set[asyncio.Task[Any]]()
 """The event loop itself keeps only weak references to its tasks."""
 
@@ -69,6 +72,16 @@ def go_on(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
 async def completed(work: Coroutine[Any, Any, T]) -> T:
     """Wait for work that must not be left half done: cancelling this does not cancel the work."""
     return await asyncio.shield(go_on(work))
+
+
+async def read_text(read: Callable[P, T], size: int, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Read a text of this size: a long one in a thread, so that nobody waits for it.
+
+    To a thread and back takes as long as reading a short one.
+    """
+    if size < LONG_READING:
+        return read(*args, **kwargs)
+    return await asyncio.to_thread(read, *args, **kwargs)
 
 
 async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

@@ -159,6 +159,25 @@ async def test_storing_a_turn_is_retried_after_a_ledger_failure(
     assert memory.of(UNNAMED) is not None
 
 
+@pytest.mark.usefixtures("memory_agent")
+async def test_a_turn_that_takes_long_is_reported_as_being_stored_until_it_is(
+    bus: Connection, database: Database, listen: Listen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "WORKING_INTERVAL", 0.01)
+    store_turn, reported = Intake.store_turn, await listen("$JS.ACK.>")
+
+    async def wait_for_reports(self: Intake, *args: Any) -> object:
+        await eventually(lambda: [told.data for told in reported[:2]] == [b"+WPI"] * 2)
+        return await store_turn(self, *args)
+
+    monkeypatch.setattr(Intake, "store_turn", wait_for_reports)
+    await publish_durably(bus, GENERATION, turn())
+    await all_done(bus)
+
+    assert len(await episodes(database)) == 1
+    assert reported[-1].data == b"+ACK"
+
+
 async def test_a_turn_that_times_out_every_time_becomes_a_dead_letter(
     bus: Connection, memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 
-from local2.background import in_background
+from local2.background import in_background, read_text
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.dead_letters import store_dead_letter
 from local2.bus.identity import user_of
@@ -118,9 +118,11 @@ class MemoryAgent(Participant):
 
     async def _receive(self, message: BusMessage) -> None:
         try:
-            with self._memories.storing_turn(message.tenant):
-                async with being_stored(self.bus, message):
-                    await self._handle(message)
+            with (
+                self._memories.storing_turn(message.tenant),
+                being_stored(self.bus, message),
+            ):
+                await self._handle(message)
         except Local2Error as error:
             log.warning("message_postponed", subject=message.subject, reason=error.logged)
             await request_redelivery(self.bus, message)
@@ -169,7 +171,7 @@ class MemoryAgent(Participant):
         await self._give_up(message, error)
 
     async def _store_turn(self, message: BusMessage) -> None:
-        reading, unsure = await asyncio.to_thread(_read_turn, message.data)
+        reading, unsure = await read_text(_read_turn, len(message.data), message.data)
         envelope, turn = reading.envelope, reading.envelope.payload
         self._unread.warn(message.subject, envelope.source, reading.unread)
         answered = bool(turn.answer.strip() or turn.error is None) and not unsure

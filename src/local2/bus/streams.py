@@ -24,7 +24,6 @@ from nats.js.api import (
     StreamState,
 )
 
-from local2.background import running_task
 from local2.bus.connection import BusMessage, Connection, Headers
 from local2.errors import BusError, LeaseHeldError
 from local2.logs import get_logger
@@ -348,17 +347,22 @@ def delivery_of(bus: Connection, message: BusMessage) -> Delivery | None:
     )
 
 
-@asynccontextmanager
-async def being_stored(bus: Connection, message: BusMessage) -> AsyncIterator[None]:
+@contextmanager
+def being_stored(bus: Connection, message: BusMessage) -> Iterator[None]:
     """Keep JetStream from delivering a message again while the context lasts."""
+    loop = asyncio.get_running_loop()
+    reporting: asyncio.TimerHandle
 
-    async def report() -> None:
-        while True:
-            await asyncio.sleep(WORKING_INTERVAL)
-            await bus.publish(message.reply, b"+WPI")
+    def report() -> None:
+        nonlocal reporting
+        bus.publish_soon(message.reply, lambda: b"+WPI")
+        reporting = loop.call_later(WORKING_INTERVAL, report)
 
-    async with running_task(report(), "turn_being_stored"):
+    reporting = loop.call_later(WORKING_INTERVAL, report)
+    try:
         yield
+    finally:
+        reporting.cancel()
 
 
 async def acknowledge(bus: Connection, message: BusMessage) -> None:

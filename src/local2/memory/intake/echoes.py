@@ -10,12 +10,12 @@ its sources when it is stored. Whether it stands below them is decided by each s
 (`recall/precedence.py`): here nobody knows what will be asked.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import msgspec
 
+from local2.background import read_text
 from local2.language.questions import without_questions
 from local2.language.refusals import is_refusal
 from local2.language.words import informative_stems
@@ -33,6 +33,8 @@ RECALLED, UNANSWERED = "recalled", "unanswered"
 asks, or only says that nothing is known."""
 OF_TURNS = frozenset({"tool_calls", RECALLED, UNANSWERED})
 """Names in metadata that the memory itself fills in. They do not distinguish memories."""
+CALL_SIZE = 100
+"""Characters that a call counts for, besides its result."""
 COMPARED_TEXT = 20_000
 """Number of characters of a text that are compared."""
 MIN_SHARED, MIN_SHARED_WORDS = 0.3, 2
@@ -117,14 +119,16 @@ class EchoFinder:
         if answer is None:
             return TurnEcho(of_question=unanswered_metadata(query))
         owner, session_id = record.owner, record.session_id
-        results, in_turn = await asyncio.to_thread(self._memory_results, owner, calls)
+        size = size_of(calls)
+        results, in_turn = await read_text(self._memory_results, size, owner, calls)
         ids = dict.fromkeys((*self._answer_log.shown_to(owner, session_id), *in_turn))
         shown: list[Shown] = []
         if ids:
             shown = await self._ledger.records.shown(
                 list(ids), excluded_turn=record.turn, characters=COMPARED_TEXT
             )
-        echo = await asyncio.to_thread(find_echo, query, answer, shown, results)
+        size += len(query) + len(answer) + sum(len(memory.content) for memory in shown)
+        echo = await read_text(find_echo, size, query, answer, shown, results)
         return msgspec.structs.replace(echo, shown=tuple(in_turn))
 
     def _memory_results(
@@ -140,6 +144,11 @@ class EchoFinder:
             elif self.tools.reads_memory(call.name):
                 results.append(call.content)
         return results, ids
+
+
+def size_of(calls: Sequence[ToolCallRecord]) -> int:
+    """How many characters to read there are in calls; each has some besides its result."""
+    return sum(CALL_SIZE + len(call.content) for call in calls)
 
 
 def find_echo(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]) -> TurnEcho:

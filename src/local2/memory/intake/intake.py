@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from local2.background import read_text
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.turns import Rating
 from local2.ledger.records import (
@@ -25,7 +26,7 @@ from local2.memory.intake.conversations import (
     read_records,
     records_of_turn,
 )
-from local2.memory.intake.echoes import EchoFinder, unanswered_metadata
+from local2.memory.intake.echoes import EchoFinder, size_of, unanswered_metadata
 from local2.memory.intake.episodes import new_note
 from local2.memory.long_outputs import LongOutputs
 from local2.memory.scopes import may_write, owner_of
@@ -188,7 +189,8 @@ class Intake:
         def make() -> list[NewRecord]:
             return list(map(with_features, records_of_turn(turn, self._caller, self._echoes.tools)))
 
-        made = await asyncio.to_thread(make)
+        size = len(turn.query) + len(turn.answer or "") + size_of(turn.tool_calls)
+        made = await read_text(make, size)
         echo = await self._echoes.find(turn.query, turn.answer, turn.tool_calls, made[0])
         records = self._with_extraction(
             [
