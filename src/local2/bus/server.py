@@ -99,6 +99,8 @@ class EmbeddedServer:
         self._port = port
         self._inherit = inherit
         self._accounts = accounts
+        self._applied = ""
+        """The accounts that the server has read."""
         self._reloading = asyncio.Lock()
         self._key = key
         self._process: asyncio.subprocess.Process | None = None
@@ -123,7 +125,7 @@ class EmbeddedServer:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for stale in self.folder.glob("*.ports"):
                 stale.unlink()
-            self._write_config()
+            self._applied = self._write_config()
             self._refuse_another_key()
         except OSError as error:
             raise UnwritableError(self.folder, error) from error
@@ -173,7 +175,8 @@ class EmbeddedServer:
 
         now, see = asyncio.get_running_loop().time, f"See {self._log_file}."
         async with self._reloading:
-            if not await asyncio.to_thread(self._write_config):
+            accounts = await asyncio.to_thread(self._write_config)
+            if accounts == self._applied:
                 return
             for _ in range(2):
                 if self._process is None or self._process.returncode is not None:
@@ -188,6 +191,7 @@ class EmbeddedServer:
                         raise BusError("The NATS server did not reload its accounts.", remedy=see)
                     await asyncio.sleep(POLL_INTERVAL)
                     since = await asyncio.to_thread(logged_since, before)
+            self._applied = accounts
 
     async def stop(self) -> None:
         if self._process is None or self._process.returncode is not None:
@@ -199,8 +203,9 @@ class EmbeddedServer:
             self._process.kill()
             await self._process.wait()
 
-    def _write_config(self) -> bool:
-        """Write the server's configuration; return whether it differs from the one before."""
+    def _write_config(self) -> str:
+        """Write the server's configuration; return its accounts."""
+        accounts = self._accounts()
         config = CONFIG.format(
             host=self._host,
             port=self._port,
@@ -209,12 +214,10 @@ class EmbeddedServer:
             store=json.dumps(str(self.folder)),
             encryption=ENCRYPTION if self._key else "",
         )
-        config += self._accounts()
         file = self.folder / "server.conf"
         file.touch(mode=0o600)
-        before = file.read_text(encoding="utf-8")
-        file.write_text(config, encoding="utf-8")
-        return config != before
+        file.write_text(config + accounts, encoding="utf-8")
+        return accounts
 
     def _refuse_another_key(self) -> None:
         """Raise if the key has changed: the server would delete streams that it cannot decrypt."""
