@@ -56,10 +56,10 @@ def says_now(text: str) -> bool:
 
 def has_new_amount(later: str, earlier: str) -> bool:
     """Whether a text says what an earlier one says, but for an amount that is so now."""
-    table = table_of(later)
-    now = table.pattern(table.language.now)
     if not says_now(later):
         return False
+    table = table_of(later)
+    now = table.pattern(table.language.now)
     words, others = (
         now.sub("", text.rstrip(".! ")).casefold().split() for text in (later, earlier)
     )

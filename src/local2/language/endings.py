@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from local2.language.attributes import Attribute, Ended, Table
 from local2.language.corrections import takes_back
+from local2.language.statements import CACHED_FACTS
 from local2.language.tables import sentences_in, table_of
 from local2.language.wording import first_person
 from local2.language.words import informative_words, stems
@@ -20,8 +21,6 @@ _PARTS = re.compile(r"[,:]\s+(?:(?:so|and|but|und|aber) )?(?!(?:i|we|my|our)\b)"
 """What begins another part of a sentence. In "Tom: I …" Tom speaks."""
 MIN_COMPOUND = 4
 """Minimum letters of a word that names a compound which ends with it: "boat", for a houseboat."""
-CACHED_FACTS = 1_000
-"""Number of facts that are cached as they are compared: more than a batch has."""
 STRICT = frozenset({"sold", "cooled", "over"})
 """Ways in which only what a statement is mainly about ends: selling a car radio sells no car."""
 

@@ -364,7 +364,7 @@ def _common_prefix(one: tuple[str, ...], other: tuple[str, ...]) -> int:
 
 
 CACHED_FACTS = 1_000
-"""Number of facts whose stems are cached: more than the facts with which a batch is compared."""
+"""Number of facts that are cached as they are compared: more than those of a batch."""
 MIN_FRAME, MAX_DIFFERENCE = 2, 4
 """Minimum number of words with which two texts must both begin if they differ in one value, and
 maximum number of words of that value."""

@@ -205,11 +205,9 @@ class Turns(Part):
             return self._store_answer(tx, record)
         columns = tuple(getattr(record, name) for name in _REPORTED_COLUMNS)
         arguments = _arguments(record.metadata)
-        instead = (
-            _ANY if arguments is None else None
-        )  # it may be the same call, as in `is_same_call`
-        same = known.get((columns, arguments)) or known.get((columns, instead))
-        if same is not None:
+        # Without arguments on one side, it may be the same call, as in `is_same_call`.
+        instead = _ANY if arguments is None else None
+        if same := known.get((columns, arguments)) or known.get((columns, instead)):
             return Written(id=same["id"], was_new=False)
         record = with_unique_id(tx, record)
         received = None
