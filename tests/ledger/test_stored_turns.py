@@ -142,7 +142,8 @@ async def test_many_calls_keep_their_order_though_the_next_question_was_asked_be
     calls = [
         msgspec.structs.replace(RESULT, id=said, content=said, source_ref=said) for said in weighed
     ]
-    await ledger.turns.store([episode, QUESTION, *calls, reply])
+    for part in turns.parts_of([episode, QUESTION, *calls, reply]):
+        await ledger.turns.store(part)
 
     session = await ledger.sessions.load(SessionKey(OWNER, "s1"), 9_999, (), lambda loaded: loaded)
 

@@ -12,7 +12,8 @@ from local2.ledger.operations import turns
 from local2.ledger.records import Written
 from local2.memory.intake.conversations import Turn
 from local2.memory.tenant import Memory
-from local2.protocol.payloads import ToolCallRecord
+from local2.protocol import subjects
+from local2.protocol.payloads import MemoryChange, ToolCallRecord
 from recalling import DAY
 from stored import records
 
@@ -47,15 +48,15 @@ RESULTS = [f"{n} g" for n in range(CALLS)]
 async def test_saves_run_between_the_transactions_of_a_turn_with_many_calls(
     memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = memory.ledger.turns._write
+    store = memory.ledger.turns.store
 
-    async def write_and_save(*args: Any) -> list[Written]:
-        written = await write(*args)
+    async def store_and_save(*args: Any, **kwargs: Any) -> list[Written]:
+        written = await store(*args, **kwargs)
         monkeypatch.undo()
         await memory.of(EVE).write_episodic("Osmium is heavy.")
         return written
 
-    monkeypatch.setattr(memory.ledger.turns, "_write", write_and_save)
+    monkeypatch.setattr(memory.ledger.turns, "store", store_and_save)
     await memory.of(RICHARD).intake.store_turn(large_turn())
 
     everything = await stored(database)
@@ -71,17 +72,17 @@ async def test_an_interrupted_large_turn_is_completed_when_it_is_redelivered(
     class StoppedError(Exception):
         """Stands in for a kill between two transactions."""
 
-    write, written = memory.ledger.turns._write, 0
+    store, stored_parts = memory.ledger.turns.store, 0
 
-    async def stop(*args: Any) -> list[Written]:
-        nonlocal written
-        written += 1
-        if written > 1:
+    async def stop(*args: Any, **kwargs: Any) -> list[Written]:
+        nonlocal stored_parts
+        stored_parts += 1
+        if stored_parts > 1:
             raise StoppedError
-        return await write(*args)
+        return await store(*args, **kwargs)
 
     with monkeypatch.context() as patched:
-        patched.setattr(memory.ledger.turns, "_write", stop)
+        patched.setattr(memory.ledger.turns, "store", stop)
         with pytest.raises(StoppedError):
             await memory.of(RICHARD).intake.store_turn(large_turn())
     assert EPISODE not in await stored(database)
@@ -93,3 +94,12 @@ async def test_an_interrupted_large_turn_is_completed_when_it_is_redelivered(
     everything = await stored(database)
     assert sorted(everything) == sorted(["How heavy?", "Heavy.", EPISODE, *RESULTS])
     assert everything[-1] == "Heavy."
+
+
+async def test_each_record_of_a_large_turn_is_announced_once(
+    memory: Memory, database: Database, announced: list[tuple[str, MemoryChange]]
+) -> None:
+    await memory.of(RICHARD).intake.store_turn(large_turn())
+
+    saved = [change.id for subject, change in announced if subject == subjects.MEMORY_SAVED]
+    assert sorted(saved) == sorted(record["id"] for record in await records(database))

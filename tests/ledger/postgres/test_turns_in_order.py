@@ -39,7 +39,8 @@ async def store(
     )
     at = DAY + timedelta(seconds=number)
     delivered = Delivered(sequence=number if sequence is None else sequence, at=at)
-    await ledger.turns.store(list(records_of_turn(turn, RICHARD)), delivered=delivered)
+    for part in turns.parts_of(records_of_turn(turn, RICHARD)):
+        await ledger.turns.store(part, delivered=delivered)
 
 
 async def told(ledger: Ledger, session: str) -> list[str]:

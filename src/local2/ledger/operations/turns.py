@@ -9,8 +9,9 @@ Three things keep a turn from being stored twice, however often it is sent or de
 - what was heard before its turn was reported is recognised and completed (`unreported.py`)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -66,63 +67,24 @@ class Rating(msgspec.Struct, frozen=True, kw_only=True):
 class Turns(Part):
     """One tenant's turns."""
 
-    async def store(
+    @writes_of(lambda records, **_: [record.owner for record in records])
+    def store(
         self,
+        tx: Transaction,
         records: Sequence[NewRecord],
         *,
         derived_from: Sequence[str] = (),
         shown: Sequence[str] = (),
         delivered: Delivered | None = None,
     ) -> list[Written]:
-        """Add the records of a turn, or a note; the first of them is its episode, if any.
+        """Add the records of a turn, a part of them, or a note; the first is the episode, if any.
 
         A known record stays as it is. Another answer to the same query id replaces the older one,
         by time or else by arrival. Ratings that arrived early go to the first answer to a query id.
         `derived_from` are the ids of the records that the answer is based on, `shown` of those
         that were shown to the agent before it. `delivered`: where the turn belongs among those
-        that other stacks store at the same time. The results of a turn with very many calls are
-        stored first, in separate transactions; an interrupted turn is completed when it is
-        delivered again.
+        that other stacks store at the same time.
         """
-        lead = [first for first in records[:2] if first.kind == "episode" or first.id == first.turn]
-        question = [record for record in lead if record.kind != "episode"]
-        begin, end = len(lead), max(len(records) - RECORDS_PER_TRANSACTION, len(lead))
-        early: list[Written] = []
-        for start in range(begin, end, RECORDS_PER_TRANSACTION):
-            part = [*question, *records[start : min(start + RECORDS_PER_TRANSACTION, end)]]
-            early += (await self._write(part, (), (), delivered))[len(question) :]
-        rest = await self._write([*lead, *records[end:]], derived_from, shown, delivered)
-        return [*rest[:begin], *early, *rest[begin:]]
-
-    @writes_of(lambda rating: [rating.owner])
-    def rate(self, tx: Transaction, rating: Rating) -> None:
-        """Store a rating for the answer that was current when it was given; the last rating counts.
-
-        One that was given before its owner erased everything, or the session, is dropped.
-        The current answer is the newest one to the query id at that time, else the first later one.
-        If there is none yet, the rating waits for the next answer.
-        """
-        values = msgspec.structs.asdict(rating) | {"event_time": stamp(rating.event_time)}
-        if erased_since(tx, rating.owner, rating.session_id, values["event_time"]):
-            return
-        asked = {name: values[name] for name in _RATED_BY}
-        found = (
-            tx.execute("answer_at", **asked, event_time=values["event_time"]).fetchone()
-            or tx.execute("first_answer", **asked).fetchone()
-        )
-        answer = found["id"] if found else None
-        tx.execute("rate", **values, answer=answer, is_just_given=True)
-        tx.execute("score_answer", answer=answer)
-
-    @writes_of(lambda records, *_: [record.owner for record in records])
-    def _write(
-        self,
-        tx: Transaction,
-        records: Sequence[NewRecord],
-        derived_from: Sequence[str],
-        shown: Sequence[str],
-        delivered: Delivered | None,
-    ) -> list[Written]:
         if was_erased(tx, records[0]):
             return [Written(id=record.id, was_new=False, erased=True) for record in records]
         question = next((record for record in records if record.id == record.turn), None)
@@ -178,6 +140,26 @@ class Turns(Part):
                 )
                 add_showing(tx, before_answer)
         return written
+
+    @writes_of(lambda rating: [rating.owner])
+    def rate(self, tx: Transaction, rating: Rating) -> None:
+        """Store a rating for the answer that was current when it was given; the last rating counts.
+
+        One that was given before its owner erased everything, or the session, is dropped.
+        The current answer is the newest one to the query id at that time, else the first later one.
+        If there is none yet, the rating waits for the next answer.
+        """
+        values = msgspec.structs.asdict(rating) | {"event_time": stamp(rating.event_time)}
+        if erased_since(tx, rating.owner, rating.session_id, values["event_time"]):
+            return
+        asked = {name: values[name] for name in _RATED_BY}
+        found = (
+            tx.execute("answer_at", **asked, event_time=values["event_time"]).fetchone()
+            or tx.execute("first_answer", **asked).fetchone()
+        )
+        answer = found["id"] if found else None
+        tx.execute("rate", **values, answer=answer, is_just_given=True)
+        tx.execute("score_answer", answer=answer)
 
     def _in_stream_order(
         self, tx: Transaction, records: Sequence[NewRecord], delivered: Delivered
@@ -257,6 +239,24 @@ class Turns(Part):
             reason="its turn was answered again",
         )
         supersede(tx, record_id, cause)
+
+
+def parts_of(turn: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
+    """The records of a turn in parts, each of which is stored in a transaction of its own.
+
+    Of a turn with very many calls, results are stored first, with the question; the last part also
+    has the episode. If it is interrupted, it is completed when it is delivered again.
+    """
+    records = iter(turn)
+    lead = [next(records)]
+    if lead[0].kind == "episode":
+        lead.append(next(records))
+    question = lead[-1]
+    part = list(islice(records, RECORDS_PER_TRANSACTION))
+    while following := list(islice(records, RECORDS_PER_TRANSACTION)):
+        yield [question, *part]
+        part = following
+    yield [*lead, *part]
 
 
 def _arguments(metadata: Json) -> bytes | None:

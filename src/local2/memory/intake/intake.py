@@ -9,7 +9,7 @@ import msgspec
 
 from local2.background import read_text
 from local2.ledger.ledger import Ledger
-from local2.ledger.operations.turns import Rating
+from local2.ledger.operations.turns import Rating, parts_of
 from local2.ledger.records import (
     LONG_TEXT,
     OWN_ONLY,
@@ -185,26 +185,29 @@ class Intake:
 
         Another answer to the same question with the same query id replaces the older answer.
         """
-
-        def make() -> list[NewRecord]:
-            return list(map(with_features, records_of_turn(turn, self._caller, self._echoes.tools)))
-
-        size = len(turn.query) + len(turn.answer or "") + size_of(turn.tool_calls)
-        made = await read_text(make, size)
+        # A part of a turn of many calls is made, stored and dropped before the next: 18,000 records
+        # at once would keep the event loop for longer than others should wait.
+        records = records_of_turn(turn, self._caller, self._echoes.tools)
+        parts = parts_of(map(with_features, records))
+        calls = size_of(turn.tool_calls)
+        size = len(turn.query) + len(turn.answer or "") + calls
+        made: list[NewRecord] = await read_text(next, size, parts, [])
         echo = await self._echoes.find(turn.query, turn.answer, turn.tool_calls, made[0])
-        records = self._with_extraction(
-            [
-                await self._outputs.with_parts(with_metadata(record, echo.metadata(record)))
-                for record in made
-            ]
-        )
-        written = await self._ledger.turns.store(
-            records,
-            derived_from=echo.sources,
-            shown=[*turn.shown, *echo.shown],
-            delivered=turn.delivered,
-        )
-        self._changes.written(written, records)
+        while made:
+            part = self._with_extraction(
+                [
+                    await self._outputs.with_parts(with_metadata(record, echo.metadata(record)))
+                    for record in made
+                ]
+            )
+            written = await self._ledger.turns.store(
+                part,
+                derived_from=echo.sources,
+                shown=[*turn.shown, *echo.shown],
+                delivered=turn.delivered,
+            )
+            self._changes.written(written, part)
+            made = await read_text(next, calls, parts, [])
         return written[0]
 
     async def store_episode(self, content: str, metadata: Json | None = None) -> Written:
