@@ -6,7 +6,6 @@ thread of its own.
 """
 
 import asyncio
-import ctypes
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, nullcontext, suppress
@@ -21,6 +20,7 @@ from local2.bus.identity import signed
 from local2.bus.participant import Participant
 from local2.child_process import call_when_parent_ends, run_child
 from local2.errors import BusError, Local2Error, VectorError
+from local2.malloc import M_PERTURB, set_malloc_option
 from local2.protocol import subjects
 from local2.protocol.envelope import decode, encode, seal
 from local2.protocol.payloads import Empty, Running
@@ -48,8 +48,6 @@ from local2.vectors.store import Guard, Index, VectorStore
 NAME = "vector_worker"
 HANG_TIMEOUT = 60
 """Seconds after which a call of Chroma counts as hanging; on the largest index, one takes a few."""
-M_PERTURB = -6
-"""The option of `mallopt` that fills freed memory with a byte."""
 RETRY_EMBEDDER_AFTER = 60.0
 """Seconds for which a worker without an embedder answers with that error, before it exits and the
 next worker tries again. A failed download may succeed later, but a restart loop would occupy a
@@ -126,9 +124,7 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
 
     # glibc overwrites freed memory from now on: Chroma writes memory that it never filled to its
     # files, where forgotten or encrypted words would survive.
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(M_PERTURB, 1)
+    set_malloc_option(M_PERTURB, 1)
 
     connection = partial(
         connect, config.bus_url, name=NAME, secret=config.secret, credentials=config.credentials

@@ -25,12 +25,16 @@ from local2.errors import ConfigError, FolderLockedError
 from local2.examination.installation import check_minilm, check_reranker_files
 from local2.home import asking_user, exposed_memories, is_running, other_homes
 from local2.logs import logging_to
+from local2.malloc import M_MMAP_THRESHOLD, set_malloc_option
 from local2.settings import MemorySettings, Settings
 from local2.stack.app import Stack, open_stack
 
 SWITCH_INTERVAL = 0.0005
 """Seconds that a thread may keep the interpreter while the loop waits for it. Python's default is
 5 ms; a shorter interval would cost more in switching."""
+LARGE_BLOCK = 128 * 1024
+"""Bytes that malloc gives back to the system as soon as they are freed: large messages leave little
+behind. It begins with this limit, but raises it to the largest block that was ever freed."""
 POLL = 0.2
 """Seconds between two checks whether the stack is still used."""
 CHAT_NEEDS_TENANT = (
@@ -47,6 +51,7 @@ CHAT_NEEDS_TENANT = (
     help="Run without a chat; stop after this long without clients.",
 )
 def up(settings: Settings, output: Output, *, while_used: float | None) -> None:
+    set_malloc_option(M_MMAP_THRESHOLD, LARGE_BLOCK)
     if while_used is not None:
         with logging_to():
             run_async(_while_used(settings, while_used))
