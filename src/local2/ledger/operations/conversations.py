@@ -14,7 +14,7 @@ from local2.ledger.operations.records import (
     supersede,
 )
 from local2.ledger.operations.tombstones import was_erased
-from local2.ledger.operations.transactions import Part, Transaction, as_json, writes_of
+from local2.ledger.operations.transactions import Part, Transaction, as_json, reads, writes_of
 from local2.ledger.operations.unreported import (
     is_same_call,
     is_same_result,
@@ -38,7 +38,9 @@ class Conversations(Part):
         An existing record stays as it is. A record with the same id and another text replaces the
         active version, which becomes history: the last reported text is the active one.
         """
-        known = await self._known_versions(records)
+        ids = [record.alias or record.id for record in records if not _is_known_by_call(record)]
+        has_edits = len(set(ids)) < len(ids)
+        known = await self._known_versions(records) if has_edits else set[int]()
         written: list[Written] = []
         for start in range(0, len(records), RECORDS_PER_TRANSACTION):
             part = records[start : start + RECORDS_PER_TRANSACTION]
@@ -52,7 +54,8 @@ class Conversations(Part):
     ) -> list[Written]:
         return _SessionWriter(tx, records).store_all(are_known)
 
-    async def _known_versions(self, records: Sequence[NewRecord]) -> set[int]:
+    @reads
+    def _known_versions(self, tx: Transaction, records: Sequence[NewRecord]) -> set[int]:
         """The positions in `records` of versions that are stored already.
 
         These are a message's versions up to the last one that equals the active version. Without
@@ -63,10 +66,7 @@ class Conversations(Part):
             if not _is_known_by_call(record):
                 versions.setdefault(record.alias or record.id, []).append(number)
         edited = [numbers for numbers in versions.values() if len(numbers) > 1]
-        if not edited:
-            return set()
-        asked = [records[number] for numbers in edited for number in numbers]
-        active = await self._rows.read(_active, asked)
+        active = _active(tx, [records[number] for numbers in edited for number in numbers])
         known: set[int] = set()
         for numbers in edited:
             current = _find(active, records[numbers[0]])

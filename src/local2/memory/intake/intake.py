@@ -1,6 +1,5 @@
 """Store the conversations, turns, notes, questions, results and ratings that one caller sends."""
 
-import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -11,7 +10,6 @@ from local2.background import read_text
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.turns import Rating, parts_of
 from local2.ledger.records import (
-    LONG_TEXT,
     OWN_ONLY,
     NewRecord,
     Written,
@@ -38,10 +36,6 @@ from local2.protocol.conversation import (
 )
 from local2.protocol.envelope import Caller, Clock, content_id, new_id
 from local2.protocol.payloads import Json, ToolCallRecord
-
-LARGE_CONVERSATION = 100
-"""From this number of messages on, records are made in a thread, so that the loop is not blocked.
-The same applies to long messages."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,16 +98,15 @@ class Intake:
             tools=self._echoes.tools,
         )
 
-        def read() -> list[NewRecord | SkippedMessage]:
-            parts = read_records(conversation)
-            return [with_features(part) if isinstance(part, NewRecord) else part for part in parts]
+        def read() -> tuple[list[NewRecord], list[SkippedMessage]]:
+            told = list(read_records(conversation))
+            made = [with_features(part) for part in told if isinstance(part, NewRecord)]
+            skipped = [part for part in told if isinstance(part, SkippedMessage)]
+            return self._with_extraction(made), skipped
 
-        characters = sum(len(message.content or "") for message in messages)
-        is_small = len(messages) < LARGE_CONVERSATION and characters < LONG_TEXT
-        parts = read() if is_small else await asyncio.to_thread(read)
-        records = self._with_extraction(
-            [await self._outputs.with_parts(part) for part in parts if isinstance(part, NewRecord)]
-        )
+        size = size_of(messages) + sum(size_of(message.tool_calls) for message in messages)
+        made, skipped = await read_text(read, size)
+        records = [await self._outputs.with_parts(record) for record in made]
         if allow_again:
             await self._ledger.erasures.lift(records)
         written = await self._ledger.conversations.store(records)
@@ -124,7 +117,7 @@ class Intake:
             added=sum(record.was_new and not record.replaced for record in written),
             changed=sum(bool(record.replaced) for record in written),
             known=sum(not (record.was_new or record.erased) for record in written),
-            skipped=[part for part in parts if isinstance(part, SkippedMessage)],
+            skipped=skipped,
             erased=sum(record.erased for record in written),
         )
 
@@ -271,8 +264,7 @@ class Intake:
         ]
 
     async def _store_received(self, record: NewRecord) -> Written:
-        if len(record.content) >= LONG_TEXT:
-            record = await asyncio.to_thread(with_features, record)
+        record = await read_text(with_features, len(record.content), record)
         (record,) = self._with_extraction([record])
         written = await self._ledger.unreported.store(record)
         self._changes.written([written], [record])
