@@ -14,7 +14,9 @@ PATH = "/v1/openapi.json"
 PATHS = [
     ("POST", "/v1/tools/top_memories"),
     ("POST", "/v1/services/memory.status"),
+    ("GET", "/v1/memories"),
     ("GET", "/v1/memories/1"),
+    ("PATCH", "/v1/memories/1"),
     ("DELETE", "/v1/memories/1"),
     ("GET", "/v1/events"),
     ("GET", PATH),
