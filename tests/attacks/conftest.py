@@ -1,5 +1,6 @@
 """One live stack for all attacks, with content stored by two tenants' users."""
 
+import asyncio
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
@@ -7,6 +8,7 @@ from contextlib import AsyncExitStack, ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import psycopg
 import pytest
@@ -27,10 +29,11 @@ from attacks.world import (
     ask,
 )
 from commands import local2
+from http_servers import http_server
 from local2.settings import MemorySettings
 from postgres_server import PostgresServer
-from tenant_agents import Agent, agent, with_tenants
-from waiting import eventually
+from tenant_agents import ACCOUNTS, Agent, agent, with_tenants
+from waiting import eventually, wait_until
 from workers import stack_with_worker_here
 
 AGENTS = {
@@ -47,6 +50,7 @@ ADDED_AGENTS = (
     ("acme", "curt", "curator"),
     ("acme", "eve", "writer"),
     ("acme", "rita", "reader"),
+    ("acme", "http", "writer"),
     ("beta", "mallory", "writer"),
 )
 
@@ -79,11 +83,29 @@ async def world(
             agents[nickname] = await resources.enter_async_context(connected)
         read = resources.enter_context(_reading(memory))
         world = World(folder, stack.url, agents, read)
+        if request.param == "sqlite":
+            await asyncio.to_thread(_serve_pages, world, resources)
         await _store_content(world)
         await work_of_ada(world)
         await eventually(lambda: _indexed(world), within=60)
         world.begin_attacks()
         yield world
+
+
+def _serve_pages(world: World, resources: AsyncExitStack) -> None:
+    """Run `local2 web` as an agent of acme, and let ada sign in."""
+    credentials = str(world.folder / ACCOUNTS / "acme" / "http.nk")
+    serving = http_server(world.folder, "web", LOCAL2_BUS__CREDENTIALS=credentials)
+    world.web = resources.enter_context(serving)
+    form = {"token": world.token("ada")}
+    own = {"Origin": world.web.url}
+
+    def has_signed_in() -> bool:  # at first, the server is still connecting
+        answer = httpx.post(f"{own['Origin']}/sign-in", data=form, headers=own, trust_env=False)
+        world.cookie = answer.headers.get("set-cookie", "").partition(";")[0]
+        return bool(world.cookie)
+
+    wait_until(has_signed_in)
 
 
 @contextmanager

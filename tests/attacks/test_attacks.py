@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 import nats.errors
 import pytest
 
-from attacks import claims, listening, people, roles, tokens
+from attacks import claims, listening, people, roles, tokens, web
 from attacks.world import VAULT, Case, World, refused, secrets_in
 from commands import in_a_fork
 from tenant_agents import Agent, agent
@@ -29,6 +29,7 @@ CASES: list[Case] = [
     *ON_ROWS,
     *roles.CASES,
     *listening.CASES,
+    *web.CASES,
 ]
 on_sqlite = pytest.mark.parametrize("world", ["sqlite"], indirect=True, scope="module")
 on_postgres = pytest.mark.parametrize("world", ["postgres"], indirect=True, scope="module")

@@ -1,7 +1,8 @@
-"""A stack with two tenants, users who trust it, and attackers who have credentials.
+"""A stack with two tenants, users who trust it, and attackers who have credentials or none.
 
 `desk` and `boss` are agents of acme that act for ada. `eve` is another agent of acme, with a token
 of bob's. `rita` may only read. `mallory` is an agent of beta, with a token for beta's own ada.
+`web` serves the pages and HTTP of acme, where ada has signed in.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 import nats.errors
 
+from http_servers import HttpServer
 from local2.protocol.envelope import utc_now
 from local2.tenants.credentials import SIGNING_KEY
 from local2.tenants.directory import TENANTS_FILE, Entries
@@ -47,6 +49,8 @@ class World:
         self.ids: dict[str, str] = {}
         self.known: dict[str, Any] = {}
         self.ledger = ledger
+        self.web: HttpServer | None = None
+        self.cookie = ""
         self.last_row = 0
         self.rows: dict[str, list[tuple[Any, ...]]] = {}
         self.tomorrow = (utc_now() + timedelta(days=1)).isoformat()

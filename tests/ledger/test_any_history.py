@@ -125,6 +125,14 @@ class Tenant:
         restored.audit.append("undone")
         self.leaving.discard(id_)
 
+    def move_supports(self, former: str, version: str) -> None:
+        """What supports a fact, or is supported by it, goes with another version of it."""
+        for edge in [*self.supports]:
+            (other,) = set(edge) - {former} if former in edge else [None]
+            if other not in {None, version} and self.records[other].superseded_by != former:
+                self.supports.remove(edge)
+                self.supports.add((version, other) if edge[0] == former else (other, version))
+
     def versions_of(self, id_: str) -> set[str]:
         """Return the ids of a record, of those that replaced it, and of all that these replaced."""
         versions = {id_} & self.records.keys()
@@ -433,10 +441,12 @@ class AnyHistory(RuleBasedStateMachine):
             extracted_from=older.extracted_from,
         )
         expected.retire(id_, newer.id, "edited")
+        expected.move_supports(id_, newer.id)
         if undone:
             assert self._run(self._undo(ledger, actor)) == [None]
             expected.retire(newer.id, id_, "edited")
             expected.restore(id_)
+            expected.move_supports(newer.id, id_)
 
     @rule(tenant=TENANTS, owner=OWNERS, picked=PICKED, other=PICKED)
     def relate(self, tenant: str, owner: str, picked: int, other: int) -> None:

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from ledgers import DAY, OWNER, fact
+from ledgers import DAY, OWNER, fact, message
 from local2.errors import InvalidArgumentsError
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.relations import Relation
-from local2.ledger.records import Record
+from local2.ledger.records import Actor, Record
 
 Ends = list[str | None]
 
@@ -57,6 +57,21 @@ async def test_a_relation_that_is_not_permitted_changes_nothing(ledger: Ledger) 
 
     assert checked == [["Wheel.", "Cart."], ["Wheel.", None]]
     assert await related(ledger, wheel) == []
+
+
+async def test_an_edited_fact_is_not_denied_by_what_denied_its_former_words(
+    ledger: Ledger,
+) -> None:
+    (wheel,) = await store(ledger, "The wheel is green.")
+    await ledger.records.store([message("The wheel is not green.", id="m1")])
+    denial = msgspec.structs.replace(edge("m1", wheel), type="contradicts")
+    await ledger.relations.add(denial, permit_all)
+    former = (await ledger.records.by_id([wheel]))[wheel]
+    version = fact("The wheel is blue.")
+    await ledger.facts.edit(former, version, "A mistake.", Actor(agent="cli"))
+
+    assert await related(ledger, version.id) == []
+    assert await related(ledger, wheel) == ["<- The wheel is not green."]
 
 
 async def test_a_relation_beyond_the_limit_is_not_stored(

@@ -589,6 +589,16 @@ async def test_relations_of_supersession_in_a_circle_are_refused(ledger: Ledger)
     assert report.new["relation"] == 2
 
 
+async def test_what_superseded_its_own_replacement_is_imported_as_it_was(ledger: Ledger) -> None:
+    retired: dict[str, Any] = {"retired_at": DAY, "retired_why": "merged"}
+    merged = [fact_line(old, superseded_by=new, **retired) for old, new in ("ab", "bc")]
+    edges = [relation_line("a", target, "supersedes") for target in "bc"]
+    report = await ledger.imports.store([*merged, fact_line("c"), *edges], IMPORTER)
+
+    assert report.refused == []
+    assert lines_of_type(await exported(ledger), RelationLine) == edges
+
+
 @pytest.mark.parametrize("replaced_first", [True, False])
 async def test_what_replaces_a_record_is_not_superseded_by_it(
     ledger: Ledger, *, replaced_first: bool

@@ -145,6 +145,12 @@ async def test_a_dry_run_lists_the_changes_of_a_run_and_makes_none(
     assert len(real["changes"]) == 5
 
 
+async def test_a_run_that_changes_nothing_is_not_named(bus: Connection) -> None:
+    report = await consolidate(bus)
+
+    assert (report["changes"], report["run"]) == ([], None)
+
+
 async def test_a_run_changes_at_most_a_share_of_a_scope(
     memory: Memory, database: Database, bus: Connection
 ) -> None:

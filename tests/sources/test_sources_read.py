@@ -2,7 +2,6 @@
 
 import json
 import tracemalloc
-import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -365,29 +364,9 @@ def test_a_broken_file_is_refused_by_name(tmp_path: Path, content: bytes, proble
         read(tmp_path / "broken.json")
 
 
-def test_archives_that_lie_or_lead_elsewhere_are_refused(tmp_path: Path) -> None:
-    tricks = archive_of(
-        tmp_path / "tricks.zip",
-        {
-            "conversations.json": [chatgpt_chat("c1", [chatgpt_message("m1", "Fine.")])],
-            "../../etc/passwd": "out",
-            "/etc/shadow": "out",
-            "C:\\windows\\x.txt": "out",
-            "a\\..\\..\\x.txt": "out",
-        },
-    )
-    with zipfile.ZipFile(tricks, "a") as archive:
-        link = zipfile.ZipInfo("link.txt")
-        link.external_attr = 0o120777 << 16
-        archive.writestr(link, "/etc/passwd")
-
-    _, items, left_out = read(tricks)
-
-    assert len(items) == 1
-    assert left_out == {"paths that lead out of the archive": 4, "links": 1}
-    with pytest.raises(TooLargeError, match="zip bomb"):
-        read(archive_of(tmp_path / "bomb.zip", {"conversations.json": b"[" + b" " * 50_000_000}))
-    damaged = bytearray(tricks.read_bytes())
+def test_a_damaged_archive_says_so(tmp_path: Path) -> None:
+    chats = {"conversations.json": [chatgpt_chat("c1", [chatgpt_message("m1", "Fine.")])]}
+    damaged = bytearray(archive_of(tmp_path / "chats.zip", chats).read_bytes())
     damaged[100:140] = b"\0" * 40
     (tmp_path / "damaged.zip").write_bytes(damaged)
     with pytest.raises(BadRequestError, match="cannot be read"):

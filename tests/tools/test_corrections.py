@@ -87,6 +87,29 @@ async def test_an_undone_edit_gives_way_to_the_former_version(bus: Connection) -
     assert [version["content"] for version in versions] == [GREEN, BLUE]
 
 
+async def test_an_edited_facts_relations_go_with_its_version_until_that_is_undone(
+    bus: Connection,
+) -> None:
+    older = await remember(bus)
+    other = await remember(bus, "Ada painted her door green.")
+    cause = await remember(bus, "Ada grew up in a forest.")
+    await call(bus, "relate", {"source": other, "type": "supports", "target": older})
+    await call(bus, "relate", {"source": older, "type": "caused_by", "target": cause})
+
+    async def related(id_: str) -> set[tuple[str, str]]:
+        found = (await call(bus, "relations", {"id": id_}))["relations"]
+        return {(one["type"], one["id"]) for one in found}
+
+    both = {("supports", other), ("caused_by", cause)}
+    edited = await call(bus, "edit_memory", edit(older))
+    assert (await related(edited["id"]), await related(older)) == (both, set())
+    assert await related(other) == {("supports", edited["id"])}
+
+    await call(bus, "undo", {"run": edited["run"]})
+    assert (await related(edited["id"]), await related(older)) == (set(), both)
+    assert await related(other) == {("supports", older)}
+
+
 async def test_an_edit_is_not_undone_after_a_later_one(bus: Connection) -> None:
     older = await remember(bus)
     first = await call(bus, "edit_memory", edit(older))

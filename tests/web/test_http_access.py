@@ -1,6 +1,5 @@
-"""Only who has the token is served, from this machine, and never by way of another site's page."""
+"""Only who has the token is served, from this machine. What attackers try is in tests/attacks."""
 
-import http.client
 import stat
 from pathlib import Path
 
@@ -14,7 +13,9 @@ PATH = "/v1/openapi.json"
 PATHS = [
     ("POST", "/v1/tools/top_memories"),
     ("POST", "/v1/services/memory.status"),
+    ("GET", "/v1/memories"),
     ("GET", "/v1/memories/1"),
+    ("PATCH", "/v1/memories/1"),
     ("DELETE", "/v1/memories/1"),
     ("GET", "/v1/events"),
     ("GET", PATH),
@@ -34,17 +35,8 @@ PATHS = [
         ({"Authorization": "Basic {token}"}, 401),
         ({"Authorization": "{token}"}, 401),
         ({"Authorization": "bearer {token}"}, 200),
-        ({"Host": "evil.example"}, 421),
-        ({"Host": "evil.example:80"}, 421),
-        ({"Host": "localhost:8642.evil.example"}, 421),
-        ({"Host": "localhost.evil.example:80"}, 421),
-        ({"Host": "127.0.0.1.evil.example"}, 421),
         ({"Host": "localhost"}, 200),
         ({"Host": "[::1]:8643"}, 200),
-        ({"Origin": "https://evil.example"}, 403),
-        ({"Origin": "http://localhost:80.evil.example"}, 403),
-        ({"Origin": "http://localhost:80@evil.example"}, 403),
-        ({"Origin": "null"}, 403),
         ({"Origin": "http://127.0.0.1:3000"}, 200),
         ({"Host": "evil.example", "Authorization": ""}, 421),
         ({"Origin": "https://evil.example", "Authorization": ""}, 403),
@@ -67,19 +59,11 @@ def test_a_request_needs_the_token_this_host_and_no_foreign_origin(
 
 
 @pytest.mark.parametrize(("method", "path"), PATHS)
-def test_no_path_answers_without_the_token_or_lets_other_sites_read(
-    server: HttpServer, method: str, path: str
-) -> None:
+def test_no_path_answers_without_the_token(server: HttpServer, method: str, path: str) -> None:
     with server.client("wrong") as client:
         answer = client.request(method, path)
-        preflight = client.options(
-            path,
-            headers={"Origin": "https://evil.example", "Access-Control-Request-Method": method},
-        )
 
     assert problem(answer)[0] == 401
-    assert problem(preflight)[0] == 403
-    assert not [name for name in preflight.headers if name.startswith("access-control")]
 
 
 def test_two_tokens_are_none(server: HttpServer, ada: httpx.Client) -> None:
@@ -120,51 +104,3 @@ def test_answers_are_kept_by_nobody_on_the_way(ada: httpx.Client) -> None:
     answers = [ada.get(PATH), ada.post("/v1/tools/top_memories"), ada.post("/v1/tools/recall")]
 
     assert {answer.headers["cache-control"] for answer in answers} == {"no-store"}
-
-
-@pytest.mark.parametrize(
-    ("method", "target"),
-    [
-        ("POST", "/v1/tools/../services/memory.status"),
-        ("POST", "/v1/tools/%2e%2e/services/memory.status"),
-        ("POST", "/v1/tools/..%2fservices%2fmemory.status"),
-        ("POST", "/v1/services/memory.status%00"),
-        ("POST", "/v1/services/memory%2estatus/"),
-        ("POST", "/v1/services/memory.*"),
-        ("POST", "/v1/services/%3e"),
-        ("POST", "/v1/services/tool.request.recall"),
-        ("POST", "/v1/tools/*"),
-        ("POST", "/v1/tools/%3E"),
-        ("POST", "/v1/tools/top_memories.x"),
-        ("POST", "/v1/tools/top_memories%0d%0aX"),
-        ("POST", "/v1/tools/" + "x" * 65),
-        ("POST", "//v1/tools/top_memories"),
-        ("POST", "/V1/tools/top_memories"),
-        ("POST", "/v1/tools/top_memories;x=1"),
-        ("POST", "http://evil.example/v1/tools/top_memories"),
-        ("GET", "/v1/tools/top_memories"),
-        ("HEAD", "/v1/events"),
-        ("PUT", "/v1/memories/1"),
-        ("GET", "/v1/memories/..%2f..%2fetc%2fpasswd"),
-        ("GET", "/v1/memories/" + "x" * 1_000),
-        ("GET", "/v1/memories/%00"),
-        ("DELETE", "/v1/memories/*"),
-        ("TRACE", "/v1/openapi.json"),
-    ],
-)
-def test_a_path_that_is_none_reaches_nothing(
-    server: HttpServer, ada: httpx.Client, method: str, target: str
-) -> None:
-    address = httpx.URL(server.url)
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=30)
-    connection.putrequest(method, target, skip_accept_encoding=True)
-    connection.putheader("Authorization", ada.headers["authorization"])
-    connection.putheader("Content-Length", "0")
-    connection.endheaders()
-    answer = connection.getresponse()
-    body = answer.read()
-    connection.close()
-
-    assert 400 <= answer.status < 500, body
-    assert b'"records"' not in body
-    assert b'"memories"' not in body

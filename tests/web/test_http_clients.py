@@ -126,6 +126,4 @@ def test_no_operation_fails_or_answers_otherwise_than_the_document_states(
     )
 
     assert tested.returncode == 0, tested.stdout
-    assert (
-        f"Tested: {len(TOOLS) + len(SERVICES) - 1 + 2}" in tested.stdout
-    )  # two for memories by id
+    assert f"Tested: {len(TOOLS) + len(SERVICES) - 1 + 4}" in tested.stdout  # four for memories

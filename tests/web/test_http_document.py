@@ -14,6 +14,8 @@ from local2.protocol.memory_tools import TOOLS
 from local2.protocol.services import SERVICES
 from waiting import eventually
 
+EDIT = {"content": "As it is stated", "reason": "A word was missing."}
+
 
 @pytest.fixture
 def document(ada: httpx.Client) -> dict[str, Any]:
@@ -33,7 +35,7 @@ def test_the_document_is_valid_and_has_everything(document: dict[str, Any]) -> N
     }
 
     assert document["openapi"] == "3.1.0"
-    assert {*paths, "/v1/memories/{id}", "/v1/events"} == of_local2
+    assert {*paths, "/v1/memories", "/v1/memories/{id}", "/v1/events"} == of_local2
 
 
 def test_operations_have_names_of_their_own_and_say_what_they_answer(
@@ -67,6 +69,8 @@ def test_answers_have_the_form_that_the_document_states(
         ("recall.answer", recalled),
         ("memory_history.answer", call(ada, "memory_history", topic_or_id="user.form")),
         ("Version", ada.get(f"/v1/memories/{id_}").json()),
+        ("BrowsedPage", ada.get("/v1/memories", params={"topic": "user.form"}).json()),
+        ("EditedMemory", ada.patch(f"/v1/memories/{id_}", json=EDIT).json()),
         ("MemoryStatus", ada.post("/v1/services/memory.status").json()),
         ("Receipt", ada.delete(f"/v1/memories/{id_}").json()),
         ("Problem", unknown.json()),

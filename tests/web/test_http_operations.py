@@ -1,6 +1,7 @@
 """Tools, services and memories over HTTP do what they do on the bus."""
 
 import httpx
+import pytest
 
 from http_servers import HttpServer, call, problem
 from local2.agents.services import SERVICES as SERVED
@@ -88,6 +89,61 @@ def test_a_memory_is_read_and_erased_by_its_id(ada: httpx.Client, bob: httpx.Cli
     assert problem(bob.get(path))[0] == problem(bob.delete(path))[0] == 404
     assert ada.delete(path).json()["erased"] == {"facts": 1}
     assert problem(ada.get(path))[0] == problem(ada.delete(path))[0] == 404
+
+
+def test_memories_are_listed_by_conditions_in_the_address_page_by_page(
+    server: HttpServer,
+) -> None:
+    with server.client(**{"Local2-User": "cleo"}) as cleo:
+        for place in ("Oslo", "Rome", "Lima"):
+            call(cleo, "remember_fact", content=f"Cleo flew to {place}.", scope="user")
+        call(cleo, "save_memory", content="Cleo flew home.")
+        facts = {"kinds": "fact", "scopes": ["user", "session"], "limit": 2}
+        first = cleo.get("/v1/memories", params=facts).json()
+        rest = cleo.get("/v1/memories", params={**facts, "after": first["next"]}).json()
+        found = cleo.get("/v1/memories", params={"words": "home"}).json()["memories"]
+
+    read = [one["content"] for page in (first, rest) for one in page["memories"]]
+    assert read == [f"Cleo flew to {place}." for place in ("Lima", "Rome", "Oslo")]
+    assert "next" not in rest
+    assert [one["content"] for one in found] == ["Cleo flew home."]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("limit=many", "`limit`"),
+        ("limit=0", "`limit`"),
+        ("kinds=facts", "`kinds[0]`"),
+        ("word=home", "`word`"),
+        ("since=soon", "since"),
+        ("after=x", "after"),
+    ],
+)
+def test_a_wrong_condition_is_named_and_lists_nothing(
+    ada: httpx.Client, query: str, said: str
+) -> None:
+    status, _, detail = problem(ada.get(f"/v1/memories?{query}"))
+
+    assert status in {400, 422}
+    assert said in detail
+
+
+def test_a_memory_is_edited_by_its_id_and_the_former_version_is_kept(
+    ada: httpx.Client, bob: httpx.Client
+) -> None:
+    id_ = call(ada, "remember_fact", content="Ada plays the flut.", scope="user")["data"]["id"]
+    path, wanted = f"/v1/memories/{id_}", {"content": "Ada plays the flute.", "reason": "Typo."}
+
+    assert problem(bob.patch(path, json=wanted))[0] == 404
+    assert problem(ada.patch(path, json={**wanted, "id": id_}))[0] == 422
+    assert problem(ada.patch(path, json={"content": "Ada plays the flute."}))[0] == 422
+    key = {"Idempotency-Key": "typo"}
+    edited, again = (ada.patch(path, json=wanted, headers=key).json() for _ in range(2))
+
+    assert again == edited
+    assert ada.get(f"/v1/memories/{edited['id']}").json()["content"] == "Ada plays the flute."
+    assert ada.get(path).json()["superseded_by"] == edited["id"]
 
 
 def test_a_topic_is_no_id(ada: httpx.Client) -> None:

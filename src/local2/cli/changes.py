@@ -106,7 +106,7 @@ async def consolidate(
         output.text(f"Left alone: {pair.id} contradicts {pair.contradicts}; {pair.reason}.")
     _show_not_done(output, report.not_done)
     output.text(result.content)
-    _show_undo(settings, output, report.run if report.changes else None, caller)
+    _show_undo(settings, output, report.run, caller)
 
 
 async def _show_progress(bus: Connection, output: Output) -> None:

@@ -1262,7 +1262,7 @@ class NotDone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsolidationReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes of a consolidation, made or planned; `undo` takes the `run`.
+    """The changes of a consolidation, made or planned; `undo` takes the `run`, if anything changed.
 
     `facts`: the number of facts examined. `left`: contradictions that stay. `not_done`: changes
     that failed, or whose facts have changed in the meantime.

@@ -46,7 +46,7 @@ async def consolidate(memory: MemoryService, args: Consolidate) -> ToolOutput:
     return ToolOutput(
         content=f"Facts checked: {done.facts}. {outcome}",
         data=ConsolidationReport(
-            run=done.run,
+            run=done.run if done.changes else None,
             facts=done.facts,
             changes=shortened(changes, DATA_BYTES),
             left=done.left,

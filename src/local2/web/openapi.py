@@ -8,9 +8,18 @@ from typing import Any
 import msgspec
 
 from local2._version import __version__
-from local2.protocol.memory_tools import FORGET, MEMORY_HISTORY, TOOLS, Receipt, Version
+from local2.protocol.memory_tools import (
+    EDIT_MEMORY,
+    FORGET,
+    MEMORY_HISTORY,
+    TOOLS,
+    EditedMemory,
+    Receipt,
+    Version,
+)
 from local2.protocol.payloads import Empty, Json, ToolSchema
-from local2.protocol.services import SERVICES
+from local2.protocol.services import BROWSE, SERVICES
+from local2.protocol.tool import parameters_of
 from local2.web.answers import JSON, PROBLEM, Problem
 from local2.web.callers import AGENT_HEADER, SESSION_HEADER, USER_HEADER
 
@@ -22,6 +31,14 @@ DESCRIPTION = (
     "The memory of agents over HTTP. Each tool and each service of the bus has a path; arguments "
     "and answers are the same as there."
 )
+_, _of_browse = msgspec.json.schema_components([BROWSE.request])
+BROWSE_QUERY: dict[str, Json] = {
+    # What may be null is left out of an address instead.
+    name: next(part for part in field.get("anyOf", [field]) if part.get("type") != "null")
+    for name, field in _of_browse[BROWSE.request.__name__]["properties"].items()
+}
+"""The fields of a request to browse, as parameters of an address."""
+BROWSE_LISTS = {name for name, field in BROWSE_QUERY.items() if field["type"] == "array"}
 
 
 def document(tools: Iterable[ToolSchema], url: str) -> Json:
@@ -86,6 +103,22 @@ def document(tools: Iterable[ToolSchema], url: str) -> Json:
                 answer=_reference(service.answer.__name__),
             )
         }
+    paths[MEMORIES_PATH] = {
+        "get": _operation(
+            "memories.list",
+            BROWSE.title,
+            tag="memories",
+            description=schemas[BROWSE.request.__name__]["description"],
+            query=[
+                {"name": name, "in": "query", "schema": _for_clients(field)}
+                for name, field in BROWSE_QUERY.items()
+            ],
+            answer=_reference(BROWSE.answer.__name__),
+        )
+    }
+    edit = _for_clients(parameters_of(EDIT_MEMORY.args))
+    fields = {name: field for name, field in edit["properties"].items() if name != "id"}
+    changes = {**edit, "properties": fields, "required": [*fields]}
     paths[f"{MEMORIES_PATH}/{{id}}"] = {
         "parameters": [
             {
@@ -102,6 +135,15 @@ def document(tools: Iterable[ToolSchema], url: str) -> Json:
             tag="memories",
             description=f"The version with this id; `{MEMORY_HISTORY.name}` lists all of them.",
             answer=_reference(Version.__name__),
+        ),
+        "patch": _operation(
+            "memories.update",
+            EDIT_MEMORY.title,
+            tag="memories",
+            description=EDIT_MEMORY.description,
+            body=changes,
+            is_body_required=True,
+            answer=_reference(EditedMemory.__name__),
         ),
         "delete": _operation(
             "memories.delete",
@@ -157,6 +199,7 @@ def _operation(
     tag: str,
     answer: Json,
     description: str = "",
+    query: Iterable[Json] = (),
     body: Json | None = None,
     is_body_required: bool = False,
     is_repeatable: bool = False,
@@ -168,7 +211,10 @@ def _operation(
         "summary": summary,
         "description": description,
         "tags": [tag],
-        "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in names],
+        "parameters": [
+            *query,
+            *({"$ref": f"#/components/parameters/{name}"} for name in names),
+        ],
         "responses": {
             str(HTTPStatus.OK.value): {
                 "description": "The answer.",

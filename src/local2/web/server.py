@@ -45,6 +45,7 @@ from local2.errors import (
     RequestError,
     TooLargeError,
     UnknownToolError,
+    abridged,
     extra_to_install,
     quoted,
 )
@@ -54,16 +55,19 @@ from local2.protocol import subjects
 from local2.protocol.envelope import Sender, json_errors
 from local2.protocol.json_text import read_json
 from local2.protocol.memory_tools import (
+    EDIT_MEMORY,
     FORGET,
     MEMORY_HISTORY,
     TOOL_NAMES,
     A,
     D,
+    MemoryHistory,
     MemoryTool,
-    Versions,
+    Version,
 )
+from local2.protocol.msgspec_errors import with_own_names
 from local2.protocol.payloads import Empty, ErrorReply, ToolResult
-from local2.protocol.services import SERVICES, STATUS, P, ServiceDeclaration
+from local2.protocol.services import BROWSE, SERVICES, STATUS, P, ServiceDeclaration
 from local2.protocol.subjects import checked_tool_name
 from local2.settings import Settings
 from local2.web.answers import JSON, HttpAnswer, NotFoundError, UnauthorizedError
@@ -72,6 +76,7 @@ from local2.web.events import EventStream, until_gone
 from local2.web.mem0 import PATH as MEM0_PATH
 from local2.web.mem0 import Mem0
 from local2.web.openapi import (
+    BROWSE_LISTS,
     DOCUMENT_PATH,
     EVENTS_PATH,
     MEMORIES_PATH,
@@ -203,7 +208,9 @@ class HttpServer:
         routes = [
             _route("POST", f"{TOOLS_PATH}/{{tool}}", self._answered(self._call_tool)),
             _route("POST", f"{SERVICES_PATH}/{{service}}", self._answered(self._ask_service)),
+            _route("GET", MEMORIES_PATH, self._answered(self._list_memories)),
             _route("GET", f"{MEMORIES_PATH}/{{id}}", self._answered(self._read_memory)),
+            _route("PATCH", f"{MEMORIES_PATH}/{{id}}", self._answered(self._edit_memory)),
             _route("DELETE", f"{MEMORIES_PATH}/{{id}}", self._answered(self._erase_memory)),
             _route("GET", EVENTS_PATH, self._answered(self._stream_events)),
             _route("GET", DOCUMENT_PATH, self._answered(self._describe)),
@@ -295,14 +302,49 @@ class HttpServer:
 
         return await self._once(request, caller, body, ask)
 
+    async def _list_memories(self, request: Request, caller: Sender) -> HttpAnswer:
+        named = request.query_params
+        wanted = {
+            name: named.getlist(name) if name in BROWSE_LISTS else named[name] for name in named
+        }
+        try:
+            page = msgspec.convert(wanted, BROWSE.request, strict=False)
+        except msgspec.ValidationError as error:
+            raise BadRequestError(
+                f"{with_own_names(abridged(error))}.",
+                remedy=f"`GET {DOCUMENT_PATH}` lists the parameters.",
+            ) from error
+        return HttpAnswer.with_value(await self.ask_service(BROWSE, page, caller))
+
     async def _read_memory(self, request: Request, caller: Sender) -> HttpAnswer:
+        return HttpAnswer.with_value(await self._version(request, caller))
+
+    async def _edit_memory(self, request: Request, caller: Sender) -> HttpAnswer:
+        body = await self.read_body(request)
+        arguments = _read_object(body)
+        if "id" in arguments:
+            raise InvalidArgumentsError("id: the path names the memory.", remedy="Leave it out.")
+
+        async def edit() -> HttpAnswer:
+            id_ = (await self._version(request, caller)).id
+            result = await self._result(EDIT_MEMORY.name, {**arguments, "id": id_}, caller)
+            if result.error is not None:
+                return HttpAnswer.for_problem(result.error)
+            return HttpAnswer.with_value(result.data)
+
+        return await self._once(request, caller, body, edit)
+
+    async def _version(self, request: Request, caller: Sender) -> Version:
+        """The version of a memory whose id the path names.
+
+        Raises:
+            NotFoundError: The caller has none with this id.
+        """
         wanted = request.path_params["id"]
-        result = await self._result(MEMORY_HISTORY.name, {"topic_or_id": wanted}, caller)
-        if result.error is not None:
-            return HttpAnswer.for_problem(result.error)
-        for version in msgspec.convert(result.data, Versions).versions:
+        history = MemoryHistory(topic_or_id=wanted)
+        for version in (await self.ask_tool(MEMORY_HISTORY, history, caller)).versions:
             if version.id == wanted:
-                return HttpAnswer.with_value(version)
+                return version
         raise NotFoundError
 
     async def _erase_memory(self, request: Request, caller: Sender) -> HttpAnswer:

@@ -3,18 +3,14 @@
 import json
 import re
 import zipfile
-from http.client import HTTPConnection
 from pathlib import Path
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import httpx
-import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from browsers import Reader
-from http_servers import HttpServer, call
-from local2.web.pages.signing_in import MAX_UPLOAD
+from http_servers import call
 from sources_made_up import archive_of, chatgpt_chat, chatgpt_message
 
 HOSTILE = '<img src=x onerror=alert(1)>"{{ alert(2) }}'
@@ -69,29 +65,3 @@ def test_what_cannot_be_imported_is_said(reader: Reader, tmp_path: Path) -> None
     ):
         upload(reader, file)
         expect(reader.page.get_by_text(problem)).to_be_visible()
-
-
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"Content-Length": str(MAX_UPLOAD + 1)}, 413),
-        ({"Transfer-Encoding": "chunked"}, 411),
-        ({"Content-Length": "0"}, 404),
-    ],
-)
-def test_more_than_the_limit_is_refused_before_it_is_read(
-    pages: HttpServer, browser: Browser, signed_in: Path, headers: dict[str, str], status: int
-) -> None:
-    address = urlsplit(pages.url)
-    with browser.new_context(storage_state=signed_in) as context:
-        (cookie,) = context.cookies()
-    own = {"Origin": pages.url, "Cookie": f"{cookie['name']}={cookie['value']}"}
-    connection = HTTPConnection(address.netloc, timeout=20)
-    try:
-        connection.putrequest("POST", "/_nicegui/client/x/upload/1")
-        for name, value in {**own, **headers}.items():
-            connection.putheader(name, value)
-        connection.endheaders()
-        assert connection.getresponse().status == status
-    finally:
-        connection.close()

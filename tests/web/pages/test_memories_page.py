@@ -1,26 +1,36 @@
 """Memories are found, read, and mended on the page; what they say is never more than text."""
 
-from datetime import UTC, datetime, timedelta
+import sqlite3
+from contextlib import closing
 from uuid import uuid4
 
 import httpx
 import pytest
-from anyio.from_thread import start_blocking_portal
 from playwright.sync_api import Locator, expect
 
 from browsers import NARROW, Reader
 from commands import Served
-from harness.fill import write_records
 from http_servers import call
 from local2.ledger.operations.browsing import MAX_READ
-from local2.ledger.records import NewRecord
 from waiting import wait_until
 
 HOSTILE = (
     "<img src=x onerror=alert(1)><script>alert(2)</script>"
     '"><svg onload=alert(3)>{{ alert(4) }}${alert(5)}`javascript:alert(6)`</td></table>'
 )
-MANY = 4 * MAX_READ
+MANY, AT_ONCE = 100_000, 10_000
+RARE = MANY - 4 * MAX_READ
+INSERT_CROWD = """
+WITH RECURSIVE number (n) AS (
+    SELECT :first UNION ALL SELECT n + 1 FROM number WHERE n + 1 < :end)
+INSERT INTO record (tenant, id, kind, owner, scope, memory_type, agent, topic, folded_topic,
+                    content, event_time)
+SELECT 'default', :user || n, 'fact', :user, 'user', 'task', iif(n = :rare, 'rare', 'robot'),
+       'user.thousand_' || (n / 1000) || '.' || n, 'user.thousand_' || (n / 1000) || '.' || n,
+       'Row ' || n || ' of the crowd.',
+       strftime('%Y-%m-%dT%H:%M:%f+00:00', '2026-01-01', '+' || n || ' seconds')
+FROM number
+"""
 
 
 def stored(ada: httpx.Client, content: str, **arguments: object) -> str:
@@ -272,34 +282,60 @@ def test_a_change_that_fails_for_one_of_many_changes_none(
     assert state_of(ada, word) == [(f"The {word} stays.", "active")]
 
 
-def test_more_memories_than_one_look_reads_are_shown_page_by_page(
-    reader: Reader, page_stack: Served
-) -> None:
-    agent, oldest = unique("robot"), unique("first")
-    first = datetime(2026, 1, 1, tzinfo=UTC)
-    many = [
-        NewRecord(
-            id=f"{agent}-{number}",
-            kind="transcript",  # it is not indexed
-            owner="ada",
-            session_id="long",
-            agent=agent if number else oldest,
-            role="user",
-            content=f"Line {number:,}.",
-            event_time=first + timedelta(seconds=number),
-        )
-        for number in range(MANY)
-    ]
-    with start_blocking_portal() as portal:  # Playwright has the loop of this thread
-        portal.call(write_records, page_stack.folder / ".local2", many)
-    reader.open(f"/memories?agent={agent}")
+@pytest.fixture(scope="module")
+def crowd(page_stack: Served) -> str:
+    """A user with very many tasks, which are not indexed; each thousand shares a topic.
+
+    They are rows made by SQL: to store each as a memory would take longer than all other tests.
+    """
+    user = unique("crowd")
+    ledger = page_stack.folder / ".local2" / "ledger.sqlite3"
+    with closing(sqlite3.connect(ledger, timeout=30, isolation_level=None)) as connection:
+        for first in range(0, MANY, AT_ONCE):  # the stack writes in between
+            asked = {"user": user, "first": first, "end": first + AT_ONCE, "rare": RARE}
+            connection.execute(INSERT_CROWD, asked)
+    return user
+
+
+def test_very_many_memories_are_shown_page_by_page(reader: Reader, crowd: str) -> None:
+    reader.open(f"/memories?of={crowd}")
     expect(rows(reader)).to_have_count(50)
-    expect(rows(reader).first).to_contain_text(f"Line {MANY - 1:,}.")
-    for newest in (f"Line {MANY - 51:,}.", f"Line {MANY - 101:,}."):
+    expect(rows(reader).first).to_contain_text(f"Row {MANY - 1} ")
+    for newest in (MANY - 51, MANY - 101):
         press(reader, "Older")
-        expect(rows(reader).first).to_contain_text(newest)
+        expect(rows(reader).first).to_contain_text(f"Row {newest} ")
         expect(rows(reader)).to_have_count(50)
     press(reader, "Newer")
-    expect(rows(reader).first).to_contain_text(f"Line {MANY - 51:,}.")
-    reader.open(f"/memories?agent={oldest}")
-    expect(rows(reader)).to_contain_text("Line 0.")
+    expect(rows(reader).first).to_contain_text(f"Row {MANY - 51} ")
+
+
+def test_among_very_many_memories_a_few_are_found_by_words_topics_agents_and_times(
+    reader: Reader, crowd: str
+) -> None:
+    reader.open(f"/memories?of={crowd}&words=row+42042")
+    expect(rows(reader)).to_have_count(1)
+    expect(rows(reader)).to_contain_text("Row 42042 ")
+    reader.open(f"/memories?of={crowd}&topic=user.thousand_98.")
+    expect(rows(reader).first).to_contain_text("Row 98999 ")
+    # More records are passed over than one look reads.
+    reader.open(f"/memories?of={crowd}&agent=rare")
+    expect(rows(reader)).to_have_count(1)
+    expect(rows(reader)).to_contain_text(f"Row {RARE} ")
+    # The last pages.
+    reader.open(f"/memories?of={crowd}&until=2026-01-01T00:01:09Z")
+    expect(rows(reader).first).to_contain_text("Row 69 ")
+    press(reader, "Older")
+    expect(rows(reader)).to_have_count(20)
+    expect(rows(reader).last).to_contain_text("Row 0 ")
+    expect(reader.page.get_by_role("button", name="Older")).to_have_count(0)
+
+
+def test_very_many_memories_are_counted(reader: Reader, ada: httpx.Client, crowd: str) -> None:
+    assert crowd
+    reader.open("/overview")
+    counts = ada.post("/v1/services/memory.overview.all").json()["counts"]
+    facts = sum(count["active"] for count in counts if count["kind"] == "fact")
+
+    assert facts >= MANY
+    shown = reader.page.locator("tr", has=reader.page.locator(".swatch"), has_text="fact")
+    expect(shown).to_contain_text(f"{facts:,}")

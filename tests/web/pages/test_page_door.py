@@ -1,9 +1,8 @@
-"""Nobody reaches the page who has not signed in, and no other page or program acts through it."""
+"""Who has signed in reaches the page. What other pages and programs try is in tests/attacks."""
 
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -19,7 +18,6 @@ HANDSHAKE = {
     "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
     "Sec-WebSocket-Version": "13",
 }
-OWN, FOREIGN = "http://{host}", "http://evil.example"
 
 
 @pytest.fixture(scope="module")
@@ -39,105 +37,45 @@ def client(pages: HttpServer) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.parametrize(
-    ("headers", "status"),
+    "headers",
     [
-        ({}, 200),
-        ({"Host": "localhost:{port}"}, 200),
-        ({"Host": "localhost"}, 403),
-        ({"Host": "127.0.0.1"}, 403),
-        ({"Host": "127.0.0.1:1"}, 403),
-        ({"Host": "evil.example:{port}"}, 421),
-        ({"Host": "127.0.0.1.evil.example:{port}"}, 421),
-        ({"Origin": OWN}, 200),
-        ({"Origin": FOREIGN}, 403),
-        ({"Origin": "null"}, 403),
-        ({"Origin": "http://127.0.0.1:3000"}, 403),
-        ({"Origin": "http://localhost:{port}"}, 403),
-        ({"Origin": "https://{host}"}, 403),
-        ({"Origin": "http://{host}.evil.example"}, 403),
-        ({"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors"}, 403),
-        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}, 403),
-        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200),
-        ({"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}, 200),
+        {},
+        {"Host": "localhost:{port}"},
+        {"Origin": "http://{host}"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
+        {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"},
     ],
 )
-def test_a_request_names_this_host_and_comes_from_this_origin(
-    client: httpx.Client, cookie: str, headers: dict[str, str], status: int
+def test_who_has_signed_in_opens_a_page_also_by_another_sites_link(
+    client: httpx.Client, cookie: str, headers: dict[str, str]
 ) -> None:
-    address = urlsplit(str(client.base_url))
-    sent = {
-        name: value.format(host=address.netloc, port=address.port)
-        for name, value in headers.items()
-    }
-    answer = client.get(PAGE, headers={"Cookie": cookie, **sent})
+    host, port = client.base_url.netloc.decode(), client.base_url.port
+    sent = {name: value.format(host=host, port=port) for name, value in headers.items()}
 
-    assert answer.status_code == status
+    assert client.get(PAGE, headers={"Cookie": cookie, **sent}).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "forged",
-    [
-        "",
-        "{name}=",
-        "{name}=x",
-        "{name}={value}x",
-        "{name}=x{value}",
-        "{name}=IiI.aGVsbG8.c2lnbmF0dXJl",
-        "local2={value}",
-        "local2_1={value}",
-        "session={value}",
-    ],
-)
-@pytest.mark.parametrize("path", [PAGE, "/", SOCKET, "/_nicegui/3.18.0/static/nicegui.js"])
-def test_no_path_answers_without_the_cookie(
-    client: httpx.Client, cookie: str, forged: str, path: str
-) -> None:
-    name, _, value = cookie.partition("=")
-    sent = {"Cookie": forged.format(name=name, value=value), "Accept": "text/html"}
-    answer = client.get(path, headers=sent)
-
-    assert (answer.status_code, answer.headers.get("location")) == (303, "/sign-in")
-
-
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"Origin": OWN, "Cookie": "{cookie}"}, 101),
-        ({"Origin": OWN}, 403),
-        ({"Cookie": "{cookie}"}, 403),
-        ({"Origin": FOREIGN, "Cookie": "{cookie}"}, 403),
-        ({"Origin": "null", "Cookie": "{cookie}"}, 403),
-        ({"Origin": "http://127.0.0.1:3000", "Cookie": "{cookie}"}, 403),
-        ({"Origin": OWN, "Cookie": "{cookie}", "Host": "evil.example"}, 403),
-    ],
-)
-def test_a_socket_needs_the_cookie_and_this_origin(
-    pages: HttpServer, cookie: str, headers: dict[str, str], status: int
-) -> None:
-    address = urlsplit(pages.url)
-    named = {
-        name: value.format(host=address.netloc, cookie=cookie) for name, value in headers.items()
-    }
-    connection = HTTPConnection(address.netloc, timeout=20)
+def test_a_socket_is_opened_with_the_cookie_from_the_page(pages: HttpServer, cookie: str) -> None:
+    connection = HTTPConnection(pages.url.removeprefix("http://"), timeout=20)
     try:
-        connection.request("GET", SOCKET, headers={**HANDSHAKE, **named})
-        assert connection.getresponse().status == status
+        headers = {**HANDSHAKE, "Origin": pages.url, "Cookie": cookie}
+        connection.request("GET", SOCKET, headers=headers)
+        assert connection.getresponse().status == 101
     finally:
         connection.close()
 
 
-def test_the_cookie_opens_the_page_but_not_the_interface_of_programs(
-    client: httpx.Client, cookie: str
-) -> None:
-    answer = client.post("/v1/tools/top_memories", headers={"Cookie": cookie})
+def test_who_has_not_signed_in_is_led_there(client: httpx.Client) -> None:
+    answer = client.get(PAGE, headers={"Accept": "text/html"})
 
-    assert answer.status_code == 401
+    assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
 
 
-@pytest.mark.parametrize("path", ["/sign-out", "/sign-in"])
-def test_forms_of_other_pages_are_refused(client: httpx.Client, cookie: str, path: str) -> None:
-    for origin in ({}, {"Origin": FOREIGN}):
-        assert client.post(path, headers={"Cookie": cookie, **origin}).status_code == 403
+def test_an_unknown_path_says_so(client: httpx.Client, cookie: str) -> None:
+    answer = client.get("/nothing", headers={"Cookie": cookie})
+
+    assert answer.status_code == 404
+    assert "There is no such page." in answer.text
 
 
 def test_every_page_is_protected_by_its_headers(client: httpx.Client, cookie: str) -> None:
@@ -160,11 +98,6 @@ def test_addresses_of_a_proxy_are_not_believed(client: httpx.Client, cookie: str
 
     assert answer.status_code == 200
     assert "evil" not in answer.text
-
-
-def test_an_unknown_path_says_so(client: httpx.Client, cookie: str) -> None:
-    for path in ("/nothing", "/memories/../../etc/passwd", "/assets/..%2fsite.py"):
-        assert client.get(path, headers={"Cookie": cookie}).status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/v1/openapi.json", "/mem0/v1/ping/"])

@@ -78,6 +78,8 @@ def test_pictures(server: HttpServer, browser: Browser) -> None:
             if f"pictures/{shown.title.lower()}.png" not in document:
                 continue
             reader.open(shown.path)
+            if shown.path == "/overview":  # what is counted is shown later
+                page.locator(".growth").wait_for()
             page.screenshot(path=PICTURES / f"{shown.title.lower()}.png")
         reader.open("/memories")
         page.get_by_text("Zed at work").click()

@@ -9,6 +9,7 @@ import msgspec
 from local2.ledger.operations.extraction import has_sources, remove_sources
 from local2.ledger.operations.facts import RecentTopics
 from local2.ledger.operations.records import Cause, add_to_audit, restore, supersede
+from local2.ledger.operations.relations import move_relations
 from local2.ledger.operations.transactions import (
     AFTER_ALL,
     Part,
@@ -170,8 +171,10 @@ class LedgerAudit(Part):
                 why="edited",
                 reason="the edit is undone",
             )
-            is_active = supersede(tx, change.detail["superseded_by"], cause)
-            problem = self._restore(tx, change) if is_active else CHANGED
+            edited = change.detail["superseded_by"]
+            problem = self._restore(tx, change) if supersede(tx, edited, cause) else CHANGED
+            if problem is None:
+                move_relations(tx, edited, change.record_id)
         else:
             problem = self._restore(tx, change)
         if problem is None:

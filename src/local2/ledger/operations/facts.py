@@ -23,6 +23,7 @@ from local2.ledger.operations.records import (
     store_fact,
     supersede,
 )
+from local2.ledger.operations.relations import move_relations
 from local2.ledger.operations.tombstones import was_erased
 from local2.ledger.operations.transactions import (
     Part,
@@ -155,6 +156,7 @@ class LedgerFacts(Part):
             tx.execute("keep_pinned", newer=newer.id, older=older.id)
             for source in sources_of(newer):
                 relate(tx, newer.id, DERIVED_FROM, source)
+            move_relations(tx, older.id, newer.id)
             return Written(id=newer.id, was_new=True, replaced=(older.id,), topic=newer.topic)
 
         try:

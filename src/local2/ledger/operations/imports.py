@@ -188,8 +188,11 @@ class _Page:
                 if known is not None and known["superseded_by"] is not None:
                     return None  # it stays as it is
                 field, id_ = "superseded_by", line.id
-            case RelationLine(relation="supersedes", source=newer):
-                field, id_ = "target", line.target
+            case RelationLine(relation="supersedes", source=newer, target=id_):
+                later = self._tx.execute("versions", ids=as_json([newer])).fetchall()
+                if id_ in {version["id"] for version in later}:
+                    return None  # it has replaced the source since
+                field = "target"
             case _:
                 return None
         cycle = self._first_row("replaced_in_turn", id=id_, newer=newer)

@@ -173,6 +173,24 @@ def full_end(tx: Transaction, source: str, type_: str, target: str) -> str | Non
     return row["id"] if row else None
 
 
+def move_relations(tx: Transaction, former: str, version: str) -> None:
+    """Let what is stated of a memory be stated of another version of it.
+
+    What was related to just its words stays: denials in messages, and the versions themselves.
+    """
+    for row in tx.execute("relations_of", id=former, types=TYPES).fetchall():
+        other, type_ = row["id"], row["relation_type"]
+        is_denial = type_ == "contradicts" and row["kind"] == "chat_message"
+        if other == version or row["superseded_by"] == former or is_denial:
+            continue
+        edges = [(former, other), (version, other)]
+        if row["incoming"]:
+            edges = [edge[::-1] for edge in edges]
+        (source, target), moved = edges
+        tx.execute("unrelate", source=source, type=type_, target=target)
+        relate(tx, moved[0], type_, moved[1])
+
+
 class Knowledge(Part):
     """One tenant's facts that are stated as triplets."""
 

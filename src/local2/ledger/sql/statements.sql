@@ -113,9 +113,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: counts
 SELECT records, records - unsearched - waiting - aside AS indexed, waiting FROM (
-    SELECT (SELECT count(*) FROM record WHERE tenant = :tenant)
-           - (SELECT count(*) FROM record INDEXED BY record_erased
-              WHERE tenant = :tenant AND retired_why = 'erased') AS records,
+    SELECT ifnull((SELECT records FROM usage WHERE tenant = :tenant), 0) AS records,
            (SELECT count(*) FROM record INDEXED BY record_unsearched
             WHERE tenant = :tenant AND (superseded_by IS NOT NULL OR kind = 'transcript'
                                       OR memory_type = 'task'))

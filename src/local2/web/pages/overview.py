@@ -96,9 +96,10 @@ class OverviewPage:
                 self._disk = ui.element("div")
         with section("Growth", f"Memories by the day they are of (UTC), the last {DAYS} days."):
             self._growth = ui.element("div").classes("stack")
-        await asyncio.gather(self._look(), self._count())
+        await self._look()
         ui.timer(LOOK_SECONDS, self._look, immediate=False)
-        ui.timer(COUNT_SECONDS, self._count, immediate=False)
+        # Begins at once, but nobody waits for it: among a million memories, it takes a while.
+        ui.timer(COUNT_SECONDS, self._count)
 
     async def _look(self) -> None:
         if not self._viewer.link.is_reached:
