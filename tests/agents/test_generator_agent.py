@@ -230,6 +230,20 @@ async def test_after_the_last_round_the_model_must_answer_without_tools(
 
 
 @pytest.mark.usefixtures("tools")
+async def test_a_model_that_only_calls_tools_ends_the_turn_with_an_error_that_names_the_setting(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+) -> None:
+    await start(max_rounds=2)
+    ollama.responder = lambda _messages, _tools: Reply(tool_calls=(RECALL_NAME,))
+
+    turn = await client.ask("Who am I?", caller=RICHARD)
+
+    assert turn.error is not None
+    assert "max_rounds" in turn.error.message
+    assert len(turn.tool_calls) == 2
+
+
+@pytest.mark.usefixtures("tools")
 async def test_a_model_failure_ends_the_turn_with_an_error_and_the_query_is_remembered(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:

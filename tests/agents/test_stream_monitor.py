@@ -9,9 +9,11 @@ import pytest
 
 from local2.agents import stream_monitor
 from local2.agents.stream_monitor import StreamMonitor
-from local2.bus.connection import Connection, connect
+from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.server import EmbeddedServer
 from local2.bus.streams import ensure_streams
+from local2.protocol.envelope import decode
+from local2.protocol.payloads import Empty
 from nats_servers import nats_server
 from waiting import eventually
 
@@ -50,6 +52,21 @@ async def test_an_external_server_is_not_restarted_but_a_remedy_is_reported(
         await eventually(lambda: monitor.problem is None)
 
     assert server.pid == pid
+
+
+async def test_a_probe_is_an_envelope_like_every_message(server: EmbeddedServer) -> None:
+    probes: list[bytes] = []
+
+    async def receive(message: BusMessage) -> None:
+        probes.append(message.data)
+
+    async with connect(server.url, name="test") as bus:
+        await ensure_streams(bus, "default")
+        await bus.subscribe("memory.probe", receive)
+        async with monitor_of(bus, None):
+            await eventually(lambda: len(probes) > 0)
+
+    assert decode(probes[0], Empty).type == "probe"
 
 
 async def test_a_cluster_that_elects_its_leader_is_given_time_before_its_disks_are_blamed(

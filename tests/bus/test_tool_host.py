@@ -120,12 +120,14 @@ async def test_the_result_of_a_request_without_a_reply_inbox_is_published(
 
     await bus.publish("tool.request.note", b'{"id": "r2", "payload": {"args": {"text": "x"}}}')
     await bus.publish("tool.request.note", b'{"id": "r3", "payload": {"args": {"text": 7}}}')
+    await bus.publish("tool.request.note", b'{"id": "r4"}')
+    await bus.publish("tool.request.note", b'{"id": "r5", "deadline_utc": "soon", "payload": {}}')
 
-    await eventually(lambda: len(published) == 2)
+    await eventually(lambda: len(published) == 4)
     results = {
         e.correlation_id: e.payload.ok for e in (decode(m.data, ToolResult) for m in published)
     }
-    assert results == {"r2": True, "r3": False}
+    assert results == {"r2": True, "r3": False, "r4": False, "r5": False}
 
 
 @pytest.mark.usefixtures("host")

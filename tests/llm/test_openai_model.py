@@ -90,6 +90,11 @@ async def test_thinking_is_separate_from_the_answer(
             [("f", {"n": 1})],
             id="an object, without id",
         ),
+        pytest.param(
+            [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "null"}}],
+            [("f", {})],
+            id="no arguments, as null",
+        ),
     ],
 )
 async def test_calls_in_nonstandard_forms_are_read(

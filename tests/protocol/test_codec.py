@@ -76,9 +76,14 @@ def test_endlessly_nested_json_is_refused(data: bytes) -> None:
         pytest.param(b"[]", "Expected `object`", id="a list"),
         pytest.param(b"{}", "`payload`", id="without a payload"),
         pytest.param(b'{"payload": {}}', "`args`", id="without arguments"),
-        pytest.param(b'{"payload": {"args": {}}, "id": 7}', "at `id`", id="id is a number"),
+        pytest.param(b'{"payload": {"args": {}}, "id": [7]}', "at `id`", id="id is a list"),
         pytest.param(
             b'{"payload": {"args": {}}, "deadline_utc": "soon"}', "at `deadline_utc`", id="bad time"
+        ),
+        pytest.param(
+            b'{"payload": {"args": {}}, "deadline_utc": 253402300800}',
+            "at `deadline_utc`",
+            id="a time in the year 10000",
         ),
     ],
 )
@@ -132,12 +137,65 @@ def test_an_argument_at_an_unknown_place_is_still_one_of_the_arguments() -> None
         decode(b'{"payload": {"args": {"topic": 1e400}}}', ToolRequest[dict[str, Any]])
 
 
-def test_the_header_of_a_request_with_wrong_arguments_can_still_be_read() -> None:
-    header = header_of(b'{"id": "r1", "source": "shell", "payload": {"args": 7}}')
+class Numbers(msgspec.Struct, forbid_unknown_fields=True):
+    top_k: int = 5
+    importance: float = 0.5
+    rerank: bool = True
+    topic: str = ""
+
+
+@pytest.mark.parametrize(
+    ("args", "read"),
+    [
+        pytest.param(b'{"top_k": 3.0}', Numbers(top_k=3), id="a whole number with a point"),
+        pytest.param(b'{"top_k": "3"}', Numbers(top_k=3), id="an integer as text"),
+        pytest.param(b'{"importance": "0.9"}', Numbers(importance=0.9), id="a number as text"),
+        pytest.param(b'{"rerank": "false"}', Numbers(rerank=False), id="a truth value as text"),
+        pytest.param(b'{"top_k": "3", "topic": "null"}', Numbers(top_k=3, topic="null"), id="text"),
+    ],
+)
+def test_numbers_are_read_in_the_forms_in_which_models_write_them(
+    args: bytes, read: Numbers
+) -> None:
+    request = decode(b'{"payload": {"args": ' + args + b"}}", ToolRequest[Numbers])
+
+    assert request.payload.args == read
+
+
+@pytest.mark.parametrize("args", [b'{"top_k": "three"}', b'{"top_k": 2.5}', b'{"topic": 7}'])
+def test_what_is_no_such_number_or_text_is_refused(args: bytes) -> None:
+    with pytest.raises(InvalidArgumentsError):
+        decode(b'{"payload": {"args": ' + args + b"}}", ToolRequest[Numbers])
+
+
+def test_names_may_be_numbers_as_in_turns_and_null_is_no_name() -> None:
+    read = decode(
+        b'{"id": 7, "type": null, "source": null, "user": 5, "session_id": 12.0, "payload": {}}',
+        Reindex,
+    )
+
+    assert (read.id, read.type, read.source, read.user, read.session_id) == ("7", "", "", "5", "12")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(b'"payload": {"args": 7}', id="arguments"),
+        pytest.param(b'"type": "request"', id="no payload"),
+        pytest.param(b'"payload": {"args": {}}, "deadline_utc": "soon"', id="deadline"),
+        pytest.param(b'"payload": {"args": {}}, "user": ["ada"]', id="user"),
+    ],
+)
+def test_the_names_of_a_refused_request_can_still_be_read(wrong: bytes) -> None:
+    header = header_of(b'{"id": "r1", "source": "shell", "query_id": 4, ' + wrong + b"}")
 
     assert header is not None
-    assert (header.id, header.source) == ("r1", "shell")
-    assert header_of(b"no envelope") is None
+    assert (header.id, header.source, header.query_id) == ("r1", "shell", "4")
+
+
+@pytest.mark.parametrize("data", [b"no envelope", b"[]", b"\xff", b"[" * 100_000])
+def test_what_is_no_envelope_has_no_header(data: bytes) -> None:
+    assert header_of(data) is None
 
 
 @pytest.mark.parametrize(

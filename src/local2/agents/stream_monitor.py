@@ -20,7 +20,8 @@ from local2.bus.streams import ELECTION_TIMEOUT, is_clustered, publish_durably
 from local2.errors import BusError
 from local2.home import why_unwritable
 from local2.protocol import subjects
-from local2.protocol.envelope import DEFAULT_TENANT
+from local2.protocol.envelope import DEFAULT_TENANT, encode, seal
+from local2.protocol.payloads import Empty
 
 NAME = "stream_keeper"  # on the bus, where others may know it
 PROBE_INTERVAL = 1.0
@@ -109,8 +110,9 @@ class StreamMonitor(Participant):
         if (tenant := next(iter(self._tenants()), None)) is None:
             return None
         subject = self.bus.incoming_subject(subjects.MEMORY_PROBE, tenant)
+        probe = encode(seal(Empty(), type="probe", source=self.name))
         try:
-            await publish_durably(self.bus, subject, b"", timeout=PROBE_PATIENCE)
+            await publish_durably(self.bus, subject, probe, timeout=PROBE_PATIENCE)
         except BusError as failure:
             return failure
         return None

@@ -159,7 +159,10 @@ class GeneratorTurn:
             text, calls = await self._ask_until_it_fits(background, offered)
             if not calls or last:
                 if not text.strip():
-                    raise ModelError(f"{self._model.name} gave no answer.", remedy="Ask again.")
+                    remedy = "Ask again."
+                    if calls:
+                        remedy = "Ask again, or raise max_rounds in config/generator.yaml."
+                    raise ModelError(f"{self._model.name} gave no answer.", remedy=remedy)
                 self.answer = text
                 conversation.add(role="assistant", content=text)
                 return

@@ -94,7 +94,7 @@ class CallsInPieces:
             ToolCall(
                 id=call.id,
                 name=call.name,
-                arguments=msgspec.json.decode(call.arguments or "{}", type=Json),
+                arguments=msgspec.json.decode(call.arguments or "{}", type=Json | None) or {},
             )
             for call in self._calls
         )

@@ -36,8 +36,10 @@ Id = Annotated[Name, msgspec.Meta(min_length=1)]
 CALL_EXAMPLE = 'A request looks like {"payload": {"args": {…}}}.'
 MESSAGE_EXAMPLE = 'A message looks like {"payload": {…}}.'
 WRONG_TYPE = "A field is not of its type."
-EXACT = 2.0**53
-"""Up to here, every integer is a float."""
+ID_NUMBER_LIMIT = 2**64
+"""Numbers from this one on, which need more than 64 bits, are not accepted as ids."""
+NAMES = ("id", "type", "source", "user", "session_id", "query_id", "correlation_id")
+"""The fields of an envelope that are names."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -159,7 +161,10 @@ def encode(message: msgspec.Struct) -> bytes:
 
 
 def decode(data: bytes, payload: type[P]) -> Envelope[P]:
-    """Decode one envelope. As in JSON Schema, 5.0 is an integer.
+    """Decode one envelope.
+
+    Models and other programs write numbers in several forms: 5 may also be 5.0 or "5", true may
+    be "true", and an id may be a number. A name that is null is missing.
 
     Args:
         data: The bytes of the message.
@@ -170,12 +175,13 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
         InvalidArgumentsError: The tool's arguments do not match its schema.
     """
     envelope: Envelope[P]
-    decoder = _decoder(payload)  # type: ignore[arg-type]
-    try:  # most messages are valid: the rest costs nothing until then
-        envelope = read_json(data, decoder.decode)
+    try:  # most messages are as they should be: the rest costs nothing until then
+        envelope = read_json(data, _decoder(payload).decode)  # type: ignore[arg-type]
     except msgspec.ValidationError as error:
-        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            envelope = decoder.decode(_with_integers(data))
+        # ValueError: a number that is read as a time may be beyond all years.
+        with suppress(msgspec.DecodeError, ValueError, RecursionError):
+            lax = _decoder(payload, strict=False)  # type: ignore[arg-type]
+            envelope = lax.decode(_encoder.encode(_with_names(read_json(data))))
             return envelope
         problem = with_own_names(abridged(error))
         if is_about_arguments(str(error)):
@@ -190,19 +196,27 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
     return envelope
 
 
-def _with_integers(data: bytes) -> bytes:
-    """The message with an integer for each whole number among its payload's fields or arguments.
+def _with_names(message: Any) -> Any:
+    """The message, with its names as texts, and without those that are null."""
+    if not isinstance(message, dict):
+        return message
+    return {
+        field: (name_of(value) or value) if field in NAMES else value
+        for field, value in message.items()
+        if value is not None or field not in NAMES
+    }
 
-    Models' services send 5 as 5.0. Numbers further inside may be anybody's data.
-    """
-    message: Any = read_json(data)
-    payload = message.get("payload") if isinstance(message, dict) else None
-    for fields in (payload, payload.get("args") if isinstance(payload, dict) else None):
-        if isinstance(fields, dict):
-            for name, value in fields.items():
-                if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT:
-                    fields[name] = int(value)
-    return _encoder.encode(message)
+
+def name_of(value: Any) -> str | None:
+    """Read a name or an id, which may be a number; None if it is invalid or too long."""
+    match value:
+        case str() if len(value) <= MAX_NAME:
+            return value
+        case bool():
+            return None
+        case int() | float() if abs(value) < ID_NUMBER_LIMIT:
+            return str(int(value) if value == int(value) else value)
+    return None
 
 
 @cache
@@ -213,8 +227,8 @@ def _example(payload: Hashable) -> str:
 
 
 @cache
-def _decoder(payload: Hashable) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(Envelope[payload])  # type: ignore[valid-type]
+def _decoder(payload: Hashable, *, strict: bool = True) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(Envelope[payload], strict=strict)  # type: ignore[valid-type]
 
 
 @contextmanager
@@ -232,12 +246,20 @@ def json_errors(example: str) -> Iterator[None]:
         raise BadRequestError("The message is nested too deeply.", remedy=example) from error
 
 
-def header_of(data: bytes) -> Envelope[msgspec.Raw] | None:
-    """Read the envelope of a refused request without its payload; None if that fails, too."""
+def header_of(data: bytes) -> Envelope[None] | None:
+    """The names of a message, without its payload, each if it is readable.
+
+    Whoever sent a request that is refused finds its answer by them. None: it is no JSON object.
+    """
     try:
-        return decode(data, msgspec.Raw)
-    except (BadRequestError, InvalidArgumentsError):
+        message: Any = read_json(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    if not isinstance(message, dict):
+        return None
+    readable = ((field, name_of(message.get(field))) for field in NAMES)
+    names: dict[str, Any] = {field: name for field, name in readable if name is not None}
+    return Envelope(payload=None, **names)
 
 
 def new_id() -> str:

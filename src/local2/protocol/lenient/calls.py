@@ -11,7 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from local2.errors import abridged
-from local2.protocol.lenient.values import as_text, first_of, kind_of, name_of, value_of
+from local2.protocol.envelope import name_of
+from local2.protocol.lenient.values import as_text, first_of, kind_of, value_of
 from local2.protocol.payloads import Json, ToolCallRecord
 
 NAMES: Final = ("name", "tool", "tool_name", "function")

@@ -13,9 +13,9 @@ import msgspec
 
 from local2.errors import InvalidArgumentsError, abridged
 from local2.protocol.conversation import ConversationMessage
-from local2.protocol.envelope import Name
+from local2.protocol.envelope import Name, name_of
 from local2.protocol.lenient.calls import UNNAMED, read_calls
-from local2.protocol.lenient.values import as_text, first_of, moment_of, name_of, text_of
+from local2.protocol.lenient.values import as_text, first_of, moment_of, text_of
 from local2.protocol.msgspec_errors import split_path
 from local2.protocol.payloads import Json, ToolCallRecord
 from local2.protocol.times import TIME_RULE, in_utc, written_time

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from local2.errors import CODES, BadRequestError, ErrorCode
-from local2.protocol.envelope import Envelope, Sender, json_errors
+from local2.protocol.envelope import Envelope, Sender, json_errors, name_of
 from local2.protocol.json_text import read_json
 from local2.protocol.lenient.calls import read_calls
 from local2.protocol.lenient.messages import Blocks, is_thought
@@ -21,7 +21,6 @@ from local2.protocol.lenient.values import (
     content_of,
     kind_of,
     moment_of,
-    name_of,
     number_of,
     text_of,
     value_of,

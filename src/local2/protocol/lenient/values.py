@@ -8,11 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from local2.protocol.envelope import MAX_NAME
 from local2.protocol.json_text import read_json
 
-ID_NUMBER_LIMIT: Final = 2**64
-"""Numbers from this one on, which need more than 64 bits, are not accepted as ids."""
 TEXT_KEYS: Final = ("text", "refusal", "thinking", "content", "parts", "value")
 """Fields in which messages, and parts of them, contain their text."""
 SECONDS_LIMIT: Final = 10**11
@@ -57,18 +54,6 @@ def text_of_part(part: Any) -> str:
     kind = part.get("type") if isinstance(part, dict) else None
     named = kind if isinstance(kind, str) and kind else "part"
     return f"[{named.removeprefix('input_').removesuffix('_url')}]"
-
-
-def name_of(value: Any) -> str | None:
-    """Read a name or an id, which may be a number; None if it is invalid or too long."""
-    match value:
-        case str() if len(value) <= MAX_NAME:
-            return value
-        case bool():
-            return None
-        case int() | float() if abs(value) < ID_NUMBER_LIMIT:
-            return str(int(value) if value == int(value) else value)
-    return None
 
 
 def moment_of(value: Any) -> datetime | None:
