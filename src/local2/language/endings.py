@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from local2.language.attributes import Attribute, Ended, Table
+from local2.language.attributes import USUAL_WAYS, Attribute, Ended, Table
 from local2.language.corrections import takes_back
 from local2.language.statements import CACHED_FACTS
 from local2.language.tables import sentences_in, table_of
@@ -21,7 +21,9 @@ _PARTS = re.compile(r"[,:]\s+(?:(?:so|and|but|und|aber) )?(?!(?:i|we|my|our)\b)"
 """What begins another part of a sentence. In "Tom: I …" Tom speaks."""
 MIN_COMPOUND = 4
 """Minimum letters of a word that names a compound which ends with it: "boat", for a houseboat."""
-STRICT = frozenset({"sold", "cooled", "over"})
+SUBJECT_WORDS = 4
+"""Number of words in which a clause about somebody else names them: "My brother Leo has …"."""
+STRICT = frozenset({"over", "cooled"})
 """Ways in which only what a statement is mainly about ends: selling a car radio sells no car."""
 
 
@@ -96,9 +98,9 @@ def matched(ending: Ending, content: str, topic: str | None, who: str | None) ->
         is_own = topic is not None and who is None and is_in_language
         return "named" if is_own and _is_value_of(ending, content, topic) else None
     if ended.denied is not None:
-        return "named" if _denies(table, ended.denied, fact) else None
+        return _denied(table, ended.denied, fact)
     attribute, value = fact.attribute, ended.value
-    ways = table.language.always.union(attribute.ways.split() if attribute else ())
+    ways = {"retracted", *(attribute.ways if attribute else USUAL_WAYS).split()}
     is_others = value is not None and "'s " in value and "'s " not in fact.clause
     if ended.way not in ways or is_others:
         return None
@@ -142,13 +144,17 @@ def _is_value_of(ending: Ending, content: str, topic: str | None) -> bool:
 
 
 class _Said(NamedTuple):
-    """What a clause states: a verb and its object, or a thing of the speaker's and what it is."""
+    """What a clause states: a verb and its object, or a thing of the speaker's and what it is.
+
+    `of`: the first words of a clause about somebody else.
+    """
 
     clause: str
     attribute: Attribute | None
-    verb: str
-    thing: str
-    value: str
+    verb: str = ""
+    thing: str = ""
+    value: str = ""
+    of: str = ""
 
 
 def _said(table: Table, clause: str) -> _Said | None:
@@ -158,14 +164,19 @@ def _said(table: Table, clause: str) -> _Said | None:
     attribute = stated.attribute if stated else None
     found = table.pattern(table.language.states).match(clause)
     if found is None:
-        return _Said(clause, attribute, "", clause, stated.value) if stated else None
+        return _said_of_other(table, clause, attribute) if stated else None
     if found["thing"]:
-        return _Said(clause, attribute, "", found["thing"], found["its"])
+        return _Said(clause, attribute, thing=found["thing"], value=found["its"])
     verb, rest = found["verb"], found["rest"] or ""
     progress = table.pattern(table.language.in_progress).match(rest)
     if progress and _verb_class(table, verb) in table.language.auxiliaries:
-        verb, rest = progress["verb"], progress["rest"]
-    return _Said(clause, attribute, verb, "", rest)
+        verb, rest = progress["verb"], progress["rest"] or ""
+    return _Said(clause, attribute, verb=verb, value=rest)
+
+
+def _said_of_other(table: Table, clause: str, attribute: Attribute | None) -> _Said:
+    of = " ".join(clause.split()[:SUBJECT_WORDS]) if table.opening_of(clause) == "my" else clause
+    return _Said(clause, attribute, thing=clause, of=of)
 
 
 def _verb_class(table: Table, verb: str) -> str:
@@ -175,22 +186,32 @@ def _verb_class(table: Table, verb: str) -> str:
     return stems([word], table.language.stemmer)[0]
 
 
-def _denies(table: Table, denied: str, fact: _Said) -> bool:
-    """Whether a fact is what was denied."""
-    said = _said(table, denied)
-    if said is None:
-        return False
-    if said.thing or fact.thing:
-        if fact.attribute and not said.thing and _names_kind(table, said.value, fact.attribute):
-            return True
-        same = _stems_of(table, said.thing) == _stems_of(table, fact.thing)
-        return same and _stems_of(table, said.value) <= _stems_of(table, fact.value)
-    same_verb = _verb_class(table, said.verb) == _verb_class(table, fact.verb)
-    same_attribute = said.attribute is not None and said.attribute is fact.attribute
+def _denied(table: Table, denied: str, fact: _Said) -> Match | None:
+    """How a fact is what was denied."""
+    said = _said(table, denied) or _said_of_other(table, denied, None)
+    if said.of:
+        wanted = _stems_of(table, denied)
+        is_same = wanted and fact.of and wanted <= _stems_of(table, fact.clause)
+        return "named" if is_same else None
     has_none = fact.attribute is not None and _names_kind(table, said.value, fact.attribute)
-    if has_none and _verb_class(table, said.verb) == "have":
-        return True
-    return (same_verb or same_attribute) and _is_of_same(table, said.value, fact, strict=True)
+    if said.thing or fact.thing:
+        same = _stems_of(table, said.thing) == _stems_of(table, fact.thing)
+        same = same and _stems_of(table, said.value) <= _stems_of(table, fact.value)
+        return "named" if same or (has_none and not said.thing) else None
+    verb = _verb_class(table, said.verb)
+    says_much = bool(_stems_of(table, said.verb))
+    is_same_verb = verb == _verb_class(table, fact.verb)
+    if is_same_verb and says_much and not said.value:  # "I don't jog"
+        return "kind" if _stems_of(table, _object_of(table, f" {fact.value}")) else "named"
+    value = said.value if is_same_verb else f"{said.verb} {said.value}"
+    may_be_same = is_same_verb or says_much or said.attribute is fact.attribute is not None
+    is_same = may_be_same and _is_of_same(table, value, fact, strict=True)
+    return "named" if is_same or (has_none and verb == "have") else None
+
+
+def _object_of(table: Table, text: str) -> str:
+    """The first noun phrase after a verb."""
+    return table.pattern(table.language.object_ends).split(text, 1)[0]
 
 
 def _called(table: Table, attribute: Attribute) -> frozenset[str]:
@@ -207,6 +228,8 @@ def _is_of_same(table: Table, value: str, fact: _Said, *, strict: bool) -> bool:
     """Whether a value names what a fact states something of."""
     wanted = _stems_of(table, value)
     known = _stems_of(table, f"{fact.value} {fact.thing}" if strict else fact.clause)
+    if fact.of and wanted.isdisjoint(_stems_of(table, fact.of)):
+        return False
     if not strict and fact.attribute is not None:  # "the Lapwing subscription" names the Lapwing
         wanted = wanted - _called(table, fact.attribute) or wanted
     if not wanted or not all(_has(known, word) for word in wanted):
@@ -219,8 +242,7 @@ def _is_of_same(table: Table, value: str, fact: _Said, *, strict: bool) -> bool:
     if not strict or fact.thing:
         return True
     noun_phrase = table.pattern(language.preposition).sub("", fact.value, count=1)
-    noun_phrase = table.pattern(language.object_ends).split(noun_phrase, 1)[0]
-    head = frozenset(_ordered_stems(table, noun_phrase)[-1:])
+    head = frozenset(_ordered_stems(table, _object_of(table, noun_phrase))[-1:])
     if any(_has(head, word) for word in wanted):
         return True
     has_name = any(word[:1].isupper() for word in value.split())
