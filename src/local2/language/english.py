@@ -70,7 +70,8 @@ VOCABULARY = {
     "jesting": "joking|kidding|lying|showing off|quoting|teasing|making (that|it|this) up|wrong|mistaken",
     "to_whom": "( (to|for) (an?|my|the|some|<name>) .+)?",
     "ended": r"(?P<v>\S.*?)<to_whom>",
-    "who": "i|we|my [\\w'-]+( [\\w'-]+)?|<name>",
+    "other": r"my [\w'-]+( [\w'-]+)?|<name>",
+    "who": "i|we|<other>",
     "verb": r"(?!(only|just|always|even|think|know|mean|need|believe)\b)[a-z]+\b",
     "value": r"(?!(only|just|simply|merely|yet|sure|always|all|so|that|too|very|as|it|this)\b)(actually )?",
 }
@@ -256,10 +257,13 @@ WAYS = {
         "<ended> (isn't|is not|wasn't|aren't|was never|is no longer) (for me|my thing|mine)",
         "<i_did>(thrown in the towel with|said goodbye to|parted with|got rid of|fired) <own><ended>",
         "<i_did>(had|got) <my><ended> removed",
+        "(<my>(?P<v>([\\w-]+ )?<pet>)|(?P<named><name>))( has| have)? (just |sadly )?(died|passed away)",
+        "<i_did>had to (put|have) <own><ended> (down|put down|to sleep)",
     ),
     "quit": (
-        "<i_gone>(dropped out of|(gave|given) up on|<gave_up>|stepped down|resigned|retired|left|withdrew|pulled out of|turned down|declined|cancell?ed|called off|decided against|changed my mind about|moved (out of|away from)|(came|come|gone|went) off) ((on|with|as|from) )?<own>(?!(at|by|in|off|to)\\b)<ended>( (idea|plans?|project|place))?",
-        "<i_gone>let <my><ended> (lapse|run out|expire)",
+        "<i_gone>(dropped out of|(gave|given) up on|<gave_up>|stepped down|resigned|retired|left|withdrew|pulled out of|turned down|declined|cancell?ed|called off|decided against|changed my mind about|moved (out of|away from)|(came|come|gone|went) off) ((on|with|as|from) )?<own>((idea|plan) of )?(?!(at|by|in|off|to)\\b)<ended>( (idea|plans?|project|place))?",
+        "(?P<v><name>) (has )?moved out",
+        "<i_gone>let <own><ended> (lapse|run out|expire)",
         "(someone|somebody) else (is|does|took over as) <own><ended>",
         "i('m| am) (no longer|not(?=.* any ?(more|longer))) (on|in|with|at|part of|a member of) <own><ended>",
         "i('m| am) (done with|finished with|off|cured of|over|free of|rid of) (?!my\\b|to\\b)<own><ended>",
@@ -268,8 +272,6 @@ WAYS = {
         "<i_did>(switched|migrated|changed|moved)( over)? from <ended> to .+",
         "<i_did>(replaced|traded) <own><ended> (in for|with|for|by) .+",
         "((so|please|you can|and|just) )*(forget|strike|scratch|ignore|delete|drop) (that|it|this|the)( bit| part| thing)? ((as|about|with) )?<own><ended>( (business|thing|stuff|bit|part))?",
-        "(<my>(?P<v>([\\w-]+ )?<pet>)|(?P<named><name>))( has| have)? (just |sadly )?(died|passed away|moved out)",
-        "<i_did>had to (put|have) <own><ended> (down|put down|to sleep)",
     ),
     "cooled": (
         "<i_did>(gone off|went off|lost (all |my )?(interest in|taste for)) <ended>",
@@ -319,6 +321,10 @@ _ENDS = (
         r"(?P<who><who>) <really>(no longer|used to) <really>(?P<rest><verb>.*?)",
         r"\g<who> \g<rest>",
     ),
+    (
+        r"(?P<who><other>)( has|'s)? (stopped|quit|gave up|given up) (?P<rest>.+?)",
+        r"\g<who> \g<rest>",
+    ),
     (r"<i_did>(stopped|<gave_up>) (being <value>|(?=[a-z]+ing\b))(?P<rest>.+?)", r"I'm \g<rest>"),
 )
 """What ends any statement, and the statement that ends."""
@@ -354,7 +360,7 @@ _MARKS = word_set(
 )
 LANGUAGE = Language(
     marks=_MARKS,
-    idle=word_set("m ve called named go goes going drink"),
+    idle=word_set("m ve called named go goes going drink"),  # "I don't drink" is about alcohol
     stemmer="porter",
     attributes=(*TOGETHER, *ATTRIBUTES),
     vocabulary=VOCABULARY,

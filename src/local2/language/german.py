@@ -152,6 +152,10 @@ WAYS = {
         "<own><ended> (ist|sind|wurden?) (mir |uns )?<so>(.* )?(gestohlen|geklaut|verkauft|verschrottet|vorbei|geplatzt|gestrichen|passé|geschichte|gelaufen|abgesagt|abgelaufen|ausgefallen|gekündigt)( worden)?",
         "<own><ended> hat <so>(zugemacht|dichtgemacht|sich aufgelöst|sich erledigt)",
         "<own><ended> (fällt <so>(aus|ins wasser)|wird <so>nichts)",
+        "<own><ended> (ist|sind|musste) <so>(gestorben|tot|verstorben|eingeschläfert( worden| werden)?)",
+        "<own><ended> (lebt|leben) <so>nicht mehr(?! (im|in|am|bei)\\b)",
+        "wir mussten <own><ended> einschläfern( lassen)?",
+        r"<own><ended> hat (der|die|ein|eine) \w+ geholt",
         "<own><ended> ist <so>(nichts|nicht) (mehr )?(für mich|mein ding)",
     ),
     "quit": (
@@ -164,10 +168,6 @@ WAYS = {
         "aus <own><ended> wird <so>nichts",
         "<own><ended> gehör(t|en) (mir|uns) (gar |überhaupt )?nicht( mehr)?",
         "(bitte )?(vergiss|streich|lösch|ignorier)e? (das mit |die sache mit )?(?!das\\W*$)<own><ended>",
-        "<own><ended> (ist|sind|musste) <so>(gestorben|tot|verstorben|eingeschläfert( worden| werden)?)",
-        "<own><ended> (lebt|leben) <so>nicht mehr(?! (im|in|am|bei)\\b)",
-        "wir mussten <own><ended> einschläfern( lassen)?",
-        r"<own><ended> hat (der|die|ein|eine) \w+ geholt",
     ),
     "cooled": (
         "(ich|wir) (hasse|verabscheue) <so><ended>",
@@ -241,7 +241,7 @@ _IDLE = word_set(
     ich wir mein meine meinen meinem meiner unser unsere unseren der die das den dem des
     ein eine einen einem einer und oder aber mit bei im auf für von vom zu zum
     zur aus nach seit ist sind bin habe haben hab war hat es er sie sehr auch noch schon
-    nicht kein keine mehr jetzt namens alles als wieder ganz gar beim
+    nicht kein keine mehr jetzt namens alles als wieder ganz gar beim trinke
     """
 )
 LANGUAGE = Language(
