@@ -14,8 +14,6 @@ from typing import NamedTuple
 from local2.protocol.memories import Durability, MemoryType
 
 MAX_TOPIC_CHARACTERS = 40
-USUAL_WAYS = "over quit"
-"""How most things end: they are no more, or their owner has or does them no more."""
 PREFERRED = re.compile(r"^(?:favou?rite|preferred)_(\w+)$")
 """Parts of keys that become `…_preference`, because agents look for preferences there."""
 
@@ -32,8 +30,9 @@ class Attribute(NamedTuple):
     """Its key, which may refer to groups of its forms; None if it can have several values."""
     nouns: str = ""
     """What it is called, all under its key: "my address is …", "I sold my instrument"."""
-    ways: str = USUAL_WAYS
-    """The ways in which it ends (`Language.ways`)."""
+    ways: str = "over quit"
+    """The ways in which it ends (`Language.ways`): most things are no more, or their owner has or
+    does them no more."""
     searched: str = ""
     """Words, beside its nouns, by which facts about it are found when an end names no value."""
     amount: str = ""

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from local2.language.attributes import USUAL_WAYS, Attribute, Ended, Table
+from local2.language.attributes import Attribute, Ended, Table
 from local2.language.corrections import takes_back
 from local2.language.statements import CACHED_FACTS
 from local2.language.tables import sentences_in, table_of
@@ -104,7 +104,7 @@ def matched(ending: Ending, content: str, topic: str | None, who: str | None) ->
     if ended.denied is not None:
         return _denied(table, ended.denied, fact)
     attribute, value = fact.attribute, ended.value
-    ways = {"retracted", *(attribute.ways if attribute else USUAL_WAYS).split()}
+    ways = {"retracted", *(attribute.ways.split() if attribute else ("over",))}
     is_others = value is not None and "'s " in value and "'s " not in fact.clause
     if ended.way not in ways or is_others:
         return None

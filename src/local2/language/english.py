@@ -247,7 +247,7 @@ VOCABULARY |= {
 WAYS = {
     # only what the statement is mainly about: who sells a car radio sells no car
     "over": (
-        "<i_gone>(sold|got rid of|scrapped|traded in|gave up|given up|returned|handed back) <my><ended>",
+        "<i_gone>(sold|scrapped|traded in|gave up|given up|returned|handed back) <my><ended>",
         "<i_gone>(gave|given|handed|sent|had to give) <own><ended>( (away|back|over|up))?",
         r"(someone|somebody|they|thieves) (stole|towed|took away) <my><ended>",
         "<own><ended><has_been> <really>(sold|stolen|scrapped|(towed )?to the scrapyard|over|gone|history|cancell?ed|called off|lapsed|expired|ended|finished|out of the question|paid off|paid back|settled|repaid)<to_whom>",
@@ -255,7 +255,7 @@ WAYS = {
         "<own><ended> (didn't|did not) survive( .+)?",
         "(so )?no (more )?<ended> (for me|in my .+)",
         "<ended> (isn't|is not|wasn't|aren't|was never|is no longer) (for me|my thing|mine)",
-        "<i_did>(thrown in the towel with|said goodbye to|parted with|got rid of|fired) <own><ended>",
+        "<i_gone>(thrown in the towel with|said goodbye to|parted with|got rid of|fired) <own><ended>",
         "<i_did>(had|got) <my><ended> removed",
         "(<my>(?P<v>([\\w-]+ )?<pet>)|(?P<named><name>))( has| have)? (just |sadly )?(died|passed away)",
         "<i_did>had to (put|have) <own><ended> (down|put down|to sleep)",
