@@ -56,7 +56,6 @@ _PHRASES = tuple(
 _BE = dict.fromkeys(("am", "is", "are"), "be") | dict.fromkeys(("was", "were"), "was")
 _TO_USER = {"you": "i", "your": "my"}
 _DENIES = frozenset({"not", "never"})
-_ADDS = frozenset({"also", "too", "another", "additionally", "both", "besides"})
 _IGNORED = _DENIES | word_set(
     """
     actually currently now nowadays today really just still already always so well ok okay
@@ -71,11 +70,6 @@ _UNKNOWN_SUBJECTS = word_set(
 """Words at the beginning of a sentence whose subject is not known."""
 _ARTICLES = frozenset({"a", "an"})
 _DETERMINERS = frozenset({"the", "our"})  # do not count at the beginning of a sentence
-_CHOICE_WORDS = word_set(
-    """
-    favorite favourite preferred usual default main current
-    """
-)
 _BEFORE_VALUE = word_set(
     """
     in at by to on of for from with as near under until till about around
@@ -138,14 +132,12 @@ class Sentence:
 
     @cached_property
     def statement(self) -> Statement | None:
-        """What the sentence states; None if it asks or names one of several values."""
+        """What the sentence states; None if it asks."""
         words: list[str] = []
         named: list[bool] = []
         denied = None
         for written in _WORD.findall(self._text):
             word = _normalised(written)
-            if word in _ADDS:
-                return None
             if word not in _IGNORED and (words or word not in _DETERMINERS):
                 words.append(_TO_USER.get(word, word) if self._to_user else word)
                 named.append(_is_named(written, first=len(words) == 1))
@@ -216,11 +208,11 @@ def _is_named(word: str, *, first: bool) -> bool:
 def _value_positions(words: list[str], named: list[bool]) -> Iterator[int]:
     """Yield the indices at which values begin: after "is", or after the predicate's preposition."""
     verb = None
-    lasts = described = False
+    lasts = False
     for n in range(1, len(words)):
         before = words[n - 1]
         if before in _BE:
-            verb, described = n - 1, not _CHOICE_WORDS.isdisjoint(words[:n])
+            verb = n - 1
             found = _is_described(words, named, n)
         elif before in _BEFORE_VALUE:
             is_state = lasts
@@ -235,7 +227,7 @@ def _value_positions(words: list[str], named: list[bool]) -> Iterator[int]:
             continue
         if not _MULTI_VALUED.isdisjoint(words[1 if verb is None else verb + 1 : n + 1]):
             return
-        short = len(words) - n <= MAX_VALUE and (described or before == "of" or any(named[:n]))
+        short = len(words) - n <= MAX_VALUE and (before == "of" or any(named[:n]))
         if short or any(named[n : n + MAX_VALUE]):
             yield n
 
