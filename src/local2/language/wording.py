@@ -8,7 +8,8 @@ none.
 import re
 from datetime import datetime
 
-from local2.language.english import IRREGULAR_PAST
+from local2.language.attributes import expanded
+from local2.language.english import IRREGULAR_PAST, VOCABULARY
 from local2.language.time import DAY, WEEKDAYS, Span, find_window, in_zone, shifted, whole
 
 THE_USER = "The user"
@@ -166,18 +167,15 @@ def _with_third_person(text: str) -> str:
     return _SENTENCE_STARTS.sub(lambda found: found[0].upper(), text)
 
 
-_WEEKDAY = "|".join(WEEKDAYS)
-_COUNT = r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|a few|a couple of|\d{1,3})"
-_PERIOD = "week|weekend|month|year|spring|summer|autumn|winter"
 _DAYS = {"today": 0, "tonight": 0, "tomorrow": 1, "the day after tomorrow": 2}
-_RELATIVE = re.compile(
-    rf"\b(?:(?P<named>{'|'.join(reversed(_DAYS))})"
-    rf"|(?P<which>next|this|coming|by|until|before)\s+(?P<weekday>{_WEEKDAY})"
-    r"|(?P<past>(?:the day before )?yesterday"
-    rf"|last (?:night|{_PERIOD}|{_WEEKDAY})|this (?:morning|afternoon|evening))"
-    rf"|{_COUNT} (?:day|week|month|year)s? ago|in {_COUNT} (?:day|week|month|year)s?"
-    rf"|(?:next|this) (?:{_PERIOD})|on (?:{_WEEKDAY})|the other day|recently)\b",
-    re.IGNORECASE,
+_RELATIVE = expanded(
+    rf"\b((?P<named>{'|'.join(reversed(_DAYS))})"
+    r"|(?P<which>next|this|coming|by|until|before) (?P<weekday><weekday>)"
+    r"|(?P<past>(the day before )?yesterday|last (<period>|<weekday>)"
+    r"|this (morning|afternoon|evening))"
+    r"|in (<some>) (<unit>)s?|(<some>) (<unit>)s? ago"
+    r"|(next|this) (<period>)|on (<weekday>)|the other day|recently)\b",
+    VOCABULARY,
 )
 
 
@@ -216,34 +214,12 @@ def _date_of(found: re.Match[str], at: datetime) -> str | None:
     return None
 
 
-_ASKED = {
-    "name": "What is {whose} name?",
-    "home": "Where does {who} live?",
-    "origin": "Where is {who} from?",
-    "birthplace": "Where was {who} born?",
-    "birthday": "When is {whose} birthday?",
-    "age": "How old is {who}?",
-    "job": "What does {who} do for a living?",
-    "employer": "Who does {who} work for?",
-    "diet": "What does {who} eat?",
-    "marital_status": "Is {who} married?",
-    "deadline": "When is the deadline?",
-    "budget": "What is the budget?",
-    "language_preference": "Which language does {who} prefer?",
-    "answer_language": "Which language does {who} want to be answered in?",
-}
-_OF_THE_USER = "What is {whose} {what}?"
-_OF_THE_PROJECT = "What is the {what}?"
-
-
 def questions(topic: str | None, who: str) -> tuple[str, ...]:
     """The question that the value of a topic key answers; empty without a key."""
     if topic is None:
         return ()
-    scope, _, what = topic.partition(".")
-    name = who[:1].lower() + who[1:] if who.startswith("The ") else who
-    if scope == "user" and "." in what:  # of somebody else: `user.sister.home`
-        whose, _, what = what.rpartition(".")
-        name = f"{name}'s {whose.replace('_', ' ')}"
-    form = _ASKED.get(what) or (_OF_THE_USER if scope == "user" else _OF_THE_PROJECT)
-    return (form.format(who=name, whose=f"{name}'s", what=what.replace("_", " ")),)
+    scope, _, key = topic.partition(".")
+    what = key.replace("_", " ").replace(".", "'s ")
+    if scope != "user":
+        return (f"What is the {what}?",)
+    return (f"What is {who[:1].lower() + who[1:] if who.startswith('The ') else who}'s {what}?",)

@@ -480,7 +480,7 @@ def test_every_item_names_its_sources_and_the_questions_it_answers() -> None:
     (item,) = items("I live in Porto.")
 
     assert item.sources == ("1",)
-    assert item.queries == ("Where does the user live?",)
+    assert item.queries == ("What is the user's home?",)
     assert item.keywords == ("live", "porto")
     assert item.summary == "The user lives in Porto"
 
