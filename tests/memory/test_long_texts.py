@@ -1,6 +1,7 @@
 """A long text is analysed before the write that others wait for, and ranked as usual."""
 
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,8 +11,11 @@ from local2.ledger import records
 from local2.ledger.engines.sqlite import database as sqlite_database
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.records import LONG_TEXT, NewRecord
-from local2.memory.intake.conversations import Turn
+from local2.memory.intake import intake
+from local2.memory.intake.conversations import Conversation, Turn, read_records
 from local2.memory.tenant import Memory
+from local2.protocol.conversation import ConversationMessage, SkippedMessage
+from local2.protocol.payloads import ToolCallRecord
 from recalling import DAY, chat_message
 from stored import select
 
@@ -50,3 +54,23 @@ async def test_a_long_text_is_not_analysed_in_the_writer(
     )
     expected = features(TEXT, topic=None, label=None, at=DAY).stems
     assert stored[0] == (expected,)
+
+
+@pytest.mark.parametrize(("calls", "is_main"), [(2, True), (1_000, False)])
+async def test_a_message_with_many_calls_is_read_beside_the_event_loop(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, *, calls: int, is_main: bool
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def record_thread(conversation: Conversation) -> Iterator[NewRecord | SkippedMessage]:
+        threads.append(threading.current_thread())
+        return read_records(conversation)
+
+    monkeypatch.setattr(intake, "read_records", record_thread)
+    made = [ToolCallRecord(id=f"c{n}", name="weigh", content=f"{n} g") for n in range(calls)]
+    message = ConversationMessage(role="assistant", tool_calls=made)
+
+    ingested = await memory.of(RICHARD).intake.store_conversation([message])
+
+    assert ingested.added == calls
+    assert [thread is threading.main_thread() for thread in threads] == [is_main]

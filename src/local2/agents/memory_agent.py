@@ -235,7 +235,7 @@ class MemoryAgent(Participant):
             subject=message.subject,
             reason=error.message,
             message=text,
-            source=source_of(message.data),
+            source=await read_text(source_of, len(message.data), message.data),
             cut=text.encode() != message.data,
             user=user_of(self.bus.identity, message, None, delivery.at if delivery else None),
         )

@@ -1,11 +1,9 @@
 """Tools for sessions: ingest and load conversations, make notes, list the top memories."""
 
-import asyncio
-
 import msgspec
 
+from local2.background import ITEM_READING, read_text
 from local2.ledger.operations.sessions import COUNTED_CHARACTERS
-from local2.memory.intake.intake import LARGE_CONVERSATION
 from local2.memory.service import MemoryService
 from local2.memory.sessions import PreseededMemories, from_call
 from local2.protocol.conversation import ConversationMessage
@@ -40,8 +38,7 @@ FEW_MESSAGES = 10
 
 @answers(INGEST)
 async def ingest(memory: MemoryService, args: Ingest) -> ToolOutput:
-    is_small = len(args.messages) < LARGE_CONVERSATION
-    messages = _messages(args) if is_small else await asyncio.to_thread(_messages, args)
+    messages = await read_text(_messages, ITEM_READING * len(args.messages), args)
     ingested = await memory.intake.store_conversation(
         messages, args.session_id, allow_again=args.allow_again
     )

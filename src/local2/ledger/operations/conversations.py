@@ -1,6 +1,6 @@
 """Stores conversations: each message once, with its newest version active if it was edited."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 import msgspec
@@ -14,7 +14,7 @@ from local2.ledger.operations.records import (
     supersede,
 )
 from local2.ledger.operations.tombstones import was_erased
-from local2.ledger.operations.transactions import Part, Transaction, as_json, writes_of
+from local2.ledger.operations.transactions import Part, Transaction, as_json, reads, writes_of
 from local2.ledger.operations.unreported import (
     is_same_call,
     is_same_result,
@@ -32,18 +32,27 @@ POSITION_STEP = 1 / 1024
 class Conversations(Part):
     """One tenant's conversations, as agents report them."""
 
-    async def store(self, records: Sequence[NewRecord]) -> list[Written]:
+    async def store(
+        self,
+        records: Sequence[NewRecord],
+        announce: Callable[[Sequence[Written], Sequence[NewRecord]], None] = lambda *_: None,
+    ) -> list[Written]:
         """Add the records of a session; many records take several transactions.
 
-        An existing record stays as it is. A record with the same id and another text replaces the
-        active version, which becomes history: the last reported text is the active one.
+        `announce` is called with what each of them has stored. An existing record stays as it is. A
+        record with the same id and another text replaces the active version, which becomes history:
+        the last reported text is the active one.
         """
-        known = await self._known_versions(records)
+        ids = [record.alias or record.id for record in records if not _is_known_by_call(record)]
+        has_edits = len(set(ids)) < len(ids)
+        known = await self._known_versions(records) if has_edits else set[int]()
         written: list[Written] = []
         for start in range(0, len(records), RECORDS_PER_TRANSACTION):
             part = records[start : start + RECORDS_PER_TRANSACTION]
             are_known = [number in known for number in range(start, start + len(part))]
-            written += await self._write(part, are_known)
+            stored = await self._write(part, are_known)
+            announce(stored, part)
+            written += stored
         return written
 
     @writes_of(lambda records, _: [record.owner for record in records])
@@ -52,7 +61,8 @@ class Conversations(Part):
     ) -> list[Written]:
         return _SessionWriter(tx, records).store_all(are_known)
 
-    async def _known_versions(self, records: Sequence[NewRecord]) -> set[int]:
+    @reads
+    def _known_versions(self, tx: Transaction, records: Sequence[NewRecord]) -> set[int]:
         """The positions in `records` of versions that are stored already.
 
         These are a message's versions up to the last one that equals the active version. Without
@@ -63,10 +73,7 @@ class Conversations(Part):
             if not _is_known_by_call(record):
                 versions.setdefault(record.alias or record.id, []).append(number)
         edited = [numbers for numbers in versions.values() if len(numbers) > 1]
-        if not edited:
-            return set()
-        asked = [records[number] for numbers in edited for number in numbers]
-        active = await self._rows.read(_active, asked)
+        active = _active(tx, [records[number] for numbers in edited for number in numbers])
         known: set[int] = set()
         for numbers in edited:
             current = _find(active, records[numbers[0]])

@@ -15,7 +15,7 @@ from datetime import datetime
 
 import msgspec
 
-from local2.background import read_text
+from local2.background import ITEM_READING, read_text
 from local2.language.questions import without_questions
 from local2.language.refusals import is_refusal
 from local2.language.words import informative_stems
@@ -33,8 +33,6 @@ RECALLED, UNANSWERED = "recalled", "unanswered"
 asks, or only says that nothing is known."""
 OF_TURNS = frozenset({"tool_calls", RECALLED, UNANSWERED})
 """Names in metadata that the memory itself fills in. They do not distinguish memories."""
-CALL_SIZE = 100
-"""Characters that a call counts for, besides its result."""
 COMPARED_TEXT = 20_000
 """Number of characters of a text that are compared."""
 MIN_SHARED, MIN_SHARED_WORDS = 0.3, 2
@@ -148,7 +146,7 @@ class EchoFinder:
 
 def size_of(calls: Sequence[ToolCallRecord]) -> int:
     """How many characters to read there are in calls; each has some besides its result."""
-    return sum(CALL_SIZE + len(call.content) for call in calls)
+    return sum(ITEM_READING + len(call.content) for call in calls)
 
 
 def find_echo(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]) -> TurnEcho:

@@ -1,13 +1,12 @@
 """Store the conversations, turns, notes, questions, results and ratings that one caller sends."""
 
-import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from local2.background import read_text
+from local2.background import ITEM_READING, read_text
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.turns import Rating, parts_of
 from local2.ledger.records import (
@@ -26,7 +25,7 @@ from local2.memory.intake.conversations import (
     read_records,
     records_of_turn,
 )
-from local2.memory.intake.echoes import EchoFinder, size_of, unanswered_metadata
+from local2.memory.intake.echoes import EchoFinder, unanswered_metadata
 from local2.memory.intake.episodes import new_note
 from local2.memory.long_outputs import LongOutputs
 from local2.memory.scopes import may_write, owner_of
@@ -38,10 +37,6 @@ from local2.protocol.conversation import (
 )
 from local2.protocol.envelope import Caller, Clock, content_id, new_id
 from local2.protocol.payloads import Json, ToolCallRecord
-
-LARGE_CONVERSATION = 100
-"""From this number of messages on, records are made in a thread, so that the loop is not blocked.
-The same applies to long messages."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,27 +99,26 @@ class Intake:
             tools=self._echoes.tools,
         )
 
-        def read() -> list[NewRecord | SkippedMessage]:
-            parts = read_records(conversation)
-            return [with_features(part) if isinstance(part, NewRecord) else part for part in parts]
+        def read() -> tuple[list[NewRecord], list[SkippedMessage]]:
+            told = list(read_records(conversation))
+            made = [with_features(part) for part in told if isinstance(part, NewRecord)]
+            skipped = [part for part in told if isinstance(part, SkippedMessage)]
+            return self._with_extraction(made), skipped
 
-        characters = sum(len(message.content or "") for message in messages)
-        is_small = len(messages) < LARGE_CONVERSATION and characters < LONG_TEXT
-        parts = read() if is_small else await asyncio.to_thread(read)
-        records = self._with_extraction(
-            [await self._outputs.with_parts(part) for part in parts if isinstance(part, NewRecord)]
-        )
+        texts = [message.content or "" for message in messages]
+        texts += [call.content for message in messages for call in message.tool_calls]
+        made, skipped = await read_text(read, reading_of(texts))
+        records = [await self._outputs.with_parts(record) for record in made]
         if allow_again:
             await self._ledger.erasures.lift(records)
-        written = await self._ledger.conversations.store(records)
-        self._changes.written(written, records)
+        written = await self._ledger.conversations.store(records, self._changes.written)
         return IngestReport(
             session_id=session,
             ids=[record.id for record in written],
             added=sum(record.was_new and not record.replaced for record in written),
             changed=sum(bool(record.replaced) for record in written),
             known=sum(not (record.was_new or record.erased) for record in written),
-            skipped=[part for part in parts if isinstance(part, SkippedMessage)],
+            skipped=skipped,
             erased=sum(record.erased for record in written),
         )
 
@@ -189,8 +183,8 @@ class Intake:
         # at once would keep the event loop for longer than others should wait.
         records = records_of_turn(turn, self._caller, self._echoes.tools)
         parts = parts_of(map(with_features, records))
-        calls = size_of(turn.tool_calls)
-        size = len(turn.query) + len(turn.answer or "") + calls
+        calls = [call.content for call in turn.tool_calls]
+        size = reading_of([turn.query, turn.answer or "", *calls])
         made: list[NewRecord] = await read_text(next, size, parts, [])
         echo = await self._echoes.find(turn.query, turn.answer, turn.tool_calls, made[0])
         while made:
@@ -207,7 +201,7 @@ class Intake:
                 delivered=turn.delivered,
             )
             self._changes.written(written, part)
-            made = await read_text(next, calls, parts, [])
+            made = await read_text(next, reading_of(calls), parts, [])
         return written[0]
 
     async def store_episode(self, content: str, metadata: Json | None = None) -> Written:
@@ -271,9 +265,13 @@ class Intake:
         ]
 
     async def _store_received(self, record: NewRecord) -> Written:
-        if len(record.content) >= LONG_TEXT:
-            record = await asyncio.to_thread(with_features, record)
+        record = await read_text(with_features, reading_of([record.content]), record)
         (record,) = self._with_extraction([record])
         written = await self._ledger.unreported.store(record)
         self._changes.written([written], [record])
         return written
+
+
+def reading_of(texts: Sequence[str]) -> int:
+    """How many characters making records of texts is like reading: only long ones are read then."""
+    return ITEM_READING * len(texts) + sum(len(text) for text in texts if len(text) >= LONG_TEXT)
