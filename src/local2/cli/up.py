@@ -4,7 +4,7 @@ Three settings keep the event loop responsive, besides the one in `local2/__main
 that exist once the stack is open are frozen, because a full garbage collection, which a large
 document triggers, would otherwise visit all modules. Only one thread reads long texts, and threads
 release the interpreter sooner than by default: several threads would each block the loop for 5 ms
-at a time.
+at a time. A fourth setting, of malloc, has large messages leave little memory behind.
 """
 
 import asyncio
