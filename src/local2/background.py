@@ -16,7 +16,7 @@ T = TypeVar("T")
 LONG_READING = 4_000
 """Number of characters whose reading takes about a millisecond."""
 ITEM_READING = 100
-"""Number of characters for which a call or a message counts, besides its text."""
+"""Number of characters whose reading takes as long as a call or a message, besides its text."""
 _going_on = set[asyncio.Task[Any]]()
 """The event loop itself keeps only weak references to its tasks."""
 

@@ -9,11 +9,15 @@ import msgspec
 import pytest
 
 from calling import UNNAMED, caller_named
+from local2.errors import StorageError
 from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.operations import conversations
 from local2.ledger.operations import records as storing
+from local2.ledger.records import Written
 from local2.memory.intake.conversations import Conversation, records_of
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
+from local2.protocol import subjects
 from local2.protocol.conversation import ConversationMessage
 from local2.protocol.memory_tools import TOOLS
 from local2.protocol.payloads import MemoryChange, ToolCallRecord
@@ -325,3 +329,29 @@ async def test_other_writes_do_not_wait_for_the_whole_of_a_long_conversation(
 
     topics = [row["topic"] for row in await records(database)]
     assert (len(topics), topics.index("user.name")) == (21, 10)
+
+
+async def test_what_was_stored_of_a_conversation_before_a_failure_is_announced(
+    memory: Memory,
+    database: Database,
+    announced: list[tuple[str, MemoryChange]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(conversations, "RECORDS_PER_TRANSACTION", 10)
+    write, parts = memory.ledger.conversations._write, 0
+
+    async def write_once(*args: Any) -> list[Written]:
+        nonlocal parts
+        parts += 1
+        if parts > 1:
+            raise StorageError("The disk is full.")
+        return await write(*args)
+
+    monkeypatch.setattr(memory.ledger.conversations, "_write", write_once)
+    talk = [chat_message(f"Page {number}") for number in range(20)]
+    with pytest.raises(StorageError):
+        await memory.of(caller_named("richard")).intake.store_conversation(talk)
+
+    saved = [change.id for subject, change in announced if subject == subjects.MEMORY_SAVED]
+    assert len(saved) == 10
+    assert saved == [record["id"] for record in await records(database)]

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from calling import caller_named
-from local2.background import LONG_READING
 from local2.language.features import features
 from local2.ledger import records
 from local2.ledger.engines.sqlite import database as sqlite_database
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.records import NewRecord
+from local2.ledger.records import LONG_TEXT, NewRecord
 from local2.memory.intake import intake
 from local2.memory.intake.conversations import Conversation, Turn, read_records
 from local2.memory.tenant import Memory
@@ -21,7 +20,7 @@ from recalling import DAY, chat_message
 from stored import select
 
 RICHARD = caller_named("richard", session_id="s1")
-TEXT = "I bought osmium in May, and gold. " * (LONG_READING // 30)
+TEXT = "I bought osmium in May, and gold. " * (LONG_TEXT // 30)
 
 
 async def test_a_long_text_is_not_analysed_in_the_writer(
@@ -45,9 +44,9 @@ async def test_a_long_text_is_not_analysed_in_the_writer(
     )
 
     by_the_writer = [length for thread, length in read if thread == "writer"]
-    assert max(by_the_writer) < LONG_READING
+    assert max(by_the_writer) < LONG_TEXT
     assert (
-        sum(length >= LONG_READING for _, length in read) == 3
+        sum(length >= LONG_TEXT for _, length in read) == 3
     )  # the episode, the answer, the message
 
     stored = await select(

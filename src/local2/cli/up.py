@@ -4,7 +4,7 @@ Three settings keep the event loop responsive, besides the one in `local2/__main
 that exist once the stack is open are frozen, because a full garbage collection, which a large
 document triggers, would otherwise visit all modules. Only one thread reads long texts, and threads
 release the interpreter sooner than by default: several threads would each block the loop for 5 ms
-at a time.
+at a time. A fourth setting, of malloc, has large messages leave little memory behind.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ SWITCH_INTERVAL = 0.0005
 """Seconds that a thread may keep the interpreter while the loop waits for it. Python's default is
 5 ms; a shorter interval would cost more in switching."""
 LARGE_BLOCK = 128 * 1024
-"""Bytes that malloc gives back to the system as soon as they are freed: large messages leave little
-behind. It begins with this limit, but raises it to the largest block that was ever freed."""
+"""Bytes from which malloc gives a block back as soon as it is freed, so that large messages leave
+little behind. glibc begins with this limit, but raises it to the largest block that was freed."""
 POLL = 0.2
 """Seconds between two checks whether the stack is still used."""
 CHAT_NEEDS_TENANT = (

@@ -1,6 +1,6 @@
 """Stores conversations: each message once, with its newest version active if it was edited."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 import msgspec
@@ -32,11 +32,16 @@ POSITION_STEP = 1 / 1024
 class Conversations(Part):
     """One tenant's conversations, as agents report them."""
 
-    async def store(self, records: Sequence[NewRecord]) -> list[Written]:
+    async def store(
+        self,
+        records: Sequence[NewRecord],
+        announce: Callable[[Sequence[Written], Sequence[NewRecord]], None] = lambda *_: None,
+    ) -> list[Written]:
         """Add the records of a session; many records take several transactions.
 
-        An existing record stays as it is. A record with the same id and another text replaces the
-        active version, which becomes history: the last reported text is the active one.
+        `announce` is called with what each of them has stored. An existing record stays as it is. A
+        record with the same id and another text replaces the active version, which becomes history:
+        the last reported text is the active one.
         """
         ids = [record.alias or record.id for record in records if not _is_known_by_call(record)]
         has_edits = len(set(ids)) < len(ids)
@@ -45,7 +50,9 @@ class Conversations(Part):
         for start in range(0, len(records), RECORDS_PER_TRANSACTION):
             part = records[start : start + RECORDS_PER_TRANSACTION]
             are_known = [number in known for number in range(start, start + len(part))]
-            written += await self._write(part, are_known)
+            stored = await self._write(part, are_known)
+            announce(stored, part)
+            written += stored
         return written
 
     @writes_of(lambda records, _: [record.owner for record in records])

@@ -22,7 +22,6 @@ from local2.language.words import informative_stems
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord, Shown
 from local2.memory.answer_log import AnswerLog
-from local2.protocol.conversation import ConversationMessage
 from local2.protocol.payloads import Json, ToolCallRecord, ToolSchema
 
 OWN_RESULT = "answered by this memory itself"
@@ -145,9 +144,9 @@ class EchoFinder:
         return results, ids
 
 
-def size_of(said: Sequence[ToolCallRecord | ConversationMessage]) -> int:
-    """How many characters to read there are in calls, or in messages without their calls."""
-    return sum(ITEM_READING + len(each.content or "") for each in said)
+def size_of(calls: Sequence[ToolCallRecord]) -> int:
+    """How many characters to read there are in calls; each has some besides its result."""
+    return sum(ITEM_READING + len(call.content) for call in calls)
 
 
 def find_echo(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]) -> TurnEcho:

@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
-from local2.background import read_text
+from local2.background import ITEM_READING, read_text
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.turns import Rating, parts_of
 from local2.ledger.records import (
+    LONG_TEXT,
     OWN_ONLY,
     NewRecord,
     Written,
@@ -24,7 +25,7 @@ from local2.memory.intake.conversations import (
     read_records,
     records_of_turn,
 )
-from local2.memory.intake.echoes import EchoFinder, size_of, unanswered_metadata
+from local2.memory.intake.echoes import EchoFinder, unanswered_metadata
 from local2.memory.intake.episodes import new_note
 from local2.memory.long_outputs import LongOutputs
 from local2.memory.scopes import may_write, owner_of
@@ -104,13 +105,13 @@ class Intake:
             skipped = [part for part in told if isinstance(part, SkippedMessage)]
             return self._with_extraction(made), skipped
 
-        size = size_of(messages) + sum(size_of(message.tool_calls) for message in messages)
-        made, skipped = await read_text(read, size)
+        texts = [message.content or "" for message in messages]
+        texts += [call.content for message in messages for call in message.tool_calls]
+        made, skipped = await read_text(read, reading_of(texts))
         records = [await self._outputs.with_parts(record) for record in made]
         if allow_again:
             await self._ledger.erasures.lift(records)
-        written = await self._ledger.conversations.store(records)
-        self._changes.written(written, records)
+        written = await self._ledger.conversations.store(records, self._changes.written)
         return IngestReport(
             session_id=session,
             ids=[record.id for record in written],
@@ -182,8 +183,8 @@ class Intake:
         # at once would keep the event loop for longer than others should wait.
         records = records_of_turn(turn, self._caller, self._echoes.tools)
         parts = parts_of(map(with_features, records))
-        calls = size_of(turn.tool_calls)
-        size = len(turn.query) + len(turn.answer or "") + calls
+        calls = [call.content for call in turn.tool_calls]
+        size = reading_of([turn.query, turn.answer or "", *calls])
         made: list[NewRecord] = await read_text(next, size, parts, [])
         echo = await self._echoes.find(turn.query, turn.answer, turn.tool_calls, made[0])
         while made:
@@ -200,7 +201,7 @@ class Intake:
                 delivered=turn.delivered,
             )
             self._changes.written(written, part)
-            made = await read_text(next, calls, parts, [])
+            made = await read_text(next, reading_of(calls), parts, [])
         return written[0]
 
     async def store_episode(self, content: str, metadata: Json | None = None) -> Written:
@@ -264,8 +265,13 @@ class Intake:
         ]
 
     async def _store_received(self, record: NewRecord) -> Written:
-        record = await read_text(with_features, len(record.content), record)
+        record = await read_text(with_features, reading_of([record.content]), record)
         (record,) = self._with_extraction([record])
         written = await self._ledger.unreported.store(record)
         self._changes.written([written], [record])
         return written
+
+
+def reading_of(texts: Sequence[str]) -> int:
+    """How many characters making records of texts is like reading: only long ones are read then."""
+    return ITEM_READING * len(texts) + sum(len(text) for text in texts if len(text) >= LONG_TEXT)
