@@ -149,7 +149,7 @@ WAYS = {
     # only what the statement is mainly about: who sells a car radio sells no car
     "over": (
         "<i_have><so><own><ended> <so>(verkauft|verschenkt|weggegeben|abgegeben|verschrottet|zurückgegeben)",
-        "<own><ended> (ist|sind|wurden?) (mir |uns )?<so>(.* )?(gestohlen|geklaut|verkauft|verschrottet|vorbei|geplatzt|gestrichen|passé|geschichte|gelaufen|abgesagt|abgelaufen|ausgefallen|gekündigt)( worden)?",
+        "<own><ended> (ist|sind|wurden?) (mir |uns )?<so>(.* )?(gestohlen|geklaut|verkauft|verschrottet|geplatzt|gelaufen|abgesagt|abgelaufen|ausgefallen|gekündigt)( worden)?",
         "<own><ended> hat <so>(zugemacht|dichtgemacht|sich aufgelöst|sich erledigt)",
         "<own><ended> (fällt <so>(aus|ins wasser)|wird <so>nichts)",
         "<own><ended> (ist|sind|musste) <so>(gestorben|tot|verstorben|eingeschläfert( worden| werden)?)",
@@ -166,6 +166,7 @@ WAYS = {
         "ich höre <so>(mit )?<own><ended> <so>auf",
         r"<i_have><so>aufgehört,? (mit )?<own><ended>( zu \w+)?",
         "aus <own><ended> wird <so>nichts",
+        "<own><ended> (ist|sind) <so>(gestrichen|vorbei|passé|geschichte)",
         "<own><ended> gehör(t|en) (mir|uns) (gar |überhaupt )?nicht( mehr)?",
         "(bitte )?(vergiss|streich|lösch|ignorier)e? (das mit |die sache mit )?(?!das\\W*$)<own><ended>",
     ),

@@ -196,6 +196,7 @@ ENDED = (
     ("Ich gehe gern joggen.", "Ich jogge nicht mehr."),
     ("Ich rauche eine Schachtel am Tag.", "Ich rauche nicht mehr."),
     ("Ich trinke jeden Morgen Kaffee.", "Ich trinke keinen Kaffee mehr."),
+    ("Ich trinke viel zu viel Mate, drei Flaschen am Tag.", "Mate ist gestrichen."),
     ("My son Theo plays football.", "Theo quit football."),
     ("I drink three coffees a day.", "I quit coffee."),
     ("I teach pottery at the Linden Centre.", "I'm not teaching at the Linden Centre any more."),

@@ -6,7 +6,7 @@ for all (docs/performance.md). docs/recall.md lists the shares.
 
 # How similar a record is to the question
 
-MEANING, MAX_MEANING = 0.2, 1.25
+MEANING, MAX_MEANING = 0.2, 1.5
 """Share of a record for each standard deviation by which its cosine is above the average, and its
 maximum."""
 ASSUMED = 100
