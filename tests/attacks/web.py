@@ -41,8 +41,6 @@ HANDSHAKE = {
     "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
     "Sec-WebSocket-Version": "13",
 }
-
-
 CLOSED = 0
 """Stands for the status where the server closes the connection."""
 

@@ -118,7 +118,8 @@ def document(tools: Iterable[ToolSchema], url: str) -> Json:
     }
     edit = _for_clients(parameters_of(EDIT_MEMORY.args))
     fields = {name: field for name, field in edit["properties"].items() if name != "id"}
-    changes = {**edit, "properties": fields, "required": [*fields]}
+    required = [name for name in edit["required"] if name in fields]
+    changes = {**edit, "properties": fields, "required": required}
     paths[f"{MEMORIES_PATH}/{{id}}"] = {
         "parameters": [
             {

@@ -93,6 +93,16 @@ def test_a_filter_that_is_none_says_so(reader: Reader) -> None:
     expect(reader.page.locator(".empty")).to_contain_text(said)
 
 
+def test_an_address_with_a_memory_that_is_gone_says_so_beside_the_table(
+    reader: Reader, ada: httpx.Client
+) -> None:
+    word = unique("wagtail")
+    stored(ada, f"The {word} is back.")
+    reader.open(f"/memories?words={word}&id=gone")
+    expect(reader.page.locator(".notice.wrong")).to_contain_text("there is no memory with this id")
+    expect(rows(reader)).to_have_count(1)
+
+
 def test_an_empty_result_says_what_to_do(reader: Reader) -> None:
     search(reader, unique("nothing"))
     expect(reader.page.locator(".empty")).to_contain_text("Nothing matches")

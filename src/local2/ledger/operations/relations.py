@@ -176,19 +176,20 @@ def full_end(tx: Transaction, source: str, type_: str, target: str) -> str | Non
 def move_relations(tx: Transaction, former: str, version: str) -> None:
     """Let what is stated of a memory be stated of another version of it.
 
-    What was related to just its words stays: denials in messages, and the versions themselves.
+    Relations between the versions stay as they are, and so do denials in messages, which are about
+    the former words.
     """
     for row in tx.execute("relations_of", id=former, types=TYPES).fetchall():
         other, type_ = row["id"], row["relation_type"]
         is_denial = type_ == "contradicts" and row["kind"] == "chat_message"
         if other == version or row["superseded_by"] == former or is_denial:
             continue
-        edges = [(former, other), (version, other)]
         if row["incoming"]:
-            edges = [edge[::-1] for edge in edges]
-        (source, target), moved = edges
-        tx.execute("unrelate", source=source, type=type_, target=target)
-        relate(tx, moved[0], type_, moved[1])
+            tx.execute("unrelate", source=other, type=type_, target=former)
+            relate(tx, other, type_, version)
+        else:
+            tx.execute("unrelate", source=former, type=type_, target=other)
+            relate(tx, version, type_, other)
 
 
 class Knowledge(Part):
