@@ -63,6 +63,16 @@ async def test_remembering_shows_what_stands_about_the_same_thing(memory: Memory
     assert "retire_fact" in line
 
 
+async def test_a_fact_that_stands_under_a_key_is_shown_with_it(memory: Memory) -> None:
+    await call(memory, "save_topic", topic="user.city", content="Oslo")
+
+    output = await call(memory, "save_topic", topic="user.second_city", content="Oslo")
+
+    (related,) = msgspec.to_builtins(output.data)["related"]
+    assert (related["topic"], related["content"]) == ("user.city", "Oslo")
+    assert "user.city: Oslo" in output.content
+
+
 async def test_a_fact_about_nothing_known_is_answered_in_one_line(memory: Memory) -> None:
     await remember(memory, GREEN)
 

@@ -109,6 +109,7 @@ class StandingFact(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     content: str
     event_time: datetime
+    topic: str | None = None
 
 
 class WithRelated(msgspec.Struct, frozen=True, kw_only=True):

@@ -143,15 +143,17 @@ def related_line(related: Sequence[Record] | None) -> str:
         return f"\n{NO_TIME}"
     if not related:
         return ""
-    standing = "; ".join(
-        f"[{record.id}] {record.event_time.date().isoformat()} "
-        f"{quoted_line(excerpt(record.content, RELATED_CHARACTERS))}"
-        for record in related
-    )
+    standing = "; ".join(map(_standing, related))
     return (
         f"\nAlso standing: {standing} — if one no longer holds, call remember_fact with the "
         "new fact again and replaces=['its id'], or retire_fact(ids=['its id'], reason='…')."
     )
+
+
+def _standing(record: Record) -> str:
+    named = f"{record.topic}: " if record.topic else ""
+    said = quoted_line(excerpt(record.content, RELATED_CHARACTERS))
+    return f"[{record.id}] {record.event_time.date().isoformat()} {named}{said}"
 
 
 def numbered(memories: Sequence[ListedMemory]) -> str:
