@@ -8,7 +8,6 @@ from typing import Final, Literal, NamedTuple, TypeVar, get_args
 
 import msgspec
 
-from local2.background import LONG_READING
 from local2.errors import InvalidArgumentsError
 from local2.keys import is_user_topic
 from local2.language.features import Features, features
@@ -63,6 +62,8 @@ SOURCE_STRENGTH: dict[SourceClass, int] = {
 }
 """Strength of each source class; a record may only be retired by a record of the same user that is
 at least as strong."""
+LONG_TEXT = 20_000
+"""Length in characters from which a text counts as long; extracting its features takes 5 ms."""
 RESULT_KINDS: tuple[Kind, ...] = ("tool_output", "output_part")
 """Kinds of what tools returned."""
 ARGUMENT_CHARACTERS, CALL_CHARACTERS = 80, 200
@@ -198,7 +199,7 @@ def arguments_of(record: NewRecord) -> str | None:
 
 def with_features(record: R) -> R:
     """A long record with its features: extracting them in a write would delay all others."""
-    if len(record.content) < LONG_READING:
+    if len(record.content) < LONG_TEXT:
         return record
     return msgspec.structs.replace(record, features=features_of(record))
 
