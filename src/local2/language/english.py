@@ -18,6 +18,7 @@ VOCABULARY = {
     "coming": r"\b(tomorrow|tonight|today|(next|this) (<period>|<weekday>)|<weekday>|<date>|in (<some>) (<unit>)s?)\b",
     "past": r"\b(yesterday|last (<period>|<weekday>)|this (morning|<period>)|<date>|(\w+ ){1,3}ago|on <weekday>|the other day|over the weekend|today)\b",
     "name": r"(?-i:[A-Z][\w'.-]+(?: (?:[A-Z][\w'-]+|de|v[ao]n)){0,3}(?<![.']))",
+    "place": r"(.* (in|near|of|at|on|outside|called) )?(the )?(\d\w* )?([a-z]+ )?<name>.*|[a-z-]+\W*$",
     "count": r"an?|one|two|three|four|five|six|seven|eight|nine|ten|several|\d{1,2}",
     "number": r"\d[\d.,]*|(twen|thir|for|fif|six|seven|eigh|nine)ty([ -]\w+)?|\w+teen|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve",
     "money": r"[$€£]\d[\d.,]*k?|\d[\d.,]*( ?k| thousand| grand)?( ?[$€£]| euros?| dollars| pounds| francs| bucks)|\d[\d.,]*( ?k| thousand| grand)|\d[\d.,]{3,}",
@@ -96,8 +97,8 @@ ATTRIBUTES = (
     Attribute(("i <really>(measure|stand) <about><amount>",), "user.height", nouns="height", amount=r"(\d[.,]\d\d? ?(m|met(er|re)s?)|\d{3} ?(cm|centimet(er|re)s)|\d (foot|feet|ft)( \d{1,2})?)\b( tall)?"),
     Attribute((r"(i|we) <really>(wear|take|need|have)( an?)? (shoe )?size (?P<v>\d[\d.,]*)( (shoes|boots|trainers|sneakers))?( now)?\W*$",), "user.shoe_size", nouns="shoe size"),
     Attribute((
-        r"(i|we)('m|'re| am| are)? <really>(live|reside|living|based)( \w+)?? (in|near|on|at|outside|just outside) (?P<v>\S.*)",
-        r"(i|we)('ve| have) (been living|lived)( \w+){0,4} (in|near|on) (?P<v>\S.*)",
+        r"(i|we)('m|'re| am| are)? <really>(live|reside|living|based)( \w+)?? (in|near|on|at|outside|just outside) <v:place>",
+        r"(i|we)('ve| have) (been living|lived)( \w+){0,4} (in|near|on) <v:place>",
         # Not "we": a team moves to PostgreSQL.
         r"i('ve| have)? <really>(moved|relocated)( back)? to (?P<v><name>.*)",
     ), "user.home", nouns="home, address, home address, city, town, residence, place of residence", searched="live"),
@@ -112,7 +113,8 @@ ATTRIBUTES = (
     ), "user.job", nouns="job, profession, occupation, job title, work, position", ways="over quit sacked", importance=0.7),
     Attribute((r"<i_am>the (?P<v>(?!only|one|same|first|best|type|kind|user|bone)[\w -]{2,40}?(?<!one) (of|for|at|in) \S.*)",), confidence=0.8),
     Attribute((
-        r"(<i_do>|i'm |i am |i('ve| have) )(been )?work(ed|ing)? (for|at) (?P<v>(?!home|it\b)\S.*)",
+        r"(<i_do>|i'm |i am |i('ve| have) )(been )?work(ed|ing)? (for|at) (?P<v>(<name>|(an?|the|my|our) (?!moment\b|weekend|same\b)).*)",
+        r"(?-i:i) work (for|at) (?P<v>(?-i:(?!free|home|it|me|nights?|weekends|you)\b[a-z-]+))\W*$",
         "<i_did>((quit|left) .{2,30}? (and|to) )?(joined|started (working |(my |a )?(new )?job )?(at|for|with)|got (a|my) (new )?job (at|with)|was hired by) (?P<v><name>.*)",
     ), "user.employer", nouns="employer, company", ways="over quit sacked", searched="work job", importance=0.7),
     Attribute((r"<i_do>report( directly)? to (?P<v><name>)(?=\W*$|,| now\b| directly\b| and\b| these days\b)",), "user.boss", nouns="boss", ways="over quit gone", importance=0.7),

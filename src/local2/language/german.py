@@ -59,7 +59,7 @@ ATTRIBUTES = (
     Attribute(("ich messe <so><amount>",), "user.height", nouns="größe, körpergröße", amount=r"(\d[.,]\d\d? ?(m|meter)|\d{3} ?(cm|zentimeter))\b( groß)?"),
     Attribute((r"<i_have>schuhgröße (?P<v>\d.*)", r"ich trage <so>(schuhe in )?(größe|schuhgröße) (?P<v>\d[\d.,]*)\W*$"), "user.shoe_size", nouns="schuhgröße"),
     Attribute((
-        r"(ich|wir) (wohnen?|leben?|wohn) <so>(?P<v>(in|im|bei|auf|am|an|nahe|unter|zur) \S.*)",
+        r"(ich|wir) (wohnen?|leben?|wohn) <so>(?P<v>(in|bei|nahe|auf|im|am|(in|an|auf) (der|dem|den)) (?!Moment\b|Augenblick\b|Stock\b)<name>.*)",
         r"(ich|wir) (bin|sind) <so>(nach|in|zu) (?P<v>\S.*?) (um)?gezogen",
         r"(ich|wir) (ziehen?) <so>(nach|in die|in den|in das|zu) (?P<v><name>.*)",
         "<mine> (adresse|wohnort|zuhause) (ist|lautet) (?P<v>.+)",
@@ -79,7 +79,10 @@ ATTRIBUTES = (
         r"<i_am>(von beruf )?(eine? )?(?P<v>([\w-]+e[rn]? )?<job>)\b(?=\W*$|,| (bei|beim|im|in|am|an|von|für|auf|und)\b)(?P<rest>.*)",
         r"(ich|wir) arbeiten? <so>als (?P<v>\S.*)",
     ), "user.job", nouns="job, beruf, amt, posten, ehrenamt", ways="over quit sacked", searched="arbeite arbeiten job beruf", importance=0.7),
-    Attribute((r"(ich|wir) (arbeiten?|jobben?) <so>(bei|beim|für|im|in der|in einem|in einer|am|an der) (?P<v>\S.*)",), "user.employer", nouns="arbeitgeber, firma", ways="over quit sacked", searched="arbeite arbeiten job", importance=0.7),
+    Attribute((
+        r"(ich|wir) (arbeiten?|jobben?) <so>(bei|beim|für) (?P<v>(<name>|(der|die|das|dem|eine?|einem|einer|meine[nrm]?) ).*)",
+        r"(ich|wir) (arbeiten?|jobben?) <so>(im|in|in der|am|an der) (?P<v><name> <given>.*)",
+    ), "user.employer", nouns="arbeitgeber, firma", ways="over quit sacked", searched="arbeite arbeiten job", importance=0.7),
     Attribute((r"ich studiere <so><thing>", r"<i_am>(?P<v>im \w+ semester .+)"), nouns="studium", searched="studiere"),
     Attribute((r"ich lerne <so><thing>", r"ich spreche <so><thing>", r"ich unterrichte <so><thing>")),
     Attribute((r"<mine> miete (beträgt|ist|liegt bei) <so>(?P<v>.*\d.*)", r"(ich|wir) zahlen? <so>(?P<v>.*\d.* (euro|€)) miete", r"die miete (ist|wurde) <so><to_value>"), "user.rent", nouns="miete"),
@@ -142,7 +145,7 @@ ATTRIBUTES = (
     # any other thing of mine, and habits
     Attribute((r"<mine> <not_mine>(?P<thing>\w+) (ist|sind|heißt|heißen|lautet|beträgt) <so><definite>", r"<mine> <not_mine>(?P<thing>\w+) (ist|wurde) <so><to_value>"), "user.{thing}", confidence=0.8),
     Attribute((r"(ich|wir) (spielen?|üben?) <so>(?P<v>(?!mit|es|das)\S.*)",), nouns="instrument", searched="spiele übe", importance=0.5),
-    Attribute((r"(ich|wir) (rauchen?|trinken?|essen?|joggen?|schwimmen?|singen?|tanzen?|sammeln?|sammle|trainieren?|klettern?|klettere|laufen?|gehen?|züchten?|pendeln?|pendle|stehen? .* auf|rudern?|gebe|schreibe gerade an) <so>(?P<v>(?!es|das|davon|mal|nicht)\S.*)", r"(ich|wir) arbeiten? <so>(?P<v>(<number>) .+)"), importance=0.5, confidence=0.8),
+    Attribute((r"(ich|wir) (wohnen?|leben?|arbeiten?|jobben?|rauchen?|trinken?|essen?|joggen?|schwimmen?|singen?|tanzen?|sammeln?|sammle|trainieren?|klettern?|klettere|laufen?|gehen?|züchten?|pendeln?|pendle|stehen? .* auf|rudern?|gebe|schreibe gerade an) <so>(?P<v>(?!es|das|davon|mal|nicht)\S.*)",), importance=0.5, confidence=0.8),
 )  # fmt: skip
 
 WAYS = {

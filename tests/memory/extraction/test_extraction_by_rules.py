@@ -572,3 +572,40 @@ def test_who_is_named_before_what_he_is_keeps_the_name(content: str, expected: s
 )
 def test_what_is_so_from_now_on_is_no_instruction(content: str, memory_type: str) -> None:
     assert [item.memory_type for item in items(content)] == [memory_type]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "I work at night.",
+        "I work for free these days.",
+        "I work at the moment on a farm.",
+        "I live on the third floor.",
+        "I live in a small flat with Tom.",
+        "I live in fear of spiders.",
+        "Ich arbeite im Homeoffice.",
+        "Ich arbeite am liebsten nachts.",
+        "Ich arbeite im Moment viel.",
+        "Ich wohne zur Miete.",
+        "Ich wohne im dritten Stock.",
+    ],
+)
+def test_how_and_when_one_works_or_lives_replaces_neither_employer_nor_home(content: str) -> None:
+    assert {item.topic for item in items(content)} <= {None}
+
+
+@pytest.mark.parametrize(
+    ("content", "topic"),
+    [
+        ("I live in a small flat in Leeds.", "user.home"),
+        ("i live in oslo", "user.home"),
+        ("We live at 12 Elm Street.", "user.home"),
+        ("I work at the library.", "user.employer"),
+        ("i work at initech", "user.employer"),
+        ("Ich wohne am Bodensee.", "user.home"),
+        ("Ich arbeite im Klinikum Kassel.", "user.employer"),
+        ("Ich arbeite bei der Stadt.", "user.employer"),
+    ],
+)
+def test_a_place_is_a_home_and_whom_one_works_for_an_employer(content: str, topic: str) -> None:
+    assert [item.topic for item in items(content)] == [topic]

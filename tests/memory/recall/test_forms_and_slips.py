@@ -1,5 +1,7 @@
 """A word of a question finds its other forms, and what was meant if it is mistyped."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from calling import caller_named
@@ -15,6 +17,8 @@ RICHARD, EVE = caller_named("richard"), caller_named("eve")
 
 @pytest.fixture
 def richard(by_words: Memory) -> MemoryService:
+    # The words of a record's date find it, too: none of these questions asks for this day.
+    by_words.clock = lambda: datetime(2026, 3, 17, tzinfo=UTC)
     return by_words.of(RICHARD)
 
 
