@@ -589,6 +589,17 @@ async def test_relations_of_supersession_in_a_circle_are_refused(ledger: Ledger)
     assert report.new["relation"] == 2
 
 
+async def test_of_two_that_supersede_each_other_the_second_relation_is_refused(
+    ledger: Ledger,
+) -> None:
+    retired = fact_line("a", superseded_by="b", retired_at=DAY, retired_why="merged")
+    edges = [relation_line(*ends, "supersedes") for ends in ("ba", "ab")]
+    report = await ledger.imports.store([retired, fact_line("b"), *edges], IMPORTER)
+
+    (refused,) = report.refused
+    assert (refused.line, "in a circle" in refused.problem) == (4, True)
+
+
 async def test_what_superseded_its_own_replacement_is_imported_as_it_was(ledger: Ledger) -> None:
     retired: dict[str, Any] = {"retired_at": DAY, "retired_why": "merged"}
     merged = [fact_line(old, superseded_by=new, **retired) for old, new in ("ab", "bc")]

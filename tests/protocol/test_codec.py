@@ -85,6 +85,12 @@ def test_endlessly_nested_json_is_refused(data: bytes) -> None:
             "at `deadline_utc`",
             id="a time in the year 10000",
         ),
+        pytest.param(
+            b'{"payload": {"args": {}}, "deadline_utc": 30}', "at `deadline_utc`", id="seconds"
+        ),
+        pytest.param(
+            b'{"payload": {"args": {}}, "deadline_utc": "30"}', "at `deadline_utc`", id="their text"
+        ),
     ],
 )
 def test_an_invalid_request_is_a_bad_request_that_names_the_place(data: bytes, names: str) -> None:

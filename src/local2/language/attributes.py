@@ -30,9 +30,8 @@ class Attribute(NamedTuple):
     """Its key, which may refer to groups of its forms; None if it can have several values."""
     nouns: str = ""
     """What it is called, all under its key: "my address is …", "I sold my instrument"."""
-    ways: str = "over quit"
-    """The ways in which it ends (`Language.ways`): most things are no more, or their owner has or
-    does them no more."""
+    ways: str = ""
+    """The ways in which it ends (`Language.ways`)."""
     searched: str = ""
     """Words, beside its nouns, by which facts about it are found when an end names no value."""
     amount: str = ""
@@ -63,8 +62,9 @@ class Language(NamedTuple):
     measured: tuple[str, ...]
     """Clauses that state an attribute by its amount alone, which stands for `<amount>`."""
     ways: Mapping[str, tuple[str, ...]]
-    """How attributes end. The group `v` is what ends; without it, all of this way. "retracted" is
-    how anything ends, but only in messages with a mark of a jest."""
+    """How attributes end. The group `v` is what ends; without it, all of this way."""
+    always: frozenset[str]
+    """The ways in which anything ends; "retracted" only in messages with a mark of a jest."""
     jests: str
     corrections: tuple[str, ...]
     """Sentences that give the right value, `v`, and maybe the `wrong` one."""
@@ -189,7 +189,7 @@ class Table:
         """What a clause states, by the first of the forms that it has."""
         denied = self.pattern(self.language.negative).search(clause) is not None
         arranged = self.arranged(clause)
-        for form in self._forms[self.opening_of(arranged), denied]:
+        for form in self._forms[self._opening_of(arranged), denied]:
             found = form.pattern.match(arranged)
             if found is None:
                 continue
@@ -211,7 +211,7 @@ class Table:
     def ended(self, clause: str) -> Iterator[Ended]:
         """Yield what a clause says to be over or never to have been so."""
         arranged = self.arranged(clause)
-        for end in self._ends[self.opening_of(arranged)]:
+        for end in self._ends[self._opening_of(arranged)]:
             if found := end.pattern.match(arranged):
                 groups = found.groupdict()
                 value = groups.get("v") or groups.get("named")
@@ -231,7 +231,7 @@ class Table:
             ends += [_End(None, denied, self.pattern(text + rest)) for text, denied in rows]
         return {
             opening: [
-                end for end in ends if self.opening_of(end.pattern.pattern) in {None, opening}
+                end for end in ends if self._opening_of(end.pattern.pattern) in {None, opening}
             ]
             for opening in (None, *language.openings)
         }
@@ -251,7 +251,7 @@ class Table:
             (opening, denied): [
                 form
                 for form in forms
-                if self.opening_of(form.pattern.pattern) in {None, opening}
+                if self._opening_of(form.pattern.pattern) in {None, opening}
                 and (form.attribute.negative or not denied)
             ]
             for opening in (None, *self.language.openings)
@@ -266,8 +266,7 @@ class Table:
             for name, words in self.language.openings.items()
         }
 
-    def opening_of(self, text: str) -> str | None:
-        """Which of the words with which many clauses begin this clause or pattern begins with."""
+    def _opening_of(self, text: str) -> str | None:
         found = (name for name, opening in self._openings.items() if opening.match(text))
         return next(found, None)
 

@@ -1,9 +1,9 @@
 """Find the facts that a message says to be over, or never to have been so: "I quit", "Rex died".
 
 A clause in the first person ends what was stated before about the same thing: in a way in which
-its attribute ends (`Attribute.ways`), or by denying it. What is denied of somebody else ends only
-what was stated about them. Questions, suppositions, plans and other people's words end nothing, and
-what is limited to a time or place ends nothing either. In doubt, the fact stays.
+its attribute ends (`Attribute.ways`), or by denying it. Questions, suppositions, plans, other
+people's words and others' affairs end nothing, and what is limited to a time or place ends nothing
+either. In doubt, the fact stays.
 """
 
 import re
@@ -21,9 +21,7 @@ _PARTS = re.compile(r"[,:]\s+(?:(?:so|and|but|und|aber) )?(?!(?:i|we|my|our)\b)"
 """What begins another part of a sentence. In "Tom: I …" Tom speaks."""
 MIN_COMPOUND = 4
 """Minimum letters of a word that names a compound which ends with it: "boat", for a houseboat."""
-SUBJECT_WORDS = 4
-"""Number of words in which a clause about somebody else names them: "My brother Leo has …"."""
-STRICT = frozenset({"over", "cooled"})
+STRICT = frozenset({"sold", "cooled", "over"})
 """Ways in which only what a statement is mainly about ends: selling a car radio sells no car."""
 
 
@@ -85,10 +83,6 @@ def _ending(table: Table, ended: Ended) -> Ending:
 Match = Literal["named", "kind"]
 """How an ending names a fact: by what it states, or only by its kind, as "my instrument" does."""
 
-Within = Literal["statement", "phrases", "object"]
-"""Where a statement has to name what ended: anywhere, as one of its noun phrases, or as what it is
-mainly about."""
-
 
 def matched(ending: Ending, content: str, topic: str | None, who: str | None) -> Match | None:
     """How what ended names what a fact states; None if it is about something else.
@@ -102,14 +96,13 @@ def matched(ending: Ending, content: str, topic: str | None, who: str | None) ->
         is_own = topic is not None and who is None and is_in_language
         return "named" if is_own and _is_value_of(ending, content, topic) else None
     if ended.denied is not None:
-        return _denied(table, ended.denied, fact)
+        return "named" if _denies(table, ended.denied, fact) else None
     attribute, value = fact.attribute, ended.value
-    ways = {"retracted", *(attribute.ways.split() if attribute else ("over",))}
+    ways = table.language.always.union(attribute.ways.split() if attribute else ())
     is_others = value is not None and "'s " in value and "'s " not in fact.clause
     if ended.way not in ways or is_others:
         return None
-    within: Within = "object" if ended.way in STRICT else "statement"
-    if value is None or _is_of_same(table, value, fact, within=within):
+    if value is None or _is_of_same(table, value, fact, strict=ended.way in STRICT):
         return "named"
     return "kind" if attribute is not None and _names_kind(table, value, attribute) else None
 
@@ -149,17 +142,13 @@ def _is_value_of(ending: Ending, content: str, topic: str | None) -> bool:
 
 
 class _Said(NamedTuple):
-    """What a clause states: a verb and its object, or a thing of the speaker's and what it is.
-
-    `of`: the first words of a clause about somebody else.
-    """
+    """What a clause states: a verb and its object, or a thing of the speaker's and what it is."""
 
     clause: str
     attribute: Attribute | None
-    verb: str = ""
-    thing: str = ""
-    value: str = ""
-    of: str = ""
+    verb: str
+    thing: str
+    value: str
 
 
 def _said(table: Table, clause: str) -> _Said | None:
@@ -169,19 +158,14 @@ def _said(table: Table, clause: str) -> _Said | None:
     attribute = stated.attribute if stated else None
     found = table.pattern(table.language.states).match(clause)
     if found is None:
-        return _said_of_other(table, clause, attribute) if stated else None
+        return _Said(clause, attribute, "", clause, stated.value) if stated else None
     if found["thing"]:
-        return _Said(clause, attribute, thing=found["thing"], value=found["its"])
+        return _Said(clause, attribute, "", found["thing"], found["its"])
     verb, rest = found["verb"], found["rest"] or ""
     progress = table.pattern(table.language.in_progress).match(rest)
     if progress and _verb_class(table, verb) in table.language.auxiliaries:
-        verb, rest = progress["verb"], progress["rest"] or ""
-    return _Said(clause, attribute, verb=verb, value=rest)
-
-
-def _said_of_other(table: Table, clause: str, attribute: Attribute | None) -> _Said:
-    of = " ".join(clause.split()[:SUBJECT_WORDS]) if table.opening_of(clause) == "my" else clause
-    return _Said(clause, attribute, thing=clause, of=of)
+        verb, rest = progress["verb"], progress["rest"]
+    return _Said(clause, attribute, verb, "", rest)
 
 
 def _verb_class(table: Table, verb: str) -> str:
@@ -191,36 +175,22 @@ def _verb_class(table: Table, verb: str) -> str:
     return stems([word], table.language.stemmer)[0]
 
 
-def _denied(table: Table, denied: str, fact: _Said) -> Match | None:
-    """How a fact is what was denied."""
-    said = _said(table, denied) or _said_of_other(table, denied, None)
-    if said.of:
-        wanted = _stems_of(table, denied)
-        is_same = wanted and fact.of and wanted <= _stems_of(table, fact.clause)
-        return "named" if is_same else None
-    has_none = fact.attribute is not None and _names_kind(table, said.value, fact.attribute)
+def _denies(table: Table, denied: str, fact: _Said) -> bool:
+    """Whether a fact is what was denied."""
+    said = _said(table, denied)
+    if said is None:
+        return False
     if said.thing or fact.thing:
-        same = bool(said.thing) and _stems_of(table, said.thing) <= _stems_of(table, fact.thing)
-        same = same and _stems_of(table, said.value) <= _stems_of(table, fact.value)
-        return "named" if same or (has_none and not said.thing) else None
-    verb = _verb_class(table, said.verb)
-    says_much = bool(_stems_of(table, said.verb))
-    is_same_verb = verb == _verb_class(table, fact.verb)
-    if is_same_verb and says_much and not said.value:  # "I don't jog"
-        has_object = _ordered_stems(table, _phrases(table, f" {fact.value}")[0])
-        return "kind" if has_object else "named"
-    has_key = fact.attribute is not None and fact.attribute.topic is not None
-    # Who doesn't teach at a school teaches no maths there.
-    within: Within = "phrases" if is_same_verb and says_much and not has_key else "object"
-    value = said.value if is_same_verb else f"{said.verb} {said.value}"
-    may_be_same = is_same_verb or says_much or said.attribute is fact.attribute is not None
-    is_same = may_be_same and _is_of_same(table, value, fact, within=within)
-    return "named" if is_same or (has_none and verb == "have") else None
-
-
-def _phrases(table: Table, text: str) -> list[str]:
-    """The noun phrases after a verb."""
-    return table.pattern(table.language.object_ends).split(text)
+        if fact.attribute and not said.thing and _names_kind(table, said.value, fact.attribute):
+            return True
+        same = _stems_of(table, said.thing) == _stems_of(table, fact.thing)
+        return same and _stems_of(table, said.value) <= _stems_of(table, fact.value)
+    same_verb = _verb_class(table, said.verb) == _verb_class(table, fact.verb)
+    same_attribute = said.attribute is not None and said.attribute is fact.attribute
+    has_none = fact.attribute is not None and _names_kind(table, said.value, fact.attribute)
+    if has_none and _verb_class(table, said.verb) == "have":
+        return True
+    return (same_verb or same_attribute) and _is_of_same(table, said.value, fact, strict=True)
 
 
 def _called(table: Table, attribute: Attribute) -> frozenset[str]:
@@ -233,31 +203,25 @@ def _names_kind(table: Table, value: str, attribute: Attribute) -> bool:
     return bool(named) and named <= _called(table, attribute)
 
 
-def _is_of_same(table: Table, value: str, fact: _Said, *, within: Within) -> bool:
+def _is_of_same(table: Table, value: str, fact: _Said, *, strict: bool) -> bool:
     """Whether a value names what a fact states something of."""
     wanted = _stems_of(table, value)
-    if fact.of and wanted.isdisjoint(_stems_of(table, fact.of)):
-        return False
-    if within == "statement":
-        known = _stems_of(table, fact.clause)
-        if fact.attribute is not None:  # "the Lapwing subscription" names the Lapwing
-            wanted = wanted - _called(table, fact.attribute) or wanted
-    else:
-        known = _stems_of(table, f"{fact.value} {fact.thing}")
+    known = _stems_of(table, f"{fact.value} {fact.thing}" if strict else fact.clause)
+    if not strict and fact.attribute is not None:  # "the Lapwing subscription" names the Lapwing
+        wanted = wanted - _called(table, fact.attribute) or wanted
     if not wanted or not all(_has(known, word) for word in wanted):
         return False
-    if within == "statement" or fact.thing:
-        return True
     language = table.language
     several = table.pattern(language.several)
     is_plural = table.pattern(language.plural).search(value.rstrip(".! ")) is not None
     if several.match(fact.value) and not (is_plural or several.match(value)):
         return False
-    phrases = _phrases(table, table.pattern(language.preposition).sub("", fact.value, count=1))
-    if within == "object":
-        del phrases[1:]
-    heads = frozenset(stem for phrase in phrases for stem in _ordered_stems(table, phrase)[-1:])
-    if any(_has(heads, word) for word in wanted):
+    if not strict or fact.thing:
+        return True
+    noun_phrase = table.pattern(language.preposition).sub("", fact.value, count=1)
+    noun_phrase = table.pattern(language.object_ends).split(noun_phrase, 1)[0]
+    head = frozenset(_ordered_stems(table, noun_phrase)[-1:])
+    if any(_has(head, word) for word in wanted):
         return True
     has_name = any(word[:1].isupper() for word in value.split())
     return has_name and _verb_class(table, fact.verb) in table.language.named

@@ -14,11 +14,11 @@ VOCABULARY = {
     "period": "night|weekend|week|month|year|spring|summer|autumn|winter",
     "date": rf"\d{{4}}-\d\d?-\d\d?|\d\d?/\d\d?(/\d{{2,4}})?|(\d\d? (of )?)?{MONTH_NAME}\b|(19|20)\d\d\b|\d\d?(st|nd|rd|th)\b",
     "unit": "day|week|month|year",
-    "some": r"<count>|a few|a couple of",
+    "some": r"<count>|\d{3}|a few|a couple of",
     "coming": r"\b(tomorrow|tonight|today|(next|this) (<period>|<weekday>)|<weekday>|<date>|in (<some>) (<unit>)s?)\b",
     "past": r"\b(yesterday|last (<period>|<weekday>)|this (morning|<period>)|<date>|(\w+ ){1,3}ago|on <weekday>|the other day|over the weekend|today)\b",
     "name": r"(?-i:[A-Z][\w'.-]+(?: (?:[A-Z][\w'-]+|de|v[ao]n)){0,3}(?<![.']))",
-    "place": r"(.* (in|near|of|at|on|outside|called) )?(the )?(\d\w* )?([a-z]+ )?<name>.*|[a-z-]+\W*$",
+    "place": r"(?!(an?|the|my|our) (?!(?-i:[A-Z]))(?!.* (in|near|of|at|on|outside|called) (?:the )?<name>))(?!\w+ of\b)\S.*",
     "count": r"an?|one|two|three|four|five|six|seven|eight|nine|ten|several|\d{1,2}",
     "number": r"\d[\d.,]*|(twen|thir|for|fif|six|seven|eigh|nine)ty([ -]\w+)?|\w+teen|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve",
     "money": r"[$€£]\d[\d.,]*k?|\d[\d.,]*( ?k| thousand| grand)?( ?[$€£]| euros?| dollars| pounds| francs| bucks)|\d[\d.,]*( ?k| thousand| grand)|\d[\d.,]{3,}",
@@ -67,14 +67,11 @@ VOCABULARY = {
     "request": "((please|you (should|must)) )*",
     "henceforth": "(from now on|going forward|in (the )?future|by default)",
     # what is over
-    "gave_up": r"quit|gave up|given up|dropped(?! my\b|.* (at|in|off)\b)|scrapped|ditched",
+    "gave_up": "stopped|quit|gave up|given up|dropped|scrapped|ditched",
     "parting": r"broke up|split up|(got )?divorced|separated|(broke|broken) (it|things) off|called off the (wedding|engagement)",
     "sorry": "(no|nope|oh|oops|sorry|actually|wait|correction|hang on|hold on|well|my mistake|i mean|hmm?|ah)[,:.!]* ",
     "jesting": "joking|kidding|lying|showing off|quoting|teasing|making (that|it|this) up|wrong|mistaken",
-    "to_whom": "( (to|for) (an?|my|the|some|<name>) .+)?",
-    "ended": r"(?P<v>\S.*?)<to_whom>",
-    "other": r"my [\w'-]+( [\w'-]+)?|<name>",
-    "who": "i|we|<other>",
+    "ended": r"(?P<v>\S.*?)",
     "verb": r"(?!(only|just|always|even|think|know|mean|need|believe)\b)[a-z]+\b",
     "value": r"(?!(only|just|simply|merely|yet|sure|always|all|so|that|too|very|as|it|this)\b)(actually )?",
 }
@@ -86,9 +83,9 @@ ATTRIBUTES = (
     Attribute((
         "my (full |first )?name ?('s|is) <v:name>",
         "((please|just|everybody|people|my [a-z-]+) )*calls? me <v:name>",
-    ), "user.name", nouns="name, full name, first name", ways="over quit renamed"),
-    Attribute((r"my birthday<is> (on )?(?P<v>.*\d.*)", r"i was born on (?P<v>.*\d.*)"), "user.birthday", ways=""),
-    Attribute(("i (was born|grew up)( and raised)? (?P<v>(in|near|on|with) .+)",), ways=""),
+    ), "user.name", nouns="name, full name, first name", ways="renamed"),
+    Attribute((r"my birthday<is> (on )?(?P<v>.*\d.*)", r"i was born on (?P<v>.*\d.*)"), "user.birthday"),
+    Attribute(("i (was born|grew up)( and raised)? (?P<v>(in|near|on|with) .+)",)),
     Attribute((
         r"<i_am>(?P<v>\d{1,2})( years old| yrs old)?( now)?\W*$",
         r"<i_did>turned (?P<v>\d{1,2}|\w+ty)\b(?! (degrees|percent|pages?)\b)",
@@ -101,23 +98,26 @@ ATTRIBUTES = (
         r"(i|we)('ve| have) (been living|lived)( \w+){0,4} (in|near|on) <v:place>",
         # Not "we": a team moves to PostgreSQL.
         r"i('ve| have)? <really>(moved|relocated)( back)? to (?P<v><name>.*)",
-    ), "user.home", nouns="home, address, home address, city, town, residence, place of residence", searched="live"),
-    Attribute(("(<i_am>|i come )(originally )?from (?P<v><name>.*)",), "user.origin", ways=""),
-    Attribute((r"(<i_am>|i('ve| have) been )<v:diet>\b",), "user.diet", nouns="diet", ways="over quit eating", searched="vegetarian vegan"),
-    Attribute((r"<i_am>(?P<v>single|divorced|widowed|(now |happily )?(engaged|married)\b.*)",), "user.marital_status", ways="over quit parted", searched=_PARTNERS),
-    Attribute((r"i('m| am) (dating|seeing|together with) (?P<v><name>.*|an? \w+$)",), importance=0.8, ways="over quit parted", searched=_PARTNERS),
+    ), "user.home", nouns="home, address, home address, city, town, residence, place of residence", ways="moved sold", searched="live"),
+    # how somebody lives is not where: on the third floor, in a small flat
+    Attribute((r"(i|we)('m|'re| am| are)? <really>(live|living) (?P<v>(in|near|on|at|outside) \S.*)",), ways="moved sold", searched="live"),
+    Attribute(("(<i_am>|i come )(originally )?from (?P<v><name>.*)",), "user.origin"),
+    Attribute((r"(<i_am>|i('ve| have) been )<v:diet>\b",), "user.diet", nouns="diet", ways="quit eating", searched="vegetarian vegan"),
+    Attribute((r"<i_am>(?P<v>single|divorced|widowed|(now |happily )?(engaged|married)\b.*)",), "user.marital_status", ways="parted", searched=_PARTNERS),
+    Attribute((r"i('m| am) (dating|seeing|together with) (?P<v><name>.*|an? \w+$)",), importance=0.8, ways="parted quit", searched=_PARTNERS),
     Attribute((
         r"<i_am>an? (?P<v>([\w-]+ ){0,3}?(<job>))(?= (at|in|for(?! an?\b)|from|with|on|who|and|of|now)\b|\W*$|,)",
         "i('ve been working| work|'m working) as an? (?P<v>.+)",
         r"<i_did>(was|got) promoted to (?P<v>\S.*)",
-    ), "user.job", nouns="job, profession, occupation, job title, work, position", ways="over quit sacked", importance=0.7),
-    Attribute((r"<i_am>the (?P<v>(?!only|one|same|first|best|type|kind|user|bone)[\w -]{2,40}?(?<!one) (of|for|at|in) \S.*)",), confidence=0.8),
+    ), "user.job", nouns="job, profession, occupation, job title, work, position", ways="sacked quit", importance=0.7),
+    Attribute((r"<i_am>the (?P<v>(?!only|one|same|first|best|type|kind|user|bone)[\w -]{2,40}?(?<!one) (of|for|at|in) \S.*)",), ways="quit", confidence=0.8),
     Attribute((
         r"(<i_do>|i'm |i am |i('ve| have) )(been )?work(ed|ing)? (for|at) (?P<v>(<name>|(an?|the|my|our) (?!moment\b|weekend|same\b)).*)",
-        r"(?-i:i) work (for|at) (?P<v>(?-i:(?!free|home|it|me|nights?|weekends|you)\b[a-z-]+))\W*$",
+        r"<i_do>work (for|at) (?P<v>(?!(all|cash|free|fun|heights?|home|it|least|me|money|most|myself|nights?|sea|weekends|you|\d+)\b)[\w-]+)( now)?\W*$",
         "<i_did>((quit|left) .{2,30}? (and|to) )?(joined|started (working |(my |a )?(new )?job )?(at|for|with)|got (a|my) (new )?job (at|with)|was hired by) (?P<v><name>.*)",
-    ), "user.employer", nouns="employer, company", ways="over quit sacked", searched="work job", importance=0.7),
-    Attribute((r"<i_do>report( directly)? to (?P<v><name>)(?=\W*$|,| now\b| directly\b| and\b| these days\b)",), "user.boss", nouns="boss", ways="over quit gone", importance=0.7),
+    ), "user.employer", nouns="employer, company", ways="sacked quit", searched="work job", importance=0.7),
+    Attribute((r"(i|we) <really>work (?P<v>(for|at) (?!home|it\b|you\b)\S.*)",), ways="sacked quit", searched="work job", confidence=0.8),
+    Attribute((r"<i_do>report( directly)? to (?P<v><name>)(?=\W*$|,| now\b| directly\b| and\b| these days\b)",), "user.boss", nouns="boss", ways="gone", importance=0.7),
     # other things of mine that are called differently, but have one key
     Attribute((), "user.email", nouns="email, e-mail, email address, e-mail address, mail"),
     Attribute((
@@ -130,9 +130,9 @@ ATTRIBUTES = (
     ), "user.salary", nouns="salary, pay, income, wage, wages"),
     Attribute((), "user.mother", nouns="mother, mom, mum"),
     Attribute((), "user.father", nouns="father, dad"),
-    Attribute((), "user.{thing}", nouns="wife, husband, partner, spouse, fiance, fiancee, girlfriend, boyfriend", ways="over quit parted", searched=_PARTNERS),
+    Attribute((), "user.{thing}", nouns="wife, husband, partner, spouse, fiance, fiancee, girlfriend, boyfriend", ways="parted", searched=_PARTNERS),
     # people and animals
-    Attribute((r"my (new |current )?<not_mine>(?P<thing>[a-z-]+( [a-z-]+)?)('s name)?( is|'s|'s name is)( called| named)? (?!<language>)<v:name>(?=,|\W*$| and\b| but\b)",), "user.{thing}", ways="over quit gone"),
+    Attribute((r"my (new |current )?<not_mine>(?P<thing>[a-z-]+( [a-z-]+)?)('s name)?( is|'s|'s name is)( called| named)? (?!<language>)<v:name>(?=,|\W*$| and\b| but\b)",), "user.{thing}", ways="sold quit cancelled died gone"),
     # of relatives, of whom one has one mother, or whom one names if there are several
     *(
         Attribute((
@@ -146,40 +146,40 @@ ATTRIBUTES = (
         )
     ),
     Attribute((r"(my|our) (?P<v>([\w-]+ )?<offspring><does>)",), nouns="child, children, son, daughter, kid, baby"),
-    Attribute((r"(my|our) (?P<v>([\w-]+ )?(<pet>|[\w-]+ (called|named))<does>)",), nouns="pet, pets, animals"),
+    Attribute((r"(my|our) (?P<v>([\w-]+ )?(<pet>|[\w-]+ (called|named))<does>)",), nouns="pet, pets, animals", ways="sold died"),
     Attribute((r"(my|our) (?P<v>([\w-]+ )?(<person>)<does>)",)),
     # things
-    Attribute((r"i('m| am) (in|on|with|part of) (?P<v>(an?|the|our) ([\w-]+ ){0,4}(club|team|band|choir|association|group)\b.*)",)),
-    Attribute(("<i_do>drive (?P<v>an? .+)",), "user.car", nouns="car"),
-    Attribute((r"(i|we) owe (?P<v>(?!you\b|it\b)\S.*)",), nouns="debt, loan", ways="over quit paid", searched="owe"),
-    Attribute((r"i('m| am)? ?subscribed? to (?P<v>\S.*)", r"(<i_have>an?|i('m| am) an?) (?P<v>([\w'-]+ ){0,3}?(member|membership|subscription)\b.*)"), nouns="subscription, membership, magazine, newspaper, paper", searched="subscribe"),
+    Attribute((r"i('m| am) (in|on|with|part of) (?P<v>(an?|the|our) ([\w-]+ ){0,4}(club|team|band|choir|association|group)\b.*)",), ways="quit"),
+    Attribute(("<i_do>drive (?P<v>an? .+)",), "user.car", nouns="car", ways="sold"),
+    Attribute((r"(i|we) owe (?P<v>(?!you\b|it\b)\S.*)",), nouns="debt, loan", ways="paid", searched="owe"),
+    Attribute((r"i('m| am)? ?subscribed? to (?P<v>\S.*)", r"(<i_have>an?|i('m| am) an?) (?P<v>([\w'-]+ ){0,3}?(member|membership|subscription)\b.*)"), nouns="subscription, membership, magazine, newspaper, paper", ways="cancelled quit", searched="subscribe"),
     # health
-    Attribute((r"<i_am><really>allergic to (?P<v>.+)",), nouns="allergy", ways="over quit healed", importance=0.9, durability="core"),
-    Attribute((r"i('ve| have| suffer from|'m| am)( (been|had|got|an?|severe|type \d))* (?P<v>(<illness>)\b.*)", "<i_did>(was|been) diagnosed with (?P<v>.+)"), ways="over quit healed born", importance=0.9, durability="core"),
-    Attribute(("i('m taking| take| am taking|'m on| am on) <v:medicine>",), ways="over quit healed", importance=0.8),
+    Attribute((r"<i_am><really>allergic to (?P<v>.+)",), nouns="allergy", ways="healed", importance=0.9, durability="core"),
+    Attribute((r"i('ve| have| suffer from|'m| am)( (been|had|got|an?|severe|type \d))* (?P<v>(<illness>)\b.*)", "<i_did>(was|been) diagnosed with (?P<v>.+)"), ways="healed born", importance=0.9, durability="core"),
+    Attribute(("i('m taking| take| am taking|'m on| am on) <v:medicine>",), ways="quit healed", importance=0.8),
     Attribute(("<i_am><really>(terrified|afraid|scared) of (?P<v>.+)",)),
     Attribute((r"i (can't|cannot|don't|do not|never) (eat|drink|smoke|drive) ?(?P<v>(?!it|this|that)\S.*)?$",), negative=True),
     # likes
     Attribute((
         r"my (new |current )?(?P<thing>favou?rite [a-z-]+( [a-z-]+){0,3}?)<is>( now)? (?P<v>\S.*)",
-    ), "user.{thing}", memory_type="preference", ways="over cooled"),
+    ), "user.{thing}", memory_type="preference", ways="cooled"),
     Attribute((
         "<i_do><liking> <liked>",
         "i('m| am) (more )?<fan_of> <liked>",
         "i('ve| have) (never|always) (liked|loved|hated) <liked>",
-    ), memory_type="preference", ways="over cooled", negative=True, importance=0.5),
+    ), memory_type="preference", ways="cooled", negative=True, importance=0.5),
     # goals
     Attribute((
         r"my ([\w-]+ )?(goal|dream|ambition) is (?P<v>\S.*)",
-    ), ways="over quit off", importance=0.7),
+    ), ways="dropped", importance=0.7),
     Attribute((
         r"(i|we)( <really>(want|hope|plan)|'m <really>(hoping|planning)|'d <really>(love|like)) to (?P<v>(learn|become|move|lose|run a|quit|open|buy an?|visit|travel|study|build|finish)\b .+)",
-    ), ways="over quit off", importance=0.7, confidence=0.8),
+    ), ways="dropped", importance=0.7, confidence=0.8),
     Attribute((
         r"i('m| am)( currently| now)? (?P<v>(learning|studying|teaching myself|training for|saving (up )?for|preparing for|writing (a|my)|working on (an?|my)|doing an?)\b (?!it|this|that|more about|lot|bit).+)",
-    ), ways="over quit off", importance=0.7),
+    ), ways="dropped quit switched", importance=0.7),
     # any other thing of mine: a stated value, and a new one
-    Attribute((r"my (new |current )?(?P<thing>e-?mail( address)?|address|hobby|occupation|username)<is> (?P<v>\S.*)",), "user.{thing}"),
+    Attribute((r"my (new |current )?(?P<thing>e-?mail( address)?|address|hobby|occupation|username)<is> (?P<v>\S.*)",), "user.{thing}", ways="sold quit cancelled"),
     Attribute((
         "<i_did><change> my <not_mine>(?P<thing>[a-z-]+( [a-z-]+)?) <to_value>",
         r"my <not_mine>(?!(<person>)\b)(?P<thing>[a-z-]+( (?!was|were|has|have|is\b)[a-z-]+)?) <was>(<change>|went up|went down)( back| up)? <to_value>",
@@ -187,23 +187,23 @@ ATTRIBUTES = (
         "(i|we)( have|'ve( got)?| got| found) an? new <not_mine>(?P<thing>[a-z-]+( [a-z-]+)?)(,| called| named|:) (?P<v><name>.*)",
         "<i_did>(changed|switched) (?P<thing>[a-z]+?)s,?( and)? now .*?<v:name>",
     ), "user.{thing}"),
-    Attribute((r"my (new |current )?<not_mine>(?P<thing>[a-z-]+( [a-z-]+)?)('s name)? (is|are)( now)? <definite>",), "user.{thing}", ways="over quit gone", confidence=0.8),
+    Attribute((r"my (new |current )?<not_mine>(?P<thing>[a-z-]+( [a-z-]+)?)('s name)? (is|are)( now)? <definite>",), "user.{thing}", ways="sold quit cancelled died gone", confidence=0.8),
     # events
     Attribute((
         r"<i_did>(?P<v>(?!tried)<did>\b (?!it\b|this\b|that\b|an? (error|look|screenshot|break|note)\b|through it).*<past>.*)",
         r"(i|we)('ve| have)? (just|finally|recently) (?P<v>(<did>) (an?|my|our|<name>)\b (?!error|look).+)",
         r"i('ve| have) had <count> (?P<v>([\w-]+ ){0,2}(surger(y|ies)|operations?)\b.*)",
-    ), ways="", memory_type="event"),
+    ), memory_type="event"),
     # habits
-    Attribute((r"<i_do>(play|practi[cs]e) (?P<v>\S.*)",), nouns="instrument, sport", searched="play practise", importance=0.5),
-    Attribute((r"<i_have>(<count>) (?!<momentary>)(?P<v>\S.*)", "(i|we) (own|keep) (?P<v>(?!\\w+ing)\\S.*)"), nouns="animals, pets, child, children", ways="over quit paid"),
+    Attribute((r"<i_do>(play|practi[cs]e) (?P<v>\S.*)",), nouns="instrument, sport", ways="quit sold", searched="play practise", importance=0.5),
+    Attribute((r"<i_have>(<count>) (?!<momentary>)(?P<v>\S.*)", "(i|we) (own|keep) (?P<v>(?!\\w+ing)\\S.*)"), nouns="animals, pets, child, children", ways="sold paid died"),
     Attribute((
         r"(i|we) ([a-z]+)( \S+){0,8} (?P<v>(every|each) (other )?(day|morning|evening|night|week|weekend|month|year|\w+day)\b.*)",
         r"we [a-z]+( \w+){0,3} (?P<v>(on \w+days?|(once|twice) an?)\b.*)",
         r"(i|we)('ve| have) been (?P<v>[a-z]+ing (?!it|this|that|on it|to\b).+\b(for|since)\b.+)",
         r"i used to (?!think|be able)(?P<v>\S.*)",
         r"i <really>((get|wake) up|(?!(<adverb>|<did>|think|know|mean|guess|see|hope|want|need|get|feel|understand|agree|say|tell|ask|try|look|forget|remember|appreciate|believe|suppose|bet|wish|promise|am|are|was|do(?! the)|don't|dont|have|can|can't|cannot|will|won't|must|should|would|could|might|may|run the|use the|like|love|show|give|hate|prefer|enjoy|plan|care|reckon|accept|decide|refuse|acknowledge|struggle|miss|expect|wanna|start|make|got)\b)[a-z]{2,}) (?P<v>(?!(\w+ing|it|this|that|these|those|you|your|him|her|them|what|how|why|if|there|here|so|too|up|out|best|ahead|with (it|this|that|you))\b)\S+( \S+){0,11})$",
-    ), importance=0.5, confidence=0.8),
+    ), ways="quit cancelled healed moved sold", importance=0.5, confidence=0.8),
 )  # fmt: skip
 
 TOGETHER = (
@@ -235,7 +235,7 @@ TOGETHER = (
         r"(my|our) (?!birthday)([\w'-]+ ){1,4}?((to|with|in|at|for) [\w ]{2,40}? )?(is|starts|leaves|will be|(was|has been) moved)( on| at| in| to| for)* (?P<v>(?!today)<coming>.*)",
         r"(i|we)( have|'ve got|'ve) (an?|my|our|the) (?!<momentary>(?! (with|on|at)\b))([\w'-]+ ){1,4}?(?P<v>.*<coming>.*)",
         r"(i|we)('m|'re| am| are) (?P<v>(going to|planning|flying|travell?ing|visiting|getting|moving|having|starting|leaving|meeting|expecting)\b (?!it\b|this\b|that\b|an error).*<coming>.*)",
-    ), ways="over quit off", memory_type="event", importance=0.7),
+    ), ways="cancelled dropped", memory_type="event", importance=0.7),
     Attribute((
         r"(i|we)( need to| have to| must|'ll have to) (?P<v>(?!admit|.*\btoday\b)\w+ .*<coming>.*)",
         r"(please )?remind me (\w+ )?to (?P<v>(?!you\b)\w+ .+)",
@@ -249,43 +249,27 @@ VOCABULARY |= {
     "has_been": "( (is|are|was|were|got|has|have|has been|have been)|'s been)",
 }
 WAYS = {
-    # only what the statement is mainly about: who sells a car radio sells no car
-    "over": (
-        "<i_gone>(sold|scrapped|traded in|gave up|given up|returned|handed back) <my><ended>",
-        "<i_gone>(gave|given|handed|sent|had to give) <own><ended>( (away|back|over|up))?",
-        r"(someone|somebody|they|thieves) (stole|towed|took away) <my><ended>",
-        "<own><ended><has_been> <really>(sold|stolen|scrapped|(towed )?to the scrapyard|over|gone|history|cancell?ed|called off|lapsed|expired|ended|finished|out of the question|paid off|paid back|settled|repaid)<to_whom>",
-        "<own><ended> ((has|have) (closed|shut|folded|disbanded)|(has |have )?(fallen through|fell through|come to an end|came to an end|closed down|shut down|broken up|broke up|split up))",
-        "<own><ended> (didn't|did not) survive( .+)?",
-        "(so )?no (more )?<ended> (for me|in my .+)",
-        "<ended> (isn't|is not|wasn't|aren't|was never|is no longer) (for me|my thing|mine)",
-        "<i_gone>(thrown in the towel with|said goodbye to|parted with|got rid of|fired) <own><ended>",
-        "<i_did>(had|got) <my><ended> removed",
-        "(<my>(?P<v>([\\w-]+ )?<pet>)|(?P<named><name>))( has| have)? (just |sadly )?(died|passed away)",
-        "<i_did>had to (put|have) <own><ended> (down|put down|to sleep)",
-    ),
-    "quit": (
-        "<i_gone>(dropped out of|(gave|given) up on|<gave_up>|stepped down|resigned|retired|left|withdrew|pulled out of|turned down|declined|cancell?ed|called off|decided against|changed my mind about|moved (out of|away from)|(came|come|gone|went) off) ((on|with|as|from) )?<own>((idea|plan) of )?(?!(at|by|in|off|to)\\b)<ended>( (idea|plans?|project|place))?",
-        "(?P<v><name>) (has )?moved out",
-        "<i_gone>let <own><ended> (lapse|run out|expire)",
-        "(someone|somebody) else (is|does|took over as) <own><ended>",
-        "i('m| am) (no longer|not(?=.* any ?(more|longer))) (on|in|with|at|part of|a member of) <own><ended>",
-        "i('m| am) (done with|finished with|off|cured of|over|free of|rid of) (?!my\\b|to\\b)<own><ended>",
-        "<ended> (has )?(just )?(fired me|let me go|laid me off|sacked me)",
-        "<my>(doctor|dentist|gp|specialist)s? (took|has taken) me off <ended>",
-        "<i_did>(switched|migrated|changed|moved)( over)? from <ended> to .+",
-        "<i_did>(replaced|traded) <own><ended> (in for|with|for|by) .+",
-        "((so|please|you can|and|just) )*(forget|strike|scratch|ignore|delete|drop) (that|it|this|the)( bit| part| thing)? ((as|about|with) )?<own><ended>( (business|thing|stuff|bit|part))?",
-    ),
-    "cooled": (
-        "<i_did>(gone off|went off|lost (all |my )?(interest in|taste for)) <ended>",
-        "<i_do>(<disliking>) <ended>",
-    ),
     "sacked": (
         "<i_did>(left|quit|lost|resigned from|gave up|given up) <my>(job|position|work|post)",
         "(i|we)('ve| have)? <really>(was|were|got|been) (laid off|fired|let go|made redundant|sacked)( (from|by|at) <ended>)?",
+        "<ended> (has )?(just )?(fired me|let me go|laid me off|sacked me)",
         "<i_did>(resigned|retired|(handed|given|gave|turned) (in|back) (my|the) (notice|uniform|badge|keys))",
         "i('m| am) (now )?(retired|unemployed|out of work|between jobs)",
+    ),
+    "moved": (
+        "<i_did>moved (out of|away from|out from) <ended>( place)?",
+        "<i_did>left (?P<v><name>)( for (good|<name>))?",
+        "(?P<v><name>) (has )?moved out",
+    ),
+    "sold": (
+        "<i_gone>(sold|got rid of|scrapped|traded in|gave up|given up|returned|handed back) <my><ended>",
+        "<i_gone>(gave|given|handed|sent) <own><ended>( (away|back))?",
+        r"(someone|somebody|they|thieves) (stole|towed|took away) <my><ended>",
+        "<my><ended><has_been> (just |finally )?(sold|stolen|scrapped|(towed )?to the scrapyard)",
+    ),
+    "died": (
+        "(<my>(?P<v>([\\w-]+ )?<pet>)|(?P<named><name>))( has| have)? (just |sadly )?(died|passed away)",
+        "<i_did>had to (put|have) <own><ended> (down|put down|to sleep)",
     ),
     "parted": (
         "((?P<v><name>)|my <partner>) and i( have|'ve)? <really>(<parting>)",
@@ -294,20 +278,53 @@ WAYS = {
         "(the|our) (engagement|wedding|marriage|relationship) is (off|over)",
         "<i_did>(got|gotten) divorced",
     ),
+    "cooled": (
+        "<i_did>(gone off|went off|lost (all |my )?(interest in|taste for)) <ended>",
+        "<i_do>(<disliking>) <ended>",
+    ),
+    "cancelled": (
+        "<i_gone>(cancell?ed|called off|turned down|declined) <own><ended>",
+        "<i_gone>let <my><ended> (lapse|run out|expire)",
+        "<my><ended><has_been> (just )?(cancell?ed|called off|off|lapsed|expired|ended)",
+    ),
     "paid": (
         "<i_gone>(paid|repaid|settled) ((off|back|up) )?<own><ended>( (off|back|in full))*",
         "<i_gone>paid (off|back|up)",
         "<ended> and (i|me) are (square|even|quits)",
+        "<own><ended><has_been> (paid off|paid back|settled|repaid)",
     ),
-    "off": ("<own><ended> is off",),
     "healed": (
         "<ended> (don't|doesn't|do not|does not|didn't) (bother|hurt|affect) me",
-        "<my><ended> (is|are) <really>(fine|better|healed)",
-        "<i_did>finished <own><ended>",
+        "<my>(doctor|dentist|gp|specialist)s? (took|has taken) me off <ended>",
+        "i('m| am) (off|cured of|over|free of|rid of) <own><ended>",
+        "<i_did>(came|come|gone|went) off <own><ended>",
     ),
-    "born": ("(the|our|my) baby (came|arrived|was born|is here).*",),
+    "quit": (
+        "<i_did>(dropped out of|(gave|given) up on|<gave_up>|stepped down|resigned|retired|left|withdrew|pulled out of|turned down) ((on|with|as|from) )?<own>(?!(at|by|in|off|to)\\b)<ended>",
+        "<i_did>(handed|passed) <my><ended> (over|on)",
+        "(someone|somebody) else (is|does|took over as) <own><ended>",
+        "i('m| am) no longer (on|in|with|at|part of|a member of) <own><ended>",
+        "i('m| am) (done|finished|through) with <own><ended>",
+        "<ended> (isn't|is not|wasn't|aren't) for me",
+    ),
+    "over": (
+        "<own><ended> (is|are) <really>(over|gone|history|cancelled|finished|out of the question)",
+        "<own><ended> (has |have )?(fallen through|fell through|come to an end|came to an end|closed( down)?|shut( down)?|folded|broken up|broke up|split up|disbanded)",
+        "<own><ended> (didn't|did not) survive( .+)?",
+        "(so )?no (more )?<ended> (for me|in my .+)",
+        "<i_did>(thrown in the towel with|said goodbye to|parted with|got rid of|fired) <own><ended>",
+        "<i_did>(had|got) <my><ended> removed",
+    ),
+    "dropped": (
+        "<i_did>((gave|given) up on|<gave_up>|decided against|changed my mind about) <own><ended>( (idea|plan|plans|project))?",
+        "<own><ended> is off",
+    ),
+    "foreign": ("<ended> (isn't|is not|aren't|was never|is no longer) mine",),
     "eating": (
         "<i_did>(gone back|went back|started|begun) (to )?(eating|eat) (meat|fish|dairy|everything)",
+    ),
+    "forgotten": (
+        "((so|please|you can|and|just) )*(forget|strike|scratch|ignore|delete|drop) (that|it|this|the)( bit| part| thing)? ((as|about|with) )?<own><ended>( (business|thing|stuff|bit|part))?",
     ),
     "retracted": (
         "(it|that|this)('s| is| was)( not|n't) <ended>",
@@ -317,25 +334,26 @@ WAYS = {
         "<ended> (has |have )?(retired|moved on|moved away|moved to another .+|left (us|the company|the team))",
     ),
     "renamed": ("(nobody|no one) calls me <ended>",),
+    "switched": (
+        "<i_did>(switched|migrated|changed|moved)( over)? from <ended> to .+",
+        "<i_did>(replaced|traded) <own><ended> (in for|with|for|by) .+",
+    ),
+    "born": ("(the|our|my) baby (came|arrived|was born|is here).*",),
 }
 """How an attribute ends, by the names of its ways in the table."""
 
 _ENDS = (
-    (
-        r"(?P<who><who>) <really>(no longer|used to) <really>(?P<rest><verb>.*?)",
-        r"\g<who> \g<rest>",
-    ),
-    (
-        r"(?P<who><other>)( has|'s)? (stopped|quit|gave up|given up) (?P<rest>.+?)",
-        r"\g<who> \g<rest>",
-    ),
-    (r"<i_did>(stopped|<gave_up>) (being <value>|(?=[a-z]+ing\b))(?P<rest>.+?)", r"I'm \g<rest>"),
+    (r"(?P<i>i|we) <really>no longer <really>(?P<rest><verb>.*?)", r"\g<i> \g<rest>"),
+    (r"(?P<i>i|we) used to (?P<rest><verb> .+?)", r"\g<i> \g<rest>"),
+    (r"<i_did>(<gave_up>) (?!being\b)(?P<rest>[a-z]+ing\b.*?)", r"I'm \g<rest>"),
+    (r"<i_did>(<gave_up>) being <value>(?P<rest>.+?)", r"I'm \g<rest>"),
 )
 """What ends any statement, and the statement that ends."""
 _DENIALS = (
+    (r"(?P<i>i|we) <really>(don't|do not) <value><really>(?P<rest><verb> .+?)", r"\g<i> \g<rest>"),
     (
-        r"(?P<who><who>)( <really>(don't|do not|doesn't|does not)|('ve| have)? never(?! been\b)) <value><really>(?P<rest><verb>.*?)",
-        r"\g<who> \g<rest>",
+        r"(?P<i>i|we)('ve| have)? never (actually |really )?(?!been\b)(?P<rest><verb> .+?)",
+        r"\g<i> \g<rest>",
     ),
     (
         r"(?P<i>i|we)( <really>(have|own|haven't got|don't have)|'ve <really>got) (no|any) (?P<rest>.+?)",
@@ -364,7 +382,7 @@ _MARKS = word_set(
 )
 LANGUAGE = Language(
     marks=_MARKS,
-    idle=word_set("m ve called named go goes going drink"),  # "I don't drink" is about alcohol
+    idle=frozenset(),
     stemmer="porter",
     attributes=(*TOGETHER, *ATTRIBUTES),
     vocabulary=VOCABULARY,
@@ -377,8 +395,8 @@ LANGUAGE = Language(
         "(<sorry>)*not (?P<wrong>[^,]+?)(,| but| it's| -)+ (?P<v>[^,]+?)(,.*)?",
         "(<sorry>)*(it's |it is |i meant? )?(?P<v>[^,]+?),? (and )?not (?P<wrong>[^,]+)",
         "(<sorry>)*(it's|it is|make (that|it)|i meant?( to say)?|that should be|should be|she meant|he meant)( now| actually)? (?P<v>(?!not\\b)\\S.*)",
-        "(<sorry>)*(?P<v>[^,]+),? i meant?( to say)?",
-        r"(?P<bare>(<sorry>)*((no|nope|wait|correction)[,:.!]+ (<sorry>)*|(?<=[,:.!] )(?=.*(\d|<weekday>))))((at|on|in|the) )*(?P<v>\S+( \S+){0,3})",
+        "(?P<v>[^,]+),? i meant?( to say)?",
+        r"(?P<bare>(<sorry>)*(no|nope|wait|correction)[,:.!]+ (<sorry>)*)((at|on|in|the) )?(?P<v>\S+( \S+){0,3})",
     ),
     number=VOCABULARY["number"],
     now=r"\b(now|currently|these days|nowadays|by now)\b",
@@ -395,18 +413,19 @@ LANGUAGE = Language(
     takes_back="(<sorry>|just |that was |i was |only |please )*(forget (it|that|what i (just )?said)|(scratch|strike|ignore|delete) that|(that('s| is| was) |that )(wrong|not true|nonsense|a (joke|lie|mistake)|isn't (true|right))|kidding|joking)",
     ends=_ENDS,
     denials=_DENIALS,
-    later=r"(,? (any ?more|any longer|now|for good|at all|after all|altogether|completely|either|these days|<past>\S*|back in \w+|(in|over|during) (the )?(<period>|<date>)|(because|since|after|due to|so|and|but|as) .+)|, .+)*[.! ]*$",
+    later=r"(,? (any ?more|any longer|now|for good|at all|after all|altogether|completely|either|these days|<past>\S*|back in \w+|(in|over|during) (the )?(<period>|<date>)|(because|since|after|due to|so|and|but|as) .+|(to|for) (an?|my|the|some|<name>) .+)|, .+)*[.! ]*$",
     still=r"(,? (any ?more|any longer|now|at all|after all|either|these days|(because|since|but) .+)|, .+)*[.! ]*$",
     openings={"I": "i|we", "my": "my|our|the"},
     negative=r"\b(not|never|no|nobody|none|nothing|neither|nor|without|hardly|barely|rarely|cannot)\b|n't\b",
     over=r"\b(not|never|no longer|used to)\b|n't\b|\bany ?more\b",
     unreal=r"\b(dream\w*|nightmare|game|novel|film|movie|story|character|song|joke|jokingly|for an? (day|week|month|while|bit|moment|minute|few)|for (lent|now|the (day|weekend|week|night|moment|evening))|temporarily|today|tonight|tomorrow|this (morning|afternoon|evening)|next \w+|at (the|this) moment|soon|will|('m|'re|am|are|is) going to(?! .+ after all)|until|late|early|\w+ minutes|at (\d|noon|midnight|one|two|three|four|five|six|seven|eight|nine|ten)\S*)\b",
     taken_back=r"^(?!.*\b(never|won't|not)\b.* again\b).*(?<!single )\bagain\b|\b(i'm|i am|are|came|come|moved|got) back\b|\b(temporarily|but only|except|until)\b",
-    states=r"(my|our) (?P<thing>[a-z' -]+?) (is|are)( called| named)? (?P<its>.+)|(i|we)((?=')| )((really|also|just|now|still|currently|always|usually|often|generally|absolutely|particularly) )*(?P<verb>'?[a-z]+)( (?P<rest>.+))?",
-    in_progress="((been|currently|now) )*(?P<verb>[a-z]+ing)( (?P<rest>.+))?",
-    object_ends=r"[,;.()](?!\d)|\s(with|because|since|for|in|on|at|as|from|near|who|which|that|and|but|called|named|once|twice|every|each|by|to|where|when|of)\b",
-    preposition=r"^(at|for|with|in|on|as|from|near|to)\b ?",
+    states=r"my (?P<thing>[a-z' -]+?) (is|are)( called| named)? (?P<its>.+)|(i|we)((?=')| )((really|also|just|now|still|currently|always|usually|often|generally|absolutely|particularly) )*(?P<verb>'?[a-z]+)( (?P<rest>.+))?",
+    in_progress="((been|currently|now) )*(?P<verb>[a-z]+ing) (?P<rest>.+)",
+    object_ends=r"[,;.()](?!\d)|\s(with|because|since|for|in|on|at|as|from|near|who|which|that|and|but|called|named|every|each|by|to|where|when|of)\b",
+    preposition=r"^(at|for|with|in|on|as|from|near)\b ?",
     jests=r"\b(i was|i'm|i am) (just |only )?<jesting>|\b(that|it) was (just |only )?an? (joke|lie|test|mix-?up|mistake)\b",
+    always=frozenset({"forgotten", "foreign", "retracted", "over", "switched"}),
     several=r"(two|three|four|five|six|seven|several|\d{1,2})\b",
     plural="s$",
     auxiliaries=frozenset({"be", "have"}),
@@ -415,7 +434,6 @@ LANGUAGE = Language(
         **dict.fromkeys(
             ("has", "had", "'ve", "got", "having", "own", "drive", "driving", "keep"), "have"
         ),
-        **dict.fromkeys(("love", "enjoy", "enjoying", "adore", "prefer"), "like"),
         **dict.fromkeys(("is", "am", "are", "'m", "'re", "being"), "be"),
         "reside": "live",
     },

@@ -47,13 +47,12 @@ VOCABULARY = {
     "event": r"\w*(termin|prüfung|klausur|flug|hochzeit|operation|gespräch|besprechung|treffen|konzert|reise|urlaub|umzug|kurs|führung|feier|party|untersuchung)",
     "definite": r"(?P<v>(?!(ein|das|der|die) (problem|frage|beste|schlimmste|gleiche|selbe)\b)((am|um|im|in|bei|ab|eine?|der|die|das) |\d|(?-i:[A-ZÄÖÜ])).*)",
     "not_mine": r"(?!<relative>\b|<pet>\b|frage|problem|meinung|idee|ziel|plan|antwort|fehler|eindruck|gefühl|vorschlag|kopf|code)",
-    "who": "ich|wir|<mine> \\w+|<name>",
     "ended": r"(?P<v>\S.*?)",
 }
 
 ATTRIBUTES = (
-    Attribute(("<mine> name ist <v:name>", "ich heiße <v:name>", "(alle|meine freunde|man) (nennen|nennt) mich <v:name>"), "user.name", nouns="name", ways="over quit renamed"),
-    Attribute((r"<mine> geburtstag ist (am )?(?P<v>.*\d.*)", r"ich (bin|wurde) am (?P<v>.*\d.*) geboren"), "user.birthday", nouns="geburtstag", ways=""),
+    Attribute(("<mine> name ist <v:name>", "ich heiße <v:name>", "(alle|meine freunde|man) (nennen|nennt) mich <v:name>"), "user.name", nouns="name", ways="renamed"),
+    Attribute((r"<mine> geburtstag ist (am )?(?P<v>.*\d.*)", r"ich (bin|wurde) am (?P<v>.*\d.*) geboren"), "user.birthday", nouns="geburtstag"),
     Attribute((r"<i_am>(?P<v>\d{1,2})( jahre alt)?\W*$", r"ich (werde|bin) <so>(?P<v>\d{1,2}) geworden"), "user.age", nouns="alter"),
     Attribute(("ich wiege <so><amount>",), "user.weight", nouns="gewicht, körpergewicht", amount=r"\d[\d.,]* ?(kilo|kilogramm|kg)\b"),
     Attribute(("ich messe <so><amount>",), "user.height", nouns="größe, körpergröße", amount=r"(\d[.,]\d\d? ?(m|meter)|\d{3} ?(cm|zentimeter))\b( groß)?"),
@@ -63,44 +62,44 @@ ATTRIBUTES = (
         r"(ich|wir) (bin|sind) <so>(nach|in|zu) (?P<v>\S.*?) (um)?gezogen",
         r"(ich|wir) (ziehen?) <so>(nach|in die|in den|in das|zu) (?P<v><name>.*)",
         "<mine> (adresse|wohnort|zuhause) (ist|lautet) (?P<v>.+)",
-    ), "user.home", nouns="adresse, wohnort, zuhause, wohnung", searched="wohne wohnen leben wohnung adresse"),
-    Attribute((r"ich (komme|stamme) <so>aus (?P<v>\S.*)",), "user.origin", ways=""),
-    Attribute((r"<i_am><v:diet>\b", "ich ernähre mich <so><v:diet>"), "user.diet", ways="over quit eating", searched="vegetarier vegetarierin vegan veganer"),
-    Attribute((r"<i_am>(?P<v>(verheiratet|verlobt|geschieden|ledig|verwitwet|single)\b.*)",), "user.marital_status", ways="over quit parted", searched="verheiratet verlobt"),
-    Attribute((r"<i_am>(?P<v>mit <name> <so>(zusammen|verheiratet|verlobt|liiert))",), importance=0.8, ways="over quit parted", searched="zusammen verheiratet verlobt"),
+    ), "user.home", nouns="adresse, wohnort, zuhause, wohnung", ways="moved sold", searched="wohne wohnen leben wohnung adresse"),
+    Attribute((r"ich (komme|stamme) <so>aus (?P<v>\S.*)",), "user.origin"),
+    Attribute((r"<i_am><v:diet>\b", "ich ernähre mich <so><v:diet>"), "user.diet", ways="eating", searched="vegetarier vegetarierin vegan veganer"),
+    Attribute((r"<i_am>(?P<v>(verheiratet|verlobt|geschieden|ledig|verwitwet|single)\b.*)",), "user.marital_status", ways="parted", searched="verheiratet verlobt"),
+    Attribute((r"<i_am>(?P<v>mit <name> <so>(zusammen|verheiratet|verlobt|liiert))",), importance=0.8, ways="parted", searched="zusammen verheiratet verlobt"),
     Attribute(("<mine> (?P<who><partner>) (heißt|ist) <v:name>",), "user.{who}"),
-    Attribute((), "user.husband", nouns="mann, ehemann", ways="over quit parted", searched="mann"),
-    Attribute((), "user.wife", nouns="frau, ehefrau", ways="over quit parted", searched="frau"),
-    Attribute((), "user.boyfriend", nouns="freund", ways="over quit parted", searched="freund"),
-    Attribute((), "user.girlfriend", nouns="freundin", ways="over quit parted", searched="freundin"),
-    Attribute((), "user.partner", nouns="partner, partnerin", ways="over quit parted", searched="partner partnerin"),
-    Attribute((), "user.fiance", nouns="verlobter, verlobte", ways="over quit parted", searched="verlobter verlobte"),
+    Attribute((), "user.husband", nouns="mann, ehemann", ways="parted", searched="mann"),
+    Attribute((), "user.wife", nouns="frau, ehefrau", ways="parted", searched="frau"),
+    Attribute((), "user.boyfriend", nouns="freund", ways="parted", searched="freund"),
+    Attribute((), "user.girlfriend", nouns="freundin", ways="parted", searched="freundin"),
+    Attribute((), "user.partner", nouns="partner, partnerin", ways="parted", searched="partner partnerin"),
+    Attribute((), "user.fiance", nouns="verlobter, verlobte", ways="parted", searched="verlobter verlobte"),
     Attribute((
         r"<i_am>(von beruf )?(eine? )?(?P<v>([\w-]+e[rn]? )?<job>)\b(?=\W*$|,| (bei|beim|im|in|am|an|von|für|auf|und)\b)(?P<rest>.*)",
         r"(ich|wir) arbeiten? <so>als (?P<v>\S.*)",
-    ), "user.job", nouns="job, beruf, amt, posten, ehrenamt", ways="over quit sacked", searched="arbeite arbeiten job beruf", importance=0.7),
+    ), "user.job", nouns="job, beruf, amt, posten, ehrenamt", ways="sacked quit", searched="arbeite arbeiten job beruf", importance=0.7),
     Attribute((
         r"(ich|wir) (arbeiten?|jobben?) <so>(bei|beim|für) (?P<v>(<name>|(der|die|das|dem|eine?|einem|einer|meine[nrm]?) ).*)",
         r"(ich|wir) (arbeiten?|jobben?) <so>(im|in|in der|am|an der) (?P<v><name> <given>.*)",
-    ), "user.employer", nouns="arbeitgeber, firma", ways="over quit sacked", searched="arbeite arbeiten job", importance=0.7),
-    Attribute((r"ich studiere <so><thing>", r"<i_am>(?P<v>im \w+ semester .+)"), nouns="studium", searched="studiere"),
-    Attribute((r"ich lerne <so><thing>", r"ich spreche <so><thing>", r"ich unterrichte <so><thing>")),
+    ), "user.employer", nouns="arbeitgeber, firma", ways="sacked quit", searched="arbeite arbeiten job", importance=0.7),
+    Attribute((r"ich studiere <so><thing>", r"<i_am>(?P<v>im \w+ semester .+)"), nouns="studium", ways="quit", searched="studiere"),
+    Attribute((r"ich lerne <so><thing>", r"ich spreche <so><thing>", r"ich unterrichte <so><thing>"), ways="quit"),
     Attribute((r"<mine> miete (beträgt|ist|liegt bei) <so>(?P<v>.*\d.*)", r"(ich|wir) zahlen? <so>(?P<v>.*\d.* (euro|€)) miete", r"die miete (ist|wurde) <so><to_value>"), "user.rent", nouns="miete"),
     Attribute((r"ich (verdiene|bekomme) <so>(?P<v>(<money>)( (netto|brutto))? (<each>) (stunde|tag|woche|monat|jahr)\b.*)",), "user.salary", nouns="gehalt, lohn, einkommen"),
     # animals, people and things
-    Attribute((r"<mine> (?P<who>\w*(hund|katze|kater)) heißt <v:name>",), "user.{who}"),
-    Attribute((), "user.dog", nouns="hund", searched="hund"),
-    Attribute((), "user.cat", nouns="katze, kater", searched="katze kater"),
+    Attribute((r"<mine> (?P<who>\w*(hund|katze|kater)) heißt <v:name>",), "user.{who}", ways="sold died foreign"),
+    Attribute((), "user.dog", nouns="hund", ways="sold died", searched="hund"),
+    Attribute((), "user.cat", nouns="katze, kater", ways="sold died", searched="katze kater"),
     Attribute((
         r"<i_have>(?P<v>(<a>) ([\w-]+ )*?(<pet>\b|\w+ namens <name>).*)",
         r"(auf|in|bei) (mir|uns|<mine> \w+) (leben|lebt|wohnen|wohnt) (?P<v>(<a>) .+)",
         r"<mine> (?P<v><pet>,? (namens )?<name>,? .+)",
-    ), nouns="haustier, haustiere, tier, tiere"),
-    Attribute((r"<mine> (?P<who><role>) (heißt|ist) <so><v:titled>", r"<mine> neue[rn]? (?P<who><role>) (heißt|ist) <so><v:titled>"), "user.{who}", ways="over quit gone"),
-    Attribute((), "user.boss", nouns="chef, chefin, vorgesetzter", ways="over quit gone"),
-    Attribute((), "user.doctor", nouns="hausarzt, hausärztin", ways="over quit gone"),
-    Attribute((), "user.dentist", nouns="zahnarzt, zahnärztin", ways="over quit gone"),
-    Attribute((), "user.landlord", nouns="vermieter, vermieterin", ways="over quit gone"),
+    ), nouns="haustier, haustiere, tier, tiere", ways="sold died"),
+    Attribute((r"<mine> (?P<who><role>) (heißt|ist) <so><v:titled>", r"<mine> neue[rn]? (?P<who><role>) (heißt|ist) <so><v:titled>"), "user.{who}", ways="gone"),
+    Attribute((), "user.boss", nouns="chef, chefin, vorgesetzter", ways="gone"),
+    Attribute((), "user.doctor", nouns="hausarzt, hausärztin", ways="gone"),
+    Attribute((), "user.dentist", nouns="zahnarzt, zahnärztin", ways="gone"),
+    Attribute((), "user.landlord", nouns="vermieter, vermieterin", ways="gone"),
     # of relatives, of whom one has one mother, or whom one names if there are several
     *(
         Attribute((
@@ -122,65 +121,54 @@ ATTRIBUTES = (
     Attribute((), "user.daughter", nouns="tochter"),
     Attribute((), "user.grandmother", nouns="oma, großmutter"),
     Attribute((), "user.grandfather", nouns="opa, großvater"),
-    Attribute((r"<mine> (?P<v>([\w-]+e[rn]? )?(<relative>),? (<name>,? )?(heißt|heißen|ist|sind|wohnt|lebt|arbeitet|studiert|hat|macht|geht|spielt|lernt|kommt|zieht|wird) .+)",)),
-    Attribute((r"(ich|wir) fahren? <so>(?P<v>(<a>) .+)",), "user.car", nouns="auto, wagen", searched="fahre auto"),
-    Attribute((r"<i_have>(?P<v>(<a>) ([\w-]+ )*?<possession>\b.*)", r"(ich|wir) besitzen? <so>(?P<v>\S.*)")),
-    Attribute((r"(ich|wir) schulden? <so>(?P<v>(?!dir\b)\S.*)",), nouns="schulden", ways="over quit paid", searched="schulde schulden"),
+    Attribute((r"<mine> (?P<v>([\w-]+e[rn]? )?(<relative>),? (<name>,? )?(heißt|heißen|ist|sind|wohnt|lebt|arbeitet|studiert|hat|macht|geht|spielt|lernt|kommt|zieht|wird) .+)",), ways="died"),
+    Attribute((r"(ich|wir) fahren? <so>(?P<v>(<a>) .+)",), "user.car", nouns="auto, wagen", ways="sold", searched="fahre auto"),
+    Attribute((r"<i_have>(?P<v>(<a>) ([\w-]+ )*?<possession>\b.*)", r"(ich|wir) besitzen? <so>(?P<v>\S.*)"), ways="sold"),
+    Attribute((r"(ich|wir) schulden? <so>(?P<v>(?!dir\b)\S.*)",), nouns="schulden", ways="paid", searched="schulde schulden"),
     Attribute((
         r"<i_have>(?P<v>.*(abo|abonnement|mitgliedschaft|vertrag)\b.*)",
         r"(ich|wir) (abonnieren?|beziehen?) <so><thing>",
         r"<i_am>mitglied (?P<v>.+)",
         r"<mine> (?P<v>(strom|gas|internet|handyvertrag|telefon) (kommt|ist|läuft) \S.*)",
-    ), nouns="abo, abonnement, mitgliedschaft, vertrag", searched="abo abonniere mitglied vertrag"),
+    ), nouns="abo, abonnement, mitgliedschaft, vertrag", ways="cancelled quit", searched="abo abonniere mitglied vertrag"),
     # health and likes
-    Attribute((r"<i_am>(gegen|auf) (?P<v>.+?) <so>allergisch", r"<i_am>allergisch (gegen|auf) (?P<v>.+)"), nouns="allergie", ways="over quit healed", importance=0.9, durability="core"),
-    Attribute((r"(ich|wir) (habe|hab) <so>(?P<v>.*?<illness>\b.*)", "<i_am>(?P<v>(schwanger|blind|taub|farbenblind|diabetiker(in)?)\\b.*)"), ways="over quit healed", importance=0.9, durability="core"),
-    Attribute((r"ich nehme <so>(?P<v>(?!an|es|das|mir|teil|dich|mich|den|die)\S.*)",), ways="over quit healed", confidence=0.8),
-    Attribute((r"<mine> lieblings(?P<thing>\w+) (ist|sind|heißt|heißen) <so>(?P<v>.+)",), "user.{thing}_preference", memory_type="preference", ways="over cooled"),
-    Attribute((r"(ich|wir) (mag|mögen|liebe|lieben|hasse|bevorzuge|bin fan von|bin ein fan von) <so><thing>", r"(ich|wir) (\w+en?|kann) (?P<v>.*?)\b(sehr |am liebsten |nicht )?gern(e)?\b.*", r"(ich|wir) kann (?P<v>.+) nicht (ausstehen|leiden)"), memory_type="preference", ways="over cooled", negative=True, importance=0.5),
+    Attribute((r"<i_am>(gegen|auf) (?P<v>.+?) <so>allergisch", r"<i_am>allergisch (gegen|auf) (?P<v>.+)"), nouns="allergie", ways="healed", importance=0.9, durability="core"),
+    Attribute((r"(ich|wir) (habe|hab) <so>(?P<v>.*?<illness>\b.*)", "<i_am>(?P<v>(schwanger|blind|taub|farbenblind|diabetiker(in)?)\\b.*)"), ways="healed", importance=0.9, durability="core"),
+    Attribute((r"ich nehme <so>(?P<v>(?!an|es|das|mir|teil|dich|mich|den|die)\S.*)",), ways="healed quit", confidence=0.8),
+    Attribute((r"<mine> lieblings(?P<thing>\w+) (ist|sind|heißt|heißen) <so>(?P<v>.+)",), "user.{thing}_preference", memory_type="preference", ways="cooled"),
+    Attribute((r"(ich|wir) (mag|mögen|liebe|lieben|hasse|bevorzuge|bin fan von|bin ein fan von) <so><thing>", r"(ich|wir) (\w+en?|kann) (?P<v>.*?)\b(sehr |am liebsten |nicht )?gern(e)?\b.*", r"(ich|wir) kann (?P<v>.+) nicht (ausstehen|leiden)"), memory_type="preference", ways="cooled", negative=True, importance=0.5),
     # plans
-    Attribute((r"(ich|wir) (will|wollen|möchten?|planen?|würde gern|hab vor|habe vor) <so>(?P<v>.*\b(fliegen|reisen|fahren|lernen|kaufen|bauen|heiraten|umziehen|ziehen|studieren|laufen|aufhören|werden|abnehmen|gründen|machen|besuchen|eröffnen)\W*$)",), importance=0.7, confidence=0.8),
-    Attribute((r"(ich|wir) (sparen?|trainieren?) <so>(auf|für) (?P<v>\S.*)",), importance=0.7),
-    Attribute((r"<mine> (?P<v><event> (nach \w+ |bei \w+ |mit \w+ )?(ist|findet) <so>(am|um|im|in|ab|auf) .+)", r"<i_have>(?P<v>.*(am|um) .*<event>\b.*)"), memory_type="event", importance=0.7),
+    Attribute((r"(ich|wir) (will|wollen|möchten?|planen?|würde gern|hab vor|habe vor) <so>(?P<v>.*\b(fliegen|reisen|fahren|lernen|kaufen|bauen|heiraten|umziehen|ziehen|studieren|laufen|aufhören|werden|abnehmen|gründen|machen|besuchen|eröffnen)\W*$)",), ways="dropped", importance=0.7, confidence=0.8),
+    Attribute((r"(ich|wir) (sparen?|trainieren?) <so>(auf|für) (?P<v>\S.*)",), ways="dropped quit", importance=0.7),
+    Attribute((r"<mine> (?P<v><event> (nach \w+ |bei \w+ |mit \w+ )?(ist|findet) <so>(am|um|im|in|ab|auf) .+)", r"<i_have>(?P<v>.*(am|um) .*<event>\b.*)"), memory_type="event", ways="cancelled dropped", importance=0.7),
     # any other thing of mine, and habits
-    Attribute((r"<mine> <not_mine>(?P<thing>\w+) (ist|sind|heißt|heißen|lautet|beträgt) <so><definite>", r"<mine> <not_mine>(?P<thing>\w+) (ist|wurde) <so><to_value>"), "user.{thing}", confidence=0.8),
-    Attribute((r"(ich|wir) (spielen?|üben?) <so>(?P<v>(?!mit|es|das)\S.*)",), nouns="instrument", searched="spiele übe", importance=0.5),
-    Attribute((r"(ich|wir) (wohnen?|leben?|arbeiten?|jobben?|rauchen?|trinken?|essen?|joggen?|schwimmen?|singen?|tanzen?|sammeln?|sammle|trainieren?|klettern?|klettere|laufen?|gehen?|züchten?|pendeln?|pendle|stehen? .* auf|rudern?|gebe|schreibe gerade an) <so>(?P<v>(?!es|das|davon|mal|nicht)\S.*)",), importance=0.5, confidence=0.8),
+    Attribute((r"<mine> <not_mine>(?P<thing>\w+) (ist|sind|heißt|heißen|lautet|beträgt) <so><definite>", r"<mine> <not_mine>(?P<thing>\w+) (ist|wurde) <so><to_value>"), "user.{thing}", ways="sold cancelled", confidence=0.8),
+    Attribute((r"(ich|wir) (spielen?|üben?) <so>(?P<v>(?!mit|es|das)\S.*)",), nouns="instrument", ways="quit sold", searched="spiele übe", importance=0.5),
+    Attribute((r"(ich|wir) (wohnen?|leben?|arbeiten?|jobben?|rauchen?|trinken?|essen?|joggen?|schwimmen?|singen?|tanzen?|sammeln?|sammle|trainieren?|klettern?|klettere|laufen?|gehen?|züchten?|pendeln?|pendle|stehen? .* auf|rudern?|gebe|schreibe gerade an) <so>(?P<v>(?!es|das|davon|mal|nicht)\S.*)",), ways="quit cancelled", importance=0.5, confidence=0.8),
 )  # fmt: skip
 
 WAYS = {
-    # only what the statement is mainly about: who sells a car radio sells no car
-    "over": (
-        "<i_have><so><own><ended> <so>(verkauft|verschenkt|weggegeben|abgegeben|verschrottet|zurückgegeben)",
-        "<own><ended> (ist|sind|wurden?) (mir |uns )?<so>(.* )?(gestohlen|geklaut|verkauft|verschrottet|geplatzt|gelaufen|abgesagt|abgelaufen|ausgefallen|gekündigt)( worden)?",
-        "<own><ended> hat <so>(zugemacht|dichtgemacht|sich aufgelöst|sich erledigt)",
-        "<own><ended> (fällt <so>(aus|ins wasser)|wird <so>nichts)",
-        "<own><ended> (ist|sind|musste) <so>(gestorben|tot|verstorben|eingeschläfert( worden| werden)?)",
-        "<own><ended> (lebt|leben) <so>nicht mehr(?! (im|in|am|bei)\\b)",
-        "wir mussten <own><ended> einschläfern( lassen)?",
-        r"<own><ended> hat (der|die|ein|eine) \w+ geholt",
-        "<own><ended> ist <so>(nichts|nicht) (mehr )?(für mich|mein ding)",
-    ),
-    "quit": (
-        "(<i_have>|<i_am>)<so>(mit |aus |von )?<own><ended> <so>(gekündigt|verlassen|abgesagt|abbestellt|storniert|auslaufen lassen|aufgehört|aufgegeben|geschmissen|hingeschmissen|abgebrochen|an den nagel gehängt|niedergelegt|sein ?lassen|abgelegt|abgesetzt|ausgetreten|ausgestiegen|raus|weg|ausgezogen|weggezogen|fort|los)",
-        "<i_am>(weg|ausgezogen|weggezogen) aus <own><ended>",
-        "<i_am>nicht mehr (bei|beim|in|im|an|am|auf) <own><ended>",
-        "<own><ended> hat (mir|mich) <so>(gekündigt|entlassen|gefeuert)",
-        "ich höre <so>(mit )?<own><ended> <so>auf",
-        r"<i_have><so>aufgehört,? (mit )?<own><ended>( zu \w+)?",
-        "aus <own><ended> wird <so>nichts",
-        "<own><ended> (ist|sind) <so>(gestrichen|vorbei|passé|geschichte)",
-        "<own><ended> gehör(t|en) (mir|uns) (gar |überhaupt )?nicht( mehr)?",
-        "(bitte )?(vergiss|streich|lösch|ignorier)e? (das mit |die sache mit )?(?!das\\W*$)<own><ended>",
-    ),
-    "cooled": (
-        "(ich|wir) (hasse|verabscheue) <so><ended>",
-        "(ich|wir) kann <so><own><ended> nicht (mehr )?(ausstehen|leiden|sehen|riechen)",
-    ),
     "sacked": (
+        "<i_have><so><own><ended> <so>(gekündigt|hingeschmissen|geschmissen|verlassen)",
         "<i_have><so>(gekündigt|<mine> (job|stelle|arbeit) <so>(verloren|gekündigt|aufgegeben|geschmissen))",
         "ich wurde <so>(entlassen|gefeuert|gekündigt)",
+        "<own><ended> hat mir <so>gekündigt",
+        "<own><ended> hat mich <so>(entlassen|gefeuert)",
         "<i_am>(arbeitslos|in rente|pensioniert)",
+    ),
+    "moved": (
+        "<i_am>(aus|von) <own><ended> <so>(weg|ausgezogen|weggezogen|fort)",
+        "<i_am>(weg|ausgezogen|weggezogen) aus <own><ended>",
+    ),
+    "sold": (
+        "<i_have><so><own><ended> <so>(verkauft|verschenkt|weggegeben|abgegeben|verschrottet|zurückgegeben|verloren)",
+        "<own><ended> (ist|wurde|wurden) (mir |uns )?<so>(.* )?(gestohlen|geklaut|verkauft|verschrottet)( worden)?",
+    ),
+    "died": (
+        "<own><ended> (ist|sind) <so>(gestorben|tot|verstorben|eingeschläfert worden)",
+        "wir mussten <own><ended> einschläfern( lassen)?",
+        "<own><ended> musste <so>eingeschläfert werden",
+        r"<own><ended> hat (der|die|ein|eine) \w+ geholt",
     ),
     "parted": (
         "(?P<v><name>) und ich (haben uns <so>(getrennt|scheiden lassen)|sind <so>(nicht mehr zusammen|kein paar mehr|auseinander|geschieden))",
@@ -191,6 +179,15 @@ WAYS = {
         "wir haben uns <so>(getrennt|scheiden lassen)",
         "<i_am>(solo|single|geschieden)",
     ),
+    "cooled": (
+        "(ich|wir) (hasse|verabscheue) <so><ended>",
+        "(ich|wir) kann <so><own><ended> nicht (mehr )?(ausstehen|leiden|sehen|riechen)",
+    ),
+    "cancelled": (
+        "<i_have><so><own><ended> <so>(gekündigt|abgesagt|abbestellt|storniert|auslaufen lassen)",
+        "<own><ended> (wurde|ist) <so>(abgesagt|gestrichen|abgelaufen|ausgefallen|gekündigt)",
+        "<own><ended> fällt <so>aus",
+    ),
     "paid": (
         "<i_have><so><own><ended> <so>((alles|das geld) )?<so>(zurückgezahlt|zurückgegeben|abbezahlt|beglichen|bezahlt)",
         "<i_have><so>(alles|die schulden) <so>(zurückgezahlt|abbezahlt|beglichen)",
@@ -199,26 +196,51 @@ WAYS = {
     "healed": (
         "<own><ended> (macht|machen|schadet|schaden) mir <so>nichts( mehr)?( aus)?",
         "ich vertrage <so><own><ended>( wieder| doch)*",
+        "<i_have><so><own><ended> <so>abgesetzt",
+        "<i_am><ended> los",
     ),
+    "quit": (
+        "<i_am>(aus )?<own><ended> <so>(ausgetreten|ausgestiegen|raus)",
+        "ich höre <so>(mit )?<own><ended> <so>auf",
+        "<i_have><so>(mit )?<own><ended> <so>(aufgehört|aufgegeben|geschmissen|hingeschmissen|abgebrochen|an den nagel gehängt|niedergelegt|sein ?lassen|abgelegt)",
+        r"<i_have><so>aufgehört,? (mit )?<own><ended>( zu \w+)?",
+        "<own><ended> ist <so>(nichts|nicht) (mehr )?(für mich|mein ding)",
+        "<own><ended> ist <so>(gestrichen|vorbei|passé|geschichte)",
+    ),
+    "dropped": (
+        "aus <own><ended> wird <so>nichts",
+        "<own><ended> (wird <so>nichts|ist gestrichen|fällt ins wasser|hat sich erledigt)",
+    ),
+    "foreign": ("<own><ended> gehör(t|en) (mir|uns) (gar |überhaupt )?nicht( mehr)?",),
     "eating": (
-        "(ich|wir) (esse|essen) <so>((wieder|doch|inzwischen|jetzt)+ <so>)?(fleisch|fisch|alles)",
+        "(ich|wir) (esse|essen) <so>(wieder|doch|inzwischen|jetzt)+ <so>(fleisch|fisch|alles)",
+        "(ich|wir) (esse|essen) <so>(fleisch|fisch)",
+    ),
+    "forgotten": (
+        "(bitte )?(vergiss|streich|lösch|ignorier)e? (das mit |die sache mit )?(?!das\\W*$)<own><ended>",
     ),
     "gone": (
         "<own><ended> (ist|hat) <so>(in rente|pensioniert|weggezogen|weg|aufgehört|gekündigt|die firma verlassen)",
     ),
     "renamed": ("niemand nennt mich <ended>",),
+    "over": (
+        "<own><ended> (ist|sind) <so>(vorbei|geplatzt|gestrichen|passé|geschichte|gelaufen|abgesagt|zu|geschlossen)",
+        "<own><ended> hat <so>(zugemacht|geschlossen|sich aufgelöst|sich erledigt)",
+        "<i_have><so><own><ended> <so>abgesagt",
+    ),
     "retracted": ("(es|das) (ist|war) nicht <own><ended>", "<mine> <ended> .*"),
 }
 
 _ENDS = (
     (
-        r"(?P<who><who>) (?P<verb>\w+) (<when> )*(?P<mid>(?!.*\b(un)?gern)[^,]*?)(<when> )*\bnicht mehr\b(?! als\b)(?P<rest>[^,]*?)",
-        r"\g<who> \g<verb> \g<mid>\g<rest>",
+        r"(?P<i>ich|wir) (?P<verb>\w+) (?P<mid>(?!.*\b(un)?gern)[^,]*?)\bnicht mehr\b(?P<rest>[^,]*?)",
+        r"\g<i> \g<verb> \g<mid>\g<rest>",
     ),
     (
-        r"(?P<who><who>) (?P<verb>\w+) (<when> )*(?P<mid>[^,]*?)\bkein(e[nmrs]?)? (?P<rest>[^,]+?) mehr",
-        r"\g<who> \g<verb> \g<mid>\g<rest>",
+        r"(?P<i>ich|wir) (?P<verb>\w+) (?P<mid>[^,]*?)\bkein(e[nmrs]?)? (?P<rest>[^,]+?) mehr",
+        r"\g<i> \g<verb> \g<mid>\g<rest>",
     ),
+    (r"<mine> (?P<thing>\w+) ist nicht mehr (?P<rest>.+?)", r"mein \g<thing> ist \g<rest>"),
 )
 _DENIALS = (
     (
@@ -245,7 +267,7 @@ _IDLE = word_set(
     ich wir mein meine meinen meinem meiner unser unsere unseren der die das den dem des
     ein eine einen einem einer und oder aber mit bei im auf für von vom zu zum
     zur aus nach seit ist sind bin habe haben hab war hat es er sie sehr auch noch schon
-    nicht kein keine mehr jetzt namens alles als wieder ganz gar beim trinke
+    nicht kein keine mehr jetzt namens alles als wieder ganz gar beim
     """
 )
 LANGUAGE = Language(
@@ -256,13 +278,14 @@ LANGUAGE = Language(
     measured=(r"<i_am>((wieder )?(rauf|runter|hoch) )?<so>(auf |bei )?<amount>\W*$",),
     vocabulary=VOCABULARY,
     ways=WAYS,
+    always=frozenset({"forgotten", "foreign", "retracted", "over"}),
     jests=r"\b(das war|ich habe|ich hab|war) (nur |bloß )?(ein scherz|ein witz|gescherzt|gelogen|geflunkert|angegeben|quatsch|zitiert)\b",
     corrections=(
         "(<sorry>)*nicht (?P<wrong>[^,]+?),? (sondern|es ist|es sind) (?P<v>[^,]+)",
         "(<sorry>)*(es ist |ich meinte? )?(?P<v>[^,]+?),? (und )?nicht (?P<wrong>[^,]+)",
         r"(<sorry>)*(ich meinte?|es ist|es sind|es war|das ist|sagen wir)( natürlich)? (?P<v>(?!nicht\b)\S.*)",
-        r"(<sorry>)*(?P<v>[^,]+),? (meine|meinte) ich( natürlich)?",
-        r"(?P<bare>(<sorry>)*((nein|nee|halt|stopp?|korrektur|falsch)[,:.!]+ (<sorry>)*|(?<=[,:.!] )(?=.*(\d|tag\b|mittwoch))))((am|um|in|bei|der) )*(?P<v>\S+( \S+){0,3})",
+        r"(?P<v>[^,]+),? (meine|meinte) ich( natürlich)?",
+        r"(?P<bare>(<sorry>)*(nein|nee|halt|stopp?|korrektur|falsch)[,:.!]+ (<sorry>)*)((am|um|in|bei) )?(?P<v>\S+( \S+){0,3})",
     ),
     number=VOCABULARY["number"],
     now=r"\b(jetzt|nun|inzwischen|mittlerweile|zurzeit)\b",
@@ -305,7 +328,7 @@ LANGUAGE = Language(
     },
     named=frozenset({"hab", "arbeit", "wohn"}),
     preposition=r"^((gegen|auf|in|im|am|an|bei|beim|für|mit|aus|als|von|seit|vom|zu|zum|zur) )",
-    object_ends=r"[,;.()](?!\d)|\s(mit|weil|seit|für|gegen|in|im|an|am|auf|bei|beim|als|von|aus|dass|und|aber|namens|jeden|jede|zu|nach|bis)\b",
+    object_ends=r"[,;.()](?!\d)|\s(mit|weil|seit|für|in|im|an|am|auf|bei|beim|als|von|aus|dass|und|aber|namens|jeden|jede|zu|nach|bis)\b",
     several=r"(zwei|drei|vier|fünf|mehrere|\d{1,2})\b",
     plural="(n|r|e|s)$",
 )

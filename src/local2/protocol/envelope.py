@@ -99,6 +99,13 @@ class Caller(Sender, frozen=True, kw_only=True):
         return self.tenant, self.user
 
 
+class _Times(msgspec.Struct, frozen=True):
+    """The fields of an envelope that are times; they are read strictly."""
+
+    timestamp_utc: datetime | None = None
+    deadline_utc: datetime | None = None
+
+
 def seal(
     payload: P,
     *,
@@ -178,10 +185,11 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
     try:  # most messages are as they should be: the rest costs nothing until then
         envelope = read_json(data, _decoder(payload).decode)  # type: ignore[arg-type]
     except msgspec.ValidationError as error:
-        # ValueError: a number that is read as a time may be beyond all years.
-        with suppress(msgspec.DecodeError, ValueError, RecursionError):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            message = _with_names(read_json(data))
+            msgspec.convert(message, _Times)  # else 30 would be the first minute of 1970
             lax = _decoder(payload, strict=False)  # type: ignore[arg-type]
-            envelope = lax.decode(_encoder.encode(_with_names(read_json(data))))
+            envelope = lax.decode(_encoder.encode(message))
             return envelope
         problem = with_own_names(abridged(error))
         if is_about_arguments(str(error)):

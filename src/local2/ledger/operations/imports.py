@@ -26,7 +26,7 @@ from local2.ledger.operations.records import (
     supersede,
     without_names,
 )
-from local2.ledger.operations.relations import MAX_RELATIONS, full_end
+from local2.ledger.operations.relations import MAX_RELATIONS, TYPES, full_end
 from local2.ledger.operations.showings import Showing, ShownRecord, add_showing
 from local2.ledger.operations.tombstones import was_erased, was_id_erased, was_line_erased
 from local2.ledger.operations.transactions import Part, TenantRows, Transaction, as_json, record_of
@@ -190,7 +190,12 @@ class _Page:
                 field, id_ = "superseded_by", line.id
             case RelationLine(relation="supersedes", source=newer, target=id_):
                 later = self._tx.execute("versions", ids=as_json([newer])).fetchall()
-                if id_ in {version["id"] for version in later}:
+                related = self._tx.execute("relations_of", id=newer, types=TYPES).fetchall()
+                is_stated = any(
+                    row["id"] == id_ and row["relation_type"] == "supersedes" and row["incoming"]
+                    for row in related
+                )
+                if id_ in {version["id"] for version in later} and not is_stated:
                     return None  # it has replaced the source since
                 field = "target"
             case _:

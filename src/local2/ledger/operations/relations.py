@@ -181,7 +181,7 @@ def move_relations(tx: Transaction, former: str, version: str) -> None:
     """
     for row in tx.execute("relations_of", id=former, types=TYPES).fetchall():
         other, type_ = row["id"], row["relation_type"]
-        is_denial = type_ == "contradicts" and row["kind"] == "chat_message"
+        is_denial = row["incoming"] and type_ == "contradicts" and row["kind"] == "chat_message"
         if other == version or row["superseded_by"] == former or is_denial:
             continue
         if row["incoming"]:
