@@ -56,6 +56,7 @@ _PHRASES = tuple(
 _BE = dict.fromkeys(("am", "is", "are"), "be") | dict.fromkeys(("was", "were"), "was")
 _TO_USER = {"you": "i", "your": "my"}
 _DENIES = frozenset({"not", "never"})
+_ADDS = frozenset({"also", "too", "another", "additionally", "both", "besides"})
 _IGNORED = _DENIES | word_set(
     """
     actually currently now nowadays today really just still already always so well ok okay
@@ -70,6 +71,11 @@ _UNKNOWN_SUBJECTS = word_set(
 """Words at the beginning of a sentence whose subject is not known."""
 _ARTICLES = frozenset({"a", "an"})
 _DETERMINERS = frozenset({"the", "our"})  # do not count at the beginning of a sentence
+_CHOICE_WORDS = word_set(
+    """
+    favorite favourite preferred usual default main current
+    """
+)
 _BEFORE_VALUE = word_set(
     """
     in at by to on of for from with as near under until till about around
@@ -132,12 +138,14 @@ class Sentence:
 
     @cached_property
     def statement(self) -> Statement | None:
-        """What the sentence states; None if it asks."""
+        """What the sentence states; None if it asks or names one of several values."""
         words: list[str] = []
         named: list[bool] = []
         denied = None
         for written in _WORD.findall(self._text):
             word = _normalised(written)
+            if word in _ADDS:
+                return None
             if word not in _IGNORED and (words or word not in _DETERMINERS):
                 words.append(_TO_USER.get(word, word) if self._to_user else word)
                 named.append(_is_named(written, first=len(words) == 1))
@@ -208,11 +216,11 @@ def _is_named(word: str, *, first: bool) -> bool:
 def _value_positions(words: list[str], named: list[bool]) -> Iterator[int]:
     """Yield the indices at which values begin: after "is", or after the predicate's preposition."""
     verb = None
-    lasts = False
+    lasts = described = False
     for n in range(1, len(words)):
         before = words[n - 1]
         if before in _BE:
-            verb = n - 1
+            verb, described = n - 1, not _CHOICE_WORDS.isdisjoint(words[:n])
             found = _is_described(words, named, n)
         elif before in _BEFORE_VALUE:
             is_state = lasts
@@ -227,7 +235,7 @@ def _value_positions(words: list[str], named: list[bool]) -> Iterator[int]:
             continue
         if not _MULTI_VALUED.isdisjoint(words[1 if verb is None else verb + 1 : n + 1]):
             return
-        short = len(words) - n <= MAX_VALUE and (before == "of" or any(named[:n]))
+        short = len(words) - n <= MAX_VALUE and (described or before == "of" or any(named[:n]))
         if short or any(named[n : n + MAX_VALUE]):
             yield n
 

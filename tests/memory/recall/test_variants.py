@@ -15,6 +15,7 @@ from local2.language.statements import differ_in_value, sentences_of
         ("The review is at 9:30.", "As of today the review is at 10:15."),
         ("Ada Falk is married to Bo Lind.", "Ada Falk is married to Jan Berg."),
         ("Kim Berg plays the position of striker.", "Kim Berg plays the position of keeper."),
+        ("My favourite colour is blue.", "My favourite colour is green."),
         ("The bill goes to pay@falk.example.", "The bill goes to cash@falk.example."),
         ("I drink coffee.", "I no longer drink coffee."),
         ("Never paint on Sundays.", "New rule: always paint on Sundays."),
