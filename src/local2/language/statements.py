@@ -46,8 +46,6 @@ _PHRASES = tuple(
         (r"['\u2019]ve\b", " have"),
         (r"\bthe user['\u2019]s\b", "my"),
         (r"\bthe user\b", "I"),
-        (r"\b(?:as of|from|since|starting|for|right) (?:now|today)(?: on)?\b", ""),
-        (r"\b(is|are) (?:at|on|to) (?=\d)", r"\1 "),
     )
 )
 """What `reworded` replaces, and with what."""

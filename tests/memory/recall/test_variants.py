@@ -12,7 +12,6 @@ from local2.language.statements import differ_in_value, sentences_of
         ("The code of the gate is falk42.", "The code of the gate is now berg77."),
         ("I wake up at 6.", "I wake up at 7 these days."),
         ("The ferry leaves on June 5.", "The ferry leaves on June 7."),
-        ("The review is at 9:30.", "As of today the review is at 10:15."),
         ("Ada Falk is married to Bo Lind.", "Ada Falk is married to Jan Berg."),
         ("Kim Berg plays the position of striker.", "Kim Berg plays the position of keeper."),
         ("My favourite colour is blue.", "My favourite colour is green."),
