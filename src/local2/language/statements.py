@@ -12,8 +12,11 @@ from functools import cached_property, lru_cache
 from itertools import islice, product
 from typing import NamedTuple
 
+from local2.language.attributes import expanded
+from local2.language.english import VOCABULARY
 from local2.language.questions import asks
 from local2.language.sentences import PART_BREAK
+from local2.language.time import MONTHS, WEEKDAYS
 from local2.language.words import bare_words, composed, is_informative, stems, word_set, words
 
 MAX_SENTENCES = 12
@@ -36,19 +39,74 @@ _WORD = re.compile(r"[^\W_]+(?:[.,:@/'\u2019-]+[^\W_]+)*")
 """A word. Amounts, times, addresses and hyphenated names count as one."""
 _POSSESSIVE = frozenset({"'s", "\u2019s"})
 
+
+_CHANGED = (
+    "moved|changed|switched|rescheduled|postponed|delayed|extended|shortened|slipped|pushed|raised"
+    "|lowered|increased|reduced|cut|dropped|renamed"
+)
+_TIME = r"(?:last |next |this )?\w+(?: \d{1,4})?"
+_DAY_OR_MONTH = rf"(?:{'|'.join((*WEEKDAYS, *(month[:3] for month in MONTHS)))})"
+_PLACED = r"(?:at|on|in|up|down|back|now|not)\b"
+_BEEN = "(?:have been|has been|was|is|has)"
+_ONE_THING = r"(?:my|our|the|your|[^\W_]+['\u2019]s)(?: [\w'\u2019-]+){1,3}"
+_NOT_A_NAME = "(?:after|by|for|from|if|in|off|on|to|upon|when)"
+_IS_PLACED = "is on|is at|is to|is back|is up|is down|are on|are at|are to|are back|are up|are down"
+_RELATIVE_MOVED = expanded(
+    r"\b(?P<who>(my|our) (<only_kin>|<kin>|aunt|uncle|niece|nephew|cousin)( <given>)?)"
+    r"( has|'s)? ((just|finally|recently) )*moved (from [\w ]{1,40} )?to(?= <given>)",
+    VOCABULARY,
+).pattern
 _PHRASES = tuple(
-    (re.compile(phrase, re.IGNORECASE), plain)
-    for phrase, plain in (
-        (r"n['\u2019]t\b", " not"),
-        (r"\bcannot\b", "can not"),
-        (r"\bno longer\b", "not"),
-        (r"['\u2019](?:m|re)\b", " am"),
-        (r"['\u2019]ve\b", " have"),
-        (r"\bthe user['\u2019]s\b", "my"),
-        (r"\bthe user\b", "I"),
+    (tuple(signs.split("|")), re.compile(phrase, re.IGNORECASE), plain)
+    for signs, phrase, plain in (
+        ("n't|n\u2019t", r"n['\u2019]t\b", " not"),
+        ("'m|'re|\u2019m|\u2019re", r"['\u2019](?:m|re)\b", " am"),
+        ("'s|\u2019s", rf"(?<=\w)['\u2019]s (?={_PLACED}|\d|{_DAY_OR_MONTH})", " is "),
+        ("'ve|\u2019ve", r"['\u2019]ve\b", " have"),
+        ("cannot", r"\bcannot\b", "can not"),
+        ("no longer", r"\bno longer\b", "not"),
+        ("the user", r"\bthe user['\u2019]s\b", "my"),
+        ("the user", r"\bthe user\b", "I"),
+        ("now|today", r"\b(?:as of|from|since|starting|for|right) (?:now|today)(?: on)?\b", ""),
+        ("any", r"\bany ?more\b", ""),
+        (
+            "since|as of|starting",
+            rf"(?:^|(?<=[.!?] ))(?:since|as of|starting) {_TIME},? (?=(?:my|our|the|I|we)\b)",
+            "",
+        ),
+        (
+            "moved",
+            r"\b(?:I|we) (?:have )?(?:(?:just|finally|recently) )*moved (?:from [\w ]{1,40} )?to\b",
+            "I live in",
+        ),
+        ("moved", _RELATIVE_MOVED, r"\g<who> lives in"),
+        ("we live", r"\bwe live\b", "I live"),
+        ("joined|started", r"\b(I|we) (?:have )?(?:just )?(?:joined|started at)\b", r"\1 work at"),
+        ("work for", r"\b(I|we) work for\b", r"\1 work at"),
+        (
+            "switched",
+            r"\b(I|we) (?:have )?(?:just )?switched (?:from [\w ]{1,40} )?to\b",
+            r"\1 use",
+        ),
+        (
+            _CHANGED,
+            rf"\b(?:{_BEEN} )?(?:{_CHANGED})(?: from [\w .,:]{{1,40}}?)? to\b",
+            "is",
+        ),
+        ("called|named", r"\bI am (?:called|named)\b", "my name is"),
+        (
+            "called|named",
+            rf"(?:^|(?<=[.!?,:;] ))({_ONE_THING}) is (?:now )?(?:called|named) (?!{_NOT_A_NAME}\b)",
+            r"\1 name is ",
+        ),
+        (
+            _IS_PLACED,
+            rf"\b(is|are) (?:(?:back|up|down) )?(?:on|at|to) (?=\d|{_DAY_OR_MONTH})",
+            r"\1 ",
+        ),
     )
 )
-"""What `reworded` replaces, and with what."""
+"""Replacements by `reworded`: signs of which one must occur, a pattern, and its replacement."""
 
 
 _BE = dict.fromkeys(("am", "is", "are"), "be") | dict.fromkeys(("was", "were"), "was")
@@ -105,8 +163,11 @@ _MULTI_VALUED = word_set(
 def reworded(text: str) -> str:
     """The text with a single wording for equal meanings, so that statements compare."""
     text = composed(text)
-    for phrase, plain in _PHRASES:
-        text = phrase.sub(plain, text)
+    folded = text.lower()
+    for signs, phrase, plain in _PHRASES:
+        if any(map(folded.__contains__, signs)):
+            text = phrase.sub(plain, text)
+            folded = text.lower()
     return text
 
 
