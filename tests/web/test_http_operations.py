@@ -96,19 +96,19 @@ def test_a_memory_is_read_and_erased_by_its_id(ada: httpx.Client, bob: httpx.Cli
 def test_memories_are_listed_by_conditions_in_the_address_page_by_page(
     server: HttpServer,
 ) -> None:
-    with server.client(**{"Local2-User": "dora"}) as dora:
+    with server.client(**{"Local2-User": "noor"}) as noor:
         for place in ("Oslo", "Rome", "Lima"):
-            call(dora, "remember_fact", content=f"Dora flew to {place}.", scope="user")
-        call(dora, "save_memory", content="Dora flew home.")
+            call(noor, "remember_fact", content=f"Noor flew to {place}.", scope="user")
+        call(noor, "save_memory", content="Noor flew home.")
         facts = "/v1/memories?kinds=fact&scopes=user&scopes=session&limit=2"
-        first = dora.get(facts).json()
-        rest = dora.get(f"{facts}&after={quote(first['next'])}").json()
-        found = dora.get("/v1/memories", params={"words": "home"}).json()["memories"]
+        first = noor.get(facts).json()
+        rest = noor.get(f"{facts}&after={quote(first['next'])}").json()
+        found = noor.get("/v1/memories", params={"words": "home"}).json()["memories"]
 
     read = [one["content"] for page in (first, rest) for one in page["memories"]]
-    assert read == [f"Dora flew to {place}." for place in ("Lima", "Rome", "Oslo")]
+    assert read == [f"Noor flew to {place}." for place in ("Lima", "Rome", "Oslo")]
     assert "next" not in rest
-    assert [one["content"] for one in found] == ["Dora flew home."]
+    assert [one["content"] for one in found] == ["Noor flew home."]
 
 
 @pytest.mark.parametrize(
