@@ -593,7 +593,7 @@ async def test_of_two_that_supersede_each_other_the_second_relation_is_refused(
     ledger: Ledger,
 ) -> None:
     retired = fact_line("a", superseded_by="b", retired_at=DAY, retired_why="merged")
-    edges = [relation_line(*ends, "supersedes") for ends in ("ba", "ab")]
+    edges = [relation_line("b", "a", "supersedes"), relation_line("a", "b", "supersedes")]
     report = await ledger.imports.store([retired, fact_line("b"), *edges], IMPORTER)
 
     (refused,) = report.refused

@@ -129,8 +129,8 @@ def test_a_folder_is_read_with_its_html_pdf_and_docx(tmp_path: Path) -> None:
 def test_a_document_that_needs_too_much_is_left_out_and_the_next_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(documents, "CONVERTING_SECONDS", 1)
-    (tmp_path / "a.html").write_text("<p>Fern</p>" * 300_000)
+    monkeypatch.setattr(documents, "CONVERTING_SECONDS", 3)
+    (tmp_path / "a.html").write_text("<p>Fern</p>" * 1_000_000)
     (tmp_path / "b.html").write_text("<p>Fern</p>")
 
     texts, left_out = read(tmp_path)
