@@ -183,8 +183,8 @@ class Intake:
         # at once would keep the event loop for longer than others should wait.
         records = records_of_turn(turn, self._caller, self._echoes.tools)
         parts = parts_of(map(with_features, records))
-        calls = [call.content for call in turn.tool_calls]
-        size = reading_of([turn.query, turn.answer or "", *calls])
+        calls = reading_of([call.content for call in turn.tool_calls])
+        size = reading_of([turn.query, turn.answer or ""]) + calls
         made: list[NewRecord] = await read_text(next, size, parts, [])
         echo = await self._echoes.find(turn.query, turn.answer, turn.tool_calls, made[0])
         while made:
@@ -201,7 +201,7 @@ class Intake:
                 delivered=turn.delivered,
             )
             self._changes.written(written, part)
-            made = await read_text(next, reading_of(calls), parts, [])
+            made = await read_text(next, calls, parts, [])
         return written[0]
 
     async def store_episode(self, content: str, metadata: Json | None = None) -> Written:
