@@ -222,4 +222,5 @@ def questions(topic: str | None, who: str) -> tuple[str, ...]:
     what = key.replace("_", " ").replace(".", "'s ")
     if scope != "user":
         return (f"What is the {what}?",)
-    return (f"What is {who[:1].lower() + who[1:] if who.startswith('The ') else who}'s {what}?",)
+    name = who[:1].lower() + who[1:] if who.startswith("The ") else who
+    return (f"What is {name}'s {what}?",)

@@ -190,13 +190,15 @@ class _Page:
                 field, id_ = "superseded_by", line.id
             case RelationLine(relation="supersedes", source=newer, target=id_):
                 later = self._tx.execute("versions", ids=as_json([newer])).fetchall()
-                related = self._tx.execute("relations_of", id=newer, types=TYPES).fetchall()
-                is_stated = any(
-                    row["id"] == id_ and row["relation_type"] == "supersedes" and row["incoming"]
-                    for row in related
-                )
-                if id_ in {version["id"] for version in later} and not is_stated:
-                    return None  # it has replaced the source since
+                if id_ in {version["id"] for version in later}:
+                    related = self._tx.execute("relations_of", id=newer, types=TYPES).fetchall()
+                    if not any(
+                        row["id"] == id_
+                        and row["relation_type"] == "supersedes"
+                        and row["incoming"]
+                        for row in related
+                    ):
+                        return None  # it has replaced the source since
                 field = "target"
             case _:
                 return None
