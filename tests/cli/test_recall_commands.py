@@ -312,6 +312,6 @@ def test_a_command_explains_places_and_what_is_left_out(running: Served) -> None
     assert explained["memories"][0]["id"] == stored[0]
     assert (explained["asked"]["outcome"], explained["asked"]["rank"]) == ("beyond_top_k", 2)
     assert "The yacht is moored in Genoa." in shown
-    assert "better ones took the places. By its score it is number 2." in shown
+    assert "took the places. It ranks as number 2." in shown
     assert "meaning=" in shown
     assert "This caller sees no memory with this id." in shown

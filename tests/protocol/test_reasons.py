@@ -13,11 +13,11 @@ from local2.protocol.explaining import ExplainedMemory
         ({"place": 1, "rank": 1}, ""),
         (
             {"place": 1, "rank": 3, "reranked": 0.5},
-            "By its score it is number 3. A reranker gave it 0.50.",
+            "It ranks as number 3. A reranker gave it 0.50.",
         ),
         (
             {"rank": 7, "stage": "follow_names"},
-            "By its score it is number 7. The rule: follow names.",
+            "It ranks as number 7. The rule: follow names.",
         ),
         ({"conditions": ("current_turn", "until")}, "Ruled out by: current turn, until."),
         ({"retired_why": "edited", "superseded_by": "b"}, "It was edited. Replaced by b."),

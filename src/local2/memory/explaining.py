@@ -29,7 +29,7 @@ from local2.protocol.memory_tools import Explanation
 
 WHY: Mapping[Outcome, str] = {
     "returned": "It is in the answer.",
-    "beyond_top_k": "It matches, but better ones took the places.",
+    "beyond_top_k": "It matches, but those that rank above it took the places.",
     "below_min_relevance": "It matches, but its score is too far below the best one.",
     "repeated": "A better one says the same in the same words.",
     "overruled": "It matches, but a rule of ranking left it out for others.",

@@ -27,12 +27,12 @@ Outcome = Literal[
 ]
 """What became of a memory in a recall.
 
-`beyond_top_k`: it matches, and better ones took the places. `below_min_relevance`: its score is
-too far below the best one. `repeated`: a better one says the same in the same words. `overruled`:
-it matches, and a rule of ranking (`stage`) left it out for others. `unmatched`: neither its
-meaning nor a word, key or relation matches. `not_a_candidate`: of a large memory, only the best
-by words and by meaning are compared, and it is not among them. `excluded`: a condition of the
-question (`conditions`) rules it out. `retired`: it did not stand at that time, or is hidden.
+`beyond_top_k`: it matches, and those that rank above it took the places. `below_min_relevance`:
+its score is too far below the best one. `repeated`: a better one says the same in the same words.
+`overruled`: it matches, and a rule of ranking (`stage`) left it out for others. `unmatched`:
+neither its meaning nor a word, key or relation matches. `not_a_candidate`: of a large memory, only
+the best by words and by meaning are compared, and it is not among them. `excluded`: a condition of
+the question (`conditions`) rules it out. `retired`: it did not stand at that time, or is hidden.
 `not_visible`: the caller sees no memory with this id.
 """
 Condition = Literal["scope", "session", "since", "until", "source", "current_turn"]
@@ -58,8 +58,9 @@ class Explain(ServiceRequest, frozen=True, kw_only=True):
 class ExplainedMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a memory, and why, in words.
 
-    `place`: its place in the answer, from 1. `rank`: its place by score, before a reranker and
-    before anything was left out. `score`: by which it was ranked, made of `explanation`.
+    `place`: its place in the answer, from 1. `rank`: its place before a reranker and before
+    anything was left out: by score, but from the 11th on, conversations without a place gain.
+    `score`: by which it was ranked, made of `explanation`.
     `reranked`: the score that a reranker gave it instead. `cosine`: of memory and question, if it
     has a vector. `covered`: the fraction of the question's words that it has. `superseded_by`: what
     replaced it.
@@ -91,7 +92,7 @@ class ExplainedMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         """Why the memory is where it is, or is not in the answer, in sentences."""
         sentences = [self.why]
         if self.rank is not None and self.rank != self.place:
-            sentences.append(f"By its score it is number {self.rank}.")
+            sentences.append(f"It ranks as number {self.rank}.")
         if self.reranked is not None:
             sentences.append(f"A reranker gave it {self.reranked:.2f}.")
         if self.stage is not None:

@@ -108,6 +108,17 @@ def test_an_empty_result_says_what_to_do(reader: Reader) -> None:
     expect(reader.page.locator(".empty")).to_contain_text("Nothing matches")
 
 
+def test_a_message_without_text_says_so(reader: Reader, ada: httpx.Client) -> None:
+    session = unique("calling")
+    calls = [{"id": "1", "name": "calendar", "args": {}}]
+    message = {"role": "assistant", "content": "", "tool_calls": calls}
+    call(ada, "ingest", session_id=session, messages=[message])
+    reader.open(f"/memories?session_id={session}")
+    expect(rows(reader)).to_contain_text("(no text)")
+    rows(reader).click()
+    expect(drawer(reader).locator(".memory-text")).to_have_text("(no text)")
+
+
 def test_a_memory_is_opened_by_keys_and_shows_its_versions(
     reader: Reader, ada: httpx.Client
 ) -> None:

@@ -1,12 +1,20 @@
 """Overview shows whether everything works, what there is and how it grows, and stays up to date."""
 
 import re
+from threading import Event
+from typing import get_args
 
 import httpx
-from playwright.sync_api import expect
+import pytest
+from playwright.sync_api import Locator, expect
 
-from browsers import Reader
+from browsers import PATIENCE, Reader
 from http_servers import call
+from local2.agents import services
+from local2.errors import UnavailableError
+from local2.protocol.maintenance import CheckResult
+from local2.protocol.memories import Kind
+from local2.settings import Settings
 
 SOON = 30_000
 """Milliseconds in which a page shows what has changed."""
@@ -16,12 +24,15 @@ def store(client: httpx.Client, content: str) -> None:
     call(client, "remember_fact", content=content, scope="user")
 
 
+def health_of(reader: Reader) -> Locator:
+    return reader.page.locator("section", has=reader.page.get_by_role("heading", name="Health"))
+
+
 def test_an_overview_says_what_works_and_what_there_is(ada: httpx.Client, reader: Reader) -> None:
     store(ada, "Ada prefers the window seat.")
     reader.open("/overview")
-    page = reader.page
+    page, health = reader.page, health_of(reader)
 
-    health = page.locator("section", has=page.get_by_role("heading", name="Health"))
     expect(health).to_contain_text("none are scheduled")
     expect(health.locator("code", has_text="local2 backup DIR")).to_be_visible()
     unscheduled = health.locator(".finding", has_text="none are scheduled")
@@ -50,3 +61,53 @@ def test_an_overview_follows_what_changes(ada: httpx.Client, reader: Reader) -> 
     expect(records).to_have_text(f"{before + 1:,}", timeout=SOON)
     expect(opened).to_be_visible()
     expect(works).to_be_focused()
+
+
+def test_an_overview_is_there_before_it_is_known_what_works(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, check_disk = Event(), services.check_disk
+
+    def look_long(settings: Settings) -> CheckResult:
+        looked.wait(PATIENCE / 1_000)
+        return check_disk(settings)
+
+    monkeypatch.setattr(services, "check_disk", look_long)
+    try:
+        reader.open("/overview")
+        expect(health_of(reader)).to_contain_text("Looking …")
+    finally:
+        looked.set()
+    expect(health_of(reader)).to_contain_text("The memory works.")
+    expect(reader.page.get_by_text("Looking …")).to_have_count(0)
+
+
+def test_an_overview_says_that_the_memory_does_not_answer_and_goes_on(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Settings) -> CheckResult:
+        raise UnavailableError("The stack is busy.", remedy="Wait a moment.")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(services, "check_disk", fail)
+        reader.open("/overview")
+        expect(health_of(reader).locator(".broken")).to_contain_text("The stack is busy.")
+        expect(health_of(reader)).to_contain_text("Wait a moment.")
+    expect(health_of(reader)).to_contain_text("The memory works.")
+    expect(reader.page.locator(".notice")).to_have_count(0)
+
+
+def test_each_kind_has_a_colour_of_its_own(reader: Reader) -> None:
+    reader.open("/overview")
+    colours = reader.page.evaluate(
+        """(number) => [...Array(number).keys()].map((kind) => {
+          const swatch = document.createElement("span");
+          swatch.className = `shade-${kind}`;
+          document.body.append(swatch);
+          return getComputedStyle(swatch).backgroundColor;
+        })""",
+        len(get_args(Kind)),
+    )
+
+    assert len(set(colours)) == len(get_args(Kind))
+    assert "rgba(0, 0, 0, 0)" not in colours

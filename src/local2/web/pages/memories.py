@@ -24,7 +24,7 @@ from local2.web.pages.frame import (
     text,
 )
 from local2.web.pages.memory_changes import MemoryChanges
-from local2.web.pages.memory_drawer import open_memory, readable
+from local2.web.pages.memory_drawer import NO_TEXT, open_memory, readable
 
 PAGE_SIZE = 50
 TYPING_MILLISECONDS = 300
@@ -218,7 +218,7 @@ def _row(memory: BrowsedMemory) -> dict[str, Any]:
     return {
         "key": memory.id,
         "topic": memory.topic or memory.label or "",
-        "text": memory.content[:TEXT_CHARACTERS],
+        "text": memory.content[:TEXT_CHARACTERS] or NO_TEXT,
         "tags": tags,
         "whose": memory.user or readable(memory.scope),
         "said": said(memory.event_time),

@@ -28,6 +28,8 @@ MAX_COMPARED = 20_000
 """Maximum characters of two versions that are compared word by word, which takes their product."""
 MAX_SOURCES = 20
 """Maximum number of messages shown that a memory was extracted from."""
+NO_TEXT = "(no text)"
+"""What is shown of a message that only calls tools, and of what was anonymised."""
 READABLE = {
     "chat_message": "message",
     "tool_output": "tool output",
@@ -82,7 +84,7 @@ async def open_memory(
             opened.close()
             await on_change()
 
-        text("p", shown.content).classes("whole-text memory-text")
+        text("p", shown.content or NO_TEXT).classes("whole-text memory-text")
         _show_facts(shown, known)
         if known is not None:
             with ui.element("div").classes("row-of"):

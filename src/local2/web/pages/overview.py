@@ -7,7 +7,9 @@ from datetime import date, timedelta
 from typing import get_args
 
 from nicegui import ui
+from nicegui.element import Element
 
+from local2.errors import UnavailableError
 from local2.protocol.browsing import DayCount, Growth, GrowthRequest, Overview
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import CheckResult, Findings, MemoryStatus, ModelStatus, Verdict
@@ -83,28 +85,36 @@ class OverviewPage:
 
     async def show(self) -> None:
         with section("Health"):
-            self._urgent = ui.element("div").classes("stack")
+            self._urgent = _awaited("Looking …")
             with ui.element("div").classes("stack"):
                 # It stays as the viewer has left it, open or not.
-                self._works = ui.expansion("What works").props("dense")
+                self._works = ui.expansion().props("dense")
+                self._works.visible = False
         with ui.element("div").classes("columns"):
             with section("Index and queue"):
-                self._index = ui.element("div")
+                self._index = _awaited("Looking …")
             with section("Models"):
-                self._models = ui.element("div")
+                self._models = _awaited("Looking …")
             with section("Disk and backups"):
-                self._disk = ui.element("div")
+                self._disk = _awaited("Looking …")
         with section("Growth", f"Memories by the day they are of (UTC), the last {DAYS} days."):
-            self._growth = ui.element("div").classes("stack")
-        await self._look()
-        ui.timer(LOOK_SECONDS, self._look, immediate=False)
-        # Begins at once, but nobody waits for it: among a million memories, it takes a while.
+            self._growth = _awaited("Counting …")
+        # Both begin at once, but the page waits for neither: a stack that has just started looks
+        # for a while, and among a million memories, counting takes one.
+        ui.timer(LOOK_SECONDS, self._look)
         ui.timer(COUNT_SECONDS, self._count)
 
     async def _look(self) -> None:
         if not self._viewer.link.is_reached:
             return
-        found = await self._viewer.calls.ask_service(FINDINGS, Empty())
+        try:
+            found = await self._viewer.calls.ask_service(FINDINGS, Empty())
+        except UnavailableError as error:
+            self._found = None
+            self._urgent.clear()
+            with self._urgent:
+                self._show_finding(CheckResult.broken("memory", error))
+            return
         if found == self._found:
             return
         self._found = found
@@ -142,6 +152,7 @@ class OverviewPage:
                 self._show_finding(finding)
         works = [finding for finding in findings if finding.verdict == "ok"]
         self._works.text = f"What works ({len(works)})"
+        self._works.visible = True
         with self._works:
             for finding in works:
                 self._show_finding(finding)
@@ -165,10 +176,13 @@ class OverviewPage:
             return
         of_all = self._viewer.may("browse_all")
         calls = self._viewer.calls
-        counted = await asyncio.gather(
-            self._viewer.memory.overview(everybody=of_all),
-            calls.ask_service(GROWTH_ALL if of_all else GROWTH, GrowthRequest(days=DAYS)),
-        )
+        try:
+            counted = await asyncio.gather(
+                self._viewer.memory.overview(everybody=of_all),
+                calls.ask_service(GROWTH_ALL if of_all else GROWTH, GrowthRequest(days=DAYS)),
+            )
+        except UnavailableError:  # its health says so
+            return
         if counted == self._counted:
             return
         self._counted = counted
@@ -182,15 +196,23 @@ class OverviewPage:
             _show_kinds(overview)
 
 
+def _awaited(said: str) -> Element:
+    """A place that says so, if what belongs there takes a while."""
+    with ui.element("div").classes("stack") as place:
+        text("p", said).classes("quiet awaited")
+    return place
+
+
 def _show_index(status: MemoryStatus) -> None:
-    in_index = "the index does not answer" if status.in_index is None else f"{status.in_index:,}"
+    in_index = "it does not answer" if status.in_index is None else f"{status.in_index:,}"
     aside = sum(tasks.aside for tasks in status.set_aside)
     not_indexed = sum(tasks.aside for tasks in status.set_aside if tasks.kind == "index")
     unsearched = status.records - status.indexed - status.waiting - not_indexed
     facts(
         {
             "Records": f"{status.records:,}",
-            "Found by searches": f"{status.indexed:,} (vectors: {in_index})",
+            "Found by searches": f"{status.indexed:,}",
+            "Vectors in the index": in_index,
             "Only in the history": f"{unsearched:,}",
             "To be indexed": f"{status.waiting:,}",
             "To be read for facts": f"{status.unread:,}",
