@@ -9,6 +9,8 @@ from playwright.sync_api import expect
 
 from browsers import Reader
 from http_servers import HttpServer, call
+from local2.bus.vector_client import VectorClient
+from local2.errors import VectorError
 from local2.memory.recall.ranking import Shares
 from local2.web.pages.ask import PARTS, as_curl, as_nats, as_python
 
@@ -55,6 +57,26 @@ def test_a_question_shows_what_is_found_with_the_parts_of_its_scores(
     reader.check_accessibility()
     first.get_by_role("button").click()
     expect(reader.page.get_by_role("dialog")).to_contain_text("moored in Genoa")
+
+
+def test_with_a_dead_worker_a_question_is_answered_by_words_and_the_pages_say_so(
+    reader: Reader, yacht: Yacht, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise VectorError("The vector worker is gone.")
+
+    assert yacht.moored
+    monkeypatch.setattr(VectorClient, "search", fail)
+    monkeypatch.setattr(VectorClient, "status", fail)
+    reader.open(f"/ask?q={QUESTION}")
+    expect(reader.page.locator(".page-content .banner")).to_contain_text(
+        "The search was incomplete"
+    )
+    expect(reader.page.locator(".answers").first).to_contain_text("moored in Genoa")
+    reader.open("/overview")
+    health = reader.page.locator(".finding.broken")
+    expect(health.first).to_contain_text("The vector worker is gone.")
+    reader.check_accessibility()
 
 
 def test_every_part_of_a_score_is_explained(reader: Reader, yacht: Yacht) -> None:
