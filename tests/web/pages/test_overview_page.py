@@ -10,12 +10,13 @@ from playwright.sync_api import Locator, expect
 
 from browsers import PATIENCE, Reader
 from http_servers import call
-from local2.agents import services
+from local2.agents.findings import check_disk
 from local2.errors import UnavailableError
 from local2.protocol.maintenance import CheckResult
 from local2.protocol.memories import Kind
-from local2.settings import Settings
+from local2.settings import MemorySettings
 
+CHECK_DISK = "local2.agents.services.check_disk"
 SOON = 30_000
 """Milliseconds in which a page shows what has changed."""
 
@@ -66,13 +67,13 @@ def test_an_overview_follows_what_changes(ada: httpx.Client, reader: Reader) -> 
 def test_an_overview_is_there_before_it_is_known_what_works(
     reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked, check_disk = Event(), services.check_disk
+    looked = Event()
 
-    def look_long(settings: Settings) -> CheckResult:
+    def look_long(settings: MemorySettings) -> CheckResult:
         looked.wait(PATIENCE / 1_000)
         return check_disk(settings)
 
-    monkeypatch.setattr(services, "check_disk", look_long)
+    monkeypatch.setattr(CHECK_DISK, look_long)
     try:
         reader.open("/overview")
         expect(health_of(reader)).to_contain_text("Looking …")
@@ -85,11 +86,11 @@ def test_an_overview_is_there_before_it_is_known_what_works(
 def test_an_overview_says_that_the_memory_does_not_answer_and_goes_on(
     reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_: Settings) -> CheckResult:
+    def fail(_: MemorySettings) -> CheckResult:
         raise UnavailableError("The stack is busy.", remedy="Wait a moment.")
 
     with monkeypatch.context() as failing:
-        failing.setattr(services, "check_disk", fail)
+        failing.setattr(CHECK_DISK, fail)
         reader.open("/overview")
         expect(health_of(reader).locator(".broken")).to_contain_text("The stack is busy.")
         expect(health_of(reader)).to_contain_text("Wait a moment.")

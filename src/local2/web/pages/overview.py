@@ -99,10 +99,15 @@ class OverviewPage:
                 self._disk = _awaited("Looking …")
         with section("Growth", f"Memories by the day they are of (UTC), the last {DAYS} days."):
             self._growth = _awaited("Counting …")
-        # Both begin at once, but the page waits for neither: a stack that has just started looks
-        # for a while, and among a million memories, counting takes one.
-        ui.timer(LOOK_SECONDS, self._look)
-        ui.timer(COUNT_SECONDS, self._count)
+        # The page waits for neither: among a million memories, both take a while, and counting
+        # would delay the look at what works.
+        ui.timer(0, self._begin, once=True)
+        ui.timer(LOOK_SECONDS, self._look, immediate=False)
+        ui.timer(COUNT_SECONDS, self._count, immediate=False)
+
+    async def _begin(self) -> None:
+        await self._look()
+        await self._count()
 
     async def _look(self) -> None:
         if not self._viewer.link.is_reached:
