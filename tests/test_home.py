@@ -4,7 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from local2.cli import app
 from local2.config_files import load_settings
 from local2.home import home_of
 from local2.settings import Settings
@@ -41,6 +43,16 @@ def test_a_memory_that_came_with_a_repository_is_not_used(project: Path) -> None
     (project / ".local2").chmod(0o755)
 
     assert home_of(environment={"LOCAL2_HOME": "/mine"}) == Path("/mine")
+
+
+def test_a_deleted_current_folder_is_named_with_a_remedy(project: Path) -> None:
+    (project / "src" / "deep").rmdir()
+
+    done = CliRunner().invoke(app, ["recall", "gold"])
+
+    assert (done.exit_code, done.exception.__class__) == (1, SystemExit)
+    assert done.stderr.startswith("Error: The current folder has been deleted.\n→ Change into")
+    assert home_of(project) == project
 
 
 @pytest.mark.parametrize(

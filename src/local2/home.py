@@ -20,6 +20,7 @@ import msgspec
 
 from local2.atomic_file import PRIVATE_FILE, write_atomically
 from local2.errors import (
+    ConfigError,
     FolderLockedError,
     StackNotRunningError,
     UnwritableError,
@@ -49,16 +50,35 @@ def home_of(
 
     It is the first of: `explicit`; the nearest folder with a memory, from the current one upwards;
     $LOCAL2_HOME; the user's data folder.
+
+    Raises:
+        ConfigError: The current folder has been deleted.
     """
     if explicit is not None:
-        return Path(explicit).expanduser().absolute()
-    here = Path.cwd()
+        named = Path(explicit).expanduser()
+        return named if named.is_absolute() else current_folder() / named
+    here = current_folder()
     for folder in (here, *here.parents):
         # A memory folder that came with a repository is accessible to others and ignored: its
         # settings could send memories anywhere.
         if _is_private(folder / MEMORY_FOLDER):
             return folder
     return own_home(environment)
+
+
+def current_folder() -> Path:
+    """The folder in which the process works.
+
+    Raises:
+        ConfigError: It has been deleted.
+    """
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise ConfigError(
+            "The current folder has been deleted.",
+            remedy="Change into another folder, for example with `cd`.",
+        ) from error
 
 
 def own_home(environment: Mapping[str, str] = os.environ) -> Path:
@@ -82,7 +102,7 @@ def other_homes(data_dir: Path, here: Path) -> list[Path]:
 
 def exposed_memories(settings: Settings) -> list[Path]:
     """The memory folders above here that are not used because others can enter them."""
-    above = Path.cwd()
+    above = current_folder()
     memories = (folder / MEMORY_FOLDER for folder in (above, *above.parents))
     return [
         memory

@@ -227,6 +227,7 @@ async def test_looking_changes_neither_the_order_nor_the_marks_of_what_follows(
         "Nice car!",
         "Understood, I will remember that.",
         "Nice, a blue Volvo, and you drive it yourself!",
+        "What a lovely car!",
     ],
 )
 async def test_a_nod_ranks_below_everything_that_says_something(
@@ -280,4 +281,45 @@ async def test_search_memory_marks_what_is_outdated_as_recall_does(
     hits = (await call(bus, "search_memory", "new", query="What is my rent?"))["hits"]
 
     assert [hit["content"] for hit in hits] == ["My rent is 950 euros.", "My rent is 900 euros."]
+    assert hits[1]["outdated_by"] == hits[0]["id"]
+
+
+async def test_an_answer_that_ranked_below_its_source_does_not_rise_above_it_as_a_reply(
+    bus: Connection, memory: Memory
+) -> None:
+    fact, question = "The ferry to Hven leaves from quay 3.", "Where does the ferry to Hven leave?"
+    await call(bus, "remember_fact", "first", content=fact, scope="user")
+    await indexed(memory)
+    for number in range(3):
+        assert (await recall_contents(bus, question, session=f"s{number}"))[0] == fact
+        await say(bus, memory, question, "At quay 3.", f"s{number}")
+
+    assert (await recall_contents(bus, question))[0] == fact
+
+
+async def test_an_answer_that_says_nothing_else_than_its_source_ranks_below_it(
+    bus: Connection, memory: Memory
+) -> None:
+    statement, question = "The alarm code is 7734, please note it.", "What is the alarm code?"
+    await say(bus, memory, statement, "Noted.", "first")
+    for number in range(3):
+        assert (await recall_contents(bus, question, session=f"s{number}"))[0] == statement
+        await say(bus, memory, question, "The alarm code is 7734.", f"s{number}")
+
+    assert (await recall_contents(bus, question))[0] == statement
+
+
+async def test_search_memory_puts_the_turn_with_the_newest_statement_first_as_recall_does(
+    bus: Connection, memory: Memory
+) -> None:
+    for day in ("Tuesday", "Friday"):
+        await say(bus, memory, f"The tasting is on {day}.", "Got it, Monday is free.", day)
+
+    hits = (await call(bus, "search_memory", "new", query="When is the tasting?"))["hits"]
+
+    assert [hit["content"].split(".")[0] for hit in hits] == [
+        "Q: The tasting is on Friday",
+        "Q: The tasting is on Tuesday",
+    ]
+    assert hits[0]["outdated_by"] is None
     assert hits[1]["outdated_by"] == hits[0]["id"]

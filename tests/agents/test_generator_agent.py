@@ -427,6 +427,29 @@ async def test_an_invalid_query_is_refused_and_starts_no_turn(
     assert generations == []
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        b'{"user": "richard", "session_id": "s", "payload": {"query": " ", "query_id": "refused"}}',
+        b'{"user": "richard", "id": "refused", "payload": {"session_id": "s"}}',
+    ],
+)
+async def test_a_refused_query_that_nobody_requested_ends_as_a_turn_with_the_reason(
+    bus: Connection, start: StartGenerator, listen: Listen, query: bytes
+) -> None:
+    await start(tools=0)
+    generations = await listen("response.generation")
+
+    await bus.publish("query.received", query)
+
+    await eventually(lambda: len(generations) == 1)
+    outcome = decode(generations[0].data, Generation)
+    assert outcome.payload.error is not None
+    assert outcome.payload.error.code == "bad_request"
+    assert (outcome.user, outcome.session_id, outcome.query_id) == ("richard", "s", "refused")
+    assert (outcome.payload.session_id, outcome.payload.query_id) == ("s", "refused")
+
+
 async def test_a_query_without_ids_is_given_ids(
     bus: Connection, start: StartGenerator, listen: Listen
 ) -> None:

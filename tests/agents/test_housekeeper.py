@@ -19,6 +19,7 @@ from local2.bus.connection import BusMessage, Connection
 from local2.bus.identity import signed
 from local2.client.access import ask_service
 from local2.errors import UnwritableError
+from local2.ledger.records import Counts
 from local2.memory import backlog
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import utc_now
@@ -110,6 +111,29 @@ async def test_a_worker_that_hangs_does_not_block_the_status(
 
     assert (now.records, now.in_index) == (1, None)
     assert now.problem == "The vector worker did not answer within 0.1 s: it is busy, or hangs."
+
+
+async def test_a_turn_that_is_stored_while_the_status_is_read_counts_as_waiting(
+    bus: Connection, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = asyncio.Event()
+    count_records = memory.ledger.counts
+
+    async def count_turns(_: Connection, __: str) -> int:
+        return int(not stored.is_set())
+
+    async def count_and_store() -> Counts:
+        counts = await count_records()
+        await memory.of(UNNAMED).write_episodic("The symbol of gold is Au.")
+        stored.set()
+        return counts
+
+    monkeypatch.setattr(status_of, "count_turns", count_turns)
+    monkeypatch.setattr(memory.ledger, "counts", count_and_store)
+
+    now = await status(bus)
+
+    assert now.unread or now.waiting
 
 
 async def test_without_a_worker_a_reindex_names_the_problem_and_loses_nothing(

@@ -275,3 +275,15 @@ async def test_a_turn_that_a_restarted_server_holds_again_is_delivered_again(
             await all_done(bus)
 
     assert len(await episodes(database)) == 1
+
+
+async def test_the_outcome_of_a_refused_query_is_no_memory_and_no_dead_letter(
+    bus: Connection, memory_agent: object, database: Database
+) -> None:
+    assert memory_agent is not None
+    refused = turn(query="", answer="", error={"code": "bad_request", "message": "Blank."})
+    await publish_durably(bus, GENERATION, refused)
+    await all_done(bus)
+
+    assert await records(database) == []
+    assert await letters(bus) == []

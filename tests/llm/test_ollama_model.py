@@ -251,7 +251,7 @@ async def test_a_prompt_larger_than_the_context_is_distinguished_from_other_refu
                 }
             ),
             "cannot be read",
-            id="arguments are text",
+            id="arguments are no JSON",
         ),
     ],
 )
@@ -264,6 +264,22 @@ async def test_pieces_before_a_broken_stream_are_delivered_and_the_break_is_an_e
     assert (await anext(pieces)).content == "Half an"
     with pytest.raises(ModelError, match=message):
         await anext(pieces)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read"),
+    [('{"topic": "user.name"}', {"topic": "user.name"}), ("", {}), ("null", {}), (None, {})],
+)
+async def test_arguments_that_are_null_or_json_as_text_are_read(
+    ollama: OllamaStandIn, model: OllamaModel, arguments: str | None, read: dict[str, str]
+) -> None:
+    calls = [{"function": {"name": "recall_topic", "arguments": arguments}}]
+    message = {"role": "assistant", "content": "", "tool_calls": calls}
+    ollama.script(Reply(raw=line(message=message, done=True, done_reason="stop")))
+
+    (chunk,) = await ask(model)
+
+    assert [(call.name, call.arguments) for call in chunk.tool_calls] == [("recall_topic", read)]
 
 
 async def test_an_answer_cut_off_by_the_context_size_is_logged(

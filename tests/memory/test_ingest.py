@@ -331,7 +331,7 @@ async def test_other_writes_do_not_wait_for_the_whole_of_a_long_conversation(
     assert (len(topics), topics.index("user.name")) == (21, 10)
 
 
-async def test_what_was_stored_of_a_conversation_before_a_failure_is_announced(
+async def test_what_was_stored_of_a_conversation_before_a_failure_is_announced_and_named(
     memory: Memory,
     database: Database,
     announced: list[tuple[str, MemoryChange]],
@@ -349,9 +349,13 @@ async def test_what_was_stored_of_a_conversation_before_a_failure_is_announced(
 
     monkeypatch.setattr(memory.ledger.conversations, "_write", write_once)
     talk = [chat_message(f"Page {number}") for number in range(20)]
-    with pytest.raises(StorageError):
+    with pytest.raises(StorageError) as failed:
         await memory.of(caller_named("richard")).intake.store_conversation(talk)
 
+    stored = (
+        "The first 10 of 20 records of the conversation are stored; sent again, it is completed."
+    )
+    assert str(failed.value) == f"The disk is full. {stored}"
     saved = [change.id for subject, change in announced if subject == subjects.MEMORY_SAVED]
     assert len(saved) == 10
     assert saved == [record["id"] for record in await records(database)]

@@ -23,7 +23,7 @@ from local2.cli.output import Output, run_async, shown
 from local2.client.shared_stack import StackUsage
 from local2.errors import ConfigError, FolderLockedError
 from local2.examination.installation import check_minilm, check_reranker_files
-from local2.home import asking_user, exposed_memories, is_running, other_homes
+from local2.home import asking_user, current_folder, exposed_memories, is_running, other_homes
 from local2.logs import logging_to
 from local2.malloc import M_MMAP_THRESHOLD, set_malloc_option
 from local2.settings import MemorySettings, Settings
@@ -118,7 +118,7 @@ def greet(output: Output, settings: Settings, stack: Stack) -> None:
     user = asking_user(settings.bus, None)
     whose = f"of {user}, in " if user and not stack.bus.by_tenant else ""
     print_line(f"[dim]{shown(f'Memory: {whose}{settings.memory.data_dir}.')}[/]")
-    for home in other_homes(settings.memory.data_dir, Path.cwd()):
+    for home in other_homes(settings.memory.data_dir, current_folder()):
         print_line(f"[dim]{shown(f'There is another memory in {home}; --home uses it.')}[/]")
     for memory in exposed_memories(settings):
         print_line(f"[dim]{shown(f'{memory} is not used: others can enter it.')}[/]")

@@ -17,7 +17,13 @@ from local2._version import DISTRIBUTION, __version__
 from local2.bus.server import find_server
 from local2.bus.streams import MIN_FREE_MB
 from local2.errors import BusError, LedgerKeyError, VectorError
-from local2.home import PRIVATE_UMASK, asking_user, exposed_memories, other_homes
+from local2.home import (
+    PRIVATE_UMASK,
+    asking_user,
+    current_folder,
+    exposed_memories,
+    other_homes,
+)
 from local2.model_files import check_files
 from local2.prompt_counts import counted_prompts
 from local2.protocol.maintenance import CheckResult
@@ -44,7 +50,7 @@ def check_memory(settings: Settings) -> Iterator[CheckResult]:
     """Report which memory is used, whose, which other folders have one, and which are ignored."""
     user = asking_user(settings.bus, None)
     whose = f", of the user {user}" if user else ""
-    homes = other_homes(settings.memory.data_dir, Path.cwd())
+    homes = other_homes(settings.memory.data_dir, current_folder())
     others = [f"`--home {home}` uses the memory there." for home in homes]
     yield CheckResult(
         "memory", "ok", f"in {settings.memory.data_dir}{whose}", remedy=" ".join(others) or None

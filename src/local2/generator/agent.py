@@ -21,8 +21,10 @@ from local2.bus.tool_host import RunningCalls
 from local2.client.tools import Toolbox, call_tool
 from local2.conversation.knowledge_graph import KGMemory
 from local2.errors import (
+    BadRequestError,
     CancelledCallError,
     InvalidArgumentsError,
+    Local2Error,
     ModelError,
     OverloadedError,
     RequestError,
@@ -33,10 +35,10 @@ from local2.generator.toolset import RecentTools, ToolMenu
 from local2.generator.turn import NAME, GeneratorTurn
 from local2.llm.models import ChatModel, StructuredModel
 from local2.protocol import subjects
-from local2.protocol.envelope import Sender, decode, header_of, new_id
-from local2.protocol.lenient.turns import read_query
+from local2.protocol.envelope import Sender, decode, encode, header_of, new_id, seal_from
+from local2.protocol.lenient.turns import read_query, sender_of
 from local2.protocol.memory_tools import ADD_KNOWLEDGE, MAX_FACTS
-from local2.protocol.payloads import ClearSession, Empty, ToolResult
+from local2.protocol.payloads import ClearSession, Empty, Generation, ToolResult
 from local2.settings import GeneratorSettings, SlotLimits
 
 MAX_SESSIONS = 1_000
@@ -125,7 +127,7 @@ class GeneratorAgent(Participant):
                 admitted.enter_context(self._running.cancellable(caller, envelope.id))
             except (RequestError, OverloadedError) as error:
                 log.warning("query_refused", reason=error.logged)
-                await self.acknowledge(message, ToolResult.failed(error))
+                await self._refuse(message, error)
                 return
             await self.acknowledge(message, ToolResult(ok=True, content=ACCEPTED))
             query = envelope.payload
@@ -169,6 +171,25 @@ class GeneratorAgent(Participant):
                     model=self._model if isinstance(self._model, StructuredModel) else None,
                     within=self._settings.tool_timeout,
                 )
+
+    async def _refuse(self, message: BusMessage, error: Local2Error) -> None:
+        """Tell the sender of a query why it is refused; if nobody waits for a reply, everybody."""
+        refused = ToolResult.failed(error)
+        await self.acknowledge(message, refused)
+        try:
+            sender = msgspec.structs.replace(sender_of(message.data), agent=NAME)
+        except BadRequestError:
+            return  # nobody can know it again
+        if not message.reply and sender.query_id:
+            turn = Generation(
+                answer="",
+                query="",
+                session_id=sender.session_id,
+                query_id=sender.query_id,
+                error=refused.error,
+            )
+            envelope = seal_from(sender, turn, type="response")
+            await self.bus.publish(subjects.RESPONSE_GENERATION, encode(envelope))
 
     async def _cancel(self, message: BusMessage) -> None:
         """Stop a turn. Every generator receives this; the one that answers the query acts."""

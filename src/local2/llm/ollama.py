@@ -4,8 +4,9 @@ This module alone converts the errors of the ollama package to those of local2.
 """
 
 import asyncio
+import json
 import re
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from functools import partial
 from typing import Any, Literal, Self, cast
@@ -184,6 +185,22 @@ class OllamaModel(StructuredAnswers):
         await self._client.close()  # type: ignore[no-untyped-call]
 
 
+class _Client(AsyncClient):
+    """Also reads calls whose arguments are null or JSON as text, which the package refuses."""
+
+    async def _request(self, cls: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        def read(**part: Any) -> Any:
+            match part:
+                case {"message": {"tool_calls": [*calls]}}:
+                    for call in calls:
+                        match call:
+                            case {"function": {"arguments": None | str() as text} as function}:
+                                function["arguments"] = json.loads(text or "{}") or {}
+            return cls(**part)
+
+        return await super()._request(cast(Any, read), *args, **options)
+
+
 async def installed_models(url: str) -> list[str]:
     """The names of the server's models, tags included.
 
@@ -204,7 +221,7 @@ async def _connect(url: str) -> AsyncClient:
     timeout = httpx.Timeout(SILENCE_SECONDS, connect=PROBE_SECONDS)
     try:
         # In a thread, because creating a client reads the system's certificates.
-        return await asyncio.to_thread(AsyncClient, host=url, timeout=timeout)
+        return await asyncio.to_thread(_Client, host=url, timeout=timeout)
     except ValueError as error:
         raise ConfigError(
             f"The address of Ollama, {without_credentials(url)!r}, is not a URL.",

@@ -193,7 +193,7 @@ def held_up_error() -> StorageError:
     """Return the error for a write that did not begin while its caller waited."""
     return StorageError(
         "Other writes of the same memory, or another program that has locked the ledger, took too "
-        "long; nothing was written.",
+        "long; this was not written.",
         remedy="Try again in a few seconds.",
     )
 

@@ -5,6 +5,7 @@ from typing import Self
 
 import msgspec
 
+from local2.errors import QuotaError, StorageError
 from local2.ledger.engines import Row
 from local2.ledger.operations.records import (
     RECORDS_PER_TRANSACTION,
@@ -42,6 +43,9 @@ class Conversations(Part):
         `announce` is called with what each of them has stored. An existing record stays as it is. A
         record with the same id and another text replaces the active version, which becomes history:
         the last reported text is the active one.
+
+        Raises:
+            StorageError, QuotaError: The ledger refused; if some are stored, the message says so.
         """
         ids = [record.alias or record.id for record in records if not _is_known_by_call(record)]
         has_edits = len(set(ids)) < len(ids)
@@ -50,9 +54,16 @@ class Conversations(Part):
         for start in range(0, len(records), RECORDS_PER_TRANSACTION):
             part = records[start : start + RECORDS_PER_TRANSACTION]
             are_known = [number in known for number in range(start, start + len(part))]
-            stored = await self._write(part, are_known)
-            announce(stored, part)
-            written += stored
+            try:
+                new = await self._write(part, are_known)
+            except (QuotaError, StorageError) as error:
+                if not start:
+                    raise
+                stored = f"The first {start:,} of {len(records):,} records of the conversation are"
+                message = f"{error.message} {stored} stored; sent again, it is completed."
+                raise type(error)(message, remedy=error.remedy) from error
+            announce(new, part)
+            written += new
         return written
 
     @writes_of(lambda records, _: [record.owner for record in records])

@@ -161,7 +161,7 @@ def find_echo(query: str, answer: str, shown: Sequence[Shown], results: Sequence
     asked, answered = stems_of(query), stems_of(answer)
     stated = stems_of(without_questions(query[:COMPARED_TEXT]))
     added = answered - asked
-    used = [memory.id for memory in shown if _rests_on(stems_of(memory.content), asked, added)]
+    used = [memory.id for memory in shown if _rests_on(stems_of(memory.content), asked, answered)]
     if used:
         # What a user states is news, whatever was shown before.
         of_question: Json = {} if stated else {RECALLED: True}
@@ -185,10 +185,12 @@ def stems_of(text: str) -> frozenset[str]:
     return informative_stems(text[:COMPARED_TEXT])
 
 
-def _rests_on(source: frozenset[str], asked: frozenset[str], added: frozenset[str]) -> bool:
+def _rests_on(source: frozenset[str], asked: frozenset[str], answered: frozenset[str]) -> bool:
     """Whether an answer is based on a source, by the words that both add to the question."""
-    news = source - asked
+    news, added = source - asked, answered - asked
     if not news:
         return bool(source) and source <= asked | added
+    if news & added and len(answered) >= MIN_SHARED_WORDS and answered <= source:
+        return True  # it says nothing else
     shared, shorter = len(news & added), min(len(news), len(added))
     return shared >= min(MIN_SHARED_WORDS, len(news)) and shared >= MIN_SHARED * shorter

@@ -53,7 +53,7 @@ from local2.memory.recall.tuning import (
     RESTATED_NEEDS,
     SHORT,
 )
-from local2.memory.recall.variants import USER_STRENGTH, notes_of_turns, source_strengths
+from local2.memory.recall.variants import USER_STRENGTH, source_strengths
 from local2.vectors.embedder import known
 
 
@@ -357,8 +357,7 @@ def _statements(view: View, embedder: str) -> Flags:
     column = view.column
     stated = (column["principal"] >= 0) & (view.derive(source_strengths) >= USER_STRENGTH)
     stated &= ~column["machine"] & (column["echo"] != EXTRACTED)
-    stated &= ~view.derive(notes_of_turns) & view.has_comparable_vector(embedder)
-    return stated
+    return stated & view.has_comparable_vector(embedder)
 
 
 def _answers(view: View, embedder: str) -> Flags:

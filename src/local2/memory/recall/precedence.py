@@ -47,12 +47,16 @@ from local2.memory.recall.tuning import (
 
 
 class Echoes:
-    """Ranks echoes below their sources. `share` is their loss."""
+    """Ranks echoes below their sources. `share` is their loss.
+
+    `below`: the echoes with such a source; some stand below it without a loss.
+    """
 
     def __init__(self, wording: Wording, sums: Array, weights: Array) -> None:
         """`sums`: the sums of the other shares."""
         view = wording.view
         self.share = view.derive(_no_answers).copy()
+        self.below: Flags = np.zeros(view.size, bool)
         self.outdated: dict[int, int] = {}
         """Maps positions of echoes to the rows of the facts that now hold instead."""
         self._view, self._wording, self._sums, self._weights = view, wording, sums, weights
@@ -94,6 +98,7 @@ class Echoes:
                 source = int(above[best])
                 gap = max(again, min(BELOW_SOURCE + BELOW_ECHO * by_source[source], MAX_BELOW))
                 by_source[source] += 1
+                self.below[position] = True
                 allowed = float(remove_weights(scores[best] - gap, self._weights[position]))
                 self.share[position] = min(0.0, allowed - float(self._sums[position]))
                 shown = column["row"][above].tolist()

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import msgspec
 import numpy as np
 
-from local2.language.questions import asks
+from local2.language.questions import asks, is_question
 from local2.language.sentences import sentences
 from local2.language.words import informative_stems
 from local2.ledger.columns import Array, Flags, Positions, View
@@ -73,7 +73,7 @@ from local2.memory.recall.tuning import (
     WISH,
     WISH_MEANING,
 )
-from local2.memory.recall.variants import UNMARKED, Mark, Variants, notes_of_turns
+from local2.memory.recall.variants import UNMARKED, Mark, Variants
 from local2.memory.scopes import Reach, Weights
 from local2.protocol.memories import OwnerScope
 
@@ -224,6 +224,8 @@ class Ranking:
         self.relevant = self.hit
         self.total = Total(draft.shares, draft.sums, draft.weights)
         self.variants = Variants(found.view, draft.caller)
+        self.below_sources: Flags = np.zeros(found.view.size, bool)
+        """The echoes of sources that are found as well."""
         self.outdated: Mapping[int, int] = {}
         """Maps positions of echoes to the rows of the facts that now hold instead."""
 
@@ -310,7 +312,7 @@ def _lower_echoes(ranking: Ranking) -> Choice[None]:
     echoes = Echoes(ranking.wording, total.sums, total.weights)
     yield from echoes.demote(ranking.relevant, ranking.repeated)
     total.add(echo=echoes.share)
-    ranking.outdated = echoes.outdated
+    ranking.below_sources, ranking.outdated = echoes.below, echoes.outdated
 
 
 def _lower_nods(ranking: Ranking) -> Choice[None]:
@@ -340,7 +342,7 @@ def _answer_repeated_questions(ranking: Ranking) -> Choice[None]:
             by_other = column["machine"][found] != column["machine"][replies]
             by_other |= column["label"][found] != column["label"][replies]
             echo = ranking.total.shares["echo"]
-            may_answer = by_other & (echo[replies] >= 0)
+            may_answer = by_other & (echo[replies] >= 0) & ~ranking.below_sources[replies]
             # Its own place, where it was not put below what an earlier answer came from.
             place = apply_weights(ranking.total.sums - echo, ranking.total.weights)
             best: list[int] = best_positions(place, found[may_answer], MAX_QUESTIONS).tolist()
@@ -368,10 +370,9 @@ def _raise_standing_facts(ranking: Ranking) -> Choice[None]:
 
 def _follow_names(ranking: Ranking) -> Choice[None]:
     """Raise what the best current records name, while comparing the best with one another."""
-    view, variants = ranking.view, ranking.variants
+    variants = ranking.variants
     hops = Hops(ranking.wording, ranking.like, ranking.total)
-    # Notes of turns repeat their messages.
-    (comparable,) = np.nonzero(ranking.relevant & ~view.derive(notes_of_turns))
+    comparable = np.flatnonzero(ranking.relevant)
     best = best_positions(ranking.total.scores, comparable, MAX_COMPARED).tolist()
     yield from variants.compare(best)
     for _ in range(MAX_STEPS):
@@ -511,8 +512,8 @@ def _fading(view: View) -> tuple[Array, Array]:
 
 def _is_nod(said: str, replied: str) -> bool:
     """Whether a reply says nothing of its own, though nothing was asked."""
-    if any(map(asks, sentences(f"{said}\n{replied}"))):
-        return False
+    if any(map(asks, sentences(said))) or any(map(is_question, sentences(replied))):
+        return False  # "How lovely!" asks nothing
     added = informative_stems(replied) - informative_stems(said)
     has_number = any(char.isdigit() for word in added for char in word)  # a time, a code
     return len(added) <= NOD_WORDS and not has_number

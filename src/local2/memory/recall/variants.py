@@ -16,6 +16,7 @@ from local2.language.words import informative_stems
 from local2.ledger.columns import EXTRACTED, Array, Flags, View
 from local2.ledger.records import SOURCE_STRENGTH, TENANT_OWNED
 from local2.ledger.search import Choice, DetailRequest
+from local2.memory.intake.episodes import split_episode
 from local2.memory.recall.likeness import Wording
 from local2.memory.recall.scores import (
     best_positions,
@@ -47,15 +48,19 @@ class _Occurrence(NamedTuple):
     sentence: Sentence
 
 
-def notes_of_turns(view: View) -> Flags:
-    """Which records are notes of whole turns, which repeat their messages."""
+def source_strengths(view: View) -> Array:
+    by_source = view.names.sources.map_values(SOURCE_STRENGTH.__getitem__)
+    return np.asarray(by_source[view.column["source"]])
+
+
+def _episodes(view: View) -> Flags:
+    """Which records are whole turns, of which only what the user said is compared."""
     in_session = view.column["scope"] == view.names.scopes.number_of("session")
     return np.asarray(in_session & ~view.column["spoken"])
 
 
-def source_strengths(view: View) -> Array:
-    by_source = view.names.sources.map_values(SOURCE_STRENGTH.__getitem__)
-    return np.asarray(by_source[view.column["source"]])
+def _compared_strengths(view: View) -> Array:
+    return np.where(view.derive(_episodes), USER_STRENGTH, view.derive(source_strengths))
 
 
 def _has_extracted(view: View) -> bool:
@@ -68,7 +73,7 @@ class Variants:
     def __init__(self, view: View, caller: Caller) -> None:
         self.view = view
         self._caller = view.names.principals.number_of(caller.user or TENANT_OWNED)
-        self.strengths = view.derive(source_strengths)
+        self.strengths = view.derive(_compared_strengths)
         self._seen: set[int] = set()
         self._opened_alike: defaultdict[int, list[int]] = defaultdict(list)
         """The positions of the texts with an opening, by its hash."""
@@ -113,7 +118,9 @@ class Variants:
 
     def _read(self, positions: Iterable[int]) -> Choice[None]:
         unread = [position for position in positions if position not in self._texts]
-        self._texts.update((yield from texts_at(self.view, unread)))
+        is_episode = self.view.derive(_episodes)
+        for position, text in (yield from texts_at(self.view, unread)).items():
+            self._texts[position] = split_episode(text)[0] if is_episode[position] else text
 
     def put_newest_first(self, scores: Array) -> Array:
         """The scores, changed: a replacement takes the best place of its variants."""

@@ -133,7 +133,7 @@ def source_of(data: bytes) -> str:
 
 
 def sender_of(data: bytes) -> Sender:
-    """Read only which user and session a message names.
+    """Read only which user, session and query a message names; its own id may be the query's.
 
     Raises:
         BadRequestError: It is not a JSON object.
@@ -143,7 +143,12 @@ def sender_of(data: bytes) -> Sender:
     payload = whole.get("payload")
     inner = payload if isinstance(payload, dict) else {}
     session = name_of(inner.get("session_id")) or name_of(whole.get("session_id"))
-    return Sender(user=name_of(whole.get("user")) or None, session_id=session or None)
+    query = name_of(inner.get("query_id")) or name_of(whole.get("query_id"))
+    return Sender(
+        user=name_of(whole.get("user")) or None,
+        session_id=session or None,
+        query_id=query or name_of(whole.get("id")) or None,
+    )
 
 
 def _read_object(data: bytes, example: str) -> Json:
