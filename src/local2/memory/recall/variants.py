@@ -56,7 +56,8 @@ def source_strengths(view: View) -> Array:
 def _episodes(view: View) -> Flags:
     """Which records are whole turns, of which only what the user said is compared."""
     in_session = view.column["scope"] == view.names.scopes.number_of("session")
-    return np.asarray(in_session & ~view.column["spoken"])
+    answered = view.column["source"] == view.names.sources.number_of("answered")
+    return np.asarray(in_session & answered & ~view.column["spoken"])
 
 
 def _compared_strengths(view: View) -> Array:
