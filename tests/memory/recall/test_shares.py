@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -158,11 +158,8 @@ OTHERS = [candidate(row, "Gold.") for row in range(3, 9)]
 @pytest.mark.parametrize(
     ("share", "query", "less", "more"),
     [
-        ("words", "Dense metal osmium?", {"text": "Osmium."}, {"text": "Osmium, dense."}),
-        ("coverage", QUESTION, {"text": "Dense metals."}, {"text": "Osmium is a dense metal."}),
         ("coverage", QUESTION, {"text": "Here is more of it. " * 60 + QUESTION},
          {"text": QUESTION}),
-        ("speaker", QUESTION, {"label": "Bob"}, {"label": "Ann Osmium"}),
         ("firsthand", QUESTION, {"text": "Is my osmium here?"}, {"text": "My osmium."}),
         ("firsthand", "Ann?", {"text": "My osmium."}, {"text": "My osmium.", "label": "Ann"}),
         ("firsthand", "Ann?", {"text": "My osmium.", "label": "Ann"},
@@ -178,14 +175,7 @@ OTHERS = [candidate(row, "Gold.") for row in range(3, 9)]
         ("density", QUESTION, {"role": "assistant", "density": 0.5},
          {"role": "tool", "source_class": "observed", "density": 0.2}),
         ("density", QUESTION, {"density": 0.2}, {"density": 0.5}),
-        ("importance", QUESTION, {"importance": 0.4}, {"importance": 0.5}),
         ("echo", QUESTION, {"echo": UNANSWERED}, {"echo": ECHO}),
-        ("feedback", QUESTION, {"feedback": -0.5}, {"feedback": None}),
-        ("age", QUESTION, {"at": NOW - timedelta(days=30)}, {"at": NOW}),
-        ("age", QUESTION, {"durability": "ephemeral", "at": NOW - timedelta(days=9)},
-         {"durability": "standard", "at": NOW - timedelta(days=9)}),
-        ("age", QUESTION, {"durability": "standard", "at": NOW - timedelta(days=9)},
-         {"durability": "core", "at": NOW - timedelta(days=9)}),
     ],
 )  # fmt: skip
 def test_a_property_of_a_record_raises_its_share(
@@ -224,14 +214,6 @@ def test_where_the_question_tells_its_words_count_more_and_neighbours_less() -> 
         found[2].around / (found[1].words + found[1].coverage) for found in (asking, telling)
     )
     assert part_of_asking > part_of_telling > 0
-
-
-def test_a_phrase_counts_in_addition_to_its_words() -> None:
-    texts = [candidate(1, "Dense metal."), candidate(2, "Metal, dense."), candidate(3, "Gold.")]
-
-    found = shares(*texts, query_text='"dense metal"', phrases=[[1]])
-
-    assert found[1].words > 3 * found[2].words
 
 
 def test_rare_words_count_more_in_coverage() -> None:
