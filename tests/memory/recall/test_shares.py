@@ -216,6 +216,14 @@ def test_where_the_question_tells_its_words_count_more_and_neighbours_less() -> 
     assert part_of_asking > part_of_telling > 0
 
 
+def test_a_phrase_counts_in_addition_to_its_words() -> None:
+    texts = [candidate(1, "Dense metal."), candidate(2, "Metal, dense."), candidate(3, "Gold.")]
+
+    found = shares(*texts, query_text='"dense metal"', phrases=[[1]])
+
+    assert found[1].words > 3 * found[2].words
+
+
 def test_rare_words_count_more_in_coverage() -> None:
     found = shares(candidate(1, "Osmium."), *(candidate(row, "Metal.") for row in range(2, 6)))
 
