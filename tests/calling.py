@@ -1,11 +1,16 @@
-"""Functions to call the memory's tools over the bus."""
+"""Functions to call the memory's tools, over the bus or without one."""
 
 from typing import Any
 
+import msgspec
+
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
-from local2.protocol.envelope import Caller
-from local2.protocol.payloads import Json, ToolResult
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import Caller, decode
+from local2.protocol.payloads import Json, ToolRequest, ToolResult
+from local2.protocol.tool import ToolOutput
+from local2.tools.catalog import memory_tools
 
 
 def caller_named(
@@ -16,6 +21,14 @@ def caller_named(
 
 RICHARD = caller_named("richard", agent="shell", session_id="s1")
 UNNAMED = Caller(tenant="default")
+
+
+async def run_tool(memory: Memory, name: str, args: Json, caller: Caller = RICHARD) -> ToolOutput:
+    """Run a tool on arguments as they are sent over the bus."""
+    (tool,) = [tool for tool in memory_tools(Memories(memory)) if tool.name == name]
+    request = msgspec.json.encode({"payload": {"args": args}})
+    checked = decode(request, ToolRequest[tool.args]).payload.args  # type: ignore[name-defined]
+    return await tool.run(caller, checked)
 
 
 async def ask(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> ToolResult:

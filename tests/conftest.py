@@ -6,11 +6,11 @@ import os
 import shutil
 import ssl
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
@@ -27,6 +27,7 @@ from local2.bus.server import EmbeddedServer, embedded_server
 from local2.bus.tool_host import ToolHost
 from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.client.tools import Toolbox
+from local2.endpoint import clients
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
@@ -281,10 +282,17 @@ def richard(memory: Memory) -> MemoryService:
     return memory.of(RICHARD)
 
 
+class UndiscoveredHost(ToolHost):
+    """A tool that does not say who it is: nine of its thirteen subscriptions are for that."""
+
+    def _be_discoverable(self) -> Iterator[Coroutine[Any, Any, None]]:
+        return iter(())
+
+
 @pytest.fixture
 async def tools(bus: Connection, memory: Memory) -> AsyncIterator[Memory]:
     """The memory, with its tools on the bus."""
-    hosts = [ToolHost(bus, tool) for tool in memory_tools(Memories(memory))]
+    hosts = [UndiscoveredHost(bus, tool) for tool in memory_tools(Memories(memory))]
     async with AsyncExitStack() as opened:
         # Together, their subscriptions are sent in a few writes.
         await asyncio.gather(*(opened.enter_async_context(host) for host in hosts))
@@ -361,6 +369,12 @@ def ollama() -> Iterator[OllamaStandIn]:
 def openai() -> Iterator[OpenAIStandIn]:
     with OpenAIStandIn() as server:
         yield server
+
+
+@pytest.fixture
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask endpoints again without a pause."""
+    monkeypatch.setattr(clients, "FIRST_PAUSE", 0.001)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from local2.vectors import weights
-from local2.vectors.embedder import FloatMatrix
+from local2.vectors.embedder import Embedder, FloatMatrix
 from local2.vectors.minilm import MiniLM
 
 
@@ -46,3 +46,11 @@ def _load_shared(models_dir: Path) -> MiniLM:
 
 
 MiniLM.load = _load_shared  # type: ignore[method-assign]
+
+
+def embed_documents(embedder: Embedder, texts: Sequence[str]) -> FloatMatrix:
+    """Return the vectors in the order of their texts."""
+    vectors = np.full((len(texts), embedder.dimensions), np.nan, np.float32)
+    for positions, batch in embedder.embed_documents(texts):
+        vectors[positions] = batch
+    return vectors

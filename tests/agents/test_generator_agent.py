@@ -107,28 +107,6 @@ async def test_the_deltas_of_an_answer_are_in_order_and_complete(
 
 
 @pytest.mark.usefixtures("tools")
-async def test_concurrent_tool_calls_are_answered_in_order(
-    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
-) -> None:
-    await start()
-    ollama.script(
-        Reply(tool_calls=(SAVE_NAME,)),
-        Reply(tool_calls=(RECALL_NAME, ("recall_topic", {"topic": "user.age"}))),
-        Reply(content="You are Richard."),
-    )
-
-    turn = await client.ask("Who am I?", caller=RICHARD)
-
-    tool_messages = [m for m in message_lists(ollama)[-1] if m["role"] == "tool"]
-    assert [m["content"] for m in tool_messages] == [
-        "Memory saved: user.name",
-        "[Memory: user.name] Richard",
-        "No memories found.",
-    ]
-    assert {call.args["topic"] for call in turn.tool_calls} == {"user.name", "user.age"}
-
-
-@pytest.mark.usefixtures("tools")
 async def test_a_failing_and_a_missing_tool_become_messages_to_the_model(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
@@ -270,19 +248,6 @@ async def _turns_stored(memory: Memory, expected: int, *, failed: int = 0) -> bo
 def _offered_tools(memory: Memory) -> set[str]:
     """Return the memory's tools that models are offered by default."""
     return {tool.name for tool in memory_tools(Memories(memory)) if tool.for_models}
-
-
-@pytest.mark.usefixtures("tools")
-async def test_an_answered_turn_is_remembered(
-    start: StartGenerator, client: QueryClient, memory: Memory, ollama: OllamaStandIn
-) -> None:
-    await start()
-    ollama.script(Reply(content="Au."))
-    await client.ask("Symbol of gold?", caller=RICHARD)
-    await eventually(lambda: _turns_stored(memory, 1))
-
-    found = await memory.of(RICHARD).search_episodic("gold")
-    assert [hit.content for hit in found.hits] == ["Q: Symbol of gold?\nA: Au."]
 
 
 async def test_publication_of_a_turn_is_retried_until_the_stream_stores_it(

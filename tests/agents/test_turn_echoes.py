@@ -15,6 +15,8 @@ from local2.protocol.payloads import ToolResult
 from stored import records, select
 from turns import GENERATION, all_done, turn
 
+pytestmark = pytest.mark.usefixtures("memory_agent", "tools")
+
 LATER = caller_named("richard", session_id="s2")
 QUESTION = "What language do I prefer?"
 
@@ -49,7 +51,6 @@ async def metadata_by_role(database: Database) -> dict[str, dict[str, Any]]:
     return {name: json.loads(row["metadata"]) for name, row in found.items()}
 
 
-@pytest.mark.usefixtures("memory_agent", "tools")
 async def test_an_answer_from_a_fact_is_stored_unchanged_with_its_source(
     bus: Connection, database: Database
 ) -> None:
@@ -65,22 +66,28 @@ async def test_an_answer_from_a_fact_is_stored_unchanged_with_its_source(
     assert await sources(database) == {"episode": {fact}, "user": {fact}, "assistant": {fact}}
 
 
-@pytest.mark.usefixtures("memory_agent", "tools")
 @pytest.mark.parametrize(
-    "reported", [[], [{"name": "recall"}], [{"name": "recall", "content": "{}"}]]
+    ("asker", "reported"),
+    [
+        (LATER, []),
+        (LATER, [{"name": "recall"}]),
+        (LATER, [{"name": "recall", "content": "{}"}]),
+        (caller_named("richard"), []),
+        (caller_named("richard"), ["recall"]),
+    ],
 )
-async def test_sources_are_known_even_if_the_agent_does_not_report_its_calls(
-    bus: Connection, database: Database, reported: list[dict[str, str]]
+async def test_sources_are_known_even_if_the_agent_reports_neither_its_calls_nor_a_session(
+    bus: Connection, database: Database, asker: Caller, reported: list[object]
 ) -> None:
     saved = await call(bus, "save_topic", topic="user.language", content="Elixir")
-    await call(bus, "recall", query=QUESTION)
+    await call(bus, "recall", asker, query=QUESTION)
 
     await publish_answer(bus, "You prefer Elixir.", tool_calls=reported)
 
-    assert (await sources(database))["assistant"] == {saved.data["id"]}
+    fact = saved.data["id"]
+    assert await sources(database) == {"episode": {fact}, "user": {fact}, "assistant": {fact}}
 
 
-@pytest.mark.usefixtures("memory_agent", "tools")
 async def test_an_answer_from_a_note_ranks_below_the_note(
     bus: Connection, database: Database
 ) -> None:
@@ -96,7 +103,6 @@ async def test_an_answer_from_a_note_ranks_below_the_note(
     assert found[1]["content"] == "You prefer Elixir to Erlang."
 
 
-@pytest.mark.usefixtures("memory_agent", "tools")
 async def test_a_result_that_the_answer_did_not_use_is_no_source(
     bus: Connection, database: Database
 ) -> None:
@@ -110,7 +116,6 @@ async def test_a_result_that_the_answer_did_not_use_is_no_source(
     assert (await sources(database))["episode"] == {saved.data["id"]}
 
 
-@pytest.mark.usefixtures("memory_agent", "tools")
 async def test_another_users_or_sessions_results_are_no_source(
     bus: Connection, database: Database
 ) -> None:
@@ -124,7 +129,6 @@ async def test_another_users_or_sessions_results_are_no_source(
     assert await sources(database) == {}
 
 
-@pytest.mark.usefixtures("memory_agent", "tools")
 async def test_an_echo_of_an_echo_derives_from_the_original_statement(
     bus: Connection, database: Database
 ) -> None:
@@ -143,7 +147,6 @@ async def test_an_echo_of_an_echo_derives_from_the_original_statement(
     assert {statement_id, echo["id"]} <= (await sources(database))["assistant"]
 
 
-@pytest.mark.usefixtures("memory_agent", "tools")
 async def test_a_refusal_and_its_question_are_marked_until_the_question_is_answered(
     bus: Connection, database: Database
 ) -> None:
@@ -155,17 +158,3 @@ async def test_a_refusal_and_its_question_are_marked_until_the_question_is_answe
     assert not any(
         "unanswered" in metadata for metadata in (await metadata_by_role(database)).values()
     )
-
-
-@pytest.mark.usefixtures("memory_agent", "tools")
-@pytest.mark.parametrize("reported", [[], ["recall"]])
-async def test_sources_shown_without_a_session_are_recognised(
-    bus: Connection, database: Database, reported: list[str]
-) -> None:
-    saved = await call(bus, "save_topic", topic="user.language", content="Elixir")
-    await call(bus, "recall", caller=caller_named("richard"), query=QUESTION)
-
-    await publish_answer(bus, "You prefer Elixir.", tool_calls=reported)
-
-    fact = saved.data["id"]
-    assert await sources(database) == {"episode": {fact}, "user": {fact}, "assistant": {fact}}

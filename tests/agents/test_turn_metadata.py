@@ -10,6 +10,8 @@ from local2.bus.streams import publish_durably
 from local2.ledger.engines.sqlite.database import Database
 from turns import GENERATION, all_done, episodes, turn
 
+pytestmark = pytest.mark.usefixtures("memory_agent")
+
 TURN = {"query": "Densest metal?", "answer": "Osmium.", "query_id": "q1", "tool_calls": []}
 
 
@@ -22,26 +24,17 @@ async def stored_metadata(bus: Connection, database: Database, metadata: object)
     return found
 
 
-@pytest.mark.usefixtures("memory_agent")
-async def test_the_publishers_own_metadata_is_stored(bus: Connection, database: Database) -> None:
-    found = await stored_metadata(bus, database, {"project": "/home/ada/shop", "tags": ["metal"]})
-
-    assert found["project"] == "/home/ada/shop"
-    assert found["tags"] == ["metal"]
-
-
-@pytest.mark.usefixtures("memory_agent")
-async def test_metadata_fields_of_the_memory_itself_are_ignored(
+async def test_the_publishers_own_metadata_is_stored_except_fields_of_the_memory_itself(
     bus: Connection, database: Database
 ) -> None:
-    sent = {"score": 1, "recalled": True, "tool_calls": 9, "session_id": "s2", "kept": True}
+    own = {"project": "/home/ada/shop", "tags": ["metal"]}
+    reserved = {"score": 1, "recalled": True, "tool_calls": 9, "session_id": "s2"}
 
-    found = await stored_metadata(bus, database, sent)
+    found = await stored_metadata(bus, database, own | reserved)
 
-    assert found == {"tool_calls": 0, "kept": True}
+    assert found == own | {"tool_calls": 0}
 
 
-@pytest.mark.usefixtures("memory_agent")
 @pytest.mark.parametrize("metadata", [{"long": "a" * 5_000}, "a text", [1], 7, None])
 async def test_a_turn_with_unusable_metadata_is_stored_without_it(
     bus: Connection, database: Database, metadata: object

@@ -18,7 +18,7 @@ from local2.settings import TOOL_OUTPUT_LIMIT
 from stored import records
 from turns import GENERATION, all_done, turn
 
-RECALL = "[Memory: user.language_preference] Elixir"
+pytestmark = pytest.mark.usefixtures("memory_agent")
 
 CALLS: list[dict[str, Any]] = [
     {"name": "weigh", "id": "c1", "content": "Gold: 19.3 g"},
@@ -28,16 +28,18 @@ CALLS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.usefixtures("memory_agent")
-@pytest.mark.parametrize("times", [1, 2])
-async def test_messages_and_tool_results_are_stored_once_beside_the_episode(
-    bus: Connection, database: Database, times: int
+async def test_messages_and_tool_results_are_stored_and_announced_once_beside_the_episode(
+    bus: Connection, database: Database, announced: list[tuple[str, MemoryChange]]
 ) -> None:
-    for _ in range(times):
+    for _ in range(2):
         await publish_durably(bus, GENERATION, turn(tool_calls=CALLS))
     await all_done(bus)
 
-    _, *other_rows = await records(database)
+    rows = await records(database)
+    changes = [MemoryChange(id=row["id"], kind=row["kind"]) for row in rows]
+    assert announced == [("memory.saved", change) for change in changes]
+    episode, *other_rows = rows
+    assert episode["kind"] == "episode"
     stored = [(row["kind"], row["role"], row["label"], row["content"]) for row in other_rows]
     assert stored == [
         ("chat_message", "user", None, "What is the symbol of gold?"),
@@ -58,21 +60,6 @@ async def test_messages_and_tool_results_are_stored_once_beside_the_episode(
         assert row["event_time"] == "2026-11-20T23:30:00.000+00:00"
 
 
-@pytest.mark.usefixtures("memory_agent")
-@pytest.mark.parametrize("times", [1, 2])
-async def test_every_record_of_a_turn_is_announced_once(
-    bus: Connection, database: Database, announced: list[tuple[str, MemoryChange]], times: int
-) -> None:
-    for _ in range(times):
-        await publish_durably(bus, GENERATION, turn(tool_calls=CALLS))
-    await all_done(bus)
-
-    stored = [MemoryChange(id=row["id"], kind=row["kind"]) for row in await records(database)]
-    assert len(stored) == 7
-    assert announced == [("memory.saved", change) for change in stored]
-
-
-@pytest.mark.usefixtures("memory_agent")
 async def test_the_same_text_in_two_turns_is_stored_twice(
     bus: Connection, database: Database
 ) -> None:
@@ -85,7 +72,6 @@ async def test_the_same_text_in_two_turns_is_stored_twice(
     assert stored == [(query_id, kind) for query_id in ("q1", "q2") for kind in kinds]
 
 
-@pytest.mark.usefixtures("memory_agent")
 async def test_a_blank_answer_is_stored_as_a_transcript_only(
     bus: Connection, database: Database
 ) -> None:
@@ -96,7 +82,6 @@ async def test_a_blank_answer_is_stored_as_a_transcript_only(
     assert kinds == ["episode", "chat_message", "transcript"]
 
 
-@pytest.mark.usefixtures("memory_agent")
 async def test_a_turn_can_be_recalled_in_its_session_and_from_later_ones(
     bus: Connection, memory: Memory
 ) -> None:
@@ -113,7 +98,6 @@ async def test_a_turn_can_be_recalled_in_its_session_and_from_later_ones(
     assert await recalled_kinds("s1", "history") == await recalled_kinds("s2", "session") == set()
 
 
-@pytest.mark.usefixtures("memory_agent")
 async def test_equal_outputs_of_calls_with_different_arguments_are_each_stored(
     bus: Connection, database: Database
 ) -> None:
@@ -131,7 +115,6 @@ async def test_equal_outputs_of_calls_with_different_arguments_are_each_stored(
     assert cities == ["Bern", "Basel", "Bern", "Basel"]
 
 
-@pytest.mark.usefixtures("memory_agent")
 async def test_a_long_output_in_another_agents_turn_is_a_preview_whose_key_reads_it_whole(
     bus: Connection, database: Database, memory: Memory
 ) -> None:

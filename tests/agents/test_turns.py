@@ -196,26 +196,16 @@ class TalksForEver:
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_an_answer_larger_than_a_message_ends_the_turn_as_too_large(
-    bus: Connection, client: QueryClient
-) -> None:
-    async with GeneratorAgent(bus, TalksForEver(), GeneratorSettings()):
-        turn = await client.ask("Tell me all.", caller=RICHARD, timeout=20)
-
-    assert turn.error is not None
-    assert turn.error.code == "too_large"
-    assert turn.query == "Tell me all."
-
-
-@pytest.mark.usefixtures("memory_agent")
-async def test_a_turn_too_large_to_publish_is_removed_from_the_session(
+async def test_an_answer_larger_than_a_message_is_an_error_and_is_removed_from_the_session(
     bus: Connection, client: QueryClient
 ) -> None:
     model = TalksForEver()
     async with GeneratorAgent(bus, model, GeneratorSettings()):
-        for _ in range(2):
-            await client.ask("Tell me all.", caller=RICHARD, timeout=20)
+        turn, _ = [await client.ask("Tell me all.", caller=RICHARD, timeout=20) for _ in range(2)]
 
+    assert turn.error is not None
+    assert turn.error.code == "too_large"
+    assert turn.query == "Tell me all."
     assert len(model.received) == 2
     assert model.received[0] == model.received[1]
 
@@ -297,7 +287,7 @@ async def test_the_tokens_of_tools_are_counted_as_the_model_counts(
     assert upper * 0.8 < max(with_tools) < upper * 1.05
 
 
-async def test_a_turn_lists_its_calls_in_the_order_of_the_request(
+async def test_calls_are_answered_and_listed_in_the_order_of_the_request(
     bus: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     second_answered = asyncio.Event()
@@ -321,6 +311,8 @@ async def test_a_turn_lists_its_calls_in_the_order_of_the_request(
     turn = await client.ask("Both?", caller=RICHARD, timeout=20)
 
     assert [(call.name, call.content) for call in turn.tool_calls] == [("slow", "1"), ("fast", "2")]
+    answers = [m for m in ollama.bodies("/api/chat")[-1]["messages"] if m["role"] == "tool"]
+    assert [(m["tool_name"], m["content"]) for m in answers] == [("slow", "1"), ("fast", "2")]
 
 
 async def test_turns_of_two_users_with_the_same_query_id_are_both_remembered(

@@ -30,28 +30,21 @@ async def test_ollama_is_chosen_if_it_has_the_model(
     await model.close()
 
 
-async def test_auto_falls_back_to_the_rules_without_a_server_and_logs_why(
-    ollama: OllamaStandIn,
-) -> None:
-    ollama.stop()
-
-    with own_logs() as logs:
-        model = await choose("auto", ollama.url)
-
-    assert model.name == "rules"
-    assert f"No answer from Ollama at {ollama.url}" in logs[0]["reason"]
-
-
-async def test_auto_falls_back_to_the_rules_without_the_model_and_logs_how_to_get_it(
-    ollama: OllamaStandIn,
+@pytest.mark.parametrize(
+    ("is_down", "reason"), [(True, "No answer from Ollama at {url}"), (False, "ollama pull gemma4")]
+)
+async def test_auto_falls_back_to_the_rules_without_the_model_and_logs_why(
+    ollama: OllamaStandIn, is_down: bool, reason: str
 ) -> None:
     ollama.models = ["nomic-embed-text:latest"]
+    if is_down:
+        ollama.stop()
 
     with own_logs() as logs:
         model = await choose("auto", ollama.url)
 
     assert model.name == "rules"
-    assert "ollama pull gemma4" in logs[0]["reason"]
+    assert reason.format(url=ollama.url) in logs[0]["reason"]
 
 
 async def test_demanding_ollama_never_falls_back_to_the_rules(ollama: OllamaStandIn) -> None:

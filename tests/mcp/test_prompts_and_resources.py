@@ -61,16 +61,13 @@ async def test_prompts_look_up_decisions_and_pass_on_requests_to_remember(
 
 
 @pytest.mark.usefixtures("tools")
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [("nothing", {}), ("remember_this", {}), ("what_did_we_decide", {"about": "  "})],
-)
-async def test_an_invalid_prompt_request_is_refused_with_the_reason(
-    settings: Settings, name: str, arguments: dict[str, str]
-) -> None:
+async def test_an_invalid_prompt_request_is_refused_with_the_reason(settings: Settings) -> None:
     async with client_of(settings) as client:
-        with pytest.raises(MCPError, match=r"no such prompt|is missing"):
-            await client.get_prompt(name, arguments)
+        with pytest.raises(MCPError, match="no such prompt"):
+            await client.get_prompt("nothing", {})
+        for name, arguments in (("remember_this", {}), ("what_did_we_decide", {"about": "  "})):
+            with pytest.raises(MCPError, match="is missing"):
+                await client.get_prompt(name, arguments)
 
 
 @each_era
@@ -114,11 +111,10 @@ async def test_important_topics_are_listed_as_resources(settings: Settings) -> N
 
 
 @pytest.mark.usefixtures("tools")
-@pytest.mark.parametrize(
-    "uri",
-    ["memory://elsewhere/x", "memory://topics/", "file:///etc/passwd", "memory://documents/x"],
-)
-async def test_an_unknown_address_is_refused(settings: Settings, uri: str) -> None:
+async def test_an_unknown_address_is_refused(settings: Settings) -> None:
     async with client_of(settings) as client:
-        with pytest.raises(MCPError, match=r"not the address of a memory|there is no document"):
-            await client.read_resource(uri)
+        for address in ("memory://elsewhere/x", "memory://topics/", "file:///etc/passwd"):
+            with pytest.raises(MCPError, match="not the address of a memory"):
+                await client.read_resource(address)
+        with pytest.raises(MCPError, match="there is no document"):
+            await client.read_resource("memory://documents/x")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calling import RICHARD, UNNAMED, caller_named
+from calling import RICHARD, UNNAMED, caller_named, run_tool
 from local2.errors import StorageError, TooLargeError
 from local2.ledger.engines.sqlite.database import Database
 from local2.memory.intake.documents import (
@@ -19,12 +19,10 @@ from local2.memory.intake.documents import (
     SEPARATOR,
     _records,
 )
-from local2.memory.tenant import Memories, Memory
-from local2.protocol.envelope import decode
+from local2.memory.tenant import Memory
 from local2.protocol.memories import MAX_DOCUMENT
-from local2.protocol.memory_tools import ADD_DOCUMENT, AddDocument
-from local2.protocol.payloads import Json, MemoryChange, ToolRequest
-from local2.tools.catalog import bind
+from local2.protocol.memory_tools import AddDocument
+from local2.protocol.payloads import Json, MemoryChange
 from recalling import DAY, recall
 from stored import records, select
 
@@ -36,13 +34,9 @@ GUIDE = f"# Plants\n\n{WATER}\n\n## Kitchen\n\n{BREAD}\n\n# Windows\n\n{WINDOW}\
 
 
 async def add(memory: Memory, content: str = GUIDE, **args: Any) -> Json:
-    """Run the tool on arguments as they are sent over the bus; return its data."""
+    """Run the tool; return its data."""
     sent = {"content": content, "title": "House", **args}
-    request = msgspec.json.encode({"payload": {"args": sent}})
-    checked = decode(request, ToolRequest[AddDocument]).payload.args
-    data: Json = msgspec.to_builtins(
-        (await bind(ADD_DOCUMENT, Memories(memory)).run(RICHARD, checked)).data
-    )
+    data: Json = msgspec.to_builtins((await run_tool(memory, "add_document", sent)).data)
     return data
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from calling import UNNAMED, caller_named
+from calling import UNNAMED
 from local2.ledger.engines.sqlite.database import Database
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
@@ -13,11 +13,6 @@ from stored import linked_contents
 WORKS = ("Robert Smith", "works for", "Northwind")
 ALSO = ("Bob", "is also known as", "Robert Smith")
 WORKS_TEXT, ALSO_TEXT = "Robert Smith works for Northwind.", "Bob is also known as Robert Smith."
-
-
-@pytest.fixture
-def eve(memory: Memory) -> MemoryService:
-    return memory.of(caller_named("eve", agent="robot"))
 
 
 async def store_triplets(

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from calling import UNNAMED, caller_named
+from calling import UNNAMED
 from indexed import indexed
 from local2.errors import InvalidArgumentsError
 from local2.language.words import terms
@@ -19,11 +19,6 @@ pytestmark = pytest.mark.usefixtures("searchable")
 GOLD = "Q: What is the chemical symbol of gold?\nA: The chemical symbol of gold is Au."
 CAPITAL = "Q: What is the capital of Australia?\nA: The capital of Australia is Canberra."
 TIDES = "Q: Why are there tides?\nA: The moon pulls at the oceans."
-
-
-@pytest.fixture
-def eve(searchable: Memory) -> MemoryService:
-    return searchable.of(caller_named("eve"))
 
 
 def contents(result: SearchResult) -> list[str]:

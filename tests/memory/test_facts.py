@@ -22,11 +22,6 @@ EDITOR = "user.editor"
 SCOPES: tuple[OwnerScope, ...] = ("user", "agent", "tenant")
 
 
-@pytest.fixture
-def eve(memory: Memory) -> MemoryService:
-    return memory.of(caller_named("eve", agent="robot"))
-
-
 async def remember(service: MemoryService, content: str, **fields: Any) -> Written:
     return await service.facts.store(Fact(**{"content": content, "scope": "user", **fields}))
 

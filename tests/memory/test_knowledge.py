@@ -22,11 +22,6 @@ ADA_TEXT, BOSS_TEXT = "Ada works for Northwind.", "Zoltan Kiss runs Northwind."
 QUESTION = "Who is the boss of Ada's employer?"
 
 
-@pytest.fixture
-def eve(memory: Memory) -> MemoryService:
-    return memory.of(caller_named("eve", agent="robot"))
-
-
 async def store_triplets(
     service: MemoryService, *facts: tuple[str, str, str], scope: OwnerScope = "user"
 ) -> list[Written]:

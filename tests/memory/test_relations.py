@@ -13,7 +13,6 @@ from local2.memory.recall.recaller import RecallRequest
 from local2.memory.recall.results import RecallItem
 from local2.memory.recall.tuning import STATED
 from local2.memory.service import MemoryService
-from local2.memory.tenant import Memory
 from local2.protocol.memories import RelationType
 from local2.protocol.memory_tools import ItemRelation
 from recalling import chat_message, recall, remember
@@ -29,11 +28,6 @@ TYPES: tuple[RelationType, ...] = (
     "part_of",
     "implements",
 )
-
-
-@pytest.fixture
-def eve(memory: Memory) -> MemoryService:
-    return memory.of(EVE)
 
 
 async def audit_rows(database: Database) -> list[tuple[str, ...]]:

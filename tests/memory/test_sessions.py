@@ -4,10 +4,8 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-import pytest
 
 from calling import RICHARD, caller_named
-from local2.errors import InvalidArgumentsError
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.sessions import SESSION_CHARACTERS
@@ -182,14 +180,6 @@ async def test_reading_stops_when_the_answer_is_full(
     assert session.earlier
 
 
-async def test_one_huge_message_leaves_room_for_those_before_it(richard: MemoryService) -> None:
-    await richard.intake.store_conversation(
-        [chat_message("Small.", id="m1"), chat_message("x" * 600_000, id="m2")]
-    )
-
-    assert [m.source_ref for m in (await load(richard)).messages] == ["m1", "m2"]
-
-
 async def test_a_session_belongs_to_its_user(memory: Memory, richard: MemoryService) -> None:
     await richard.intake.store_turn(turn(1))
     await richard.sessions.note("Mine.")
@@ -211,11 +201,6 @@ async def test_another_session_of_the_user_is_loaded_by_its_id(
 
     assert (await load(in_other_session)).messages == []
     assert len((await load(in_other_session, session_id="s1")).messages) == 2
-
-
-async def test_without_a_session_the_error_names_what_is_missing(memory: Memory) -> None:
-    with pytest.raises(InvalidArgumentsError, match="Send session_id"):
-        await load(memory.of(caller_named("richard")))
 
 
 async def remember(service: MemoryService, content: str, importance: float, **fields: Any) -> None:

@@ -5,22 +5,20 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from calling import caller_named
+from calling import RICHARD, caller_named, run_tool
 from indexed import indexed
 from local2._version import __version__
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
 from local2.memory.tenant import Memories, Memory
-from local2.protocol.envelope import Caller, decode
 from local2.protocol.memory_tools import MAX_CONTENT, TOOLS, Hit
-from local2.protocol.payloads import Json, ToolRequest
-from local2.protocol.tool import Tool, ToolOutput
+from local2.protocol.payloads import Json
+from local2.protocol.tool import Tool
 from local2.tools.base import TEXT_BYTES, shortened
 from local2.tools.catalog import memory_tools
 from waiting import eventually
 
-RICHARD = caller_named("richard", agent="shell")
 EVE = caller_named("eve")
 TODAY = datetime.now(UTC).date().isoformat()
 
@@ -29,21 +27,13 @@ def tool(memory: Memory, name: str) -> Tool:
     return next(tool for tool in memory_tools(Memories(memory)) if tool.name == name)
 
 
-async def call(memory: Memory, name: str, args: Json, caller: Caller = RICHARD) -> ToolOutput:
-    """Run a tool on arguments as they are sent over the bus."""
-    chosen = tool(memory, name)
-    request = msgspec.json.encode({"payload": {"args": args}})
-    checked = decode(request, ToolRequest[chosen.args]).payload.args  # type: ignore[name-defined]
-    return await chosen.run(caller, checked)
-
-
 async def test_a_topic_is_saved_and_recalled_with_the_texts_of_the_reference(
     memory: Memory,
 ) -> None:
     topic = {"topic": "user.language_preference"}
 
-    saved = await call(memory, "save_topic", {**topic, "content": "Elixir"})
-    recalled = await call(memory, "recall_topic", topic)
+    saved = await run_tool(memory, "save_topic", {**topic, "content": "Elixir"})
+    recalled = await run_tool(memory, "recall_topic", topic)
 
     assert saved.content == "Memory saved: user.language_preference"
     assert recalled.content == "[Memory: user.language_preference] Elixir"
@@ -60,10 +50,10 @@ async def test_a_topic_is_saved_and_recalled_with_the_texts_of_the_reference(
 async def test_saving_returns_the_replaced_record_to_programs(memory: Memory) -> None:
     args = {"topic": "user.name", "content": "Richard"}
 
-    first = msgspec.to_builtins((await call(memory, "save_topic", args)).data)
-    again = msgspec.to_builtins((await call(memory, "save_topic", args)).data)
+    first = msgspec.to_builtins((await run_tool(memory, "save_topic", args)).data)
+    again = msgspec.to_builtins((await run_tool(memory, "save_topic", args)).data)
     other = msgspec.to_builtins(
-        (await call(memory, "save_topic", {**args, "content": "Rick"})).data
+        (await run_tool(memory, "save_topic", {**args, "content": "Rick"})).data
     )
 
     assert first == {
@@ -79,7 +69,7 @@ async def test_saving_returns_the_replaced_record_to_programs(memory: Memory) ->
 
 
 async def test_an_unknown_topic_is_reported_as_no_memory(memory: Memory) -> None:
-    recalled = await call(memory, "recall_topic", {"topic": "user.name"})
+    recalled = await run_tool(memory, "recall_topic", {"topic": "user.name"})
 
     assert recalled.content == "No memories found."
     assert msgspec.to_builtins(recalled.data) == {
@@ -93,8 +83,8 @@ async def test_an_unknown_topic_is_reported_as_no_memory(memory: Memory) -> None
 
 
 async def test_a_note_is_saved_once(memory: Memory) -> None:
-    first = await call(memory, "save_memory", {"content": "We chose Postgres."})
-    again = await call(memory, "save_memory", {"content": "We chose Postgres."})
+    first = await run_tool(memory, "save_memory", {"content": "We chose Postgres."})
+    again = await run_tool(memory, "save_memory", {"content": "We chose Postgres."})
 
     assert first.content == "Memory saved."
     assert again.content == "Memory saved before."
@@ -103,10 +93,10 @@ async def test_a_note_is_saved_once(memory: Memory) -> None:
 
 async def test_a_search_is_a_dated_numbered_list(searchable: Memory) -> None:
     gold = "Q: What is the symbol of gold?\nA: Au."
-    await call(searchable, "save_memory", {"content": gold})
+    await run_tool(searchable, "save_memory", {"content": gold})
     await indexed(searchable)
 
-    found = await call(searchable, "search_memory", {"query": "symbol of gold"})
+    found = await run_tool(searchable, "search_memory", {"query": "symbol of gold"})
 
     data = msgspec.to_builtins(found.data)
     (hit,) = data["hits"]
@@ -126,9 +116,9 @@ async def test_of_long_memories_a_model_reads_the_passage_that_answers(
 ) -> None:
     filler = "The rain has not let up since Sunday. " * 300
     text = f"{filler}I gave the spare key to Dorothea. {filler}"
-    await call(memory, "save_memory", {"content": text})
+    await run_tool(memory, "save_memory", {"content": text})
 
-    found = await call(memory, name, {"query": "Who keeps the spare key?"})
+    found = await run_tool(memory, name, {"query": "Who keeps the spare key?"})
 
     assert "   … " in found.content
     assert "I gave the spare key to Dorothea." in found.content
@@ -196,13 +186,13 @@ def test_short_hits_are_unchanged() -> None:
 async def test_a_search_that_finds_nothing_says_so(searchable: Memory) -> None:
     await eventually(lambda: searchable.indexer.problem is None)
 
-    found = await call(searchable, "search_memory", {"query": "gold"})
+    found = await run_tool(searchable, "search_memory", {"query": "gold"})
 
     assert found.content == "No memories found."
 
 
 async def test_a_degraded_search_that_finds_nothing_says_why(memory: Memory) -> None:
-    found = await call(memory, "search_memory", {"query": "gold"})
+    found = await run_tool(memory, "search_memory", {"query": "gold"})
 
     assert found.content.startswith("No memories found.\n(Not everything could be searched, ")
     assert "vector" in found.content
@@ -211,10 +201,10 @@ async def test_a_degraded_search_that_finds_nothing_says_why(memory: Memory) -> 
 
 async def test_top_k_limits_the_hits(memory: Memory) -> None:
     for n in range(8):
-        await call(memory, "save_memory", {"content": f"Gold note {n}."})
+        await run_tool(memory, "save_memory", {"content": f"Gold note {n}."})
 
     async def hits(args: Json) -> int:
-        found = await call(memory, "search_memory", {"query": "gold", **args})
+        found = await run_tool(memory, "search_memory", {"query": "gold", **args})
         return len(msgspec.to_builtins(found.data)["hits"])
 
     assert [await hits({}), await hits({"top_k": 2}), await hits({"top_k": 20})] == [5, 2, 8]
@@ -271,15 +261,15 @@ async def test_a_fact_without_a_scope_belongs_to_the_user_to_its_key_or_to_every
         (RICHARD, {"content": "Tuesday.", "topic": "project.deadline"}),
         (nobody, {"content": "The office is in Vienna."}),
     ):
-        await call(memory, "remember_fact", args, caller)
-    await call(
+        await run_tool(memory, "remember_fact", args, caller)
+    await run_tool(
         memory,
         "add_knowledge",
         {"facts": [{"subject": "Ada", "predicate": "is", "object": "kind"}]},
     )
 
     found = msgspec.to_builtins(
-        (await call(memory, "recall", {"query": "tea, Tuesday, Vienna, Ada"})).data
+        (await run_tool(memory, "recall", {"query": "tea, Tuesday, Vienna, Ada"})).data
     )
 
     assert {item["content"]: item["scope"] for item in found["items"]} == {

@@ -5,26 +5,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from calling import caller_named
+from calling import RICHARD, run_tool
 from local2.errors import InvalidArgumentsError
-from local2.memory.tenant import Memories, Memory
-from local2.protocol.envelope import decode
-from local2.protocol.memory_tools import ADD_KNOWLEDGE, MAX_FACTS, MAX_PART, AddKnowledge
-from local2.protocol.payloads import Json, ToolRequest
+from local2.memory.tenant import Memory
+from local2.protocol.memory_tools import MAX_FACTS, MAX_PART, AddKnowledge
+from local2.protocol.payloads import Json
 from local2.protocol.tool import ToolOutput, parameters_of
-from local2.tools.catalog import bind
 
-RICHARD = caller_named("richard")
 ADA = {"subject": "Ada", "predicate": "works for", "object": "Northwind"}
 BOSS = {"subject": "Zoltan Kiss", "predicate": "runs", "object": "Northwind"}
 
 
 async def add(memory: Memory, *facts: object, **args: Any) -> ToolOutput:
-    """Run the tool on arguments as they are sent over the bus."""
-    all_args = {"facts": facts, "scope": "user", **args}
-    request = msgspec.json.encode({"payload": {"args": all_args}})
-    checked = decode(request, ToolRequest[AddKnowledge]).payload.args
-    return await bind(ADD_KNOWLEDGE, Memories(memory)).run(RICHARD, checked)
+    return await run_tool(memory, "add_knowledge", {"facts": facts, "scope": "user", **args})
 
 
 async def test_the_answer_reports_the_outcome_for_each_fact(memory: Memory) -> None:

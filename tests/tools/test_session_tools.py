@@ -184,7 +184,7 @@ async def test_a_message_longer_than_the_rest_is_cut_and_marked(
     bus: Connection, richard: MemoryService
 ) -> None:
     await richard.intake.store_conversation(
-        [chat_message("Small.", id="m1"), chat_message("x" * 300_000, id="m2")]
+        [chat_message("Small.", id="m1"), chat_message("x" * 600_000, id="m2")]
     )
 
     small, large = (await ask(bus, "load_session", {})).data["messages"]

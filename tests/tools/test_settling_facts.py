@@ -6,31 +6,25 @@ from typing import Any
 import msgspec
 import pytest
 
-from calling import caller_named
+from calling import caller_named, run_tool
 from ledgers import message
 from local2.errors import ForbiddenError, InvalidArgumentsError
 from local2.memory import facts as facts_module
-from local2.memory.tenant import Memories, Memory
-from local2.protocol.envelope import Caller, decode
-from local2.protocol.memory_tools import TOOLS
-from local2.protocol.payloads import Json, MemoryChange, ToolRequest
-from local2.tools.catalog import bind
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import Json, MemoryChange
 from local2.tools.sessions import FEW_MESSAGES
 from recalling import recall
 
 RICHARD = caller_named("richard", agent="shell")
 EVE = caller_named("eve", agent="shell")
-BY_NAME = {tool.name: tool for tool in TOOLS}
 GREEN = "Richard's favourite colour is green."
 BLUE = "Richard's favourite colour is blue."
 
 
 async def call(memory: Memory, name: str, caller: Caller = RICHARD, **args: Any) -> Any:
-    """Run a tool on arguments as they are sent over the bus; return its ToolOutput."""
-    tool = BY_NAME[name]
-    request = msgspec.json.encode({"payload": {"args": args}})
-    checked = decode(request, ToolRequest[tool.args]).payload.args  # type: ignore[name-defined]
-    return await bind(tool, Memories(memory)).run(caller, checked)
+    """Run a tool; return its ToolOutput."""
+    return await run_tool(memory, name, args, caller)
 
 
 async def remember(memory: Memory, content: str, caller: Caller = RICHARD, **args: Any) -> Json:

@@ -17,7 +17,7 @@ from local2.vectors.batches import MAX_TOKENS
 from local2.vectors.embedder import FloatMatrix
 from local2.vectors.minilm import MiniLM
 from own_logs import own_logs
-from shared_minilm import original
+from shared_minilm import embed_documents, original
 
 REFERENCE = json.loads((Path(__file__).parent / "minilm_reference.json").read_text())
 SENTENCES = [sentence["text"] for sentence in REFERENCE["sentences"]]
@@ -49,13 +49,6 @@ def without_package(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> To
     """Act as if the package with the weights were not installed; its tokenizer remains."""
     monkeypatch.setattr(weights, "MODULE", "no_such_package")
     return tokenizer
-
-
-def embed_documents(embedder: MiniLM, texts: list[str]) -> FloatMatrix:
-    vectors = np.full((len(texts), embedder.dimensions), np.nan, np.float32)
-    for positions, chunk in embedder.embed_documents(texts):
-        vectors[positions] = chunk
-    return vectors
 
 
 def test_vectors_equal_those_of_the_original_model(embedder: MiniLM) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from local2.endpoint import clients
 from local2.endpoint.address import Endpoint
 from local2.errors import VectorError, VectorFaultError
 from local2.vectors import served as adapter
@@ -19,10 +18,7 @@ from stand_ins.openai_server import Failure, OpenAIStandIn
 
 MODEL = "nomic-embed-text"
 
-
-@pytest.fixture(autouse=True)
-def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "FIRST_PAUSE", 0.001)
+pytestmark = pytest.mark.usefixtures("quick_retries")
 
 
 @pytest.fixture

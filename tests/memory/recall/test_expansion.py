@@ -83,25 +83,25 @@ async def test_a_model_that_is_down_expands_nothing_and_the_log_does_not_show_th
     assert "editor" not in str(logs)
 
 
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        {"keywords": "Vim"},
+        Reply(content="You use Vim."),
+        Reply(content=f'{{"more": {"[" * 9_999}{"]" * 9_999}}}'),
+    ],
+    ids=["another type", "prose", "nested too deeply"],
+)
 async def test_a_malformed_answer_expands_nothing_and_the_log_does_not_show_it(
-    ollama: OllamaStandIn, expander: Expander
+    ollama: OllamaStandIn, expander: Expander, malformed: object
 ) -> None:
-    ollama.script_json({"keywords": "Vim"}, Reply(content="You use Vim."))
+    ollama.script_json(malformed, malformed)
 
     with own_logs() as logs:
         assert await expander.expand(QUESTION) == Expansion()
 
     assert "question_not_expanded" in {log["event"] for log in logs}
     assert "Vim" not in str(logs)
-
-
-async def test_an_answer_nested_too_deeply_expands_nothing(
-    ollama: OllamaStandIn, expander: Expander
-) -> None:
-    deep = Reply(content=f'{{"more": {"[" * 9_999}{"]" * 9_999}}}')
-    ollama.script_json(deep, deep)
-
-    assert await expander.expand(QUESTION) == Expansion()
 
 
 async def test_a_search_does_not_wait_for_a_slow_model(

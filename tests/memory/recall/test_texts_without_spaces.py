@@ -45,48 +45,46 @@ async def found(bus: Connection, query: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("query", "first"),
+    ("facts", "asked"),
     [
-        pytest.param("测试服务器用哪个端口?", 0, id="a question"),
-        pytest.param("主题 编辑器", 1, id="words in another order"),
-        pytest.param("密码在数据库的什么地方保存", 2, id="a sentence in another order"),
-        pytest.param("猫", 3, id="a single character within a sentence"),
-        pytest.param("我的猫呢?", 3, id="one between words of grammar"),
-        pytest.param("team meeting 团队", 4, id="mixed scripts"),
-        pytest.param("8443 端口", 0, id="a number"),
+        pytest.param(
+            CHINESE,
+            [
+                ("测试服务器用哪个端口?", CHINESE[0]),
+                ("主题 编辑器", CHINESE[1]),  # words in another order
+                ("密码在数据库的什么地方保存", CHINESE[2]),  # a sentence in another order
+                ("猫", CHINESE[3]),  # a single character within a sentence
+                ("我的猫呢?", CHINESE[3]),  # one between words of grammar
+                ("team meeting 团队", CHINESE[4]),  # mixed scripts
+                ("8443 端口", CHINESE[0]),
+            ],
+            id="Chinese",
+        ),
+        pytest.param(
+            JAPANESE,
+            [
+                ("サーバーはどのポートを使っていますか?", JAPANESE[0]),
+                ("テーマ エディタ", JAPANESE[1]),  # words in another order
+                ("経理は誰ですか?", JAPANESE[2]),  # characters and particles
+                ("火曜日の会議", JAPANESE[3]),  # two words in another order
+            ],
+            id="Japanese",
+        ),
+        pytest.param(
+            ["회의는 화요일에 시작합니다.", "고양이를 키웁니다."],
+            [("고양이가 있나요?", "고양이를 키웁니다.")],
+            id="Korean, with another particle",
+        ),
+        pytest.param(["ฉันชอบกาแฟดำ", "ประชุมทุกวันอังคาร"], [("กาแฟ", "ฉันชอบกาแฟดำ")], id="Thai"),
     ],
 )
-async def test_a_chinese_fact_is_found(bus: Connection, query: str, first: int) -> None:
-    await remember(bus, CHINESE)
+async def test_a_fact_is_found_by_questions_and_by_words(
+    bus: Connection, facts: Sequence[str], asked: Sequence[tuple[str, str]]
+) -> None:
+    await remember(bus, facts)
 
-    assert (await found(bus, query))[:1] == [CHINESE[first]]
-
-
-@pytest.mark.parametrize(
-    ("query", "first"),
-    [
-        pytest.param("サーバーはどのポートを使っていますか?", 0, id="a question"),
-        pytest.param("テーマ エディタ", 1, id="words in another order"),
-        pytest.param("経理は誰ですか?", 2, id="characters and particles"),
-        pytest.param("火曜日の会議", 3, id="two words in another order"),
-    ],
-)
-async def test_a_japanese_fact_is_found(bus: Connection, query: str, first: int) -> None:
-    await remember(bus, JAPANESE)
-
-    assert (await found(bus, query))[:1] == [JAPANESE[first]]
-
-
-async def test_a_korean_fact_is_found_with_another_particle(bus: Connection) -> None:
-    await remember(bus, ["회의는 화요일에 시작합니다.", "고양이를 키웁니다."])
-
-    assert (await found(bus, "고양이가 있나요?"))[:1] == ["고양이를 키웁니다."]
-
-
-async def test_a_thai_fact_is_found(bus: Connection) -> None:
-    await remember(bus, ["ฉันชอบกาแฟดำ", "ประชุมทุกวันอังคาร"])
-
-    assert (await found(bus, "กาแฟ"))[:1] == ["ฉันชอบกาแฟดำ"]
+    for query, fact in asked:
+        assert (await found(bus, query))[:1] == [fact], query
 
 
 async def test_a_common_character_alone_finds_nothing(bus: Connection) -> None:
