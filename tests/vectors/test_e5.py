@@ -16,7 +16,6 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from local2.errors import VectorError
 from local2.vectors import weights
 from local2.vectors.e5 import WORD_START, MultilingualE5, Unigrams, WeightsFile
-from local2.vectors.embedder import FloatMatrix
 from local2.vectors.joined import E5_WEIGHT, JoinedEmbedder
 from shared_minilm import embed_documents, original
 
