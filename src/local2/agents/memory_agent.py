@@ -174,7 +174,8 @@ class MemoryAgent(Participant):
         reading, unsure = await read_text(_read_turn, len(message.data), message.data)
         envelope, turn = reading.envelope, reading.envelope.payload
         self._unread.warn(message.subject, envelope.source, reading.unread)
-        if turn.error is not None and not turn.query.strip():
+        said = turn.query.strip() or turn.answer.strip() or turn.tool_calls
+        if turn.error is not None and not said:
             return  # the outcome of a query that was refused
         answered = bool(turn.answer.strip() or turn.error is None) and not unsure
         delivery = delivery_of(self.bus, message)
