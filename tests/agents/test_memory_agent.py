@@ -187,7 +187,7 @@ async def test_a_turn_that_takes_long_is_reported_as_being_stored_until_it_is(
     await all_done(bus)
 
     assert len(await episodes(database)) == 1
-    assert reported[-1].data == b"+ACK"
+    await eventually(lambda: reported[-1].data == b"+ACK")
 
 
 async def test_a_turn_that_times_out_every_time_becomes_a_dead_letter(
