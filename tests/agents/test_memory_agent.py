@@ -161,9 +161,8 @@ async def test_storing_a_turn_is_retried_after_a_ledger_failure(
 
 @pytest.mark.usefixtures("memory_agent")
 async def test_an_answer_with_an_error_is_stored_though_its_question_is_not_known(
-    bus: Connection, memory_agent: object, database: Database
+    bus: Connection, database: Database
 ) -> None:
-    assert memory_agent is not None
     error = {"code": "internal", "message": "The model stopped."}
     await publish_durably(bus, GENERATION, turn(query="", answer="Quay 3.", error=error))
     await all_done(bus)
@@ -172,6 +171,7 @@ async def test_an_answer_with_an_error_is_stored_though_its_question_is_not_know
     assert "Quay 3." in episode["content"]
 
 
+@pytest.mark.usefixtures("memory_agent")
 async def test_a_turn_that_takes_long_is_reported_as_being_stored_until_it_is(
     bus: Connection, database: Database, listen: Listen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,10 +289,10 @@ async def test_a_turn_that_a_restarted_server_holds_again_is_delivered_again(
     assert len(await episodes(database)) == 1
 
 
+@pytest.mark.usefixtures("memory_agent")
 async def test_the_outcome_of_a_refused_query_is_no_memory_and_no_dead_letter(
-    bus: Connection, memory_agent: object, database: Database
+    bus: Connection, database: Database
 ) -> None:
-    assert memory_agent is not None
     error = {"code": "bad_request", "message": "Blank."}
     refused = turn(query="", answer="", error=error, tool_calls=[])
     await publish_durably(bus, GENERATION, refused)
