@@ -84,6 +84,37 @@ async def test_no_prompt_exceeds_its_share_of_the_context(
 
 
 @pytest.mark.usefixtures("load_session_tool")
+async def test_a_session_continues_whichever_generator_answers(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
+) -> None:
+    agents = [await start(tools=1, beside_others=True) for _ in range(2)]
+    said: list[str] = []
+    answered: list[int] = []
+    while min(answered, default=0) < 3:  # the server chooses who answers
+        question = f"Question {len(said)}"
+        await client.ask(question, caller=RICHARD)
+        assert last_chat(ollama)[1] == [*said, question]
+        said += [question, "Understood."]
+        await stored(memory, len(said))
+        answered = [agent._endpoints[0].requests for agent in agents]
+
+
+@pytest.mark.usefixtures("load_session_tool")
+async def test_a_session_continues_after_a_restart(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
+) -> None:
+    first = await start(tools=1)
+    await client.ask("My pin is 4714.", caller=RICHARD)
+    await first.__aexit__(None, None, None)
+    await stored(memory, 2)
+
+    await start(tools=1)
+    await client.ask("What is my pin?", caller=RICHARD)
+
+    assert last_chat(ollama)[1] == ["My pin is 4714.", "Understood.", "What is my pin?"]
+
+
+@pytest.mark.usefixtures("load_session_tool")
 @pytest.mark.parametrize("query_id", ["q1", None], ids=["with its query id", "without one"])
 async def test_a_question_received_before_its_turn_is_not_restored_beside_it(
     bus: Connection,

@@ -10,7 +10,7 @@ import pytest
 
 from local2.conversation.config import ManagedMemoryConfig
 from local2.conversation.conversation import ConversationMemory
-from local2.conversation.events import MemoryResetEvent
+from local2.conversation.events import CompactionEvent, MemoryResetEvent
 from local2.conversation.knowledge_graph import KGMemory
 from local2.conversation.managed import ManagedConversationMemory
 from local2.conversation.manager import MemoryManager, MemoryType
@@ -147,6 +147,20 @@ def test_set_event_context_enables_memory_reset_events(memory_type: MemoryType) 
         MemoryResetEvent(session_id="run_123", agent_name="Researcher"),
         MemoryResetEvent(session_id="", agent_name="Writer"),
     ]
+
+
+async def test_set_event_context_enables_compaction_events() -> None:
+    recorded = RecordedEvents()
+    manager = filled(MemoryManager("managed_conversation", memory_config=config(100)), turns=20)
+    manager.set_event_context("Researcher", recorded, "run_123")
+
+    await manager.compact_if_needed()
+
+    assert recorded.statuses == ["started", "completed"]
+    assert all(isinstance(event, CompactionEvent) for event in recorded.events)
+    assert {(event.session_id, event.agent_name) for event in recorded.events} == {
+        ("run_123", "Researcher")
+    }
 
 
 async def test_compact_if_needed_compacts_with_the_runtimes_model() -> None:

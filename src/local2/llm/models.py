@@ -6,8 +6,10 @@ Both are Protocols: callers do not depend on a particular model, and tests provi
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
+import msgspec
 from msgspec import Struct
 
+from local2.protocol.payloads import Json
 from local2.telemetry import CountTokens
 
 T = TypeVar("T", bound=Struct)
@@ -19,6 +21,15 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     arguments: dict[str, Any]
+
+
+def read_arguments(text: str | None) -> Json:
+    """Read a call's arguments, written as JSON; nothing and null are none.
+
+    Raises:
+        msgspec.MsgspecError: They are not a JSON object.
+    """
+    return msgspec.json.decode(text or "{}", type=Json | None) or {}
 
 
 class ChatMessage(Struct, frozen=True, kw_only=True):

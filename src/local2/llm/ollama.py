@@ -4,7 +4,6 @@ This module alone converts the errors of the ollama package to those of local2.
 """
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager
@@ -25,7 +24,14 @@ from local2.errors import (
     abridged,
     without_credentials,
 )
-from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
+from local2.llm.models import (
+    ChatChunk,
+    ChatMessage,
+    ToolCall,
+    ToolDefinition,
+    Usage,
+    read_arguments,
+)
 from local2.llm.structured import Answer, Ask, StructuredAnswers, schema_of
 from local2.telemetry import model_call
 
@@ -195,7 +201,7 @@ class _Client(AsyncClient):
                     for call in calls:
                         match call:
                             case {"function": {"arguments": None | str() as text} as function}:
-                                function["arguments"] = json.loads(text or "{}") or {}
+                                function["arguments"] = read_arguments(text)
             return cls(**part)
 
         return await super()._request(cast(Any, read), *args, **options)

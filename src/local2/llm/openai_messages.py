@@ -9,7 +9,14 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
+from local2.llm.models import (
+    ChatChunk,
+    ChatMessage,
+    ToolCall,
+    ToolDefinition,
+    Usage,
+    read_arguments,
+)
 from local2.protocol.payloads import Json
 
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -91,11 +98,7 @@ class CallsInPieces:
             msgspec.MsgspecError: The arguments of a call are not a JSON object.
         """
         return tuple(
-            ToolCall(
-                id=call.id,
-                name=call.name,
-                arguments=msgspec.json.decode(call.arguments or "{}", type=Json | None) or {},
-            )
+            ToolCall(id=call.id, name=call.name, arguments=read_arguments(call.arguments))
             for call in self._calls
         )
 

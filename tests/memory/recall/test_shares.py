@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -158,8 +158,11 @@ OTHERS = [candidate(row, "Gold.") for row in range(3, 9)]
 @pytest.mark.parametrize(
     ("share", "query", "less", "more"),
     [
+        ("words", "Dense metal osmium?", {"text": "Osmium."}, {"text": "Osmium, dense."}),
+        ("coverage", QUESTION, {"text": "Dense metals."}, {"text": "Osmium is a dense metal."}),
         ("coverage", QUESTION, {"text": "Here is more of it. " * 60 + QUESTION},
          {"text": QUESTION}),
+        ("speaker", QUESTION, {"label": "Bob"}, {"label": "Ann Osmium"}),
         ("firsthand", QUESTION, {"text": "Is my osmium here?"}, {"text": "My osmium."}),
         ("firsthand", "Ann?", {"text": "My osmium."}, {"text": "My osmium.", "label": "Ann"}),
         ("firsthand", "Ann?", {"text": "My osmium.", "label": "Ann"},
@@ -175,7 +178,14 @@ OTHERS = [candidate(row, "Gold.") for row in range(3, 9)]
         ("density", QUESTION, {"role": "assistant", "density": 0.5},
          {"role": "tool", "source_class": "observed", "density": 0.2}),
         ("density", QUESTION, {"density": 0.2}, {"density": 0.5}),
+        ("importance", QUESTION, {"importance": 0.4}, {"importance": 0.5}),
         ("echo", QUESTION, {"echo": UNANSWERED}, {"echo": ECHO}),
+        ("feedback", QUESTION, {"feedback": -0.5}, {"feedback": None}),
+        ("age", QUESTION, {"at": NOW - timedelta(days=30)}, {"at": NOW}),
+        ("age", QUESTION, {"durability": "ephemeral", "at": NOW - timedelta(days=9)},
+         {"durability": "standard", "at": NOW - timedelta(days=9)}),
+        ("age", QUESTION, {"durability": "standard", "at": NOW - timedelta(days=9)},
+         {"durability": "core", "at": NOW - timedelta(days=9)}),
     ],
 )  # fmt: skip
 def test_a_property_of_a_record_raises_its_share(
