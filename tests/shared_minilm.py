@@ -6,12 +6,17 @@ embeds each text once: most tests of a module fill their memories with the same 
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from local2.vectors import weights
-from local2.vectors.embedder import Embedder, FloatMatrix
+from local2.vectors.embedder import FloatMatrix
 from local2.vectors.minilm import MiniLM
+
+if TYPE_CHECKING:
+    from local2.vectors.e5 import MultilingualE5
+    from local2.vectors.joined import JoinedEmbedder
 
 
 class SharedMiniLM(MiniLM):
@@ -48,7 +53,9 @@ def _load_shared(models_dir: Path) -> MiniLM:
 MiniLM.load = _load_shared  # type: ignore[method-assign]
 
 
-def embed_documents(embedder: Embedder, texts: Sequence[str]) -> FloatMatrix:
+def embed_documents(
+    embedder: "MiniLM | MultilingualE5 | JoinedEmbedder", texts: list[str]
+) -> FloatMatrix:
     """Return the vectors in the order of their texts."""
     vectors = np.full((len(texts), embedder.dimensions), np.nan, np.float32)
     for positions, batch in embedder.embed_documents(texts):

@@ -16,9 +16,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from local2.errors import VectorError
 from local2.vectors import weights
 from local2.vectors.e5 import WORD_START, MultilingualE5, Unigrams, WeightsFile
-from local2.vectors.embedder import FloatMatrix
 from local2.vectors.joined import E5_WEIGHT, JoinedEmbedder
-from shared_minilm import original
+from shared_minilm import embed_documents, original
 
 TEXTS = [
     "I moved to Bergen last spring, and my sister still lives in Oslo.",
@@ -53,13 +52,6 @@ def e5(file: WeightsFile) -> MultilingualE5:
 @pytest.fixture(scope="module")
 def joined(e5: MultilingualE5) -> JoinedEmbedder:
     return JoinedEmbedder(original, e5)
-
-
-def embed_documents(embedder: MultilingualE5 | JoinedEmbedder, texts: list[str]) -> FloatMatrix:
-    vectors = np.full((len(texts), embedder.dimensions), np.nan, np.float32)
-    for positions, batch in embedder.embed_documents(texts):
-        vectors[positions] = batch
-    return vectors
 
 
 def test_vectors_are_those_of_the_packages_own_engine(e5: MultilingualE5) -> None:
