@@ -6,11 +6,11 @@ import os
 import shutil
 import ssl
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pytest
@@ -282,17 +282,10 @@ def richard(memory: Memory) -> MemoryService:
     return memory.of(RICHARD)
 
 
-class UndiscoveredHost(ToolHost):
-    """A tool that does not say who it is: nine of its thirteen subscriptions are for that."""
-
-    def _be_discoverable(self) -> Iterator[Coroutine[Any, Any, None]]:
-        return iter(())
-
-
 @pytest.fixture
 async def tools(bus: Connection, memory: Memory) -> AsyncIterator[Memory]:
     """The memory, with its tools on the bus."""
-    hosts = [UndiscoveredHost(bus, tool) for tool in memory_tools(Memories(memory))]
+    hosts = [ToolHost(bus, tool) for tool in memory_tools(Memories(memory))]
     async with AsyncExitStack() as opened:
         # Together, their subscriptions are sent in a few writes.
         await asyncio.gather(*(opened.enter_async_context(host) for host in hosts))
