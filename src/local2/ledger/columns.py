@@ -205,7 +205,9 @@ class Columns:
         """`only`: the stems to index; None means all of them."""
         every = "|".join(map(re.escape, only or ()))
         self._only = None if only is None else re.compile(rf" ({every})=(\d+(?:@[0-9a-f]+)?)")
-        self._records = np.zeros(INITIAL_SIZE, COLUMNS)
+        self._columns: dict[str, npt.NDArray[Any]] = {
+            name: np.zeros(INITIAL_SIZE, COLUMNS[name]) for name in COLUMNS.names or ()
+        }
         self._vectors = np.zeros((INITIAL_SIZE, 0), np.float32)
         self._position: dict[int, int] = {}
         self._postings: dict[str, array[int]] = {}
@@ -221,10 +223,9 @@ class Columns:
     def __len__(self) -> int:
         return len(self._stems)
 
-    @property
-    def records(self) -> Any:
-        """The columns of all positions, side by side."""
-        return self._records[: len(self)]
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """The values of all positions, including those no longer used."""
+        return self._columns[name][: len(self)]
 
     @property
     def vectors(self) -> Floats:
@@ -240,16 +241,18 @@ class Columns:
             read = candidate.features() if candidate.active else None
             position = self._position.get(candidate.row)
             if position is not None and (read is None or self._stems[position] != read.stems):
-                self._records[position]["active"] = False
+                self._columns["active"][position] = False
                 self.outdated += 1
                 position = None
             if read is None:
                 continue
             if position is None:
                 position = len(self)
-                if position == len(self._records):
-                    self._records = np.concatenate([self._records, np.zeros_like(self._records)])
-                    self._vectors = np.concatenate([self._vectors, np.zeros_like(self._vectors)])
+                if position == len(self._vectors):
+                    self._columns = {
+                        name: _doubled(values) for name, values in self._columns.items()
+                    }
+                    self._vectors = _doubled(self._vectors)
                 self._stems.append(read.stems)
                 self._add_postings(position, read.stems)
             self._write(position, candidate, read)
@@ -257,20 +260,20 @@ class Columns:
     def whole(self) -> "View":
         """A view of all records."""
         if self._view is None:
-            self._view = View(self, np.flatnonzero(self.records["active"]))
+            self._view = View(self, np.flatnonzero(self.column("active")))
         return self._view
 
     def within(self, rows: Collection[int]) -> "View":
         """A view of these rows, as far as the columns have them."""
-        asked = np.isin(self.records["row"], np.fromiter(rows, np.int64, len(rows)))
-        return View(self, np.flatnonzero(self.records["active"] & asked))
+        asked = np.isin(self.column("row"), np.fromiter(rows, np.int64, len(rows)))
+        return View(self, np.flatnonzero(self.column("active") & asked))
 
     def without(self, rows: Collection[int]) -> "View":
         """A view of all records except these rows."""
         if not rows:
             return self.whole()
-        left_out = np.isin(self.records["row"], np.fromiter(rows, np.int64, len(rows)))
-        return View(self, np.flatnonzero(self.records["active"] & ~left_out))
+        left_out = np.isin(self.column("row"), np.fromiter(rows, np.int64, len(rows)))
+        return View(self, np.flatnonzero(self.column("active") & ~left_out))
 
     def linked(self, links: Iterable[Link]) -> "View":
         """A view of all records, with the given neighbours."""
@@ -315,15 +318,14 @@ class Columns:
             embedder = candidate.embedder
             vector = unpacked(candidate.vector)
             if len(vector) != self._vectors.shape[1]:  # a new embedder: other vectors are obsolete
-                self._vectors = np.zeros((len(self._records), len(vector)), np.float32)
-                self._records["embedder"] = self.names.embedders.number_of(None)
+                self._vectors = np.zeros((len(self._vectors), len(vector)), np.float32)
+                self._columns["embedder"][:] = self.names.embedders.number_of(None)
             self._vectors[position] = vector
         names, session = self.names, (candidate.scope, candidate.session_id)
         topic, type_, principal = candidate.topic, candidate.memory_type, candidate.stated_by
         time = _seconds(candidate.event_time)
         self._position[candidate.row] = position
-        # A tuple in the order of COLUMNS: to name the columns here takes a tenth longer.
-        self._records[position] = (
+        values = (  # in the order of COLUMNS
             candidate.row,
             candidate.session_position,
             True,
@@ -345,6 +347,8 @@ class Columns:
             names.embedders.number_of(embedder),
             *read[1:],  # all but the stems
         )
+        for column, value in zip(self._columns.values(), values, strict=True):
+            column[position] = value
 
     def _add_postings(self, position: int, stems: str) -> None:
         head = stems.index(HEAD_SEPARATOR)
@@ -389,7 +393,8 @@ class View:
         self._has_all = len(chosen) == len(columns)
         self.size = len(chosen)
         self.column = {
-            name: np.ascontiguousarray(columns.records[name][chosen])
+            # Five times as fast as to select by an index in brackets.
+            name: columns.column(name).take(chosen)
             for name in COLUMNS.names or ()
         }
         self._view_positions = np.full(len(columns), -1, np.int64)
@@ -529,6 +534,11 @@ class View:
 
     def _no_neighbours(self) -> Positions:
         return np.full(self.size, self.size, np.int64)
+
+
+def _doubled(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The values, with as much room again."""
+    return np.concatenate([values, np.zeros_like(values)])
 
 
 def _seconds(time: str) -> float:
