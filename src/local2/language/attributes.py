@@ -140,6 +140,8 @@ class _End(NamedTuple):
     way: str | None
     denied: str | None
     pattern: re.Pattern[str]
+    negative: bool = True
+    """Whether it is also meant with a "not": "I never sold the boat" ends nothing."""
 
 
 class Table:
@@ -211,8 +213,10 @@ class Table:
     def ended(self, clause: str) -> Iterator[Ended]:
         """Yield what a clause says to be over or never to have been so."""
         arranged = self.arranged(clause)
+        negative = self.pattern(self.language.negative)
         for end in self._ends[self._opening_of(arranged)]:
-            if found := end.pattern.match(arranged):
+            found = end.pattern.match(arranged)
+            if found and (end.negative or not negative.search(found["end"])):
                 groups = found.groupdict()
                 value = groups.get("v") or groups.get("named")
                 denied = None if end.denied is None else found.expand(end.denied)
@@ -222,8 +226,14 @@ class Table:
     def _ends(self) -> dict[str | None, list[_End]]:
         """What may end something, by the opening of the clause."""
         language = self.language
+        negative = self.pattern(language.negative)
         ends = [
-            _End(way, None, self.pattern(text + language.later))
+            _End(
+                way,
+                None,
+                self.pattern(f"(?P<end>{text}){language.later}"),
+                negative=negative.search(text) is not None,
+            )
             for way, texts in language.ways.items()
             for text in texts
         ]
@@ -262,7 +272,7 @@ class Table:
     def _openings(self) -> dict[str, re.Pattern[str]]:
         """They also match the patterns of forms for such clauses, so that others are not tried."""
         return {
-            name: re.compile(rf"(?:\(\?:)*(?:{words})(?![a-z])", re.IGNORECASE)
+            name: re.compile(rf"(?:\(\?(?::|P<end>))*(?:{words})(?![a-z])", re.IGNORECASE)
             for name, words in self.language.openings.items()
         }
 

@@ -48,6 +48,7 @@ _APPOSITION = r"(?!(?:my|our) [\w'-]+(?: [\w'-]+)?, (?-i:[a-z]))"
 """What may follow ", ": no apposition, as in "Theo, my son, is fifteen"."""
 _CLAUSES = re.compile(
     r",?\s+(?:and|but|so|plus|although|though)\s+(?=(?:i|my|we|our)\b)"
+    r"|,?\s+so\s+(?=(?:please|no|don't|do not|never)\b)"  # "I'm vegan, so please no cheese"
     rf"|,\s+{_APPOSITION}(?=(?:i|my|we|our|it's|he|she|they)\b)",
     re.IGNORECASE,
 )
@@ -158,7 +159,8 @@ _STANDING = re.compile(
 
 
 _POINTS_BACK = re.compile(
-    r"\b(?:it|this|that|them|those|these|ones?|here|there|so|instead)\W*$", re.IGNORECASE
+    r"\b(?:it|this|that|them|those|these|ones?|here|there|so|instead|(?<!and )then)\W*$",
+    re.IGNORECASE,
 )
 
 

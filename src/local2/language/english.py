@@ -281,6 +281,7 @@ WAYS = {
     "cooled": (
         "<i_did>(gone off|went off|lost (all |my )?(interest in|taste for)) <ended>",
         "<i_do>(<disliking>) <ended>",
+        "<i_do>(can't|cannot) (stand|bear) <ended>",
     ),
     "cancelled": (
         "<i_gone>(cancell?ed|called off|turned down|declined) <own><ended>",

@@ -134,6 +134,7 @@ ATTRIBUTES = (
     # health and likes
     Attribute((r"<i_am>(gegen|auf) (?P<v>.+?) <so>allergisch", r"<i_am>allergisch (gegen|auf) (?P<v>.+)"), nouns="allergie", ways="healed", importance=0.9, durability="core"),
     Attribute((r"(ich|wir) (habe|hab) <so>(?P<v>.*?<illness>\b.*)", "<i_am>(?P<v>(schwanger|blind|taub|farbenblind|diabetiker(in)?)\\b.*)"), ways="healed", importance=0.9, durability="core"),
+    Attribute((r"(ich|wir) (vertrage|esse|trinke|rauche|fahre|darf)n? (?P<v>kein(e[nmrs]?)? \S.*)",), negative=True, importance=0.7),
     Attribute((r"ich nehme <so>(?P<v>(?!an|es|das|mir|teil|dich|mich|den|die)\S.*)",), ways="healed quit", confidence=0.8),
     Attribute((r"<mine> lieblings(?P<thing>\w+) (ist|sind|heißt|heißen) <so>(?P<v>.+)",), "user.{thing}_preference", memory_type="preference", ways="cooled"),
     Attribute((r"(ich|wir) (mag|mögen|liebe|lieben|hasse|bevorzuge|bin fan von|bin ein fan von) <so><thing>", r"(ich|wir) (\w+en?|kann) (?P<v>.*?)\b(sehr |am liebsten |nicht )?gern(e)?\b.*", r"(ich|wir) kann (?P<v>.+) nicht (ausstehen|leiden)"), memory_type="preference", ways="cooled", negative=True, importance=0.5),
@@ -254,6 +255,8 @@ _DENIALS = (
     (r"<mine> (?P<thing>\w+) ist (gar |doch )*nicht (?P<rest>.+?)", r"mein \g<thing> ist \g<rest>"),
 )
 
+_SWISS = "(ß|ss)"
+"""What stands for "ß" in Switzerland, too."""
 _MARKS = word_set(
     """
     ich ist nicht und der die das mein meine meinen meinem meiner habe haben hab bin sind
@@ -276,7 +279,7 @@ LANGUAGE = Language(
     stemmer="german",
     attributes=ATTRIBUTES,
     measured=(r"<i_am>((wieder )?(rauf|runter|hoch) )?<so>(auf |bei )?<amount>\W*$",),
-    vocabulary=VOCABULARY,
+    vocabulary={name: part.replace("ß", _SWISS) for name, part in VOCABULARY.items()},
     ways=WAYS,
     always=frozenset({"forgotten", "foreign", "retracted", "over"}),
     jests=r"\b(das war|ich habe|ich hab|war) (nur |bloß )?(ein scherz|ein witz|gescherzt|gelogen|geflunkert|angegeben|quatsch|zitiert)\b",
@@ -373,6 +376,9 @@ def introduces(sentence: str) -> bool:
 
 class German(Table):
     """How German is read."""
+
+    def pattern(self, text: str) -> re.Pattern[str]:
+        return super().pattern(text.replace("ß", _SWISS))
 
     def is_lasting(self, sentence: str) -> bool:
         return not is_question(sentence) and _PASSING.search(sentence) is None

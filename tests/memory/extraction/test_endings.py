@@ -227,6 +227,7 @@ STATED = (
     "Ich bin mit Jonas zusammen.",
     "Ich schulde Tom 50 Euro.",
     "Ich mag Kaffee.",
+    "Ich bin allergisch gegen Nüsse.",
     "I'm in a book club.",
     "I share a flat with Noor.",
     "I have a job interview at Lidl on Monday.",
@@ -567,6 +568,16 @@ SOUNDS_ALIKE = (
     "Ich habe Kaffee verschüttet.",
     "Kaffee ist alle.",
     "Meinem Bruder habe ich nichts geschenkt.",
+    # an end that is denied
+    "I've never sold the car.",
+    "I never sold the cello.",
+    "I never cancelled The Lapwing.",
+    "Ravi and I have not split up.",
+    "Ich habe den Golf nicht verkauft.",
+    "Ich habe bei Bosch nicht gekündigt.",
+    "Ich habe mit der Geige nicht aufgehört.",
+    "Ich vertrage keine Nüsse.",
+    "Ich vertrage Nüsse nicht.",
 )  # fmt: skip
 
 

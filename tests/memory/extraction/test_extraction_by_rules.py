@@ -375,6 +375,8 @@ def test_the_answer_to_a_question_corrects_nothing() -> None:
         ("Ich fahre einen alten Polo.", "user.car"),
         ("Ich bin Veganerin.", "user.diet"),
         ("Mein Hund heißt Rex.", "user.dog"),
+        ("Mein Hund heisst Rex.", "user.dog"),
+        ("Ich vertrage keine Laktose.", None),
         ("Ich bin allergisch gegen Nüsse.", None),
         ("Gegen Nüsse bin ich allergisch.", None),
         ("Ich habe einen Kater namens Felix.", None),
@@ -402,6 +404,7 @@ def test_german_is_read_by_its_own_table_with_the_same_keys(
         "Übersetze: Ich wohne in Leipzig.",
         "Schreib mir ein Gedicht über meine Katze.",
         "Ich bin müde.",
+        "Ich esse heute kein Eis.",
         "Ich habe eine Frage.",
         "Mein Passwort ist Hunter2.",
         "Meine Frage ist einfach.",
@@ -521,6 +524,21 @@ def test_where_a_relative_lives_and_whom_one_reports_to_have_keys(
 )
 def test_what_only_sounds_like_a_home_or_a_boss_has_no_key(content: str) -> None:
     assert all(item.topic is None for item in items(content))
+
+
+@pytest.mark.parametrize(
+    ("message", "content"),
+    [
+        ("I'm allergic to kiwi btw so don't put any in", "The user is allergic to kiwi."),
+        ("I'm vegan so please no cheese", "The user is vegan."),
+        ("I live in Oslo, so please use kroner.", "The user lives in Oslo."),
+        ("I swim on Mondays, so never book anything for then.", "The user swims on Mondays."),
+    ],
+)
+def test_a_statement_is_read_without_the_request_that_follows_from_it(
+    message: str, content: str
+) -> None:
+    assert [item.content for item in items(message)] == [content]
 
 
 @pytest.mark.parametrize(
