@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from ledgers import open_ledger
@@ -31,11 +30,6 @@ RECORDS = 200
 OWN = Path("tenants", "default")
 
 
-def with_key(settings: Settings, file: Path | None) -> Settings:
-    memory = msgspec.structs.replace(settings.memory, content_key_file=file)
-    return msgspec.structs.replace(settings, memory=memory)
-
-
 @pytest.fixture
 def key(tmp_path: Path) -> ContentKey:
     return ContentKey.create(tmp_path / "content.key")
@@ -44,7 +38,7 @@ def key(tmp_path: Path) -> ContentKey:
 @pytest.fixture
 def settings(tmp_path: Path, key: ContentKey) -> Settings:
     assert key is not None
-    return with_key(settings_in(tmp_path), tmp_path / "content.key")
+    return settings_in(tmp_path, content_key_file=tmp_path / "content.key")
 
 
 async def fill(settings: Settings, key: ContentKey | None, records: int = RECORDS) -> None:
@@ -283,7 +277,7 @@ async def test_deleting_the_key_erases(settings: Settings, tmp_path: Path) -> No
     settings.memory.content_key_file.unlink()
 
     assert files_with(MARK.encode(), tmp_path) == []
-    for without in (settings, with_key(settings, None)):
+    for without in (settings, settings_in(tmp_path)):
         with pytest.raises(LedgerKeyError):
             async with open_stack(without, with_generator=False):
                 pass

@@ -39,14 +39,15 @@ def settings(tmp_path: Path, openai: OpenAIStandIn, monkeypatch: pytest.MonkeyPa
     openai.key = KEY
     (tmp_path / "key").write_text(KEY)
     monkeypatch.setenv("SOME_KEY", KEY)
-    memory = replace(
-        settings_in(tmp_path, embedder="auto").memory,
+    settings = settings_in(
+        tmp_path,
+        embedder="auto",
         openai_url=openai.url,
         openai_key=str(tmp_path / "key"),
         extraction_model="auto",
     )
     generator = GeneratorSettings(openai_url=openai.url, openai_key="SOME_KEY")
-    return Settings(memory=memory, generator=generator)
+    return replace(settings, generator=generator)
 
 
 @pytest.fixture

@@ -39,10 +39,8 @@ def configured(tmp_path: Path, ollama: OllamaStandIn) -> Callable[..., Settings]
     """Return settings of a stack in one folder with these memory settings; other models are off."""
 
     def with_memory(**memory: Any) -> Settings:
-        return Settings(
-            memory=replace(settings_in(tmp_path).memory, **memory),
-            generator=GeneratorSettings(chat="auto", ollama_url=ollama.url),
-        )
+        chat = GeneratorSettings(chat="auto", ollama_url=ollama.url)
+        return replace(settings_in(tmp_path, **memory), generator=chat)
 
     return with_memory
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from clocks import MovableClock
 from extracted import extracted_home, home
-from local2.settings import GeneratorSettings, Settings
+from local2.settings import GeneratorSettings
 from local2.stack.app import Stack, open_stack
 from stacks import contents, recall, say, settings_in, status
 from stand_ins.ollama_server import OllamaStandIn, Reply
@@ -23,12 +23,9 @@ BY_RULES = "The user lives in Bath with two cats."
 @pytest.fixture
 async def stack(tmp_path: Path, ollama: OllamaStandIn) -> AsyncIterator[Stack]:
     """A stack in which only the extractor has a model, which has half a second to answer."""
-    own = settings_in(tmp_path).memory
-    settings = Settings(
-        memory=replace(own, extraction_model="auto", extraction_timeout=0.5),
-        generator=GeneratorSettings(chat="auto", ollama_url=ollama.url),
-    )
-    async with open_stack(settings) as opened:
+    settings = settings_in(tmp_path, extraction_model="auto", extraction_timeout=0.5)
+    chat = GeneratorSettings(chat="auto", ollama_url=ollama.url)
+    async with open_stack(replace(settings, generator=chat)) as opened:
         yield opened
 
 

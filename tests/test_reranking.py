@@ -4,22 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from local2.client.tools import call_tool
 from local2.logs import logging_to
-from local2.settings import Settings
 from local2.stack.app import Stack, open_stack
 from stacks import CALLER, in_step, settings_in
 from stand_ins.rerank_server import Answer, RerankStandIn
 
 pytestmark = pytest.mark.usefixtures("worker_here")
 FACTS = 25
-
-
-def configured(folder: Path, **memory: Any) -> Settings:
-    own = settings_in(folder)
-    return replace(own, memory=replace(own.memory, **memory))
 
 
 async def call(stack: Stack, tool: str, **args: Any) -> dict[str, Any]:
@@ -33,7 +26,7 @@ async def call(stack: Stack, tool: str, **args: Any) -> dict[str, Any]:
 async def test_twenty_documents_are_reranked_when_one_is_requested(
     tmp_path: Path, reranking: RerankStandIn
 ) -> None:
-    settings = configured(tmp_path, reranker_url=reranking.url, reranker_timeout=30)
+    settings = settings_in(tmp_path, reranker_url=reranking.url, reranker_timeout=30)
     async with open_stack(settings, with_generator=False) as stack:
         for number in range(FACTS):
             await call(stack, "remember_fact", content=f"Osmium lot {number}.", scope="user")
@@ -53,7 +46,7 @@ async def test_a_reranker_orders_only_candidates_near_the_best(
     tmp_path: Path, reranking: RerankStandIn
 ) -> None:
     """Its scores may be on any scale, so recall's own scores decide beforehand what is left out."""
-    settings = configured(tmp_path, reranker_url=reranking.url, reranker_timeout=30)
+    settings = settings_in(tmp_path, reranker_url=reranking.url, reranker_timeout=30)
     args = {"query": "Which osmium lot is the heaviest?", "top_k": 20, "min_relevance": 0.8}
     async with open_stack(settings, with_generator=False) as stack:
         for content in ("Osmium is rare.", "The heaviest osmium lot is lot 7.", "A lot happened."):
@@ -78,7 +71,7 @@ async def test_labelled_documents_are_sent_with_the_configured_key_and_model(
         {"role": "user", "content": "Osmium is rare."},
         {"role": "assistant", "tool_calls": [{"name": "weigh", "content": "Osmium: 22.59 g"}]},
     ]
-    settings = configured(
+    settings = settings_in(
         tmp_path,
         reranker_url=reranking.url,
         reranker_key="sesame",
@@ -106,7 +99,7 @@ async def test_the_configured_timeout_applies_to_the_reranker(
     tmp_path: Path, reranking: RerankStandIn
 ) -> None:
     log = tmp_path / "debug.log"
-    settings = configured(tmp_path, reranker_url=reranking.url, reranker_timeout=0.0625)
+    settings = settings_in(tmp_path, reranker_url=reranking.url, reranker_timeout=0.0625)
     reranking.script(Answer(held=True))
     with logging_to(log, level="debug"):
         async with open_stack(settings, with_generator=False) as stack:

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from local2.client.tools import call_tool
 from local2.logs import logging_to
@@ -21,9 +20,7 @@ QUESTION = "Which metal is in the box?"
 
 def rereading(folder: Path, **memory: Any) -> Settings:
     """Return settings whose reranker is the model `tiny`, whether or not it is there."""
-    own = settings_in(folder)
-    chosen = {"reranker": "onnx:tiny", "reranker_timeout": 60, **memory}
-    return replace(own, memory=replace(own.memory, **chosen))
+    return settings_in(folder, **{"reranker": "onnx:tiny", "reranker_timeout": 60, **memory})
 
 
 async def remember(stack: Stack, *facts: str) -> None:

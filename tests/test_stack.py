@@ -29,7 +29,7 @@ from local2.protocol.maintenance import MemoryStatus
 from local2.protocol.memory_tools import TOOLS
 from local2.protocol.payloads import MemoryChange, ToolCallRecord, ToolResult
 from local2.protocol.services import REQUESTS
-from local2.settings import BusSettings, GeneratorSettings, Settings
+from local2.settings import GeneratorSettings, Settings
 from local2.stack.app import Stack, open_stack
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
 from turns import GENERATION
@@ -334,22 +334,17 @@ async def test_a_stopped_stack_leaves_no_processes_and_no_address(tmp_path: Path
 
 @pytest.mark.usefixtures("worker_here")
 async def test_a_configured_server_is_used(tmp_path: Path, nats_url: str) -> None:
-    settings = settings_in(tmp_path)
-    own = Settings(
-        bus=BusSettings(url=nats_url), memory=settings.memory, generator=settings.generator
-    )
-    async with open_stack(own) as stack:
+    settings = settings_in(tmp_path, bus_url=nats_url)
+    async with open_stack(settings) as stack:
         assert stack.url == nats_url
-        assert running_url(own) == nats_url
+        assert running_url(settings) == nats_url
         assert (await save(stack.bus, GOLD)).ok
     assert not (settings.memory.data_dir / "nats").exists()
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_missing_configured_server_is_a_clear_error(tmp_path: Path) -> None:
-    settings = Settings(
-        bus=BusSettings(url="nats://127.0.0.1:1"), memory=settings_in(tmp_path).memory
-    )
+    settings = settings_in(tmp_path, bus_url="nats://127.0.0.1:1")
 
     with pytest.raises(BusError, match="No NATS server answers") as refused:
         async with open_stack(settings):
