@@ -112,8 +112,7 @@ async def test_a_call_that_must_not_be_repeated_is_not(
     async with ToolHost(await connect_bus(), noting(notes, ToolHints())):
         result = await calling
 
-    assert result.error is not None
-    assert result.error.code == "unavailable"
+    assert result.outcome == "unavailable"
     assert notes.noted == []
 
 
