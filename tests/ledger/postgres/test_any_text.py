@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from ledgers import record
 from local2.ledger.engines.postgres.connections import escaped, unescaped
-from local2.ledger.engines.postgres.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.transactions import as_json
 
@@ -35,8 +34,7 @@ def test_a_text_in_json_is_the_text_that_stands_alone(text: str) -> None:
     assert json.loads(unescaped(made)) == text
 
 
-async def test_a_record_keeps_every_character(here: Database) -> None:
-    ledger = Ledger(here, "default")
+async def test_a_record_keeps_every_character(ledger: Ledger) -> None:
     text = "Gold\x00 and \x1a and \\u0000 and \\u001a."
     new = record(text, id=text, metadata={"note": text}, queries=(text,))
 
