@@ -53,14 +53,19 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
         yield running
 
 
-async def back_up_stack(bus: Connection, folder: Path) -> BackupReport:
-    await ask_service(bus, BACKUP, BackupRequest(folder=str(folder)))
+async def ended(bus: Connection) -> BackupStatus:
+    """Wait until nothing is under way, and return how the last of it ended."""
 
     async def over() -> bool:
         return not (await ask_service(bus, BACKUP, BackupRequest())).under_way
 
     await eventually(over, within=60)
-    status = await ask_service(bus, BACKUP, BackupRequest())
+    return await ask_service(bus, BACKUP, BackupRequest())
+
+
+async def back_up_stack(bus: Connection, folder: Path) -> BackupReport:
+    await ask_service(bus, BACKUP, BackupRequest(folder=str(folder)))
+    status = await ended(bus)
     assert status.problem is None
     assert status.last is not None
     return status.last
@@ -295,12 +300,7 @@ async def test_a_failed_backup_reports_the_reason(stack: Stack, tmp_path: Path) 
 
 async def verified(bus: Connection, **named: str) -> BackupStatus:
     await ask_service(bus, VERIFY_BACKUP, VerificationRequest(**named))
-
-    async def over() -> bool:
-        return not (await ask_service(bus, BACKUP, BackupRequest())).under_way
-
-    await eventually(over, within=60)
-    return await ask_service(bus, BACKUP, BackupRequest())
+    return await ended(bus)
 
 
 async def test_backups_are_listed_and_read_over_the_bus(stack: Stack, tmp_path: Path) -> None:
