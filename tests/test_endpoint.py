@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from extracted import extracted_home, home
 from local2.client.access import ask_service
 from local2.client.queries import QueryClient
-from local2.endpoint import clients
 from local2.logs import logging_to
 from local2.protocol.maintenance import Reindex
 from local2.protocol.payloads import Generation
@@ -26,11 +25,6 @@ pytestmark = pytest.mark.usefixtures("worker_here", "quick_retries")
 KEY = "sk-s3cr3t"
 BATH = "I live in Bath with two cats."
 EMBEDDER = "openai:nomic-embed-text"
-
-
-@pytest.fixture
-def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "FIRST_PAUSE", 0.001)
 
 
 @pytest.fixture

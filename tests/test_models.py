@@ -201,22 +201,6 @@ async def test_a_model_adds_words_and_topics_to_a_question(
     assert [material["question"] for material in ollama.materials()] == [question, question]
 
 
-async def test_a_reranker_decides_the_order(
-    configured: Callable[..., Settings], reranking: RerankStandIn
-) -> None:
-    async with open_stack(configured(reranker_url=reranking.url)) as stack:
-        order = await order_without_reranker(stack)
-        reranking.script(Answer(results=[(1, 7.5), (0, -2.0)]))
-
-        found = await recall(stack.bus, "the piano", scope="user")
-
-    assert found["rerank_used"]
-    assert contents(found) == order[::-1]
-    assert [item["score"] for item in found["items"]] == [7.5, -2.0]
-    (request,) = reranking.requests
-    assert request.body["documents"] == order
-
-
 async def test_without_its_reranker_recall_returns_the_merged_order(
     configured: Callable[..., Settings], reranking: RerankStandIn
 ) -> None:

@@ -31,7 +31,18 @@ from local2.protocol.payloads import MemoryChange, ToolCallRecord, ToolResult
 from local2.protocol.services import REQUESTS
 from local2.settings import GeneratorSettings, Settings
 from local2.stack.app import Stack, open_stack
-from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
+from stacks import (
+    CALLER,
+    all_read,
+    contents,
+    in_step,
+    recall,
+    save,
+    say,
+    search,
+    settings_in,
+    status,
+)
 from turns import GENERATION
 from waiting import eventually
 
@@ -251,12 +262,9 @@ async def test_a_second_stack_on_the_folder_is_refused_and_the_error_names_the_p
 
 @shared_stack
 async def test_the_status_counts_records_and_indexed_records(client: Connection) -> None:
-    async def is_extracted() -> bool:
-        return (await status(client)).unread == 0
-
     await save(client, "A record at least.")
     await in_step(client)
-    await eventually(is_extracted)  # messages of other tests are extracted after a delay
+    await all_read(client)  # messages of other tests are extracted after a delay
 
     now = await status(client)
 
