@@ -12,6 +12,7 @@ import pytest_asyncio
 from calling import caller_named
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.streams import publish_durably
+from local2.client.access import ask_service
 from local2.client.queries import QueryClient
 from local2.client.tools import call_tool
 from local2.errors import (
@@ -22,13 +23,13 @@ from local2.errors import (
     StackNotRunningError,
 )
 from local2.home import running_url
-from local2.ledger.engines.sqlite.connections import SqlConnection
 from local2.protocol import subjects
+from local2.protocol.browsing import BrowseAll
 from local2.protocol.envelope import decode
 from local2.protocol.maintenance import MemoryStatus
 from local2.protocol.memory_tools import TOOLS
 from local2.protocol.payloads import MemoryChange, ToolCallRecord, ToolResult
-from local2.protocol.services import REQUESTS
+from local2.protocol.services import BROWSE_ALL, REQUESTS
 from local2.settings import GeneratorSettings, Settings
 from local2.stack.app import Stack, open_stack
 from stacks import (
@@ -164,9 +165,7 @@ async def test_a_conversation_is_remembered_in_another_session(client: Connectio
 
 
 @shared_stack
-async def test_every_record_of_a_turn_is_announced_on_the_bus(
-    stack: Stack, client: Connection
-) -> None:
+async def test_every_record_of_a_turn_is_announced_on_the_bus(client: Connection) -> None:
     received: list[str] = []
 
     async def receive(message: BusMessage) -> None:
@@ -177,13 +176,10 @@ async def test_every_record_of_a_turn_is_announced_on_the_bus(
     payload = {"query": "Which metal?", "answer": "Osmium.", "session_id": "told"}
     await publish_durably(client, GENERATION, json.dumps({"payload": payload}).encode())
 
-    def read_session_ids(connection: SqlConnection) -> list[str]:
-        found = connection.execute("SELECT id FROM record WHERE session_id = 'told'")
-        return [id_ for (id_,) in found]
-
     async def all_received() -> bool:
-        ids = await stack.memories.of_tenant("default").ledger._database.read(read_session_ids)
-        return len(ids) == 3 and set(ids) <= set(received)
+        page = await ask_service(client, BROWSE_ALL, BrowseAll(session_id="told"))
+        ids = {one.id for one in page.memories}
+        return len(ids) == 3 and ids <= set(received)
 
     await eventually(all_received)
     assert len(received) == len(set(received))
