@@ -1,19 +1,17 @@
 """The whole stack with models that judge, answer, analyse and rerank, and that fail."""
 
 import json
-import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from calling import call
 from ledgers import unjudged
 from local2.bus.connection import BusMessage
-from local2.client.tools import call_tool
 from local2.protocol import subjects
 from local2.protocol.envelope import decode
 from local2.protocol.payloads import MemoryChange
@@ -48,16 +46,13 @@ def configured(tmp_path: Path, ollama: OllamaStandIn) -> Callable[..., Settings]
 async def remember(stack: Stack, content: str, **args: Any) -> str:
     """Store a fact about the user and return its id."""
     fact = {"content": content, "scope": "user", **args}
-    result = await call_tool(stack.bus, "remember_fact", fact, caller=CALLER)
-    assert result.ok, result.content
-    return str(result.data["id"])
+    return str((await call(stack.bus, "remember_fact", fact, CALLER))["id"])
 
 
 async def versions(stack: Stack, record_id: str) -> list[tuple[str, str | None]]:
     """Return content and successor of every version of a fact, newest first."""
-    args = {"topic_or_id": record_id}
-    result = await call_tool(stack.bus, "memory_history", args, caller=CALLER)
-    return [(version["content"], version["superseded_by"]) for version in result.data["versions"]]
+    found = await call(stack.bus, "memory_history", {"topic_or_id": record_id}, CALLER)
+    return [(version["content"], version["superseded_by"]) for version in found["versions"]]
 
 
 async def is_judged(stack: Stack) -> bool:
@@ -68,13 +63,10 @@ def verdicts(*given: str) -> Json:
     return {"verdicts": [{"number": n, "verdict": v} for n, v in enumerate(given, start=1)]}
 
 
-def audit(settings: Settings) -> list[tuple[str, str, str, str]]:
-    """Return action, record, agent and successor of every row."""
-    with closing(sqlite3.connect(settings.memory.data_dir / "ledger.sqlite3")) as ledger:
-        rows = ledger.execute("SELECT action, record_id, agent, detail FROM audit").fetchall()
-    return [
-        (a, record, agent, json.loads(detail)["superseded_by"]) for a, record, agent, detail in rows
-    ]
+async def audit(stack: Stack) -> list[tuple[str, str, str, str]]:
+    """Return action, record, agent and successor of every entry."""
+    entries = (await call(stack.bus, "audit", {}, CALLER))["entries"]
+    return [(one["action"], one["id"], one["agent"], one["superseded_by"]) for one in entries]
 
 
 async def subscribe_to_superseded(stack: Stack) -> list[MemoryChange]:
@@ -107,8 +99,7 @@ def shares(found: Json) -> dict[str, dict[str, float]]:
 async def test_a_fact_that_a_newer_one_contradicts_is_retired(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:
-    settings = configured(**JUDGE)
-    async with open_stack(settings) as stack:
+    async with open_stack(configured(**JUDGE)) as stack:
         changes = await subscribe_to_superseded(stack)
         ollama.script_json(verdicts("replaces"))
         berlin = await remember(stack, BERLIN)
@@ -117,11 +108,12 @@ async def test_a_fact_that_a_newer_one_contradicts_is_retired(
         await eventually(lambda: changes)
         found = await recall(stack.bus, "Where do we live?", scope="user")
         chain = await versions(stack, rome)
+        audited = await audit(stack)
 
     assert changes == [MemoryChange(id=berlin, kind="fact", superseded_by=rome)]
     assert contents(found) == [ROME]
     assert chain == [(ROME, None), (BERLIN, rome)]
-    assert audit(settings) == [("superseded", berlin, "contradiction_judge", rome)]
+    assert audited == [("superseded", berlin, "contradiction_judge", rome)]
     (material,) = ollama.materials()
     assert (material["new"]["text"], material["older"][0]["text"]) == (ROME, BERLIN)
 
