@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from calling import caller_named
+from calling import call, caller_named
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
 from local2.errors import BusError
@@ -88,12 +88,15 @@ async def save(bus: Connection, content: str, *, caller: Caller = CALLER) -> Too
     return await call_tool(bus, "save_memory", {"content": content}, caller=caller)
 
 
+async def remember(bus: Connection, content: str, **args: Any) -> str:
+    """Store a fact about the user, and return its id."""
+    fact = {"content": content, "scope": "user", **args}
+    return str((await call(bus, "remember_fact", fact, CALLER))["id"])
+
+
 async def search(bus: Connection, query: str, *, caller: Caller = CALLER) -> dict[str, Any]:
     """Return the `data` of a search, which has to succeed."""
-    result = await call_tool(bus, "search_memory", {"query": query}, caller=caller)
-    assert result.ok, result.content
-    found: dict[str, Any] = result.data
-    return found
+    return await call(bus, "search_memory", {"query": query}, caller)
 
 
 async def say(bus: Connection, content: str, *, caller: Caller = CALLER) -> ToolResult:
@@ -106,10 +109,7 @@ async def recall(
     bus: Connection, query: str, *, caller: Caller = CALLER, **args: Any
 ) -> dict[str, Any]:
     """Return the `data` of `recall`, which has to succeed."""
-    result = await call_tool(bus, "recall", {"query": query, **args}, caller=caller)
-    assert result.ok, result.content
-    found: dict[str, Any] = result.data
-    return found
+    return await call(bus, "recall", {"query": query, **args}, caller)
 
 
 def contents(found: dict[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ from local2.protocol.envelope import decode
 from local2.protocol.payloads import MemoryChange
 from local2.settings import GeneratorSettings, Settings
 from local2.stack.app import Stack, open_stack
-from stacks import CALLER, contents, in_step, recall, settings_in
+from stacks import CALLER, contents, in_step, recall, remember, settings_in
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from stand_ins.rerank_server import Answer, RerankStandIn
 from waiting import eventually
@@ -41,12 +41,6 @@ def configured(tmp_path: Path, ollama: OllamaStandIn) -> Callable[..., Settings]
         return replace(settings_in(tmp_path, **memory), generator=chat)
 
     return with_memory
-
-
-async def remember(stack: Stack, content: str, **args: Any) -> str:
-    """Store a fact about the user and return its id."""
-    fact = {"content": content, "scope": "user", **args}
-    return str((await call(stack.bus, "remember_fact", fact, CALLER))["id"])
 
 
 async def versions(stack: Stack, record_id: str) -> list[tuple[str, str | None]]:
@@ -83,8 +77,8 @@ async def subscribe_to_superseded(stack: Stack) -> list[MemoryChange]:
 
 async def order_without_reranker(stack: Stack) -> list[str]:
     """Store two facts and return their order without a reranker."""
-    await remember(stack, VIOLIN)
-    await remember(stack, PIANO)
+    await remember(stack.bus, VIOLIN)
+    await remember(stack.bus, PIANO)
     await in_step(stack.bus)
     found = await recall(stack.bus, "the piano", scope="user", enable_rerank=False)
     assert not found["rerank_used"]
@@ -102,8 +96,8 @@ async def test_a_fact_that_a_newer_one_contradicts_is_retired(
     async with open_stack(configured(**JUDGE)) as stack:
         changes = await subscribe_to_superseded(stack)
         ollama.script_json(verdicts("replaces"))
-        berlin = await remember(stack, BERLIN)
-        rome = await remember(stack, ROME)
+        berlin = await remember(stack.bus, BERLIN)
+        rome = await remember(stack.bus, ROME)
 
         await eventually(lambda: changes)
         found = await recall(stack.bus, "Where do we live?", scope="user")
@@ -124,8 +118,8 @@ async def test_the_acknowledgement_does_not_wait_for_the_judge(
     async with open_stack(configured(**JUDGE)) as stack:
         hold = threading.Event()
         ollama.script_json(Reply(content=json.dumps(verdicts("replaces")), hold=hold))
-        await remember(stack, BERLIN)
-        rome = await remember(stack, ROME)
+        await remember(stack.bus, BERLIN)
+        rome = await remember(stack.bus, ROME)
         await eventually(ollama.materials)
 
         both = await recall(stack.bus, "Where do we live?", scope="user")
@@ -141,10 +135,10 @@ async def test_facts_that_wait_for_their_verdicts_survive_a_restart(
 ) -> None:
     settings = configured(**JUDGE)
     async with open_stack(settings) as stack:
-        await remember(stack, BERLIN)
+        await remember(stack.bus, BERLIN)
         await eventually(lambda: is_judged(stack))
         ollama.models.clear()
-        rome = await remember(stack, ROME)
+        rome = await remember(stack.bus, ROME)
         await eventually(lambda: ollama.bodies("/api/chat"))
     ollama.models.append("gemma4:latest")
     ollama.script_json(verdicts("replaces"))
@@ -160,8 +154,8 @@ async def test_a_model_answers_from_the_recalled_items(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:
     async with open_stack(configured(synthesis_model="gemma4")) as stack:
-        await remember(stack, VIOLIN)
-        piano = await remember(stack, PIANO)
+        await remember(stack.bus, VIOLIN)
+        piano = await remember(stack.bus, PIANO)
         await in_step(stack.bus)
         ollama.script_json({"answer": "In October.", "numbers": [1]})
 
@@ -177,8 +171,8 @@ async def test_a_model_adds_words_and_topics_to_a_question(
 ) -> None:
     question = "Which instrument do I own?"
     async with open_stack(configured(query_model="gemma4")) as stack:
-        await remember(stack, PIANO)
-        city = await remember(stack, "Bonn", topic="user.city")
+        await remember(stack.bus, PIANO)
+        city = await remember(stack.bus, "Bonn", topic="user.city")
         ollama.script_json({"keywords": [], "topics": []})
         plain = await recall(stack.bus, question, scope="user", explain=True)
         ollama.script_json({"keywords": ["piano"], "topics": ["user.city"]})

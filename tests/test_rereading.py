@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from local2.client.tools import call_tool
+from calling import call
 from local2.logs import logging_to
 from local2.settings import Settings
 from local2.stack.app import Stack, open_stack
@@ -25,9 +25,7 @@ def rereading(folder: Path, **memory: Any) -> Settings:
 
 async def remember(stack: Stack, *facts: str) -> None:
     for fact in facts:
-        args = {"content": fact, "scope": "user"}
-        result = await call_tool(stack.bus, "remember_fact", args, caller=CALLER)
-        assert result.ok, result.content
+        await call(stack.bus, "remember_fact", {"content": fact, "scope": "user"}, CALLER)
     await in_step(stack.bus)
 
 

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import msgspec
 import pytest
 
-from calling import RICHARD, UNNAMED, caller_named
+from calling import RICHARD, UNNAMED, call, caller_named
 from factories import ConnectBus
 from local2.bus import outputs
 from local2.bus.connection import BusMessage, Connection
@@ -85,10 +85,9 @@ async def read(bus: Connection, key: str | None, caller: Caller = RICHARD) -> st
     text, offset = "", 0
     while offset is not None:
         args = {"tool_output_key": key, "offset": offset, "limit": 64_000}
-        result = await call_tool(bus, "read_tool_output", args, caller=caller)
-        assert result.ok, result.content
-        text += result.data["content"]
-        offset = result.data["next_offset"]
+        piece = await call(bus, "read_tool_output", args, caller)
+        text += piece["content"]
+        offset = piece["next_offset"]
     return text
 
 
