@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -165,6 +165,22 @@ def lines(file: Path, messages: Sequence[object]) -> str:
     """Write a file of JSON lines; return its name."""
     file.write_text("\n".join(json.dumps(message) for message in messages) + "\n")
     return str(file)
+
+
+def remember(folder: Path, content: str, user: str) -> str:
+    """Store a fact of a user, and return its id."""
+    words = ("remember_fact", f"content={content}", "scope=user", "--user", user)
+    return str(answer(folder, "call", *words)["data"]["id"])
+
+
+def shown_on(terminal: int) -> Iterator[bytes]:
+    """Yield what a process shows on its terminal, until it closes it.
+
+    That is an error on Linux, and an end on macOS.
+    """
+    with os.fdopen(terminal, "rb", buffering=0) as opened, suppress(OSError):
+        while piece := opened.read(4_096):
+            yield piece
 
 
 def recalled(folder: Path, query: str, *words: str) -> list[dict[str, Any]]:

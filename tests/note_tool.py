@@ -23,6 +23,7 @@ class Notes:
     def __init__(self) -> None:
         self.noted: list[tuple[Caller, str]] = []
         self.could_wait: list[float] = []
+        self.under_way = 0
         self.may_finish = asyncio.Event()
         self.may_finish.set()
         self.failure: Exception | None = None
@@ -31,7 +32,11 @@ class Notes:
 
     async def run(self, caller: Caller, args: Note) -> ToolOutput:
         self.could_wait.append(may_wait())
-        await self.may_finish.wait()
+        self.under_way += 1
+        try:
+            await self.may_finish.wait()
+        finally:
+            self.under_way -= 1
         if self.failure is not None:
             raise self.failure
         self.noted.append((caller, args.text))

@@ -1,36 +1,42 @@
 """Whole stacks in temporary folders, used over the bus like any client."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from calling import caller_named
+from calling import call, caller_named
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
 from local2.errors import BusError
 from local2.protocol.envelope import Caller, decode
-from local2.protocol.maintenance import MemoryStatus
+from local2.protocol.maintenance import Health, MemoryStatus
 from local2.protocol.payloads import ToolResult
-from local2.settings import WITHOUT_MODELS, GeneratorSettings, MemorySettings, Settings
+from local2.settings import (
+    WITHOUT_MODELS,
+    BusSettings,
+    GeneratorSettings,
+    MemorySettings,
+    Settings,
+)
 from waiting import eventually
 
 CALLER = caller_named("richard", agent="test", session_id="s1")
 
 
-def settings_in(
-    folder: Path,
-    *,
-    embedder: Literal["auto", "ollama", "minilm"] = "minilm",
-    ollama_url: str = "http://127.0.0.1:1",
-) -> Settings:
-    """Return settings with everything under `folder`; no model answers or works in the memory."""
+def settings_in(folder: Path, *, bus_url: str | None = None, **memory: Any) -> Settings:
+    """Return settings with everything under `folder`, and these of the memory.
+
+    No model answers or works in the memory, unless one is named.
+    """
+    usual: dict[str, Any] = {
+        "data_dir": folder / ".local2",
+        "chroma_path": folder / ".chroma",
+        "embedder": "minilm",
+        "ollama_url": "http://127.0.0.1:1",
+        **WITHOUT_MODELS,
+    }
     return Settings(
-        memory=MemorySettings(
-            data_dir=folder / ".local2",
-            chroma_path=folder / ".chroma",
-            embedder=embedder,
-            ollama_url=ollama_url,
-            **WITHOUT_MODELS,
-        ),
+        bus=BusSettings(url=bus_url),
+        memory=MemorySettings(**{**usual, **memory}),
         generator=GeneratorSettings(chat="rules"),
     )
 
@@ -39,6 +45,10 @@ async def status(bus: Connection, *, reindex: bool = False) -> MemoryStatus:
     subject = "memory.reindex" if reindex else "memory.status"
     answer = await bus.request(subject, b"", timeout=30)
     return decode(answer.data, MemoryStatus).payload
+
+
+async def health_of(bus: Connection) -> Health:
+    return decode((await bus.request("memory.health", b"", timeout=20)).data, Health).payload
 
 
 async def all_indexed(bus: Connection, *, records: int | None = None, within: float = 30) -> None:
@@ -55,6 +65,15 @@ async def all_indexed(bus: Connection, *, records: int | None = None, within: fl
     await eventually(equal, within=within)
 
 
+async def all_read(bus: Connection) -> None:
+    """Wait until every message has been searched for facts."""
+
+    async def none_waits() -> bool:
+        return (await status(bus)).unread == 0
+
+    await eventually(none_waits, within=30)
+
+
 async def in_step(bus: Connection, *, records: int | None = None, within: float = 30) -> None:
     """Wait until every record is indexed, and searches are no longer degraded."""
 
@@ -69,12 +88,15 @@ async def save(bus: Connection, content: str, *, caller: Caller = CALLER) -> Too
     return await call_tool(bus, "save_memory", {"content": content}, caller=caller)
 
 
+async def remember(bus: Connection, content: str, **args: Any) -> str:
+    """Store a fact about the user, and return its id."""
+    fact = {"content": content, "scope": "user", **args}
+    return str((await call(bus, "remember_fact", fact, CALLER))["id"])
+
+
 async def search(bus: Connection, query: str, *, caller: Caller = CALLER) -> dict[str, Any]:
     """Return the `data` of a search, which has to succeed."""
-    result = await call_tool(bus, "search_memory", {"query": query}, caller=caller)
-    assert result.ok, result.content
-    found: dict[str, Any] = result.data
-    return found
+    return await call(bus, "search_memory", {"query": query}, caller)
 
 
 async def say(bus: Connection, content: str, *, caller: Caller = CALLER) -> ToolResult:
@@ -87,10 +109,7 @@ async def recall(
     bus: Connection, query: str, *, caller: Caller = CALLER, **args: Any
 ) -> dict[str, Any]:
     """Return the `data` of `recall`, which has to succeed."""
-    result = await call_tool(bus, "recall", {"query": query, **args}, caller=caller)
-    assert result.ok, result.content
-    found: dict[str, Any] = result.data
-    return found
+    return await call(bus, "recall", {"query": query, **args}, caller)
 
 
 def contents(found: dict[str, Any]) -> list[str]:

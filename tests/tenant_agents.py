@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import nats
 import nats.errors
+from msgspec.structs import replace
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
@@ -114,18 +115,13 @@ async def _connect(folder: Path, url: str, tenant: str, name: str = "agent") -> 
     return Agent(client, errors)
 
 
-def with_tenants(folder: Path, *tenants: str) -> Settings:
+def with_tenants(folder: Path, *tenants: str, **memory: Any) -> Settings:
     """Create accounts as an operator does; return the settings of a stack on the folder."""
     assert local2(folder, "tenants", "init").returncode == 0
     for tenant in tenants:
         done = local2(folder, "tenants", "add", tenant)
         assert done.returncode == 0, done.stderr
-    settings = settings_in(folder)
-    return Settings(
-        bus=BusSettings(accounts=folder / ACCOUNTS),
-        memory=settings.memory,
-        generator=settings.generator,
-    )
+    return replace(settings_in(folder, **memory), bus=BusSettings(accounts=folder / ACCOUNTS))
 
 
 def token_for(folder: Path, tenant: str, user: str, *options: str) -> str:

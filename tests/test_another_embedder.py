@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import chromadb
-import msgspec
 import pytest
 from chromadb.config import Settings as ChromaSettings
 
@@ -292,11 +291,10 @@ async def test_reindexing_with_the_current_embedder_cancels_the_change(
 
 @pytest.mark.usefixtures("worker_here")
 async def test_an_embedder_that_the_settings_exclude_is_refused(
-    settings: Settings, ollama: OllamaStandIn
+    tmp_path: Path, ollama: OllamaStandIn
 ) -> None:
-    ollama.models.append(f"{NOMIC}:latest")
-    fixed = msgspec.structs.replace(settings.memory, embedder="minilm")
-    async with open_stack(msgspec.structs.replace(settings, memory=fixed)) as stack:
+    fixed = settings_in(tmp_path, ollama_url=ollama.url)
+    async with open_stack(fixed) as stack:
         await in_step(stack.bus)
 
         refused = await ask_service(stack.bus, REINDEX, Reindex(embedder=NOMIC))

@@ -1,5 +1,6 @@
 """Data of a tenant with a key is readable only with that key; without it the error says so."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -7,9 +8,9 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
 import pytest
 
+from harm import flip
 from ledgers import open_ledger
 from local2 import examination
 from local2.bus.server import EmbeddedServer, embedded_server
@@ -29,11 +30,9 @@ from stacks import CALLER, in_step, save, search, settings_in
 MARK = "xylophonemark"
 RECORDS = 200
 OWN = Path("tenants", "default")
-
-
-def with_key(settings: Settings, file: Path | None) -> Settings:
-    memory = msgspec.structs.replace(settings.memory, content_key_file=file)
-    return msgspec.structs.replace(settings, memory=memory)
+LOG = "ledger.sqlite3-wal"
+EARLY = 20_000
+"""Offset in bytes in the log, before its last commits."""
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def key(tmp_path: Path) -> ContentKey:
 @pytest.fixture
 def settings(tmp_path: Path, key: ContentKey) -> Settings:
     assert key is not None
-    return with_key(settings_in(tmp_path), tmp_path / "content.key")
+    return settings_in(tmp_path, content_key_file=tmp_path / "content.key")
 
 
 async def fill(settings: Settings, key: ContentKey | None, records: int = RECORDS) -> None:
@@ -83,7 +82,7 @@ async def test_no_file_of_an_encrypted_ledger_holds_plain_text(
         assert files_with(MARK.encode(), folder) == []
     assert {file.name for file in (tmp_path / "killed" / OWN).iterdir()} >= {
         "ledger.sqlite3",
-        "ledger.sqlite3-wal",
+        LOG,
     }
     assert await records_of(settings, key) == RECORDS
 
@@ -201,22 +200,12 @@ def test_without_a_key_no_encryption_library_is_imported() -> None:
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-def flip(file: Path, place: int) -> None:
-    with file.open("r+b") as opened:
-        opened.seek(place)
-        (byte,) = opened.read(1)
-        opened.seek(place)
-        opened.write(bytes([byte ^ 0xFF]))
-
-
 def cut_the_log(folder: Path) -> None:
-    log = folder / "ledger.sqlite3-wal"
-    with log.open("r+b") as opened:
-        opened.truncate(20_000)
+    os.truncate(folder / LOG, EARLY)
 
 
 def flip_the_log(folder: Path) -> None:
-    flip(folder / "ledger.sqlite3-wal", 20_000)
+    flip(folder / LOG, EARLY)
 
 
 def lose_the_ledger(folder: Path) -> None:
@@ -283,7 +272,7 @@ async def test_deleting_the_key_erases(settings: Settings, tmp_path: Path) -> No
     settings.memory.content_key_file.unlink()
 
     assert files_with(MARK.encode(), tmp_path) == []
-    for without in (settings, with_key(settings, None)):
+    for without in (settings, settings_in(tmp_path)):
         with pytest.raises(LedgerKeyError):
             async with open_stack(without, with_generator=False):
                 pass

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from extracted import extracted_home, home
 from local2.client.access import ask_service
 from local2.client.queries import QueryClient
-from local2.endpoint import clients
 from local2.logs import logging_to
 from local2.protocol.maintenance import Reindex
 from local2.protocol.payloads import Generation
@@ -29,24 +28,20 @@ EMBEDDER = "openai:nomic-embed-text"
 
 
 @pytest.fixture
-def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "FIRST_PAUSE", 0.001)
-
-
-@pytest.fixture
 def settings(tmp_path: Path, openai: OpenAIStandIn, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Settings with the memory's key in a file, and the generator's in the environment."""
     openai.key = KEY
     (tmp_path / "key").write_text(KEY)
     monkeypatch.setenv("SOME_KEY", KEY)
-    memory = replace(
-        settings_in(tmp_path, embedder="auto").memory,
+    settings = settings_in(
+        tmp_path,
+        embedder="auto",
         openai_url=openai.url,
         openai_key=str(tmp_path / "key"),
         extraction_model="auto",
     )
     generator = GeneratorSettings(openai_url=openai.url, openai_key="SOME_KEY")
-    return Settings(memory=memory, generator=generator)
+    return replace(settings, generator=generator)
 
 
 @pytest.fixture

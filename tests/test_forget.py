@@ -239,8 +239,7 @@ async def test_a_caller_cannot_erase_another_users_memory(bus: Connection) -> No
 
     for id_ in (fact["id"], message):
         refused = await ask(bus, "forget", {"id": id_}, RICHARD)
-        assert refused.error is not None
-        assert refused.error.code == "invalid_arguments"
+        assert refused.outcome == "invalid_arguments"
     nothing = [
         await forget(bus, RICHARD, topic="project.deadline"),
         await forget(bus, RICHARD, session_id=EVE.session_id),
@@ -266,24 +265,6 @@ async def test_a_caller_receives_the_progress_of_an_erasure(
     await call_tool(bus, "forget", {"session_id": SESSION}, caller=RICHARD, on_progress=receive)
 
     assert progress == [(2, 5), (4, 5), (5, 5)]
-
-
-@pytest.mark.usefixtures("tools")
-async def test_an_imported_conversation_stays_forgotten_until_its_ids_are_released(
-    bus: Connection,
-) -> None:
-    conversation = {
-        "messages": [user_message("The key hangs behind the clock."), user_message("Thanks.")]
-    }
-    await call(bus, "ingest", conversation, RICHARD)
-    await forget(bus, RICHARD, session_id=SESSION)
-
-    again = await call(bus, "ingest", conversation, RICHARD)
-    found = contents(await recall(bus, "key clock", caller=RICHARD))
-    allowed = await call(bus, "ingest", {**conversation, "allow_again": True}, RICHARD)
-
-    assert (again["erased"], again["added"], again["known"], found) == (2, 0, 0, [])
-    assert (allowed["erased"], allowed["added"]) == (0, 2)
 
 
 async def test_a_turn_that_jetstream_redelivers_stays_forgotten(stack: Stack) -> None:

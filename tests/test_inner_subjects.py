@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from local2.bus.connection import BusMessage, connect
 from local2.protocol import subjects
@@ -41,8 +40,7 @@ async def test_a_client_without_the_secret_is_forbidden_every_inner_subject(
     tmp_path: Path,
 ) -> None:
     """A made-up signature is refused as well, and no index is emptied."""
-    own = settings_in(tmp_path)
-    settings = replace(own, memory=replace(own.memory, reranker="onnx:tiny", reranker_timeout=30))
+    settings = settings_in(tmp_path, reranker="onnx:tiny", reranker_timeout=30)
     write_cross_encoder(settings.memory.models_dir / "tiny")
     async with (
         open_stack(settings, log_folder=tmp_path, with_generator=False) as stack,

@@ -13,9 +13,8 @@ from commands import served
 from doc_pages import printed_by
 from local2.bus.connection import connect
 from local2.config_files import load_settings
-from local2.errors import FolderLockedError, NoRespondersError
+from local2.errors import NoRespondersError
 from local2.home import running_url
-from local2.memory.service import MemoryService
 from local2.protocol import subjects
 from local2.settings import HOME_VARIABLE
 from local2.stack.app import open_memory
@@ -58,31 +57,6 @@ def test_the_programs_of_the_docs_print_what_the_docs_say(
 
     assert (offline / "notes" / ".local2" / "ledger.sqlite3").exists() == is_inside
     assert len([line for line in code.splitlines() if line]) <= TEN
-
-
-@pytest.mark.usefixtures("worker_here")
-async def test_memories_are_found_by_meaning_after_reopening(
-    offline: Path,
-) -> None:
-    async def is_found_by_meaning(service: MemoryService) -> list[str]:
-        found = await service.search_episodic("Which letters stand for that precious metal?")
-        return [hit.content for hit in found.hits]
-
-    async with open_memory(offline / "notes") as memory:
-        await memory.of(RICHARD).write_episodic(GOLD)
-    async with open_memory(offline / "notes") as memory:
-        await eventually(lambda: is_found_by_meaning(memory.of(RICHARD)), within=30)
-
-        assert await is_found_by_meaning(memory.of(RICHARD)) == [GOLD]
-        assert await is_found_by_meaning(memory.of(caller_named("eve"))) == []
-
-
-@pytest.mark.usefixtures("worker_here")
-async def test_a_folder_cannot_be_opened_twice_at_the_same_time(offline: Path) -> None:
-    async with open_memory(offline):
-        with pytest.raises(FolderLockedError):
-            async with open_memory(offline):
-                pass
 
 
 @pytest.mark.usefixtures("worker_here")

@@ -1,25 +1,23 @@
 """The whole stack with models that judge, answer, analyse and rerank, and that fail."""
 
 import json
-import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from calling import call
 from ledgers import unjudged
 from local2.bus.connection import BusMessage
-from local2.client.tools import call_tool
 from local2.protocol import subjects
 from local2.protocol.envelope import decode
 from local2.protocol.payloads import MemoryChange
 from local2.settings import GeneratorSettings, Settings
 from local2.stack.app import Stack, open_stack
-from stacks import CALLER, contents, in_step, recall, settings_in
+from stacks import CALLER, contents, in_step, recall, remember, settings_in
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from stand_ins.rerank_server import Answer, RerankStandIn
 from waiting import eventually
@@ -39,27 +37,16 @@ def configured(tmp_path: Path, ollama: OllamaStandIn) -> Callable[..., Settings]
     """Return settings of a stack in one folder with these memory settings; other models are off."""
 
     def with_memory(**memory: Any) -> Settings:
-        return Settings(
-            memory=replace(settings_in(tmp_path).memory, **memory),
-            generator=GeneratorSettings(chat="auto", ollama_url=ollama.url),
-        )
+        chat = GeneratorSettings(chat="auto", ollama_url=ollama.url)
+        return replace(settings_in(tmp_path, **memory), generator=chat)
 
     return with_memory
 
 
-async def remember(stack: Stack, content: str, **args: Any) -> str:
-    """Store a fact about the user and return its id."""
-    fact = {"content": content, "scope": "user", **args}
-    result = await call_tool(stack.bus, "remember_fact", fact, caller=CALLER)
-    assert result.ok, result.content
-    return str(result.data["id"])
-
-
 async def versions(stack: Stack, record_id: str) -> list[tuple[str, str | None]]:
     """Return content and successor of every version of a fact, newest first."""
-    args = {"topic_or_id": record_id}
-    result = await call_tool(stack.bus, "memory_history", args, caller=CALLER)
-    return [(version["content"], version["superseded_by"]) for version in result.data["versions"]]
+    found = await call(stack.bus, "memory_history", {"topic_or_id": record_id}, CALLER)
+    return [(version["content"], version["superseded_by"]) for version in found["versions"]]
 
 
 async def is_judged(stack: Stack) -> bool:
@@ -70,13 +57,10 @@ def verdicts(*given: str) -> Json:
     return {"verdicts": [{"number": n, "verdict": v} for n, v in enumerate(given, start=1)]}
 
 
-def audit(settings: Settings) -> list[tuple[str, str, str, str]]:
-    """Return action, record, agent and successor of every row."""
-    with closing(sqlite3.connect(settings.memory.data_dir / "ledger.sqlite3")) as ledger:
-        rows = ledger.execute("SELECT action, record_id, agent, detail FROM audit").fetchall()
-    return [
-        (a, record, agent, json.loads(detail)["superseded_by"]) for a, record, agent, detail in rows
-    ]
+async def audit(stack: Stack) -> list[tuple[str, str, str, str]]:
+    """Return action, record, agent and successor of every entry."""
+    entries = (await call(stack.bus, "audit", {}, CALLER))["entries"]
+    return [(one["action"], one["id"], one["agent"], one["superseded_by"]) for one in entries]
 
 
 async def subscribe_to_superseded(stack: Stack) -> list[MemoryChange]:
@@ -93,8 +77,8 @@ async def subscribe_to_superseded(stack: Stack) -> list[MemoryChange]:
 
 async def order_without_reranker(stack: Stack) -> list[str]:
     """Store two facts and return their order without a reranker."""
-    await remember(stack, VIOLIN)
-    await remember(stack, PIANO)
+    await remember(stack.bus, VIOLIN)
+    await remember(stack.bus, PIANO)
     await in_step(stack.bus)
     found = await recall(stack.bus, "the piano", scope="user", enable_rerank=False)
     assert not found["rerank_used"]
@@ -109,21 +93,21 @@ def shares(found: Json) -> dict[str, dict[str, float]]:
 async def test_a_fact_that_a_newer_one_contradicts_is_retired(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:
-    settings = configured(**JUDGE)
-    async with open_stack(settings) as stack:
+    async with open_stack(configured(**JUDGE)) as stack:
         changes = await subscribe_to_superseded(stack)
         ollama.script_json(verdicts("replaces"))
-        berlin = await remember(stack, BERLIN)
-        rome = await remember(stack, ROME)
+        berlin = await remember(stack.bus, BERLIN)
+        rome = await remember(stack.bus, ROME)
 
         await eventually(lambda: changes)
         found = await recall(stack.bus, "Where do we live?", scope="user")
         chain = await versions(stack, rome)
+        audited = await audit(stack)
 
     assert changes == [MemoryChange(id=berlin, kind="fact", superseded_by=rome)]
     assert contents(found) == [ROME]
     assert chain == [(ROME, None), (BERLIN, rome)]
-    assert audit(settings) == [("superseded", berlin, "contradiction_judge", rome)]
+    assert audited == [("superseded", berlin, "contradiction_judge", rome)]
     (material,) = ollama.materials()
     assert (material["new"]["text"], material["older"][0]["text"]) == (ROME, BERLIN)
 
@@ -134,8 +118,8 @@ async def test_the_acknowledgement_does_not_wait_for_the_judge(
     async with open_stack(configured(**JUDGE)) as stack:
         hold = threading.Event()
         ollama.script_json(Reply(content=json.dumps(verdicts("replaces")), hold=hold))
-        await remember(stack, BERLIN)
-        rome = await remember(stack, ROME)
+        await remember(stack.bus, BERLIN)
+        rome = await remember(stack.bus, ROME)
         await eventually(ollama.materials)
 
         both = await recall(stack.bus, "Where do we live?", scope="user")
@@ -151,10 +135,10 @@ async def test_facts_that_wait_for_their_verdicts_survive_a_restart(
 ) -> None:
     settings = configured(**JUDGE)
     async with open_stack(settings) as stack:
-        await remember(stack, BERLIN)
+        await remember(stack.bus, BERLIN)
         await eventually(lambda: is_judged(stack))
         ollama.models.clear()
-        rome = await remember(stack, ROME)
+        rome = await remember(stack.bus, ROME)
         await eventually(lambda: ollama.bodies("/api/chat"))
     ollama.models.append("gemma4:latest")
     ollama.script_json(verdicts("replaces"))
@@ -170,8 +154,8 @@ async def test_a_model_answers_from_the_recalled_items(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:
     async with open_stack(configured(synthesis_model="gemma4")) as stack:
-        await remember(stack, VIOLIN)
-        piano = await remember(stack, PIANO)
+        await remember(stack.bus, VIOLIN)
+        piano = await remember(stack.bus, PIANO)
         await in_step(stack.bus)
         ollama.script_json({"answer": "In October.", "numbers": [1]})
 
@@ -187,8 +171,8 @@ async def test_a_model_adds_words_and_topics_to_a_question(
 ) -> None:
     question = "Which instrument do I own?"
     async with open_stack(configured(query_model="gemma4")) as stack:
-        await remember(stack, PIANO)
-        city = await remember(stack, "Bonn", topic="user.city")
+        await remember(stack.bus, PIANO)
+        city = await remember(stack.bus, "Bonn", topic="user.city")
         ollama.script_json({"keywords": [], "topics": []})
         plain = await recall(stack.bus, question, scope="user", explain=True)
         ollama.script_json({"keywords": ["piano"], "topics": ["user.city"]})
@@ -201,22 +185,6 @@ async def test_a_model_adds_words_and_topics_to_a_question(
     assert after["Bonn"]["topic"] > 0
     assert city in {item["id"] for item in found["items"]}
     assert [material["question"] for material in ollama.materials()] == [question, question]
-
-
-async def test_a_reranker_decides_the_order(
-    configured: Callable[..., Settings], reranking: RerankStandIn
-) -> None:
-    async with open_stack(configured(reranker_url=reranking.url)) as stack:
-        order = await order_without_reranker(stack)
-        reranking.script(Answer(results=[(1, 7.5), (0, -2.0)]))
-
-        found = await recall(stack.bus, "the piano", scope="user")
-
-    assert found["rerank_used"]
-    assert contents(found) == order[::-1]
-    assert [item["score"] for item in found["items"]] == [7.5, -2.0]
-    (request,) = reranking.requests
-    assert request.body["documents"] == order
 
 
 async def test_without_its_reranker_recall_returns_the_merged_order(

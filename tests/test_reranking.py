@@ -1,47 +1,32 @@
 """A stack sends its reranker enough labelled documents, with the configured key and model."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from local2.client.tools import call_tool
+from calling import call
 from local2.logs import logging_to
-from local2.settings import Settings
-from local2.stack.app import Stack, open_stack
-from stacks import CALLER, in_step, settings_in
+from local2.stack.app import open_stack
+from stacks import CALLER, in_step, recall, remember, settings_in
 from stand_ins.rerank_server import Answer, RerankStandIn
 
 pytestmark = pytest.mark.usefixtures("worker_here")
 FACTS = 25
-
-
-def configured(folder: Path, **memory: Any) -> Settings:
-    own = settings_in(folder)
-    return replace(own, memory=replace(own.memory, **memory))
-
-
-async def call(stack: Stack, tool: str, **args: Any) -> dict[str, Any]:
-    """Return the `data` of a call, which has to succeed."""
-    result = await call_tool(stack.bus, tool, args, caller=CALLER)
-    assert result.ok, result.content
-    data: dict[str, Any] = result.data
-    return data
+METAL = {"topic": "user.metal", "content": "Osmium"}
 
 
 async def test_twenty_documents_are_reranked_when_one_is_requested(
     tmp_path: Path, reranking: RerankStandIn
 ) -> None:
-    settings = configured(tmp_path, reranker_url=reranking.url, reranker_timeout=30)
+    settings = settings_in(tmp_path, reranker_url=reranking.url, reranker_timeout=30)
     async with open_stack(settings, with_generator=False) as stack:
         for number in range(FACTS):
-            await call(stack, "remember_fact", content=f"Osmium lot {number}.", scope="user")
+            await remember(stack.bus, f"Osmium lot {number}.")
         last_first = [(number, float(number)) for number in range(20)]
         reranking.script(Answer(results=last_first), Answer(results=last_first))
 
-        one = await call(stack, "recall", query="osmium", top_k=1)
-        twenty = await call(stack, "recall", query="osmium", top_k=20)
+        one = await recall(stack.bus, "osmium", top_k=1)
+        twenty = await recall(stack.bus, "osmium", top_k=20)
 
     documents = [request.body["documents"] for request in reranking.requests]
     assert [len(set(sent)) for sent in documents] == [20, 20]
@@ -53,15 +38,15 @@ async def test_a_reranker_orders_only_candidates_near_the_best(
     tmp_path: Path, reranking: RerankStandIn
 ) -> None:
     """Its scores may be on any scale, so recall's own scores decide beforehand what is left out."""
-    settings = configured(tmp_path, reranker_url=reranking.url, reranker_timeout=30)
-    args = {"query": "Which osmium lot is the heaviest?", "top_k": 20, "min_relevance": 0.8}
+    settings = settings_in(tmp_path, reranker_url=reranking.url, reranker_timeout=30)
+    question = "Which osmium lot is the heaviest?"
     async with open_stack(settings, with_generator=False) as stack:
         for content in ("Osmium is rare.", "The heaviest osmium lot is lot 7.", "A lot happened."):
-            await call(stack, "remember_fact", content=content, scope="user")
+            await remember(stack.bus, content)
         await in_step(stack.bus)
         reranking.script(Answer(results=[(0, -7.5)]))
 
-        found = await call(stack, "recall", **args)
+        found = await recall(stack.bus, question, top_k=20, min_relevance=0.8)
 
     (request,) = reranking.requests
     assert request.body["documents"] == ["The heaviest osmium lot is lot 7."]
@@ -78,7 +63,7 @@ async def test_labelled_documents_are_sent_with_the_configured_key_and_model(
         {"role": "user", "content": "Osmium is rare."},
         {"role": "assistant", "tool_calls": [{"name": "weigh", "content": "Osmium: 22.59 g"}]},
     ]
-    settings = configured(
+    settings = settings_in(
         tmp_path,
         reranker_url=reranking.url,
         reranker_key="sesame",
@@ -86,10 +71,10 @@ async def test_labelled_documents_are_sent_with_the_configured_key_and_model(
         reranker_timeout=30,
     )
     async with open_stack(settings, with_generator=False) as stack:
-        await call(stack, "ingest", messages=messages)
-        await call(stack, "save_topic", topic="user.metal", content="Osmium")
+        await call(stack.bus, "ingest", {"messages": messages}, CALLER)
+        await call(stack.bus, "save_topic", METAL, CALLER)
 
-        assert (await call(stack, "recall", query="osmium"))["rerank_used"]
+        assert (await recall(stack.bus, "osmium"))["rerank_used"]
 
     (request,) = reranking.requests
     assert request.headers["authorization"] == "Bearer sesame"
@@ -106,12 +91,12 @@ async def test_the_configured_timeout_applies_to_the_reranker(
     tmp_path: Path, reranking: RerankStandIn
 ) -> None:
     log = tmp_path / "debug.log"
-    settings = configured(tmp_path, reranker_url=reranking.url, reranker_timeout=0.0625)
+    settings = settings_in(tmp_path, reranker_url=reranking.url, reranker_timeout=0.0625)
     reranking.script(Answer(held=True))
     with logging_to(log, level="debug"):
         async with open_stack(settings, with_generator=False) as stack:
-            await call(stack, "save_topic", topic="user.metal", content="Osmium")
-            found = await call(stack, "recall", query="osmium")
+            await call(stack.bus, "save_topic", METAL, CALLER)
+            found = await recall(stack.bus, "osmium")
 
     assert [item["content"] for item in found["items"]] == ["Osmium"]
     assert not found["rerank_used"]

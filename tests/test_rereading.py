@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from local2.client.tools import call_tool
+from calling import call
 from local2.logs import logging_to
 from local2.settings import Settings
 from local2.stack.app import Stack, open_stack
@@ -21,16 +20,12 @@ QUESTION = "Which metal is in the box?"
 
 def rereading(folder: Path, **memory: Any) -> Settings:
     """Return settings whose reranker is the model `tiny`, whether or not it is there."""
-    own = settings_in(folder)
-    chosen = {"reranker": "onnx:tiny", "reranker_timeout": 60, **memory}
-    return replace(own, memory=replace(own.memory, **chosen))
+    return settings_in(folder, **{"reranker": "onnx:tiny", "reranker_timeout": 60, **memory})
 
 
 async def remember(stack: Stack, *facts: str) -> None:
     for fact in facts:
-        args = {"content": fact, "scope": "user"}
-        result = await call_tool(stack.bus, "remember_fact", args, caller=CALLER)
-        assert result.ok, result.content
+        await call(stack.bus, "remember_fact", {"content": fact, "scope": "user"}, CALLER)
     await in_step(stack.bus)
 
 

@@ -8,23 +8,19 @@ import pytest
 
 from local2.client.tools import call_tool
 from local2.errors import BusError
-from local2.settings import BusSettings, Settings
 from local2.stack.app import open_stack
 from stacks import CALLER, settings_in
 
 pytestmark = pytest.mark.usefixtures("worker_here")
 
 
-def on_bus(url: str, folder: Path) -> Settings:
-    own = settings_in(folder)
-    return Settings(bus=BusSettings(url=url), memory=own.memory, generator=own.generator)
-
-
 async def test_one_of_two_stacks_that_start_together_is_refused(
     tmp_path: Path, nats_url: str
 ) -> None:
     async with AsyncExitStack() as stacks:
-        starting = (open_stack(on_bus(nats_url, tmp_path / name)) for name in ("one", "other"))
+        starting = (
+            open_stack(settings_in(tmp_path / name, bus_url=nats_url)) for name in ("one", "other")
+        )
         outcomes = await asyncio.gather(
             *(stacks.enter_async_context(stack) for stack in starting), return_exceptions=True
         )
@@ -46,8 +42,8 @@ async def test_a_second_stack_on_a_bus_is_refused_and_the_first_continues(
     tmp_path: Path, nats_url: str
 ) -> None:
     fact = {"topic": "project.deadline", "content": "Friday"}
-    second = on_bus(nats_url, tmp_path / "second")
-    async with open_stack(on_bus(nats_url, tmp_path / "first")) as first:
+    second = settings_in(tmp_path / "second", bus_url=nats_url)
+    async with open_stack(settings_in(tmp_path / "first", bus_url=nats_url)) as first:
         with pytest.raises(BusError, match="Another stack serves the bus at") as caught:
             async with open_stack(second):
                 pass

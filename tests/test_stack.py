@@ -12,6 +12,7 @@ import pytest_asyncio
 from calling import caller_named
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.streams import publish_durably
+from local2.client.access import ask_service
 from local2.client.queries import QueryClient
 from local2.client.tools import call_tool
 from local2.errors import (
@@ -22,16 +23,27 @@ from local2.errors import (
     StackNotRunningError,
 )
 from local2.home import running_url
-from local2.ledger.engines.sqlite.connections import SqlConnection
 from local2.protocol import subjects
+from local2.protocol.browsing import BrowseAll
 from local2.protocol.envelope import decode
 from local2.protocol.maintenance import MemoryStatus
 from local2.protocol.memory_tools import TOOLS
 from local2.protocol.payloads import MemoryChange, ToolCallRecord, ToolResult
-from local2.protocol.services import REQUESTS
-from local2.settings import BusSettings, GeneratorSettings, Settings
+from local2.protocol.services import BROWSE_ALL, REQUESTS
+from local2.settings import GeneratorSettings, Settings
 from local2.stack.app import Stack, open_stack
-from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
+from stacks import (
+    CALLER,
+    all_read,
+    contents,
+    in_step,
+    recall,
+    save,
+    say,
+    search,
+    settings_in,
+    status,
+)
 from turns import GENERATION
 from waiting import eventually
 
@@ -153,9 +165,7 @@ async def test_a_conversation_is_remembered_in_another_session(client: Connectio
 
 
 @shared_stack
-async def test_every_record_of_a_turn_is_announced_on_the_bus(
-    stack: Stack, client: Connection
-) -> None:
+async def test_every_record_of_a_turn_is_announced_on_the_bus(client: Connection) -> None:
     received: list[str] = []
 
     async def receive(message: BusMessage) -> None:
@@ -166,13 +176,10 @@ async def test_every_record_of_a_turn_is_announced_on_the_bus(
     payload = {"query": "Which metal?", "answer": "Osmium.", "session_id": "told"}
     await publish_durably(client, GENERATION, json.dumps({"payload": payload}).encode())
 
-    def read_session_ids(connection: SqlConnection) -> list[str]:
-        found = connection.execute("SELECT id FROM record WHERE session_id = 'told'")
-        return [id_ for (id_,) in found]
-
     async def all_received() -> bool:
-        ids = await stack.memories.of_tenant("default").ledger._database.read(read_session_ids)
-        return len(ids) == 3 and set(ids) <= set(received)
+        page = await ask_service(client, BROWSE_ALL, BrowseAll(session_id="told"))
+        ids = {one.id for one in page.memories}
+        return len(ids) == 3 and ids <= set(received)
 
     await eventually(all_received)
     assert len(received) == len(set(received))
@@ -251,12 +258,9 @@ async def test_a_second_stack_on_the_folder_is_refused_and_the_error_names_the_p
 
 @shared_stack
 async def test_the_status_counts_records_and_indexed_records(client: Connection) -> None:
-    async def is_extracted() -> bool:
-        return (await status(client)).unread == 0
-
     await save(client, "A record at least.")
     await in_step(client)
-    await eventually(is_extracted)  # messages of other tests are extracted after a delay
+    await all_read(client)  # messages of other tests are extracted after a delay
 
     now = await status(client)
 
@@ -334,22 +338,17 @@ async def test_a_stopped_stack_leaves_no_processes_and_no_address(tmp_path: Path
 
 @pytest.mark.usefixtures("worker_here")
 async def test_a_configured_server_is_used(tmp_path: Path, nats_url: str) -> None:
-    settings = settings_in(tmp_path)
-    own = Settings(
-        bus=BusSettings(url=nats_url), memory=settings.memory, generator=settings.generator
-    )
-    async with open_stack(own) as stack:
+    settings = settings_in(tmp_path, bus_url=nats_url)
+    async with open_stack(settings) as stack:
         assert stack.url == nats_url
-        assert running_url(own) == nats_url
+        assert running_url(settings) == nats_url
         assert (await save(stack.bus, GOLD)).ok
     assert not (settings.memory.data_dir / "nats").exists()
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_missing_configured_server_is_a_clear_error(tmp_path: Path) -> None:
-    settings = Settings(
-        bus=BusSettings(url="nats://127.0.0.1:1"), memory=settings_in(tmp_path).memory
-    )
+    settings = settings_in(tmp_path, bus_url="nats://127.0.0.1:1")
 
     with pytest.raises(BusError, match="No NATS server answers") as refused:
         async with open_stack(settings):

@@ -71,8 +71,8 @@ async def test_a_deleted_index_is_refilled_without_embedding(
         return status
 
     monkeypatch.setattr(VectorClient, "status", delayed_status)
-    impatient = msgspec.structs.replace(settings.memory, starting_timeout=0)
-    async with open_stack(msgspec.structs.replace(settings, memory=impatient)) as stack:
+    impatient = settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url, starting_timeout=0)
+    async with open_stack(impatient) as stack:
         await served.wait()
         at_once = await recall(stack.bus, "symbol of gold")
         may_compare.set()

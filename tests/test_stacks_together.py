@@ -22,7 +22,6 @@ from local2.protocol.maintenance import BackupRequest
 from local2.protocol.payloads import Generation, ToolCallRecord
 from local2.protocol.services import SHOWN
 from local2.protocol.showings import FindShowings
-from local2.settings import BusSettings, Settings
 from local2.stack.app import Stack, open_stack
 from postgres_server import PostgresServer
 from stacks import CALLER, contents, in_step, recall, save, settings_in, status
@@ -42,12 +41,6 @@ class Together(NamedTuple):
     ledger: str
 
 
-def settings_beside(folder: Path, url: str, ledger: str | None) -> Settings:
-    own = settings_in(folder)
-    memory = msgspec.structs.replace(own.memory, ledger=ledger)
-    return Settings(bus=BusSettings(url=url), memory=memory, generator=own.generator)
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def together(
     tmp_path_factory: pytest.TempPathFactory, postgres_databases: PostgresServer
@@ -59,7 +52,7 @@ async def together(
         url = (await resources.enter_async_context(running)).url
         stacks = [
             await resources.enter_async_context(
-                stack_with_worker_here(settings_beside(folder / name, url, ledger))
+                stack_with_worker_here(settings_in(folder / name, bus_url=url, ledger=ledger))
             )
             for name in ("one", "two")
         ]
@@ -190,7 +183,7 @@ async def test_a_stack_with_another_ledger_is_refused(
     with postgres_databases.new_database() as another:
         for ledger in (None, another):
             with pytest.raises(LeaseHeldError):
-                async with open_stack(settings_beside(tmp_path, together.url, ledger)):
+                async with open_stack(settings_in(tmp_path, bus_url=together.url, ledger=ledger)):
                     pass
 
 
@@ -210,7 +203,8 @@ async def test_a_stack_may_come_and_go_while_others_serve(
     async with asyncio.TaskGroup() as group:
         saving = group.create_task(keep_saving())
         async with stack_with_worker_here(
-            settings_beside(tmp_path, together.url, together.ledger), with_generator=False
+            settings_in(tmp_path, bus_url=together.url, ledger=together.ledger),
+            with_generator=False,
         ) as third:
             before = saved
             await eventually(lambda: saved > before + 5)

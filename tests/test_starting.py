@@ -33,11 +33,6 @@ IMPATIENCE = 8.0
 """Seconds after which a search that waits for the worker has failed."""
 
 
-def settings_with_timeout(folder: Path, seconds: float) -> Settings:
-    settings = settings_in(folder)
-    return replace(settings, memory=replace(settings.memory, starting_timeout=seconds))
-
-
 async def remember_gold(settings: Settings) -> None:
     async with stack_with_worker_here(settings, with_generator=False) as stack:
         await save(stack.bus, GOLD)
@@ -128,7 +123,7 @@ async def test_forget_says_that_the_worker_has_not_started_when_its_caller_waits
 async def test_a_question_during_the_start_finds_what_an_earlier_stack_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = settings_with_timeout(tmp_path, PATIENCE)
+    settings = settings_in(tmp_path, starting_timeout=PATIENCE)
     generator = replace(settings.generator, tool_timeout=PATIENCE)
     await remember_gold(settings)
     gate = Gate(monkeypatch)
@@ -177,7 +172,7 @@ async def test_a_memory_that_starts_too_slowly_says_so_and_does_not_remember_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither as an episode nor as a message; the question is remembered."""
-    settings = settings_with_timeout(tmp_path, 0.05)
+    settings = settings_in(tmp_path, starting_timeout=0.05)
     await remember_gold(settings)
     gate = Gate(monkeypatch)
 
@@ -204,7 +199,7 @@ async def test_an_empty_result_during_the_start_tells_a_model_that_more_may_be_k
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Gate(monkeypatch)
-    async with open_stack(settings_with_timeout(tmp_path, 0), with_generator=False) as stack:
+    async with open_stack(settings_in(tmp_path, starting_timeout=0), with_generator=False) as stack:
         for tool in ("search_memory", "recall"):
             result = await call_tool(stack.bus, tool, {"query": QUESTION}, caller=CALLER)
 

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from local2.bus.connection import Connection
@@ -12,7 +11,6 @@ from local2.client.access import ask_service
 from local2.client.tools import call_tool
 from local2.protocol.maintenance import Reindex
 from local2.protocol.services import REINDEX
-from local2.settings import Settings
 from postgres_server import PostgresServer
 from stacks import CALLER, contents, in_step, save, search, settings_in, status
 from stand_ins.ollama_server import OllamaStandIn
@@ -34,18 +32,13 @@ async def stacks(
         url = resources.enter_context(postgres_databases.new_database())
 
         async def open_one(name: str) -> Connection:
-            settings = _with_ledger(
-                settings_in(tmp_path / name, embedder="auto", ollama_url=ollama.url), url
+            settings = settings_in(
+                tmp_path / name, embedder="auto", ollama_url=ollama.url, ledger=url
             )
             opening = stack_with_worker_here(settings, with_generator=False)
             return (await resources.enter_async_context(opening)).bus
 
         yield [await open_one("here"), await open_one("there")]
-
-
-def _with_ledger(settings: Settings, url: str) -> Settings:
-    memory = msgspec.structs.replace(settings.memory, ledger=url)
-    return msgspec.structs.replace(settings, memory=memory)
 
 
 async def test_stacks_share_vectors_follow_a_new_embedder_and_open_no_chroma(

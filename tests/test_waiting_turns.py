@@ -14,10 +14,8 @@ from local2.client.tools import call_tool
 from local2.errors import StorageError
 from local2.memory.backlog import Backlog
 from local2.memory.intake.waiting_turns import WaitingTurns
-from local2.protocol.envelope import decode
-from local2.protocol.maintenance import Health
 from local2.stack.app import open_stack
-from stacks import in_step, recall, search, settings_in, status
+from stacks import health_of, in_step, recall, search, settings_in, status
 from turns import turn
 from waiting import eventually
 
@@ -33,10 +31,6 @@ async def publish_turns(bus: Connection) -> None:
 
 async def is_complete(bus: Connection) -> bool:
     return not (await recall(bus, "osmium"))["degraded"]
-
-
-async def health_of(bus: Connection) -> Health:
-    return decode((await bus.request("memory.health", b"", timeout=20)).data, Health).payload
 
 
 @pytest.mark.usefixtures("worker_here")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import msgspec
 import psycopg
 import pytest
 import pytest_asyncio
@@ -60,16 +59,11 @@ async def world(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[World]:
     folder: Path = tmp_path_factory.mktemp("attacks")
-    settings = with_tenants(folder, "acme", "beta")
-    without_consolidation = msgspec.structs.replace(settings.memory, consolidation_hours=0)
-    memory = without_consolidation
-    databases = ExitStack()
+    databases, ledger = ExitStack(), None
     if request.param == "postgres":
         server: PostgresServer = request.getfixturevalue("postgres_databases")
-        memory = msgspec.structs.replace(
-            memory, ledger=databases.enter_context(server.new_database())
-        )
-    settings = msgspec.structs.replace(settings, memory=memory)
+        ledger = databases.enter_context(server.new_database())
+    settings = with_tenants(folder, "acme", "beta", consolidation_hours=0, ledger=ledger)
     for tenant, name, role in ADDED_AGENTS:
         done = local2(folder, "tenants", "add", tenant, "--agent", name, "--role", role)
         assert done.returncode == 0, done.stderr
@@ -81,7 +75,7 @@ async def world(
         for nickname, (tenant, name) in AGENTS.items():
             connected = agent(folder, stack.url, tenant, name)
             agents[nickname] = await resources.enter_async_context(connected)
-        read = resources.enter_context(_reading(memory))
+        read = resources.enter_context(_reading(settings.memory))
         world = World(folder, stack.url, agents, read)
         if request.param == "sqlite":
             await asyncio.to_thread(_serve_pages, world, resources)

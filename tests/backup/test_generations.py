@@ -28,6 +28,7 @@ from backups import (
     rows,
 )
 from forking import Fork
+from harm import flip
 from local2.backup import taking
 from local2.backup.sealing import Decrypter, Seal
 from local2.backup.taking import Progress, Stopped
@@ -205,9 +206,7 @@ async def test_a_damaged_piece_is_detected_and_stored_again_by_the_next_backup(
 ) -> None:
     taken = back_up(folder, backups)
     piece = max((backups / taken.generation / "pieces").iterdir(), key=lambda file: file.name)
-    data = bytearray(piece.read_bytes())
-    data[100] ^= 0xFF
-    piece.write_bytes(data)
+    flip(piece, 100)
 
     with pytest.raises(BackupError, match="piece is damaged"):
         await restore_backup(backups, folder, replace=True)

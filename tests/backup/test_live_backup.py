@@ -10,7 +10,6 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from backups import data_dir, generations, restore_backup, rows
 from local2.backup import service
@@ -37,7 +36,6 @@ from local2.protocol.maintenance import (
     VerificationRequest,
 )
 from local2.protocol.services import BACKUP, LIST_BACKUPS, VERIFY_BACKUP
-from local2.settings import Settings
 from local2.stack.app import Stack, open_stack
 from stacks import CALLER, all_indexed, contents, in_step, save, search, settings_in
 from turns import GENERATION, turn
@@ -55,14 +53,19 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
         yield running
 
 
-async def back_up_stack(bus: Connection, folder: Path) -> BackupReport:
-    await ask_service(bus, BACKUP, BackupRequest(folder=str(folder)))
+async def ended(bus: Connection) -> BackupStatus:
+    """Wait until nothing is under way, and return how the last of it ended."""
 
     async def over() -> bool:
         return not (await ask_service(bus, BACKUP, BackupRequest())).under_way
 
     await eventually(over, within=60)
-    status = await ask_service(bus, BACKUP, BackupRequest())
+    return await ask_service(bus, BACKUP, BackupRequest())
+
+
+async def back_up_stack(bus: Connection, folder: Path) -> BackupReport:
+    await ask_service(bus, BACKUP, BackupRequest(folder=str(folder)))
+    status = await ended(bus)
     assert status.problem is None
     assert status.last is not None
     return status.last
@@ -236,7 +239,9 @@ async def test_backups_are_made_when_they_are_due(
     monkeypatch.setattr(service, "START_DELAY", 0.0)
     monkeypatch.setattr(service, "CHECK_INTERVAL", 0.01)
     backups = tmp_path / "backups"
-    async with open_stack(scheduled(tmp_path, backups), with_generator=False) as stack:
+    async with open_stack(
+        settings_in(tmp_path, backup_folder=backups), with_generator=False
+    ) as stack:
 
         async def has_one() -> bool:
             return (await ask_service(stack.bus, BACKUP, BackupRequest())).newest is not None
@@ -247,13 +252,8 @@ async def test_backups_are_made_when_they_are_due(
     (only,) = generations(backups)
     later = timedelta(hours=25)
     monkeypatch.setattr("local2.stack.app.utc_now", lambda: only.at + later)
-    async with open_stack(scheduled(tmp_path, backups), with_generator=False):
+    async with open_stack(settings_in(tmp_path, backup_folder=backups), with_generator=False):
         await eventually(lambda: len(generations(backups)) == 2)
-
-
-def scheduled(folder: Path, backups: Path) -> Settings:
-    settings = settings_in(folder)
-    return replace(settings, memory=replace(settings.memory, backup_folder=backups))
 
 
 async def test_stopping_the_stack_stops_a_backup_and_leaves_no_partial_files(
@@ -300,12 +300,7 @@ async def test_a_failed_backup_reports_the_reason(stack: Stack, tmp_path: Path) 
 
 async def verified(bus: Connection, **named: str) -> BackupStatus:
     await ask_service(bus, VERIFY_BACKUP, VerificationRequest(**named))
-
-    async def over() -> bool:
-        return not (await ask_service(bus, BACKUP, BackupRequest())).under_way
-
-    await eventually(over, within=60)
-    return await ask_service(bus, BACKUP, BackupRequest())
+    return await ended(bus)
 
 
 async def test_backups_are_listed_and_read_over_the_bus(stack: Stack, tmp_path: Path) -> None:

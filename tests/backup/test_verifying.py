@@ -10,6 +10,7 @@ import pytest
 
 from backup.conftest import CopyNotes
 from backups import back_up, data_dir, generations, key_pair, plain, remember
+from harm import flip
 from local2.backup.sealing import Decrypter
 from local2.backup.verifying import verify_backup
 from local2.content_key import ContentKey, KeyOf
@@ -61,12 +62,6 @@ def newest_piece(backups: Path) -> Path:
     return max((generations(backups)[-1].path / "pieces").iterdir())
 
 
-def change_byte(piece: Path) -> None:
-    data = bytearray(piece.read_bytes())
-    data[100] ^= 0xFF
-    piece.write_bytes(data)
-
-
 def test_a_backup_is_read_whole_while_a_stack_holds_the_lock(folder: Path, backups: Path) -> None:
     with folder_lock(data_dir(folder)):
         verified = verify(backups, folder)
@@ -96,7 +91,7 @@ def test_reading_a_backup_where_no_memory_is_leaves_no_data_folder(
 @pytest.mark.parametrize(
     ("harm", "why"),
     [
-        pytest.param(change_byte, "a piece is damaged", id="a changed byte"),
+        pytest.param(lambda piece: flip(piece, 100), "a piece is damaged", id="a changed byte"),
         pytest.param(Path.unlink, "cannot be read: No such file", id="a missing piece"),
         pytest.param(lambda piece: piece.write_bytes(b""), "a piece is damaged", id="emptied"),
     ],
@@ -125,7 +120,7 @@ async def test_the_other_ledgers_of_a_damaged_backup_are_read_too(tmp_path: Path
     await remember(tmp_path, 0, 4, tenant="acme", key=key)
     taken = back_up(tmp_path, tmp_path / "backups", key_of={"acme": key}.get)
     shared, _ = taken.manifest.ledgers
-    change_byte(tmp_path / "backups" / taken.generation / "pieces" / shared.pieces[0])
+    flip(tmp_path / "backups" / taken.generation / "pieces" / shared.pieces[0], 100)
 
     verified = verify(tmp_path / "backups", tmp_path, key_of={"acme": key}.get)
 
@@ -153,7 +148,7 @@ async def test_an_encrypted_backup_is_read_with_its_secret_key(folder: Path) -> 
     assert not verify(folder / "backups", folder, identity=identity).damaged
     with pytest.raises(BackupError, match="is encrypted"):
         verify(folder / "backups", folder)
-    change_byte(newest_piece(folder / "backups"))
+    flip(newest_piece(folder / "backups"), 100)
     assert verify(folder / "backups", folder, identity=identity).damaged
 
 

@@ -19,7 +19,7 @@ from local2.bus.streams import (
 )
 from local2.errors import BusError
 from nats_servers import nats_server
-from turns import in_stream
+from turns import all_done, in_stream
 from waiting import eventually
 
 
@@ -53,11 +53,7 @@ async def test_messages_wait_for_a_consumer_and_are_removed_once_acknowledged(
 
     await eventually(lambda: len(seen) == 20)
     assert sorted(seen, key=int) == [b"%d" % n for n in range(20)]
-
-    async def is_empty() -> bool:
-        return await in_stream(bus) == 0
-
-    await eventually(is_empty)
+    await all_done(bus)
 
 
 async def test_messages_whose_consumer_died_are_delivered_again_at_once(
@@ -88,11 +84,7 @@ async def test_messages_whose_consumer_died_are_delivered_again_at_once(
     )
 
     await eventually(lambda: sorted(seen, key=int) == turns)
-
-    async def is_empty() -> bool:
-        return await in_stream(bus) == 0
-
-    await eventually(is_empty)
+    await all_done(bus)
 
 
 async def test_small_turns_are_delivered_many_at_a_time_where_that_is_asked_for(

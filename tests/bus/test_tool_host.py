@@ -245,8 +245,7 @@ async def test_an_unexpected_exception_is_logged_and_not_disclosed(
     answer = await ask(bus, {"payload": {"args": {"text": "x"}}})
 
     result = decode(answer.data, ToolResult).payload
-    assert result.error is not None
-    assert result.error.code == "internal"
+    assert result.outcome == "internal"
     assert b"secret detail" not in answer.data
     assert b"Traceback" not in answer.data
     await eventually(lambda: "secret detail" in logs.read_text())
@@ -280,8 +279,7 @@ async def test_a_result_that_cannot_be_sent_is_an_error_result(
 async def test_a_request_too_large_for_the_bus_is_an_error_result(bus: Connection) -> None:
     result = await call_tool(bus, "note", {"text": "x" * (1024 * 1024)}, caller=RICHARD)
 
-    assert result.error is not None
-    assert result.error.code == "too_large"
+    assert result.outcome == "too_large"
 
 
 @pytest.mark.usefixtures("host")
@@ -293,30 +291,12 @@ async def test_a_result_carries_the_trace_of_its_request(bus: Connection) -> Non
     assert answer.headers == {"traceparent": "00-1"}
 
 
-async def test_a_tool_that_nobody_serves_is_unknown(bus: Connection) -> None:
-    result = await call_tool(bus, "nothing", {}, caller=RICHARD)
-
-    assert result.error is not None
-    assert result.error.code == "unknown_tool"
-
-
 @pytest.mark.parametrize("name", ["*", ">", "a.b", ""])
 async def test_a_name_with_a_wildcard_is_refused(bus: Connection, name: str) -> None:
     result = await call_tool(bus, name, {}, caller=RICHARD)
 
     assert result.error is not None
     assert result.error.code == "bad_request"
-
-
-@pytest.mark.usefixtures("host")
-async def test_a_tool_that_takes_too_long_is_unavailable(bus: Connection, notes: Notes) -> None:
-    notes.may_finish.clear()
-    result = await call_tool(bus, "note", {"text": "x"}, caller=RICHARD, timeout=0.05)
-    notes.may_finish.set()
-
-    assert result.error is not None
-    assert result.error.code == "unavailable"
-    assert "within 0.05 s" in result.error.message
 
 
 async def test_a_stopping_tool_answers_the_requests_it_has_begun(
@@ -330,7 +310,7 @@ async def test_a_stopping_tool_answers_the_requests_it_has_begun(
             for n in range(10)
         ]
         await bus.flush()
-        await eventually(lambda: len(host._subscriptions[0]._tasks) == 10)
+        await eventually(lambda: notes.under_way == 10)
         stopping = asyncio.create_task(running.aclose())
         await eventually(lambda: not host._subscriptions or stopping.done() or _closed(host))
         notes.may_finish.set()

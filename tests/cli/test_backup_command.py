@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from backups import key_pair
 from commands import Served, answer, in_a_process, local2, served
@@ -109,9 +108,7 @@ def test_the_doctor_reports_the_last_scheduled_backup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL2_MEMORY__BACKUP_FOLDER", str(tmp_path / "backups"))
-    settings = settings_in(tmp_path)
-    scheduled = replace(settings.memory, backup_folder=tmp_path / "backups")
-    with served(replace(settings, memory=scheduled)):
+    with served(settings_in(tmp_path, backup_folder=tmp_path / "backups")):
         none = backup_detail(tmp_path)
         assert local2(tmp_path, "backup").returncode == 0
         one = backup_detail(tmp_path)

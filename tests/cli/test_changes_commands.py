@@ -2,26 +2,13 @@
 
 import pytest
 
-from commands import Served, answer, local2
-
-
-def remember(running_alone: Served, content: str, user: str) -> None:
-    done = local2(
-        running_alone.folder,
-        "call",
-        "remember_fact",
-        f"content={content}",
-        "scope=user",
-        "--user",
-        user,
-    )
-    assert done.returncode == 0, done.stderr
+from commands import Served, answer, local2, remember
 
 
 @pytest.fixture
 def duplicates(running_alone: Served, user: str) -> Served:
-    remember(running_alone, "Ada likes green tea.", user)
-    remember(running_alone, "ada likes green tea", user)
+    remember(running_alone.folder, "Ada likes green tea.", user)
+    remember(running_alone.folder, "ada likes green tea", user)
     return running_alone
 
 
@@ -75,7 +62,7 @@ def test_a_memory_is_edited_retired_and_hidden_by_its_id_and_each_is_undone(
     running_alone: Served, user: str
 ) -> None:
     folder = running_alone.folder
-    remember(running_alone, "Ada likes green tea.", user)
+    remember(running_alone.folder, "Ada likes green tea.", user)
 
     def listed(state: str = "active") -> list[str]:
         page = answer(folder, "list", "--scope", "user", "--state", state, "--user", user)

@@ -239,13 +239,6 @@ async def test_a_stack_that_lost_its_nats_server_stops_cleanly(tmp_path: Path) -
     assert "Traceback" not in stack.errors.read_text()
 
 
-def test_a_command_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:
-    failed = local2(tmp_path, "call", "recall_topic", "topic=user.name")
-    assert failed.returncode == 1
-    assert "No stack is running" in failed.stderr
-    assert "local2 up" in failed.stderr
-
-
 def test_a_misspelt_setting_is_refused_with_the_known_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import CheckResult, ConsolidationStatus, MemoryStatus
 from local2.settings import GeneratorSettings, MemorySettings, Settings
 from local2.vectors import weights
+from stacks import settings_in
 from stand_ins.ollama_server import OllamaStandIn
 from stand_ins.openai_server import OpenAIStandIn
 from stand_ins.rerank_server import Answer, RerankStandIn
@@ -306,28 +307,16 @@ def test_the_doctor_reports_how_the_last_consolidation_went(
     assert bool(finding.remedy) == (verdict != "ok")
 
 
-def with_endpoint(folder: Path, openai: OpenAIStandIn, key: str | None = None) -> Settings:
-    """Return settings that use the endpoint for everything; `key` names the key's variable."""
-    return Settings(
-        memory=MemorySettings(
-            data_dir=folder / ".local2",
-            chroma_path=folder / ".chroma",
-            embedder="openai",
-            openai_url=openai.url,
-            openai_key=key,
-        ),
-        generator=GeneratorSettings(chat="openai", openai_url=openai.url, openai_key=key),
-    )
-
-
 async def test_an_endpoint_is_checked_for_its_key_and_models(
     tmp_path: Path, openai: OpenAIStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_KEY", "sk-mark")
     openai.key = "sk-mark"
-    settings = with_endpoint(tmp_path, openai, "SOME_KEY")
-    own = msgspec.structs.replace(settings.memory, judge_model="judge")
-    settings = msgspec.structs.replace(settings, memory=own)
+    endpoint: dict[str, Any] = {"openai_url": openai.url, "openai_key": "SOME_KEY"}
+    settings = msgspec.structs.replace(
+        settings_in(tmp_path, embedder="openai", judge_model="judge", **endpoint),
+        generator=GeneratorSettings(chat="openai", **endpoint),
+    )
     openai.models.append("judge")
     names = ("chat model", "embedding model", "judge")
 

@@ -6,13 +6,12 @@ import pty
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from commands import COMMAND, START_SECONDS, Served, answer, local2, recalled, served
+from commands import COMMAND, START_SECONDS, Served, answer, local2, recalled, served, shown_on
 from local2.settings import HOME_VARIABLE
 from sources_made_up import archive_of, chatgpt_chat, chatgpt_message, many_chats
 from stacks import settings_in
@@ -49,23 +48,12 @@ def shown_until_killed(folder: Path, file: Path, user: str, enough: int) -> str:
     )
     os.close(process_side)
     shown = ""
-    with os.fdopen(terminal_side, "rb", buffering=0) as terminal:
-        for piece in _pieces(terminal):
-            shown += piece.decode(errors="replace")
-            if any(
-                int(n.replace(",", "")) >= enough for n in re.findall(r"([\d,]+) stored", shown)
-            ):
-                process.kill()
+    for piece in shown_on(terminal_side):
+        shown += piece.decode(errors="replace")
+        if any(int(n.replace(",", "")) >= enough for n in re.findall(r"([\d,]+) stored", shown)):
+            process.kill()
     assert process.wait(START_SECONDS) == -signal.SIGKILL, "it was faster than its progress"
     return shown
-
-
-def _pieces(terminal: Any) -> Iterator[bytes]:
-    try:
-        while piece := terminal.read(4_096):
-            yield piece
-    except OSError:  # the other side is closed
-        return
 
 
 @pytest.mark.timeout(300)

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from commands import COMMAND
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.server import embedded_server
 from local2.cli.ingest import IngestedFile, sessions_in
@@ -103,7 +103,7 @@ def test_a_date_is_read_as_a_time() -> None:
 
 async def start_ingest(url: str, folder: Path, files: Sequence[str]) -> Process:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", "from local2.cli import app; app()", "ingest", *files),
+        *(*COMMAND, "ingest", *files),
         cwd=folder,
         env={**os.environ, "LOCAL2_BUS__URL": url},
         stdout=PIPE,

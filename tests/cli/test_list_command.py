@@ -1,19 +1,12 @@
 """`local2 list` shows what is remembered as a table, or as JSON."""
 
-from commands import Served, answer, local2
-
-
-def remember(running: Served, content: str, user: str) -> None:
-    done = local2(
-        running.folder, "call", "remember_fact", f"content={content}", "scope=user", "--user", user
-    )
-    assert done.returncode == 0, done.stderr
+from commands import Served, answer, local2, remember
 
 
 def test_memories_are_listed_the_newest_first_and_filtered(running: Served, user: str) -> None:
     folder = running.folder
     for content in ("Ada likes green tea.", "Ada lives in Rome.", "Ada drinks tea at five."):
-        remember(running, content, user)
+        remember(running.folder, content, user)
 
     def listed(*words: str) -> list[str]:
         page = answer(folder, "list", "--scope", "user", *words, "--user", user)
@@ -32,7 +25,7 @@ def test_memories_are_listed_the_newest_first_and_filtered(running: Served, user
 def test_a_list_says_that_there_are_more_and_continues(running: Served, user: str) -> None:
     folder = running.folder
     for number in range(3):
-        remember(running, f"Metal {number} is dense.", user)
+        remember(running.folder, f"Metal {number} is dense.", user)
     words = ("list", "--scope", "user", "--limit", "2", "--user", user)
 
     shown = local2(folder, *words)
@@ -54,7 +47,7 @@ def test_an_empty_list_and_a_wrong_condition_are_reported(running: Served, user:
 
 
 def test_an_overview_counts_memories_and_names_users(running: Served, user: str) -> None:
-    remember(running, "Ada likes green tea.", user)
+    remember(running.folder, "Ada likes green tea.", user)
 
     own = answer(running.folder, "overview", "--user", user)
     shown = local2(running.folder, "overview", "--everybody", "--user", user)

@@ -5,11 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from commands import answer, local2, recalled, served
 from local2.ledger.engines.sqlite.connections import connect
-from local2.settings import Settings
 from postgres_server import PostgresServer
 from stacks import settings_in
 from waiting import wait_until
@@ -23,10 +21,6 @@ QUESTION = "When can I see the stars?"
 def url(postgres_databases: PostgresServer) -> Iterator[str]:
     with postgres_databases.new_database() as created:
         yield created
-
-
-def of_database(settings: Settings, url: str) -> Settings:
-    return replace(settings, memory=replace(settings.memory, ledger=url))
 
 
 def found(folder: Path) -> list[tuple[str, str]]:
@@ -61,7 +55,7 @@ def test_a_memory_that_was_moved_there_and_back_is_recalled_as_before(
     assert (again["moved"]["was_whole"], again["moved"]["copied"]) == (True, 0)
 
     monkeypatch.setenv(LEDGER, url)
-    with served(of_database(settings_in(tmp_path / "other"), url)) as stack:
+    with served(settings_in(tmp_path / "other", ledger=url)) as stack:
         assert found(stack.folder) == before
         assert local2(stack.folder, "call", "save_memory", "content=Newer.").returncode == 0
         assert "Stacks work on the ledger" in refusal(home, *back)

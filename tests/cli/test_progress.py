@@ -5,19 +5,18 @@ import json
 import os
 import pty
 import re
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from commands import COMMAND, shown_on
 from factories import ConnectBus
 from local2.bus.tool_host import ToolHost
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.memory_tools import INGEST
 from local2.tools.catalog import bind
 
-COMMAND = [sys.executable, "-c", "from local2.cli import app; app()", "ingest"]
 MESSAGES = [{"role": "user", "content": f"Osmium {n}."} for n in range(3)]
 
 
@@ -37,6 +36,7 @@ async def run_ingest(folder: Path, nats_url: str, *words: str) -> tuple[str, str
     try:
         process = await asyncio.create_subprocess_exec(
             *COMMAND,
+            "ingest",
             *words,
             cwd=folder,
             env={**os.environ, **environment},
@@ -45,22 +45,10 @@ async def run_ingest(folder: Path, nats_url: str, *words: str) -> tuple[str, str
         )
     finally:
         os.close(process_side)
-    shown = asyncio.create_task(asyncio.to_thread(_read_all, terminal_side))
+    shown = asyncio.create_task(asyncio.to_thread(lambda: b"".join(shown_on(terminal_side))))
     printed, _ = await process.communicate()
     assert process.returncode == 0
-    return printed.decode(), await shown
-
-
-def _read_all(terminal: int) -> str:
-    """Read until the other side is closed, which is an error on Linux and an end on macOS."""
-    text = b""
-    with os.fdopen(terminal, "rb", buffering=0) as terminal_side:
-        try:
-            while piece := terminal_side.read(4_096):
-                text += piece
-        except OSError:
-            pass
-    return text.decode()
+    return printed.decode(), (await shown).decode()
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from commands import TALK, Served, answer, lines, local2, recalled
+from commands import TALK, Served, answer, lines, local2, recalled, remember
 from local2.cli.answers import SHOWN_LINES
 from local2.cli.output import Output
 from local2.cli.recall import show_recalled
@@ -212,10 +212,17 @@ def test_history_shows_which_version_is_active(running: Served, user: str) -> No
 
 def test_without_a_stack_nothing_is_read_or_written(tmp_path: Path) -> None:
     file = lines(tmp_path / "talk.jsonl", TALK)
-    for words in (["recall", "x"], ["history", "user.x"], ["ingest", file], ["add-document", file]):
+    for words in (
+        ["recall", "x"],
+        ["history", "user.x"],
+        ["ingest", file],
+        ["add-document", file],
+        ["call", "recall_topic", "topic=user.x"],
+    ):
         failed = local2(tmp_path, *words)
         assert failed.returncode == 1
         assert "No stack is running" in failed.stderr
+        assert "local2 up" in failed.stderr
 
 
 def printed_recall(capsys: pytest.CaptureFixture[str], **fields: Any) -> str:
@@ -276,14 +283,8 @@ def test_score_components_of_zero_are_not_shown(capsys: pytest.CaptureFixture[st
 
 def test_relations_of_a_memory_are_listed_from_either_side(running: Served, user: str) -> None:
     own = ("--user", user)
-
-    def remember(content: str) -> str:
-        args = (f"content={content}", "scope=user")
-        answered = answer(running.folder, "call", "remember_fact", *args, *own)
-        id_: str = answered["data"]["id"]
-        return id_
-
-    pump, oil = remember("The pump broke."), remember("The oil ran out.")
+    pump = remember(running.folder, "The pump broke.", user)
+    oil = remember(running.folder, "The oil ran out.", user)
     edge = (f"source={pump}", "type=caused_by", f"target={oil}")
     local2(running.folder, "call", "relate", *edge, *own)
 

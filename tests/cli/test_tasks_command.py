@@ -1,18 +1,15 @@
 """`local2 tasks` lists what failed, tries it again and discards it; `growth`, `retention` count."""
 
-from commands import Served, answer, local2
+from commands import Served, answer, local2, remember
 from failing import fail_to_judge
 
 
 def test_failed_tasks_are_listed_tried_again_and_discarded(
     running_alone: Served, user: str
 ) -> None:
-    ids = set()
-    for number in range(3):
-        words = (f"content=Ada likes tea {number}.", "scope=user", "--user", user)
-        remembered = answer(running_alone.folder, "call", "remember_fact", *words)
-        ids.add(str(remembered["data"]["id"]))
-        fail_to_judge(running_alone, remembered["data"]["id"])
+    ids = {remember(running_alone.folder, f"Ada likes tea {n}.", user) for n in range(3)}
+    for id_ in ids:
+        fail_to_judge(running_alone, id_)
     listing = ("tasks", "list", "--kind", "judge")
 
     listed = answer(running_alone.folder, *listing)

@@ -36,13 +36,12 @@ TALK = [
 def settings(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Settings]:
-    settings = settings_in(tmp_path_factory.mktemp("stack"))
+    folder = tmp_path_factory.mktemp("stack")
     if request.param == "sqlite":
-        yield settings
+        yield settings_in(folder)
         return
     with request.getfixturevalue("postgres_databases").new_database() as ledger:
-        memory = msgspec.structs.replace(settings.memory, ledger=ledger)
-        yield msgspec.structs.replace(settings, memory=memory)
+        yield settings_in(folder, ledger=ledger)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -11,7 +11,6 @@ from ledger.conftest import every_search
 from ledgers import (
     DAY,
     OWNER,
-    Seen,
     everything,
     fact,
     find,
@@ -131,15 +130,6 @@ async def test_a_session_or_a_time_narrows_the_search(
     )
 
     assert (await find(ledger, searching("osmium", **fields))).contents == contents
-
-
-async def test_a_replaced_fact_is_not_found(ledger: Ledger) -> None:
-    await ledger.facts.store(fact("Osmium.", topic="user.metal"))
-    assert (await find(ledger, OSMIUM)).contents == {"Osmium."}
-
-    await ledger.facts.store(fact("No osmium, iridium.", topic="user.metal"))
-
-    assert (await find(ledger, OSMIUM)).contents == {"No osmium, iridium."}
 
 
 @pytest.mark.parametrize(
@@ -344,15 +334,6 @@ async def test_an_error_of_the_chooser_is_raised(ledger: Ledger) -> None:
 
     with pytest.raises(StorageError, match="Nothing fits"):
         await ledger.searches.find(OSMIUM, no_vectors, lambda worded: worded, fail)
-
-
-async def test_a_search_sees_every_record_stored_before_it(ledger: Ledger) -> None:
-    seen: list[Seen] = []
-    for number in range(3):
-        await ledger.records.store([record(f"Osmium {number}.")])
-        seen.append(await find(ledger, OSMIUM))
-
-    assert [len(each.contents) for each in seen] == [1, 2, 3]
 
 
 async def test_ratings_and_importance_reach_the_chooser(ledger: Ledger) -> None:

@@ -167,9 +167,7 @@ async def test_a_run_immediately_redacts_what_is_due(
 async def test_a_stack_reports_how_many_records_it_would_anonymise_and_how_to_enable_it(
     tmp_path: Path,
 ) -> None:
-    settings = settings_in(tmp_path)
-    memory = msgspec.structs.replace(settings.memory, anonymise_after_days=0)
-    settings = msgspec.structs.replace(settings, memory=memory)
+    settings = settings_in(tmp_path, anonymise_after_days=0)
     async with open_stack(settings, with_generator=False) as stack:
         for value in ("tea", "water"):
             await answer(stack.bus, "save_topic", {"topic": "user.drink", "content": value})

@@ -18,15 +18,10 @@ from local2.ledger.operations.backlog import TaskQueue
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import decode
 from local2.protocol.maintenance import Health, Readiness, TaskCounts
-from local2.settings import BusSettings
 from local2.stack import serving
 from local2.stack.app import open_stack
-from stacks import in_step, settings_in
+from stacks import health_of, in_step, settings_in
 from waiting import eventually
-
-
-async def health_of(bus: Connection) -> Health:
-    return decode((await bus.request("memory.health", b"", timeout=20)).data, Health).payload
 
 
 async def readiness_of(bus: Connection) -> Readiness:
@@ -129,7 +124,7 @@ async def test_a_stack_without_its_lease_is_not_ready_until_it_regains_it(
 ) -> None:
     for module in (leases, serving):
         monkeypatch.setattr(module, "RENEWAL_INTERVAL", 0.1)
-    settings = msgspec.structs.replace(settings_in(tmp_path), bus=BusSettings(url=server.url))
+    settings = settings_in(tmp_path, bus_url=server.url)
 
     async def ready() -> bool:
         return (await readiness_of(bus)).ready

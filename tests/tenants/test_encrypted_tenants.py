@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from commands import local2
-from local2.settings import BusSettings, Settings
+from local2.settings import BusSettings
 from local2.stack.app import open_stack
 from stacks import settings_in
 from tenant_agents import ACCOUNTS, agent, token_for
@@ -19,12 +20,7 @@ async def test_memories_of_a_tenant_with_a_key_are_nowhere_in_plain_text(tmp_pat
     assert local2(tmp_path, "tenants", "init", "--encrypt").returncode == 0
     assert local2(tmp_path, "tenants", "add", "acme", "--encrypt").returncode == 0
     assert local2(tmp_path, "tenants", "add", "beta").returncode == 0
-    plain = settings_in(tmp_path)
-    settings = Settings(
-        bus=BusSettings(accounts=tmp_path / ACCOUNTS),
-        memory=plain.memory,
-        generator=plain.generator,
-    )
+    settings = replace(settings_in(tmp_path), bus=BusSettings(accounts=tmp_path / ACCOUNTS))
     fact = {"content": TREASURE, "scope": "user"}
     for round_ in range(2):
         async with open_stack(settings, log_folder=tmp_path, with_generator=False) as stack:

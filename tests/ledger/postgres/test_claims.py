@@ -49,48 +49,47 @@ async def test_stacks_that_claim_at_the_same_time_share_the_tasks(url: str) -> N
 
 
 async def test_a_dead_stacks_task_is_another_ones_and_done_once(
-    here: Database, there: Database
+    here: Database, there: Database, ledger: Ledger, theirs: Ledger
 ) -> None:
-    mine, theirs = Ledger(here, "default"), Ledger(there, "default")
     await live(here), await live(there)
     older, newer = fact("Gold.", topic="user.metal"), fact("Lead.", tasks=("judge",))
-    await mine.records.store([older, newer])
-    (task,) = await claim(mine)
+    await ledger.records.store([older, newer])
+    (task,) = await claim(ledger)
     assert await claim(theirs) == []
     assert ("default", "judge") not in await live(there)
-    stored, replaced = (await mine.records.by_id([newer.id, older.id])).values()
+    stored, replaced = (await ledger.records.by_id([newer.id, older.id])).values()
 
     await die(here)
     assert ("default", "judge") in await live(there)
     assert await claim(theirs) == [task]
 
     with pytest.raises(TaskTakenError):
-        await mine.facts.judge(stored, replaces=[replaced], agent="judge")
-    assert await mine.facts.topic("user", older.owner, "user.metal") is not None
+        await ledger.facts.judge(stored, replaces=[replaced], agent="judge")
+    assert await ledger.facts.topic("user", older.owner, "user.metal") is not None
     assert len(await theirs.facts.judge(stored, replaces=[replaced], agent="judge")) == 1
     with pytest.raises(TaskTakenError):
-        await mine.facts.judge(stored, contradicts=[replaced], agent="judge")
+        await ledger.facts.judge(stored, contradicts=[replaced], agent="judge")
 
 
-async def test_a_task_that_is_given_back_is_anybodys(here: Database, there: Database) -> None:
-    mine, theirs = Ledger(here, "default"), Ledger(there, "default")
+async def test_a_task_that_is_given_back_is_anybodys(
+    here: Database, there: Database, ledger: Ledger, theirs: Ledger
+) -> None:
     await live(here), await live(there)
-    await mine.records.store([fact("Gold.", tasks=("judge",))])
-    claimed = await claim(mine)
+    await ledger.records.store([fact("Gold.", tasks=("judge",))])
+    claimed = await claim(ledger)
     assert await claim(theirs) == []
 
-    await mine.backlog.give_back(claimed)
+    await ledger.backlog.give_back(claimed)
 
     assert await claim(theirs) == claimed
 
 
 async def test_one_stack_at_a_time_does_work_and_a_dead_one_does_none(
-    here: Database, there: Database
+    here: Database, there: Database, ledger: Ledger, theirs: Ledger
 ) -> None:
-    mine, theirs = Ledger(here, "default"), Ledger(there, "default")
     await live(here), await live(there)
 
-    async with mine.backlog.claimed_work("consolidation") as may_do:
+    async with ledger.backlog.claimed_work("consolidation") as may_do:
         assert may_do
         async with theirs.backlog.claimed_work("consolidation") as may_do_too:
             assert not may_do_too

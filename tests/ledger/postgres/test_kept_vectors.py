@@ -43,11 +43,6 @@ def of_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(working_sets, "MAX_RECORDS", -1)
 
 
-@pytest.fixture
-def ledger(here: Database) -> Ledger:
-    return Ledger(here, "default")
-
-
 async def store(ledger: Ledger, texts: dict[str, float], **columns: Any) -> None:
     await ledger.records.store([record(text, **columns) for text in texts])
     await index(ledger, texts)
@@ -59,11 +54,11 @@ async def nearest(ledger: Ledger, degrees: float, **fields: object) -> dict[str,
 
 
 async def test_another_stack_finds_a_vector_once_it_is_stored(
-    ledger: Ledger, there: Database
+    ledger: Ledger, theirs: Ledger
 ) -> None:
     await store(ledger, {"Gold.": 0, "Lead.": 60})
 
-    assert await nearest(Ledger(there, "default"), 0) == {"Gold.": 1.0, "Lead.": 0.5}
+    assert await nearest(theirs, 0) == {"Gold.": 1.0, "Lead.": 0.5}
 
 
 async def test_only_the_callers_active_records_are_found(ledger: Ledger, here: Database) -> None:
@@ -166,14 +161,14 @@ async def test_of_the_fifty_nearest_nearly_all_are_found(
 
 
 async def test_stacks_share_the_index_of_a_large_place_until_the_embedder_changes(
-    ledger: Ledger, there: Database, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, there: Database, theirs: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(neighbours, "LARGE_PLACE", 20)
     await fill(ledger, OWNER, unit_vectors(40, clusters=0, seed=1))
     built = []
 
     for embedder in (EMBEDDER, EMBEDDER, "sphere"):
-        await Ledger(there, "default").index_vectors(embedder)
+        await theirs.index_vectors(embedder)
         built.append(len(await there.read(lambda c: c.raw.execute(NEIGHBOUR_INDEXES).fetchall())))
 
     assert built == [1, 1, 0]

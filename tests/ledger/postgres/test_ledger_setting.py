@@ -21,7 +21,7 @@ USAGE = "SELECT tenant, records, bytes FROM usage ORDER BY tenant"
 
 @pytest.fixture
 def settings(tmp_path: Path, url: str) -> MemorySettings:
-    return msgspec.structs.replace(settings_in(tmp_path).memory, ledger=url)
+    return settings_in(tmp_path, ledger=url).memory
 
 
 async def test_a_memory_outlives_its_stack_and_leaves_no_file(settings: MemorySettings) -> None:

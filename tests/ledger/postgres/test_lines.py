@@ -1,14 +1,12 @@
 """Writes of one stack that rest on the same wait in line, and not with a connection each."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 
+from ledger.postgres.conftest import another_stack_writes
 from ledgers import OWNER, fact
-from local2.ledger.engines.postgres.connections import connect
 from local2.ledger.engines.postgres.database import CONNECTIONS, Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.transactions import Transaction
@@ -44,23 +42,9 @@ class Writes:
                 tasks.create_task(self.do(name, for_a_caller=name.startswith("call")))
 
 
-@asynccontextmanager
-async def another_stack_writes(
-    url: str, database: Database, lock: str = "lock_parts"
-) -> AsyncIterator[None]:
-    """Hold up all writes of the owner, or with `lock_tenant` all, while the context lasts."""
-    with connect(url).raw as raw:
-        raw.execute("BEGIN")
-        locked = {"tenant": "default", "locked": f'["{OWNER}"]'}
-        raw.execute(database.statements[lock], locked)
-        yield
-        raw.execute("COMMIT")
-
-
 async def test_a_read_does_not_wait_for_writes_that_wait_for_another_stack(
-    url: str, here: Database
+    url: str, here: Database, ledger: Ledger
 ) -> None:
-    ledger = Ledger(here, "default")
     writes, names = Writes(ledger), [f"turn {number}" for number in range(3 * CONNECTIONS)]
 
     async with another_stack_writes(url, here):
@@ -75,9 +59,8 @@ async def test_a_read_does_not_wait_for_writes_that_wait_for_another_stack(
 
 
 async def test_a_read_does_not_wait_for_an_erasure_of_another_stack(
-    url: str, here: Database
+    url: str, here: Database, ledger: Ledger
 ) -> None:
-    ledger = Ledger(here, "default")
     facts = [fact("Gold.", owner=f"user{number}") for number in range(3 * CONNECTIONS)]
 
     async with another_stack_writes(url, here, "lock_tenant"):
@@ -90,9 +73,9 @@ async def test_a_read_does_not_wait_for_an_erasure_of_another_stack(
 
 
 async def test_what_callers_await_and_what_is_stored_in_the_background_take_turns(
-    url: str, here: Database
+    url: str, here: Database, ledger: Ledger
 ) -> None:
-    writes = Writes(Ledger(here, "default"))
+    writes = Writes(ledger)
     turns = [f"turn {number}" for number in range(6)]
 
     async with another_stack_writes(url, here):
@@ -115,9 +98,9 @@ async def test_what_callers_await_and_what_is_stored_in_the_background_take_turn
 
 
 async def test_a_write_that_is_cancelled_in_line_is_not_done_and_holds_up_nobody(
-    url: str, here: Database
+    url: str, here: Database, ledger: Ledger
 ) -> None:
-    writes = Writes(Ledger(here, "default"))
+    writes = Writes(ledger)
 
     async with another_stack_writes(url, here):
         first, second, third = (

@@ -10,10 +10,9 @@ from local2.ledger.operations import working_sets
 
 @pytest.mark.parametrize("asked", ["restaurnat", "restaurantbooked"])
 async def test_a_mistyped_word_finds_what_is_meant_in_ones_own_records(
-    here: Database, monkeypatch: pytest.MonkeyPatch, asked: str
+    here: Database, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     monkeypatch.setattr(working_sets, "MAX_RECORDS", -1)
-    ledger = Ledger(here, "default")
     await ledger.records.store([record("We booked a restaurant."), record("Lunch was late.")])
     await ledger.records.store([record("Restaurnat and restaurants of Eve.", owner="eve")])
     await Ledger(here, "other").records.store([record("A restaurnat of another tenant.")])

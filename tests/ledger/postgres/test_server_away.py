@@ -23,11 +23,6 @@ LOST_BEHIND_POOL = psycopg.errors.ProtocolViolation("server login has been faili
 """What pgbouncer says of a server that is gone."""
 
 
-@pytest.fixture
-def ledger(here: Database) -> Ledger:
-    return Ledger(here, "default")
-
-
 async def names(ledger: Ledger) -> list[str]:
     return sorted(await ledger.records.by_id([f"r{number}" for number in range(99)]))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ledger.postgres.conftest import another_stack_writes
 from ledgers import EMBEDDER, OWNER, erase, fact, find, index, message, record, searching
 from local2.errors import StorageError
 from local2.ledger.engines.postgres.connections import PostgresConnection, connect
@@ -20,7 +21,7 @@ from local2.ledger.operations import transactions
 from local2.ledger.operations.records import store_record
 from local2.ledger.operations.sessions import SessionKey
 from local2.ledger.operations.transactions import TombstoneState, Transaction, as_json
-from local2.ledger.records import UNLIMITED, NewRecord
+from local2.ledger.records import UNLIMITED, NewRecord, Task
 from local2.ledger.search import Place
 from local2.memory.backlog import Backlog
 from local2.memory.changes import Changes
@@ -45,9 +46,9 @@ def writers(url: str) -> Iterator[list[PostgresConnection]]:
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_reader_misses_nothing_in_whatever_order_transactions_end(
-    here: Database, writers: list[PostgresConnection], seed: int
+    here: Database, ledger: Ledger, writers: list[PostgresConnection], seed: int
 ) -> None:
-    ledger, random, numbers = Ledger(here, "default"), Random(seed), count()  # noqa: S311
+    random, numbers = Random(seed), count()  # noqa: S311
     begun: dict[PostgresConnection, list[str]] = {}
     committed: set[str] = set()
 
@@ -77,26 +78,23 @@ async def test_a_reader_misses_nothing_in_whatever_order_transactions_end(
 
 
 async def test_what_one_stack_forgets_the_next_search_of_another_does_not_find(
-    here: Database, there: Database
+    ledger: Ledger, theirs: Ledger
 ) -> None:
-    mine, theirs = Ledger(here, "default"), Ledger(there, "default")
-
     for number in range(10):
-        await mine.records.store([message(f"Gold {number}.", number, session_id=f"s{number}")])
+        await ledger.records.store([message(f"Gold {number}.", number, session_id=f"s{number}")])
         assert (await find(theirs, searching("gold"))).contents == {f"Gold {number}."}
-        await erase(mine, Selection(owner=OWNER, session_id=f"s{number}"))
+        await erase(ledger, Selection(owner=OWNER, session_id=f"s{number}"))
         seen = await find(theirs, searching("gold"))
         assert (seen.contents, list(seen.found.view.rows)) == (set(), [])
 
 
 async def test_what_one_stack_forgets_another_does_not_store_again(
-    here: Database, there: Database
+    ledger: Ledger, theirs: Ledger
 ) -> None:
-    mine, theirs = Ledger(here, "default"), Ledger(there, "default")
     late = message("Osmium is the densest metal that I own.", turn="t1", query_id="q1")
     assert not (await theirs.records.store([message("Lead.")]))[0].erased
     await theirs.records.store([late])
-    await erase(mine, Selection(owner=OWNER))
+    await erase(ledger, Selection(owner=OWNER))
 
     (again,) = await theirs.records.store([late])
 
@@ -104,21 +102,19 @@ async def test_what_one_stack_forgets_another_does_not_store_again(
 
 
 async def test_a_fact_that_one_stack_replaces_is_the_new_one_for_another(
-    here: Database, there: Database
+    ledger: Ledger, theirs: Ledger
 ) -> None:
-    mine, theirs = Ledger(here, "default"), Ledger(there, "default")
-
     for metal in ("Gold.", "Lead.", "Gold."):
-        await mine.facts.store(fact(metal, topic="user.metal"))
+        await ledger.facts.store(fact(metal, topic="user.metal"))
         found = await theirs.facts.topic("user", OWNER, "user.metal")
         assert found is not None
         assert found.content == metal
 
 
 async def test_of_a_topic_stated_by_many_stacks_at_once_one_version_is_active(
-    here: Database, there: Database
+    ledger: Ledger, theirs: Ledger
 ) -> None:
-    ledgers = [Ledger(here, "default"), Ledger(there, "default")]
+    ledgers = [ledger, theirs]
     metals = [f"Metal {number}." for number in range(20)]
 
     await asyncio.gather(*(
@@ -131,8 +127,8 @@ async def test_of_a_topic_stated_by_many_stacks_at_once_one_version_is_active(
     assert sum(one.superseded_by is None for one in versions) == 1
 
 
-async def test_notes_of_several_stacks_follow_each_other(here: Database, there: Database) -> None:
-    ledgers, session = [Ledger(here, "default"), Ledger(there, "default")], SessionKey(OWNER, "s1")
+async def test_notes_of_several_stacks_follow_each_other(ledger: Ledger, theirs: Ledger) -> None:
+    ledgers, session = [ledger, theirs], SessionKey(OWNER, "s1")
 
     await asyncio.gather(*(
         ledgers[number % 2].notes.store(
@@ -146,27 +142,21 @@ async def test_notes_of_several_stacks_follow_each_other(here: Database, there: 
 
 
 async def test_a_write_waits_only_for_writes_about_the_same_owner(
-    here: Database, writers: list[PostgresConnection]
+    url: str, here: Database, ledger: Ledger
 ) -> None:
-    ledger, other = Ledger(here, "default"), writers[0]
-    other.raw.execute("BEGIN")
-    other.execute(here.statements["lock_parts"], {"tenant": "default", "locked": f'["{OWNER}"]'})
+    async with another_stack_writes(url, here):
+        waiting = asyncio.create_task(ledger.facts.store(fact("Gold.", topic="user.metal")))
+        await ledger.facts.store(fact("Lead.", topic="user.metal", owner="eve"))
+        assert not waiting.done()
 
-    waiting = asyncio.create_task(ledger.facts.store(fact("Gold.", topic="user.metal")))
-    await ledger.facts.store(fact("Lead.", topic="user.metal", owner="eve"))
-    is_waiting = not waiting.done()
-    other.raw.execute("COMMIT")
-
-    assert is_waiting
     assert (await waiting).was_new
 
 
 async def test_a_write_waits_for_others_no_longer_than_its_caller(
-    here: Database, writers: list[PostgresConnection], monkeypatch: pytest.MonkeyPatch
+    url: str, here: Database, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transactions, "LEAST_PATIENCE", 0.05)
     caller_waits_until.set(utc_now())
-    ledger, other = Ledger(here, "default"), writers[0]
     metals = [f"Metal {number}." for number in range(2 * CONNECTIONS)]
 
     async def add_at_once(new: NewRecord) -> object:
@@ -174,15 +164,12 @@ async def test_a_write_waits_for_others_no_longer_than_its_caller(
         rows_of_owner = ledger._rows.resting_on([OWNER])
         return await rows_of_owner.write(Transaction.add_rows, {new.id: new})
 
-    other.raw.execute("BEGIN")
-    other.execute(here.statements["lock_parts"], {"tenant": "default", "locked": f'["{OWNER}"]'})
-
-    refused = await asyncio.gather(
-        *(ledger.facts.store(fact(metal, topic="user.metal")) for metal in metals),
-        *(add_at_once(record(metal)) for metal in metals),
-        return_exceptions=True,
-    )
-    other.raw.execute("COMMIT")
+    async with another_stack_writes(url, here):
+        refused = await asyncio.gather(
+            *(ledger.facts.store(fact(metal, topic="user.metal")) for metal in metals),
+            *(add_at_once(record(metal)) for metal in metals),
+            return_exceptions=True,
+        )
 
     assert {type(error) for error in refused} == {StorageError}
     assert "Try again" in str(refused[0])
@@ -245,64 +232,68 @@ async def while_eve_writes(database: Database) -> AsyncIterator[None]:
         await writing
 
 
-async def test_facts_of_one_owner_are_extracted_while_another_owner_writes(
-    here: Database, there: Database
-) -> None:
-    ledger = Ledger(here, "default")
-    await here.say_alive("test", utc_now())
-    await ledger.records.store([message("Hello.", tasks=("extract",))])
+async def waiting_to_be_read(stack: Database, ledger: Ledger, *new: NewRecord) -> list[Task]:
+    """Store messages that wait to be searched for facts; return the tasks, which `stack` claims."""
+    await stack.say_alive("test", utc_now())
+    for said in new:
+        await ledger.conversations.store([said])
     tasks = await ledger.backlog.claim({"extract": 9}, now=utc_now())
+    assert len(tasks) == len(new)
+    return tasks
+
+
+async def read_for_facts(ledger: Ledger, tasks: list[Task]) -> None:
+    changes = Changes(Backlog(ledger.backlog), lambda *_: None)
+    await Extraction(ledger, changes, RulesExtractor()).do(tasks)
+
+
+async def is_read(ledger: Ledger) -> bool:
+    return "extract" not in [counted.kind for counted in await ledger.backlog.counts()]
+
+
+def unread(content: str, **columns: Any) -> NewRecord:
+    return message(content, tasks=("extract",), **columns)
+
+
+async def test_facts_of_one_owner_are_extracted_while_another_owner_writes(
+    here: Database, there: Database, ledger: Ledger
+) -> None:
+    tasks = await waiting_to_be_read(here, ledger, unread("Hello."))
 
     async with while_eve_writes(there):
         ids = [task.id for task in tasks]
         await ledger.extraction.store([], tasks, sources=ids, owners=[OWNER])
 
-    assert "extract" not in [counted.kind for counted in await ledger.backlog.counts()]
+    assert await is_read(ledger)
 
 
 async def test_a_message_edited_before_it_is_read_waits_for_no_other_owner(
-    here: Database, there: Database
+    here: Database, there: Database, ledger: Ledger
 ) -> None:
-    ledger = Ledger(here, "default")
-    await here.say_alive("test", utc_now())
-    await ledger.conversations.store([message("Bath.", id="m1", tasks=("extract",))])
-    tasks = await ledger.backlog.claim({"extract": 9}, now=utc_now())
-    await ledger.conversations.store([message("Bergen.", id="m1", tasks=("extract",))])
-    extraction = Extraction(
-        ledger, Changes(Backlog(ledger.backlog), lambda *_: None), RulesExtractor()
-    )
+    tasks = await waiting_to_be_read(here, ledger, unread("Bath.", id="m1"))
+    await ledger.conversations.store([unread("Bergen.", id="m1")])
 
     async with while_eve_writes(there):
-        await extraction.do(tasks)  # its task was withdrawn
+        await read_for_facts(ledger, tasks)  # its task was withdrawn
 
 
 async def test_messages_are_read_together_although_one_was_edited_meanwhile(
-    here: Database,
+    here: Database, ledger: Ledger
 ) -> None:
-    ledger = Ledger(here, "default")
-    await here.say_alive("test", utc_now())
-    said = {"m1": "I live in Bath.", "m2": "I love rye bread."}
-    both = [message(text, id=id_, tasks=("extract",)) for id_, text in said.items()]
-    await ledger.conversations.store(both)
-    tasks = await ledger.backlog.claim({"extract": 9}, now=utc_now())
-    assert len(tasks) == 2
+    both = [unread("I live in Bath.", id="m1"), unread("I love rye bread.", id="m2")]
+    tasks = await waiting_to_be_read(here, ledger, *both)
     await ledger.conversations.store([message("I live in Bergen.", id="m1")])
-    extraction = Extraction(
-        ledger, Changes(Backlog(ledger.backlog), lambda *_: None), RulesExtractor()
-    )
 
-    await extraction.do(tasks)
+    await read_for_facts(ledger, tasks)
 
-    facts = await ledger.upkeep.facts(Place("user", OWNER, "fact"), 0, 9)
-    assert len(facts) == 1
-    assert "rye bread" in facts[0].content
-    assert "extract" not in [counted.kind for counted in await ledger.backlog.counts()]
+    (found,) = await ledger.upkeep.facts(Place("user", OWNER, "fact"), 0, 9)
+    assert "rye bread" in found.content
+    assert await is_read(ledger)
 
 
 async def test_an_index_is_filled_again_while_a_user_writes(
-    here: Database, there: Database
+    there: Database, ledger: Ledger
 ) -> None:
-    ledger = Ledger(here, "default")
     await ledger.records.store([record("Gold."), record("Lead.", owner="eve")])
     await index(ledger, {"Gold.": 0, "Lead.": 0})
 
@@ -313,9 +304,8 @@ async def test_an_index_is_filled_again_while_a_user_writes(
 
 
 async def test_what_the_index_lacks_is_queued_while_a_user_writes(
-    here: Database, there: Database
+    there: Database, ledger: Ledger
 ) -> None:
-    ledger = Ledger(here, "default")
     gold, lead = record("Gold."), record("Lead.", owner="eve")
     await ledger.records.store([gold, lead])
     await index(ledger, {"Gold.": 0, "Lead.": 0})
@@ -327,29 +317,21 @@ async def test_what_the_index_lacks_is_queued_while_a_user_writes(
 
 
 async def test_extraction_that_waits_for_one_owner_holds_up_no_other(
-    here: Database, writers: list[PostgresConnection]
+    url: str, here: Database, ledger: Ledger
 ) -> None:
-    ledger, other = Ledger(here, "default"), writers[0]
-    await here.say_alive("test", utc_now())
-    await ledger.records.store(
-        [message("I live in Bergen.", owner=owner, tasks=("extract",)) for owner in ("eve", OWNER)]
-    )
-    tasks = await ledger.backlog.claim({"extract": 9}, now=utc_now())
-    changes = Changes(Backlog(ledger.backlog), lambda *_: None)
-    extraction = Extraction(ledger, changes, RulesExtractor())
-    other.raw.execute("BEGIN")
-    other.execute(here.statements["lock_parts"], {"tenant": "default", "locked": f'["{OWNER}"]'})
+    said = [unread("I live in Bergen.", owner=owner) for owner in ("eve", OWNER)]
+    tasks = await waiting_to_be_read(here, ledger, *said)
 
-    extracting = asyncio.create_task(extraction.do(tasks))
-    await eventually(lambda: f"default {OWNER}" in here._lines._lines)
-    async with asyncio.timeout(30):
-        await ledger.facts.store(fact("Lead.", topic="user.metal", owner="eve"))
-    other.raw.execute("COMMIT")
+    async with another_stack_writes(url, here):
+        extracting = asyncio.create_task(read_for_facts(ledger, tasks))
+        await eventually(lambda: f"default {OWNER}" in here._lines._lines)
+        async with asyncio.timeout(30):
+            await ledger.facts.store(fact("Lead.", topic="user.metal", owner="eve"))
     await extracting
 
     for owner in ("eve", OWNER):
         assert len(await ledger.facts.history("user", owner, "user.home")) == 1
-    assert "extract" not in [counted.kind for counted in await ledger.backlog.counts()]
+    assert await is_read(ledger)
 
 
 async def rows_read(database: Database, statement: str, values: dict[str, Any]) -> float:
@@ -373,10 +355,10 @@ async def rows_read(database: Database, statement: str, values: dict[str, Any]) 
     "statement", ["indexed_ids", "sample_indexed", "count_vectors", "ids_with_vectors"]
 )
 async def test_what_compares_the_vectors_reads_each_row_a_few_times(
-    here: Database, statement: str
+    here: Database, ledger: Ledger, statement: str
 ) -> None:
     """A database that has counted no rows yet takes a thousand for one, and would join them all."""
-    ledger, half = Ledger(here, "default"), 150
+    half = 150
     await ledger.records.store([record(f"Gold {number}.") for number in range(half)])
     await index(ledger, {f"Gold {number}.": 0 for number in range(half)})
     await ledger.records.store([record(f"Lead {number}.") for number in range(half)])
@@ -386,9 +368,9 @@ async def test_what_compares_the_vectors_reads_each_row_a_few_times(
 
 
 async def test_a_new_memory_is_counted_before_it_is_searched_in_full_for_each_record(
-    here: Database,
+    here: Database, ledger: Ledger
 ) -> None:
-    ledger, asked = Ledger(here, "default"), 20
+    asked = 20
     rows = as_json(list(range(1, asked + 1)))
     values = {"tenant": "default", "rows": rows, "entity": "shares_entity"}
     counted = list[list[str]]()

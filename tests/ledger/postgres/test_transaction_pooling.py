@@ -14,8 +14,7 @@ SELECT coalesce(current_setting('local2.tenant', true), '') AS tenant,
 """
 
 
-async def test_a_connection_keeps_no_state_of_a_session(here: Database) -> None:
-    ledger = Ledger(here, "default")
+async def test_a_connection_keeps_no_state_of_a_session(here: Database, ledger: Ledger) -> None:
     for number in range(3):
         await ledger.records.store([message(f"Gold {number}.")])
     await index(ledger, {"Gold 0.": 0})

@@ -8,7 +8,6 @@ from itertools import permutations
 import pytest
 
 from ledgers import DAY, OWNER
-from local2.ledger.engines.postgres.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import turns
 from local2.ledger.operations.sessions import FactSelection, SessionKey, StoredSession
@@ -55,8 +54,8 @@ def exchanges(*numbers: int) -> list[str]:
     return [text for n in numbers for text in (f"Question {n}?", f"Answer {n}.")]
 
 
-async def test_whatever_order_they_are_stored_in(here: Database, there: Database) -> None:
-    ledgers = [Ledger(here, "default"), Ledger(there, "default")]
+async def test_whatever_order_they_are_stored_in(ledger: Ledger, theirs: Ledger) -> None:
+    ledgers = [ledger, theirs]
 
     for name, order in enumerate(permutations((1, 2, 3, 4))):
         for turn, number in enumerate(order):
@@ -65,8 +64,8 @@ async def test_whatever_order_they_are_stored_in(here: Database, there: Database
         assert await told(ledgers[0], f"s{name}") == exchanges(1, 2, 3, 4), order
 
 
-async def test_even_if_stacks_store_them_at_the_same_time(here: Database, there: Database) -> None:
-    ledgers = [Ledger(here, "default"), Ledger(there, "default")]
+async def test_even_if_stacks_store_them_at_the_same_time(ledger: Ledger, theirs: Ledger) -> None:
+    ledgers = [ledger, theirs]
 
     await asyncio.gather(*(store(ledgers[n % 2], "s1", n) for n in reversed(range(1, 13))))
     await store(ledgers[0], "s1", 7)
@@ -74,8 +73,7 @@ async def test_even_if_stacks_store_them_at_the_same_time(here: Database, there:
     assert await told(ledgers[0], "s1") == exchanges(*range(1, 13))
 
 
-async def test_a_stream_that_begins_anew_continues_its_sessions(here: Database) -> None:
-    ledger = Ledger(here, "default")
+async def test_a_stream_that_begins_anew_continues_its_sessions(ledger: Ledger) -> None:
     await store(ledger, "s1", 1, sequence=500)
 
     await store(ledger, "s1", 100, sequence=1)
@@ -84,15 +82,15 @@ async def test_a_stream_that_begins_anew_continues_its_sessions(here: Database) 
 
 
 async def test_a_turn_of_many_calls_that_is_stored_late(
-    here: Database, there: Database, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, theirs: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turns, "RECORDS_PER_TRANSACTION", 10)
     weighed = [f"{number} g" for number in range(30)]
     calls = [ToolCallRecord(name="weigh", content=said, id=said) for said in weighed]
-    await store(Ledger(here, "default"), "s1", 2)
+    await store(ledger, "s1", 2)
 
-    await store(Ledger(there, "default"), "s1", 1, calls=calls)
+    await store(theirs, "s1", 1, calls=calls)
 
-    said = await told(Ledger(here, "default"), "s1")
+    said = await told(ledger, "s1")
     assert [text for text in said if text.endswith(" g")] == weighed
     assert [text for text in said if not text.endswith(" g")] == exchanges(1, 2)

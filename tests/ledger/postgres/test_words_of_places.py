@@ -4,17 +4,15 @@ import pytest
 
 from ledgers import find, record, searching
 from local2.ledger.engines.postgres import fulltext
-from local2.ledger.engines.postgres.database import Database
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import working_sets
 
 
 async def test_newer_records_of_others_do_not_hide_ones_own(
-    here: Database, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(working_sets, "MAX_RECORDS", -1)
     monkeypatch.setattr(fulltext, "SCORED", 5)
-    ledger = Ledger(here, "default")
     await ledger.records.store([record("Gold.")])
     await ledger.records.store([record(f"Gold of Eve {n}.", owner="eve") for n in range(20)])
 

@@ -3,23 +3,17 @@
 import numpy as np
 import pytest
 
+from ledgers import record
 from local2.ledger.engines.sqlite import fulltext
 from local2.ledger.engines.sqlite.connections import Row, SqlConnection
 from local2.ledger.engines.sqlite.fulltext import PlaceRows
 from local2.ledger.operations.transactions import Transaction
 from local2.ledger.operations.working_sets import Budget
-from local2.ledger.records import NewRecord
 from local2.memory.tenant import Memory
-from local2.protocol.envelope import new_id
-from recalling import DAY
 
 
 async def store_notes(memory: Memory, owner: str, count: int) -> None:
-    records = [
-        NewRecord(id=new_id(), kind="episode", owner=owner, content=f"Note {n}.", event_time=DAY)
-        for n in range(count)
-    ]
-    await memory.ledger.records.store(records)
+    await memory.ledger.records.store([record(f"Note {n}.", owner=owner) for n in range(count)])
 
 
 async def counted(memory: Memory, rows: PlaceRows) -> list[tuple[int, int]]:

@@ -2,10 +2,10 @@
 
 import asyncio
 import threading
-from datetime import UTC, datetime
 
 import pytest
 
+from ledgers import DAY, OWNER, fact
 from local2.errors import StorageError
 from local2.ledger.engines.sqlite.connections import SqlConnection
 from local2.ledger.engines.sqlite.database import Database
@@ -17,9 +17,7 @@ from local2.protocol.envelope import new_id
 from local2.protocol.memories import OwnerScope
 from waiting import eventually
 
-OWNER = "richard"
 TOPIC = "user.language_preference"
-DAY = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -27,16 +25,8 @@ def ledger(database: Database) -> Ledger:
     return Ledger(database, "default")
 
 
-def fact(content: str) -> NewRecord:
-    return NewRecord(
-        id=new_id(),
-        kind="fact",
-        scope="user",
-        owner=OWNER,
-        topic=TOPIC,
-        content=content,
-        event_time=DAY,
-    )
+def language(content: str) -> NewRecord:
+    return fact(content, topic=TOPIC)
 
 
 async def recalled(ledger: Ledger) -> str | None:
@@ -65,7 +55,7 @@ async def read_without_reader(ledger: Ledger, database: Database) -> Record | No
 async def test_a_recently_recalled_fact_is_recalled_without_the_database(
     ledger: Ledger, database: Database
 ) -> None:
-    await ledger.facts.store(fact("Elixir"))
+    await ledger.facts.store(language("Elixir"))
     assert await recalled(ledger) == "Elixir"
 
     record = await read_without_reader(ledger, database)
@@ -76,7 +66,7 @@ async def test_a_recently_recalled_fact_is_recalled_without_the_database(
 
 async def test_a_new_value_replaces_the_cached_one_immediately(ledger: Ledger) -> None:
     for value in ("Elixir", "Python", "Elixir"):
-        await ledger.facts.store(fact(value))
+        await ledger.facts.store(language(value))
         assert await recalled(ledger) == value
         assert await recalled(ledger) == value
 
@@ -85,7 +75,7 @@ async def test_a_read_that_began_before_a_write_does_not_cache_the_old_value(
     ledger: Ledger, database: Database
 ) -> None:
     """The reader has read the old row when the writer commits the new one."""
-    await ledger.facts.store(fact("Elixir"))
+    await ledger.facts.store(language("Elixir"))
     has_read, may_answer = threading.Event(), threading.Event()
     read = database.read
 
@@ -103,7 +93,7 @@ async def test_a_read_that_began_before_a_write_does_not_cache_the_old_value(
         slow_recall = asyncio.create_task(recalled(ledger))
         try:
             await eventually(has_read.is_set)
-            await ledger.facts.store(fact("Python"))
+            await ledger.facts.store(language("Python"))
         finally:
             may_answer.set()
         assert await slow_recall == "Elixir", "it was so when the read began"
@@ -114,7 +104,7 @@ async def test_a_read_that_began_before_a_write_does_not_cache_the_old_value(
 async def test_a_refused_write_leaves_the_value_of_the_ledger(
     ledger: Ledger, database: Database
 ) -> None:
-    await ledger.facts.store(fact("Elixir"))
+    await ledger.facts.store(language("Elixir"))
     assert await recalled(ledger) == "Elixir"
     await database.write(
         lambda c: c.execute(
@@ -124,7 +114,7 @@ async def test_a_refused_write_leaves_the_value_of_the_ledger(
     )
 
     with pytest.raises(StorageError, match="full"):
-        await ledger.facts.store(fact("Python"))
+        await ledger.facts.store(language("Python"))
 
     assert await recalled(ledger) == "Elixir"
 
@@ -132,12 +122,12 @@ async def test_a_refused_write_leaves_the_value_of_the_ledger(
 async def test_a_fact_too_large_for_the_cache_is_recalled_from_the_ledger(
     ledger: Ledger, database: Database
 ) -> None:
-    await ledger.facts.store(fact("x" * (LARGEST_HELD + 1)))
+    await ledger.facts.store(language("x" * (LARGEST_HELD + 1)))
     assert await recalled(ledger) == "x" * (LARGEST_HELD + 1)
     await database.write(lambda c: c.execute("UPDATE record SET content = 'changed'"))
     assert await recalled(ledger) == "changed", "the ledger was asked again"
 
-    await ledger.facts.store(fact("x" * LARGEST_HELD))
+    await ledger.facts.store(language("x" * LARGEST_HELD))
     assert await recalled(ledger) == "x" * LARGEST_HELD
     await database.write(lambda c: c.execute("UPDATE record SET content = 'changed again'"))
     assert await recalled(ledger) == "x" * LARGEST_HELD, "the largest that is kept"

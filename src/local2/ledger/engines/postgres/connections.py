@@ -38,11 +38,13 @@ LONGEST_WAIT = 24 * 3600.0
 """Seconds from which a wait is not limited: PostgreSQL knows no limit above 24 days."""
 _ESCAPES = {
     "\x00": "\x1az",
-    "\x1a": "\x1a\x1a",
+    "\x1a": "\x1as",
     "\\u0000": "\\u001az",
-    "\\u001a": "\\u001a\\u001a",
+    "\\u001a": "\\u001as",
 }
-"""What stands for NUL, and for what begins it; both as they are, and as they are in JSON."""
+"""What stands for NUL, and for what begins it; both as they are, and as they are in JSON. Only a
+letter is added, which is the same in JSON: a text in JSON is escaped as it is alone, even one that
+has the six characters of an escape."""
 _TEXTS = {escape: text for text, escape in _ESCAPES.items()}
 _SPECIAL = re.compile("|".join(map(re.escape, _ESCAPES)))
 _ESCAPED = re.compile("|".join(map(re.escape, _TEXTS)))

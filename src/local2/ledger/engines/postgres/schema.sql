@@ -1,4 +1,4 @@
--- number: 7
+-- number: 8
 -- The schema of a new ledger in PostgreSQL; every change raises its number. What a table or a column
 -- means is said in the schema of SQLite: here stands what is different.
 
