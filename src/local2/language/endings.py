@@ -195,17 +195,22 @@ def _denies(table: Table, ended: Ended, fact: _Said) -> bool:
 def _denies_of_other(table: Table, who: str, denied: str, fact: _Said) -> bool:
     """Whether a fact has the subject, verb and object of what was denied of somebody else."""
     verb, _, value = denied.partition(" ")
-    progress = table.pattern(table.language.in_progress).match(value)
-    if progress and _verb_class(table, verb) in table.language.auxiliaries:
-        verb, value = progress["verb"], progress["rest"]
+    names = [(who, value)]
+    if _verb_class(table, verb) in table.language.auxiliaries:
+        names.append((value, who))  # "Dana is my boss" and "my boss is Dana"
+        if progress := table.pattern(table.language.in_progress).match(value):
+            verb, names = progress["verb"], [(who, progress["rest"])]
     words = fact.clause.split()
     verbs = [_verb_class(table, word) for word in words]
     if _verb_class(table, verb) not in verbs:
         return False
     at = verbs.index(_verb_class(table, verb))
+    subject = " ".join(words[:at])
     said = fact._replace(verb=verb, thing="", value=" ".join(words[at + 1 :]))
-    is_same = _is_same_subject(table, who, " ".join(words[:at]))
-    return is_same and _is_of_same(table, value, said, strict=True)
+    return any(
+        _is_same_subject(table, who, subject) and _is_of_same(table, value, said, strict=True)
+        for who, value in names
+    )
 
 
 def _is_same_subject(table: Table, who: str, known: str) -> bool:
@@ -216,7 +221,8 @@ def _is_same_subject(table: Table, who: str, known: str) -> bool:
     nouns, known_nouns = (
         _stems_of(table, " ".join(filter(str.islower, text.split()))) for text in (who, known)
     )
-    return _stems_of(table, who) <= _stems_of(table, known) and nouns in (set(), known_nouns)
+    named = _stems_of(table, who)
+    return bool(named) and named <= _stems_of(table, known) and nouns in (set(), known_nouns)
 
 
 def _called(table: Table, attribute: Attribute) -> frozenset[str]:
@@ -237,7 +243,8 @@ def _is_of_same(table: Table, value: str, fact: _Said, *, strict: bool) -> bool:
         wanted = wanted - _called(table, fact.attribute) or wanted
     if not wanted or not all(_has(known, word) for word in wanted):
         return False
-    if strict and not _stems_of(table, value.split()[-1]):  # only a part: "chess with him"
+    last = value.split()[-1:]
+    if strict and not _stems_of(table, " ".join(last)):  # only a part: "chess with him"
         return False
     language = table.language
     several = table.pattern(language.several)

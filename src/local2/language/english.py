@@ -72,7 +72,7 @@ VOCABULARY = {
     "sorry": "(no|nope|oh|oops|sorry|actually|wait|correction|hang on|hold on|well|my mistake|i mean|hmm?|ah)[,:.!]* ",
     "jesting": "joking|kidding|lying|showing off|quoting|teasing|making (that|it|this) up|wrong|mistaken",
     "ended": r"(?P<v>\S.*?)",
-    "who": r"(?P<who>i|we|(my|our) [a-z-]+( [a-z-]+){0,3}?( <given>){0,2}|<name>)",
+    "who": r"(?P<who>i|we|(my|our) [a-z-]+( [a-z-]+){0,3}?( <given>){0,2}|(?!(i|we|it|he|she|they|you|this|that|there|what|who)\b)<name>)",
     "verb": r"(?!(only|just|always|even|think|know|mean|need|believe)\b)[a-z]+\b",
     "value": r"(?!(only|just|simply|merely|yet|sure|always|all|so|that|too|very|as|it|this)\b)(actually )?",
 }
@@ -304,7 +304,6 @@ WAYS = {
         "<i_did>(dropped out of|(gave|given) up on|<gave_up>|stepped down|resigned|retired|left|withdrew|pulled out of|turned down) ((on|with|as|from) )?<own>(?!(at|by|in|off|to)\\b)<ended>",
         "<i_did>(handed|passed) <my><ended> (over|on)",
         "(someone|somebody) else (is|does|took over as) <own><ended>",
-        "i('m| am) no longer (on|in|with|at|part of|a member of) <own><ended>",
         "i('m| am) (done|finished|through) with <own><ended>",
         "<ended> (isn't|is not|wasn't|aren't) for me",
     ),
@@ -369,10 +368,6 @@ _DENIALS = (
     (
         r"<who>( was never|('ve| have| has) never been) <value>(?P<rest>.+?)( and never was)?",
         r"\g<who>'m \g<rest>",
-    ),
-    (
-        r"(?P<rest>\S.*?) (isn't|is not|is no longer|was never) (?P<who>(my|our) [a-z-]+( [a-z-]+){0,3}?)",
-        r"\g<who> is \g<rest>",
     ),
 )
 """What ends or denies any statement, and that statement."""

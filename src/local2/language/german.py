@@ -16,7 +16,8 @@ from local2.language.words import word_set
 
 VOCABULARY = {
     "name": r"(?-i:[A-ZÄÖÜ][\w'.-]+(?: [A-ZÄÖÜ][\w'-]+){0,3}(?<![.']))",
-    "when": r"gestern|heute|vorgestern|jetzt|nun|inzwischen|mittlerweile|endlich|schon|leider|seither|seitdem|bereits|damals|neulich|kürzlich|((letzte|vorige|vergangene|diese)\w* \w+)|vor (\w+ )?\w+ \w+|(seit|ab) (?-i:[A-ZÄÖÜ])\w+|seit (\w+ )?\w+ \w+",
+    "since": r"gestern|heute|vorgestern|jetzt|nun|inzwischen|mittlerweile|endlich|schon|leider|seither|seitdem|bereits|damals|neulich|kürzlich|((letzte|vorige|vergangene|diese)\w* \w+)|vor (\w+ )?\w+ \w+|(seit|ab) (?-i:[A-ZÄÖÜ])\w+|seit (\w+ )?\w+ \w+",
+    "when": r"<since>|(im|am|zum|über|nach) (?-i:[A-ZÄÖÜ])\w+",
     "adverb": "auch|noch|immer noch|immer|gerade|derzeit|aktuell|zurzeit|ja|halt|eben|sehr|total|wirklich|meistens|meist|oft|gern|gerne|täglich|jeden \\w+|momentan|ganz|gar|doch|komplett|für immer|wieder|<when>",
     "month": GERMAN_MONTHS,
     "sorry": "(nein|nee|ach|halt|stopp?|moment|sorry|entschuldigung|verzeihung|quatsch|korrektur|pardon|falsch|doch)[,:.!]* ",
@@ -48,7 +49,7 @@ VOCABULARY = {
     "definite": r"(?P<v>(?!(ein|das|der|die) (problem|frage|beste|schlimmste|gleiche|selbe)\b)((am|um|im|in|bei|ab|eine?|der|die|das) |\d|(?-i:[A-ZÄÖÜ])).*)",
     "not_mine": r"(?!<relative>\b|<pet>\b|frage|problem|meinung|idee|ziel|plan|antwort|fehler|eindruck|gefühl|vorschlag|kopf|code)",
     "ended": r"(?P<v>\S.*?)",
-    "who": r"(?P<who>ich|wir|<mine> ((?-i:[a-zäöü])\w+ )?<given>( <given>)?|<name>)",
+    "who": r"(?P<who>ich|wir|<mine> ((?-i:[a-zäöü])\w+ )?<given>( <given>)?|(?!(es|er|sie|du|ihr|das|dies\w*|man|wer|was)\b)<name>)",
 }
 
 ATTRIBUTES = (
@@ -293,9 +294,9 @@ LANGUAGE = Language(
         r"<name>",
     ),
     takes_back="(<sorry>|nur |bitte |das war )*(vergiss (es|das)( wieder)?|streich das|das (stimmt|war|ist) (nicht|falsch|gelogen|quatsch|unsinn|ein (witz|scherz))|ein (witz|scherz)|war (nur )?(ein )?(spaß|witz|scherz))",
-    later=r"( <when>| (im|am|zum|über) (?-i:[A-ZÄÖÜ])\w+| für (immer|<name>.*)| (weil|seit|und|aber|nach|wegen) .+|,.+)*[.! ]*$",
+    later=r"( <when>| für (immer|<name>.*)| (weil|seit|und|aber|nach|wegen) .+|,.+)*[.! ]*$",
     denials=_DENIALS,
-    still=r"( mehr| <when>| (weil|seit|wegen) .+|,.+)*[.! ]*$",
+    still=r"( mehr| <since>| (weil|seit|wegen) .+|,.+)*[.! ]*$",
     openings={"I": "ich|wir", "my": r"mein\w*|unser\w*"},
     negative=r"\b(nicht|nie|niemals|kein(e[nmrs]?)?|nichts|niemand)\b",
     over=r"\b(nicht|nie|kein(e[nmrs]?)?|nichts|früher)\b",
@@ -309,6 +310,7 @@ LANGUAGE = Language(
         "sind": "sein",
         "war": "sein",
         "ist": "sein",
+        "heißt": "sein",
         "habe": "hab",
         "haben": "hab",
         "hab": "hab",
