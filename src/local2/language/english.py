@@ -431,7 +431,7 @@ LANGUAGE = Language(
         **dict.fromkeys(
             ("has", "had", "'ve", "got", "having", "own", "drive", "driving", "keep"), "have"
         ),
-        **dict.fromkeys(("is", "am", "are", "'m", "'re", "being"), "be"),
+        **dict.fromkeys(("is", "am", "are", "'m", "'s", "'re", "being"), "be"),
         "reside": "live",
     },
 )
