@@ -75,12 +75,10 @@ class Language(NamedTuple):
     """Marks of statements about what has changed."""
     takes_back: str
     """Sentences that only say that what was said before them is not so."""
-    ends: tuple[tuple[str, str], ...]
-    """What ends any statement, and that statement."""
     later: str
     """What may follow what ended."""
     denials: tuple[tuple[str, str], ...]
-    """What denies any statement, and that statement."""
+    """What ends or denies any statement, and that statement."""
     still: str
     """What may follow what is denied; anything else limits it to a time or place."""
     openings: Mapping[str, str]
@@ -129,6 +127,8 @@ class Ended(NamedTuple):
     """What ended; None if the clause names nothing ("I lost my job")."""
     denied: str | None
     """The statement that is denied."""
+    who: str = ""
+    """The subject of that statement, with which it begins."""
 
 
 class _Form(NamedTuple):
@@ -220,7 +220,8 @@ class Table:
                 groups = found.groupdict()
                 value = groups.get("v") or groups.get("named")
                 denied = None if end.denied is None else found.expand(end.denied)
-                yield Ended(end.way, value if denied is None else None, denied)
+                who = groups.get("who") or ""
+                yield Ended(end.way, value if denied is None else None, denied, who)
 
     @cached_property
     def _ends(self) -> dict[str | None, list[_End]]:
@@ -237,8 +238,10 @@ class Table:
             for way, texts in language.ways.items()
             for text in texts
         ]
-        for rows, rest in ((language.ends, language.later), (language.denials, language.still)):
-            ends += [_End(None, denied, self.pattern(text + rest)) for text, denied in rows]
+        ends += [
+            _End(None, denied, self.pattern(text + language.still))
+            for text, denied in language.denials
+        ]
         return {
             opening: [
                 end for end in ends if self._opening_of(end.pattern.pattern) in {None, opening}

@@ -96,7 +96,7 @@ def matched(ending: Ending, content: str, topic: str | None, who: str | None) ->
         is_own = topic is not None and who is None and is_in_language
         return "named" if is_own and _is_value_of(ending, content, topic) else None
     if ended.denied is not None:
-        return "named" if _denies(table, ended.denied, fact) else None
+        return "named" if _denies(table, ended, fact) else None
     attribute, value = fact.attribute, ended.value
     ways = table.language.always.union(attribute.ways.split() if attribute else ())
     is_others = value is not None and "'s " in value and "'s " not in fact.clause
@@ -170,27 +170,59 @@ def _said(table: Table, clause: str) -> _Said | None:
 
 def _verb_class(table: Table, verb: str) -> str:
     """The stem of the verb, or of the one that means the same."""
-    word = verb.lower()
-    word = table.language.same_verbs.get(word, word)
-    return stems([word], table.language.stemmer)[0]
+    same, stemmer = table.language.same_verbs, table.language.stemmer
+    stem = stems([verb.lower()], stemmer)[0]
+    return stems([same.get(verb.lower()) or same.get(stem) or stem], stemmer)[0]
 
 
-def _denies(table: Table, denied: str, fact: _Said) -> bool:
+def _denies(table: Table, ended: Ended, fact: _Said) -> bool:
     """Whether a fact is what was denied."""
+    denied = ended.denied or ""
+    if _stems_of(table, ended.who):  # not "I"
+        return _denies_of_other(table, ended.who, denied.removeprefix(ended.who).strip(), fact)
     said = _said(table, denied)
     if said is None:
         return False
-    if said.thing or fact.thing:
-        if fact.attribute and not said.thing and _names_kind(table, said.value, fact.attribute):
-            return True
-        same = _stems_of(table, said.thing) == _stems_of(table, fact.thing)
-        return same and _stems_of(table, said.value) <= _stems_of(table, fact.value)
-    same_verb = _verb_class(table, said.verb) == _verb_class(table, fact.verb)
-    same_attribute = said.attribute is not None and said.attribute is fact.attribute
-    has_none = fact.attribute is not None and _names_kind(table, said.value, fact.attribute)
-    if has_none and _verb_class(table, said.verb) == "have":
+    verb = _verb_class(table, said.verb)
+    is_of_kind = fact.attribute is not None and _names_kind(table, said.value, fact.attribute)
+    if is_of_kind and (fact.thing or verb == "have"):
         return True
+    same_verb = verb == _verb_class(table, fact.verb)
+    same_attribute = said.attribute is not None and said.attribute is fact.attribute
     return (same_verb or same_attribute) and _is_of_same(table, said.value, fact, strict=True)
+
+
+def _denies_of_other(table: Table, who: str, denied: str, fact: _Said) -> bool:
+    """Whether a fact has the subject, verb and object of what was denied of somebody else."""
+    verb, _, value = denied.partition(" ")
+    names = [(who, value)]
+    if _verb_class(table, verb) in table.language.auxiliaries:
+        names.append((value, who))  # "Dana is my boss" and "my boss is Dana"
+        if progress := table.pattern(table.language.in_progress).match(value):
+            verb, names = progress["verb"], [(who, progress["rest"])]
+    words = fact.clause.split()
+    verbs = [_verb_class(table, word) for word in words]
+    if _verb_class(table, verb) not in verbs:
+        return False
+    at = verbs.index(_verb_class(table, verb))
+    subject = " ".join(words[:at])
+    said = fact._replace(verb=verb, thing="", value=" ".join(words[at + 1 :]))
+    return any(
+        _is_same_subject(table, who, subject) and _is_of_same(table, value, said, strict=True)
+        for who, value in names
+    )
+
+
+def _is_same_subject(table: Table, who: str, known: str) -> bool:
+    """Whether a fact's subject is so called: "Leo" and "my brother" are "my brother Leo".
+
+    Common nouns say the same only together: "my wife" is not "my ex wife".
+    """
+    nouns, known_nouns = (
+        _stems_of(table, " ".join(filter(str.islower, text.split()))) for text in (who, known)
+    )
+    named = _stems_of(table, who)
+    return bool(named) and named <= _stems_of(table, known) and nouns in (set(), known_nouns)
 
 
 def _called(table: Table, attribute: Attribute) -> frozenset[str]:
@@ -210,6 +242,9 @@ def _is_of_same(table: Table, value: str, fact: _Said, *, strict: bool) -> bool:
     if not strict and fact.attribute is not None:  # "the Lapwing subscription" names the Lapwing
         wanted = wanted - _called(table, fact.attribute) or wanted
     if not wanted or not all(_has(known, word) for word in wanted):
+        return False
+    last = value.split()[-1:]
+    if strict and not _stems_of(table, " ".join(last)):  # only a part: "chess with him"
         return False
     language = table.language
     several = table.pattern(language.several)

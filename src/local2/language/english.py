@@ -72,6 +72,7 @@ VOCABULARY = {
     "sorry": "(no|nope|oh|oops|sorry|actually|wait|correction|hang on|hold on|well|my mistake|i mean|hmm?|ah)[,:.!]* ",
     "jesting": "joking|kidding|lying|showing off|quoting|teasing|making (that|it|this) up|wrong|mistaken",
     "ended": r"(?P<v>\S.*?)",
+    "who": r"(?P<who>i|we|(my|our) [a-z-]+( [a-z-]+){0,3}?( <given>){0,2}|(?!(i|we|it|he|she|they|you|this|that|there|what|who)\b)<name>)",
     "verb": r"(?!(only|just|always|even|think|know|mean|need|believe)\b)[a-z]+\b",
     "value": r"(?!(only|just|simply|merely|yet|sure|always|all|so|that|too|very|as|it|this)\b)(actually )?",
 }
@@ -304,7 +305,6 @@ WAYS = {
         "<i_did>(dropped out of|(gave|given) up on|<gave_up>|stepped down|resigned|retired|left|withdrew|pulled out of|turned down) ((on|with|as|from) )?<own>(?!(at|by|in|off|to)\\b)<ended>",
         "<i_did>(handed|passed) <my><ended> (over|on)",
         "(someone|somebody) else (is|does|took over as) <own><ended>",
-        "i('m| am) no longer (on|in|with|at|part of|a member of) <own><ended>",
         "i('m| am) (done|finished|through) with <own><ended>",
         "<ended> (isn't|is not|wasn't|aren't) for me",
     ),
@@ -343,37 +343,35 @@ WAYS = {
 }
 """How an attribute ends, by the names of its ways in the table."""
 
-_ENDS = (
-    (r"(?P<i>i|we) <really>no longer <really>(?P<rest><verb>.*?)", r"\g<i> \g<rest>"),
-    (r"(?P<i>i|we) used to (?P<rest><verb> .+?)", r"\g<i> \g<rest>"),
-    (r"<i_did>(<gave_up>) (?!being\b)(?P<rest>[a-z]+ing\b.*?)", r"I'm \g<rest>"),
-    (r"<i_did>(<gave_up>) being <value>(?P<rest>.+?)", r"I'm \g<rest>"),
-)
-"""What ends any statement, and the statement that ends."""
 _DENIALS = (
-    (r"(?P<i>i|we) <really>(don't|do not) <value><really>(?P<rest><verb> .+?)", r"\g<i> \g<rest>"),
+    (r"<who> <really>no longer <really>(?P<rest><verb>.*?)", r"\g<who> \g<rest>"),
+    (r"<who> used to (?P<rest><verb> .+?)", r"\g<who> \g<rest>"),
     (
-        r"(?P<i>i|we)('ve| have)? never (actually |really )?(?!been\b)(?P<rest><verb> .+?)",
-        r"\g<i> \g<rest>",
+        r"<who>('ve| have| has)? <really>(<gave_up>) (being <value>|(?!being\b)(?=[a-z]+ing\b))(?P<rest>.+?)",
+        r"\g<who>'m \g<rest>",
     ),
     (
-        r"(?P<i>i|we)( <really>(have|own|haven't got|don't have)|'ve <really>got) (no|any) (?P<rest>.+?)",
-        r"\g<i> have \g<rest>",
+        r"<who> <really>(do|does)(n't| not) <value><really>(?P<rest><verb> .+?)",
+        r"\g<who> \g<rest>",
     ),
     (
-        r"(i('m| am) (not|no longer)|i was never|(i have|i've) never been) (?!being|feeling|going|doing|saying|asking)<value>(?P<rest>.+?)( and never was)?",
-        r"I'm \g<rest>",
+        r"<who>('ve| have| has)? never (actually |really )?(?!been\b)(?P<rest><verb> .+?)",
+        r"\g<who> \g<rest>",
     ),
     (
-        r"my (?P<thing>[a-z-]+( [a-z-]+){0,3}?) (isn't|is not|is no longer|was never|aren't|are not|are no longer) <value>(?P<rest>.+?)",
-        r"my \g<thing> is \g<rest>",
+        r"<who>( <really>(have|has|owns?|haven't got|don't have)|'ve <really>got) (no|any) (?P<rest>.+?)",
+        r"\g<who> have \g<rest>",
     ),
     (
-        r"(?P<rest>\S.*?) (isn't|is not|is no longer|was never) my (?P<thing>[a-z-]+( [a-z-]+){0,3}?)",
-        r"my \g<thing> is \g<rest>",
+        r"<who>(?P<is>'m| am|<is>)(n't| not| no longer) (?!being|feeling|going|doing|saying|asking)<value>(?P<rest>.+?)( and never was)?",
+        r"\g<who>\g<is> \g<rest>",
+    ),
+    (
+        r"<who>( was never|('ve| have| has) never been) <value>(?P<rest>.+?)( and never was)?",
+        r"\g<who>'m \g<rest>",
     ),
 )
-"""What denies any statement, and the statement that is denied."""
+"""What ends or denies any statement, and that statement."""
 
 _MARKS = word_set(
     """
@@ -412,10 +410,9 @@ LANGUAGE = Language(
         r"<name>",
     ),
     takes_back="(<sorry>|just |that was |i was |only |please )*(forget (it|that|what i (just )?said)|(scratch|strike|ignore|delete) that|(that('s| is| was) |that )(wrong|not true|nonsense|a (joke|lie|mistake)|isn't (true|right))|kidding|joking)",
-    ends=_ENDS,
     denials=_DENIALS,
     later=r"(,? (any ?more|any longer|now|for good|at all|after all|altogether|completely|either|these days|<past>\S*|back in \w+|(in|over|during) (the )?(<period>|<date>)|(because|since|after|due to|so|and|but|as) .+|(to|for) (an?|my|the|some|<name>) .+)|, .+)*[.! ]*$",
-    still=r"(,? (any ?more|any longer|now|at all|after all|either|these days|(because|since|but) .+)|, .+)*[.! ]*$",
+    still=r"(,? (any ?more|any longer|now|for good|at all|after all|altogether|completely|either|these days|(because|since|due to|but) .+)|, .+)*[.! ]*$",
     openings={"I": "i|we", "my": "my|our|the"},
     negative=r"\b(not|never|no|nobody|none|nothing|neither|nor|without|hardly|barely|rarely|cannot)\b|n't\b",
     over=r"\b(not|never|no longer|used to)\b|n't\b|\bany ?more\b",
@@ -423,7 +420,7 @@ LANGUAGE = Language(
     taken_back=r"^(?!.*\b(never|won't|not)\b.* again\b).*(?<!single )\bagain\b|\b(i'm|i am|are|came|come|moved|got) back\b|\b(temporarily|but only|except|until)\b",
     states=r"my (?P<thing>[a-z' -]+?) (is|are)( called| named)? (?P<its>.+)|(i|we)((?=')| )((really|also|just|now|still|currently|always|usually|often|generally|absolutely|particularly) )*(?P<verb>'?[a-z]+)( (?P<rest>.+))?",
     in_progress="((been|currently|now) )*(?P<verb>[a-z]+ing) (?P<rest>.+)",
-    object_ends=r"[,;.()](?!\d)|\s(with|because|since|for|in|on|at|as|from|near|who|which|that|and|but|called|named|every|each|by|to|where|when|of)\b",
+    object_ends=r"[,;.()](?!\d)|\s(with|because|since|for|in|on|at|as|from|near|about|before|after|behind|who|which|that|and|but|called|named|every|each|by|to|where|when|of)\b",
     preposition=r"^(at|for|with|in|on|as|from|near)\b ?",
     jests=r"\b(i was|i'm|i am) (just |only )?<jesting>|\b(that|it) was (just |only )?an? (joke|lie|test|mix-?up|mistake)\b",
     always=frozenset({"forgotten", "foreign", "retracted", "over", "switched"}),
@@ -435,7 +432,7 @@ LANGUAGE = Language(
         **dict.fromkeys(
             ("has", "had", "'ve", "got", "having", "own", "drive", "driving", "keep"), "have"
         ),
-        **dict.fromkeys(("is", "am", "are", "'m", "'re", "being"), "be"),
+        **dict.fromkeys(("is", "am", "are", "'m", "'s", "'re", "being"), "be"),
         "reside": "live",
     },
 )

@@ -16,7 +16,8 @@ from local2.language.words import word_set
 
 VOCABULARY = {
     "name": r"(?-i:[A-ZÄÖÜ][\w'.-]+(?: [A-ZÄÖÜ][\w'-]+){0,3}(?<![.']))",
-    "when": r"gestern|heute|vorgestern|jetzt|nun|inzwischen|mittlerweile|endlich|schon|leider|seither|seitdem|bereits|damals|neulich|kürzlich|((letzte|vorige|vergangene|diese)\w* \w+)|vor (\w+ )?\w+ \w+|(seit|ab|im|am|zum|über|nach) (?-i:[A-ZÄÖÜ])\w+|seit (\w+ )?\w+ \w+",
+    "since": r"gestern|heute|vorgestern|jetzt|nun|inzwischen|mittlerweile|endlich|schon|leider|seither|seitdem|bereits|damals|neulich|kürzlich|((letzte|vorige|vergangene|diese)\w* \w+)|vor (\w+ )?\w+ \w+|(seit|ab) (?-i:[A-ZÄÖÜ])\w+|seit (\w+ )?\w+ \w+",
+    "when": r"<since>|(im|am|zum|über|nach) (?-i:[A-ZÄÖÜ])\w+",
     "adverb": "auch|noch|immer noch|immer|gerade|derzeit|aktuell|zurzeit|ja|halt|eben|sehr|total|wirklich|meistens|meist|oft|gern|gerne|täglich|jeden \\w+|momentan|ganz|gar|doch|komplett|für immer|wieder|<when>",
     "month": GERMAN_MONTHS,
     "sorry": "(nein|nee|ach|halt|stopp?|moment|sorry|entschuldigung|verzeihung|quatsch|korrektur|pardon|falsch|doch)[,:.!]* ",
@@ -48,6 +49,7 @@ VOCABULARY = {
     "definite": r"(?P<v>(?!(ein|das|der|die) (problem|frage|beste|schlimmste|gleiche|selbe)\b)((am|um|im|in|bei|ab|eine?|der|die|das) |\d|(?-i:[A-ZÄÖÜ])).*)",
     "not_mine": r"(?!<relative>\b|<pet>\b|frage|problem|meinung|idee|ziel|plan|antwort|fehler|eindruck|gefühl|vorschlag|kopf|code)",
     "ended": r"(?P<v>\S.*?)",
+    "who": r"(?P<who>ich|wir|<mine> ((?-i:[a-zäöü])\w+ )?<given>( <given>)?|(?!(es|er|sie|du|ihr|das|dies\w*|man|wer|was)\b)<name>)",
 }
 
 ATTRIBUTES = (
@@ -232,27 +234,19 @@ WAYS = {
     "retracted": ("(es|das) (ist|war) nicht <own><ended>", "<mine> <ended> .*"),
 }
 
-_ENDS = (
-    (
-        r"(?P<i>ich|wir) (?P<verb>\w+) (?P<mid>(?!.*\b(un)?gern)[^,]*?)\bnicht mehr\b(?P<rest>[^,]*?)",
-        r"\g<i> \g<verb> \g<mid>\g<rest>",
-    ),
-    (
-        r"(?P<i>ich|wir) (?P<verb>\w+) (?P<mid>[^,]*?)\bkein(e[nmrs]?)? (?P<rest>[^,]+?) mehr",
-        r"\g<i> \g<verb> \g<mid>\g<rest>",
-    ),
-    (r"<mine> (?P<thing>\w+) ist nicht mehr (?P<rest>.+?)", r"mein \g<thing> ist \g<rest>"),
-)
 _DENIALS = (
     (
-        r"(?P<i>ich|wir) (?P<verb>\w+) (?P<mid>[^,]*?)(gar |überhaupt |doch )*nicht (?!nur|gern|immer|so|ganz|allein|bloß|lange|oft|jeden|sicher|unbedingt|am\b|an\b|mit|weil|besonders|mehr|viel)(?P<rest>[^,]+?)",
-        r"\g<i> \g<verb> \g<mid>\g<rest>",
+        r"<who> (?P<verb>\w+) (?P<mid>(?!.*\b(un)?gern)[^,]*?)\bnicht mehr\b(?P<rest>[^,]*?)",
+        r"\g<who> \g<verb> \g<mid>\g<rest>",
     ),
     (
-        r"(?P<i>ich|wir) (?P<verb>\w+) (?P<mid>[^,]*?)(gar |überhaupt )*kein(e[nmrs]?)?( (?P<rest>[^,]+?))?",
-        r"\g<i> \g<verb> \g<mid>\g<rest>",
+        r"<who> (?P<verb>\w+) (?P<mid>[^,]*?)(gar |überhaupt |doch )*nicht (?!nur|gern|immer|so|ganz|allein|bloß|lange|oft|jeden|sicher|unbedingt|am\b|an\b|mit|weil|besonders|mehr|viel)(?P<rest>[^,]+?)",
+        r"\g<who> \g<verb> \g<mid>\g<rest>",
     ),
-    (r"<mine> (?P<thing>\w+) ist (gar |doch )*nicht (?P<rest>.+?)", r"mein \g<thing> ist \g<rest>"),
+    (
+        r"<who> (?P<verb>\w+) (?P<mid>[^,]*?)(gar |überhaupt )*kein(e[nmrs]?)?( (?P<rest>[^,]+?))?",
+        r"\g<who> \g<verb> \g<mid>\g<rest>",
+    ),
 )
 
 _SWISS = "(ß|ss)"
@@ -303,10 +297,9 @@ LANGUAGE = Language(
         r"<name>",
     ),
     takes_back="(<sorry>|nur |bitte |das war )*(vergiss (es|das)( wieder)?|streich das|das (stimmt|war|ist) (nicht|falsch|gelogen|quatsch|unsinn|ein (witz|scherz))|ein (witz|scherz)|war (nur )?(ein )?(spaß|witz|scherz))",
-    ends=_ENDS,
     later=r"( <when>| für (immer|<name>.*)| (weil|seit|und|aber|nach|wegen) .+|,.+)*[.! ]*$",
     denials=_DENIALS,
-    still=r"( (mehr|<when>))*(,.+)?[.! ]*$",
+    still=r"( mehr| <since>| (weil|seit|wegen) .+|,.+)*[.! ]*$",
     openings={"I": "ich|wir", "my": r"mein\w*|unser\w*"},
     negative=r"\b(nicht|nie|niemals|kein(e[nmrs]?)?|nichts|niemand)\b",
     over=r"\b(nicht|nie|kein(e[nmrs]?)?|nichts|früher)\b",
@@ -320,6 +313,7 @@ LANGUAGE = Language(
         "sind": "sein",
         "war": "sein",
         "ist": "sein",
+        "heißt": "sein",
         "habe": "hab",
         "haben": "hab",
         "hab": "hab",

@@ -179,6 +179,35 @@ def test_what_is_ended_or_denied_ends_what_was_stated() -> None:
     assert [(before, later) for before, later in ENDED if not ended(before, later)] == []
 
 
+DENIED_OF = (
+    ("My brother Leo lives in Oslo.", "Leo doesn't live in Oslo any more.", True),
+    ("My brother Leo lives in Oslo.", "My brother no longer lives in Oslo.", True),
+    ("My brother Leo lives in Oslo.", "My sister no longer lives in Oslo.", False),
+    ("My brother Leo lives in Oslo.", "I no longer live in Oslo.", False),
+    ("I live in Oslo.", "Leo doesn't live in Oslo any more.", False),
+    ("My sister works for the BBC.", "My sister no longer works for the BBC.", True),
+    ("My sister works for the BBC.", "My sister no longer works on Fridays.", False),
+    ("My wife drives a Mini.", "My ex wife doesn't drive the Mini any more.", False),
+    ("My daughter Lea plays the piano.", "Lea has stopped playing the piano.", True),
+    ("My daughter Lea plays the piano.", "Lea doesn't play the piano with me any more.", False),
+    ("My boss is called Fiona.", "Fiona is no longer my boss.", True),
+    ("My boss is called Fiona.", "Fiona is no longer my neighbour.", False),
+    ("I cycle to the office.", "I no longer cycle to the office.", True),
+    ("I cycle to the office.", "I no longer cycle to the station.", False),
+    ("Mein Bruder wohnt in Hagen.", "Mein Bruder wohnt nicht mehr in Hagen.", True),
+    ("Mein Bruder wohnt in Hagen.", "Meine Schwester wohnt nicht mehr in Hagen.", False),
+    ("Mein Zahnarzt heißt Brandt.", "Brandt ist nicht mehr mein Zahnarzt.", True),
+    ("Ich singe im Kirchenchor.", "Ich singe nicht mehr im Kirchenchor.", True),
+    ("Ich singe im Kirchenchor.", "Ich singe nicht mehr im Bad.", False),
+)
+"""What was stated, what is denied later, and whether both say the same of the same."""
+
+
+def test_a_denial_ends_what_has_its_subject_verb_and_object() -> None:
+    assert [before for before, _, _ in DENIED_OF if not stated(before)] == []
+    assert [row for row in DENIED_OF if bool(ended(row[0], row[1])) is not row[2]] == []
+
+
 STATED = (
     "I work for Acme.",
     "I'm a nurse.",
