@@ -3,9 +3,10 @@
 import asyncio
 from contextlib import AsyncExitStack
 
+import anyio
 import pytest
 
-from local2.background import Backoff, in_background, running_task
+from local2.background import Backoff, await_unless, in_background, running_task
 from own_logs import own_logs
 
 
@@ -66,6 +67,23 @@ async def test_a_job_that_failed_is_logged_at_once_and_raised_at_the_end() -> No
         ]
         with pytest.raises(OSError, match="It broke"):
             await resources.aclose()
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_scope_of_anyio_knows_its_cancellation_at_any_step_of_a_wait(turns: int) -> None:
+    """Otherwise a call that an MCP client cancels would end the whole server."""
+
+    async def cancel(scope: anyio.CancelScope) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        scope.cancel()
+
+    with anyio.CancelScope() as scope:
+        cancelling = asyncio.create_task(cancel(scope))
+        await await_unless(asyncio.Event().wait(), asyncio.sleep(0), RuntimeError)
+        await asyncio.Event().wait()
+    await cancelling
+    assert scope.cancelled_caught
 
 
 def test_pauses_double_up_to_the_longest_and_begin_again_after_a_success() -> None:

@@ -52,9 +52,7 @@ async def await_unless(
             return working.result()
         raise error()
     finally:
-        working.cancel()
-        ending.cancel()
-        await asyncio.gather(working, ending, return_exceptions=True)
+        await give_up(working, ending)
 
 
 async def in_background(resources: AsyncExitStack, **jobs: Coroutine[Any, Any, None]) -> None:
@@ -129,6 +127,24 @@ class Backoff:
     def reset(self) -> None:
         """Begin again with the first pause, after a success."""
         self._next = self._first
+
+
+async def give_up(*works: asyncio.Future[Any]) -> None:
+    """Cancel work, and wait until it has ended, whatever comes of it.
+
+    `gather` would raise a cancellation of this wait without its message, by which anyio tells its
+    own: the MCP server would end with the request that its client has cancelled.
+    """
+    for work in works:
+        work.cancel()
+        work.add_done_callback(_take_note)
+    await asyncio.wait(works)
+
+
+def _take_note(work: asyncio.Future[Any]) -> None:
+    """Look at how work has ended: asyncio logs an error that nobody has looked at."""
+    if not work.cancelled():
+        work.exception()
 
 
 async def stop(task: asyncio.Task[None]) -> None:

@@ -406,6 +406,19 @@ def test_of_a_whole_response_the_text_is_the_answer(answer: Any) -> None:
     assert found.unread == ()
 
 
+@pytest.mark.parametrize("response", [COMPLETION, RESPONSE, CONSTRUCTED])
+def test_a_whole_response_that_was_dumped_as_text_is_read_as_well(response: Any) -> None:
+    turn = read({"answer": json.dumps(response, indent=2)}).envelope.payload
+
+    assert (turn.answer, turn.thinking) == ("19.3 g.", "Heavy.")
+    assert turn.tool_calls == [msgspec.structs.replace(WEIGHED, content="")]
+
+
+@pytest.mark.parametrize("text", ['{"grams": 19.3}', '{"role": "admin", "content": "x"}', "{19.3"])
+def test_a_text_that_is_no_whole_response_is_the_answer_as_it_is(text: str) -> None:
+    assert read({"answer": text}).envelope.payload.answer == text
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from local2.background import Backoff
+from local2.background import Backoff, give_up
 
 FIRST_LOOK, LONGEST_PAUSE = 1.0, 30.0
 """Seconds until a caller asks for its request for the first time, and at most between two times.
@@ -67,5 +67,4 @@ async def sent_until_answered(
         is_over = True
         looking.cancel()
         if repeating is not None:
-            repeating.cancel()
-            await asyncio.gather(repeating, return_exceptions=True)
+            await give_up(repeating)

@@ -20,7 +20,7 @@ from nats.aio.client import DEFAULT_PING_INTERVAL, PING_PROTO, Client
 from nats.aio.msg import Msg
 
 from local2 import telemetry
-from local2.background import cancellation_kept, completed
+from local2.background import cancellation_kept, completed, give_up
 from local2.bus.receiving import message_attributes
 from local2.errors import BusError, ForbiddenError, StackNotRunningError
 from local2.logs import get_logger
@@ -321,8 +321,7 @@ async def open_client(
 async def _abandon(client: TolerantClient, opening: asyncio.Task[None]) -> None:
     """Cancel the attempt to connect; close the client if it has connected anyway."""
     client.closed_for_good = True
-    opening.cancel()
-    await asyncio.gather(opening, return_exceptions=True)
+    await give_up(opening)
     if client.is_connecting or client.is_connected or client.is_reconnecting:
         await client.close()  # raises for a client that never began to connect
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from local2.background import give_up
 from local2.bus.receiving import BusMessage, Handler, Headers, Subscription
 from local2.errors import BadRequestError, BusTimeoutError
 from local2.protocol import subjects
@@ -141,8 +142,7 @@ class ToolCaller:
                     "they answer: the tool should set correlation_id to the request's id.",
                 ) from error
             finally:
-                reply.cancel()
-                await asyncio.gather(reply, return_exceptions=True)
+                await give_up(reply)
         return result
 
     def _note_reply(self, tool: str, reply: asyncio.Task[ToolResult]) -> None:

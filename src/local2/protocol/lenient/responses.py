@@ -9,7 +9,13 @@ from typing import Any, Final
 
 from local2.protocol.lenient.calls import ARGS
 from local2.protocol.lenient.messages import Blocks, is_thought
-from local2.protocol.lenient.values import content_of, first_of, text_of, text_of_part
+from local2.protocol.lenient.values import (
+    content_of,
+    first_of,
+    text_of,
+    text_of_part,
+    value_of,
+)
 from local2.protocol.payloads import Json
 
 THINKING: Final = ("reasoning_content", "reasoning", "thinking")
@@ -51,6 +57,15 @@ def blocks_of_answer(value: Any) -> Blocks | None:
     if not messages or len(messages) < len(value):
         return None
     return _together(map(_blocks, messages))
+
+
+def undumped(value: Any) -> Any:
+    """The response that a text has, as `dumps` of LangChain writes it; any other value as it is."""
+    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+        return value
+    read = value_of(value)
+    is_response = isinstance(read, dict) and _response(read) is not None
+    return read if is_response and blocks_of_answer(read) else value
 
 
 def answers_in(value: Any) -> int:

@@ -14,7 +14,7 @@ from local2.protocol.envelope import Envelope, Sender, json_errors, name_of
 from local2.protocol.json_text import read_json
 from local2.protocol.lenient.calls import read_calls
 from local2.protocol.lenient.messages import Blocks, is_thought
-from local2.protocol.lenient.responses import answers_in, blocks_of_answer
+from local2.protocol.lenient.responses import answers_in, blocks_of_answer, undumped
 from local2.protocol.lenient.values import (
     MISSING,
     as_text,
@@ -191,7 +191,7 @@ class _MessageFields:
 
     def split_blocks(self, field: str) -> tuple[str | None, list[Json]]:
         """Remove thoughts, calls and results from a field's blocks; return them."""
-        value = self.inner.get(field)
+        value = undumped(self.inner.get(field))
         answer = blocks_of_answer(value)
         blocks = answer or Blocks.of(content_of(value) if isinstance(value, dict) else value)
         calls = [*blocks.calls, *blocks.results]
