@@ -164,7 +164,7 @@ def candidates_of(rows: Sequence[Row]) -> list[Candidate]:
         return []
     names = rows[0].keys()
     fields = itemgetter(*map(names.index, Candidate._fields))  # looked up once: names are slow
-    return [Candidate._make(fields(row)) for row in rows]
+    return [Candidate._make(fields(tuple(row))) for row in rows]  # a tuple's values are fast, too
 
 
 class _WorkingSet:
