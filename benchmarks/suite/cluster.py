@@ -69,6 +69,22 @@ STORED = """SELECT session_id, content FROM record
             ORDER BY session_id, stands"""
 
 
+class Miss(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer without a text that had been acknowledged before it was asked for."""
+
+    age: float
+    """Seconds since the acknowledgement."""
+    killed: str
+    since_kill: float
+    """Seconds since that, or since clients began."""
+    degraded: bool
+    reason: str | None
+
+    def __str__(self) -> str:
+        answer = f"degraded: {self.reason}" if self.degraded else "not degraded"
+        return f"not found {WHEN[self.killed]} ({self.since_kill:.3f} s), {answer}"
+
+
 class Load(msgspec.Struct, kw_only=True):
     """What clients have done so far."""
 
@@ -76,6 +92,8 @@ class Load(msgspec.Struct, kw_only=True):
         default_factory=lambda: defaultdict(list)
     )
     """The texts of each session, in order."""
+    acknowledged_at: dict[str, float] = {}
+    """When the newest of each session was acknowledged."""
     waits: defaultdict[str, list[float]] = msgspec.field(default_factory=lambda: defaultdict(list))
     """Seconds until a tool answered, with repetitions, by what was killed last."""
     turns: list[float] = []
@@ -84,9 +102,10 @@ class Load(msgspec.Struct, kw_only=True):
     gaps: defaultdict[str, list[float]] = msgspec.field(default_factory=lambda: defaultdict(list))
     """Seconds in which no client had an answer, by what was killed last."""
     reads: int = 0
-    unseen: int = 0
-    """Texts that a recall did not find although they had been acknowledged before."""
+    missed: list[Miss] = []
     killed: str = "nothing"
+    killed_at: float = msgspec.field(default_factory=time.perf_counter)
+    """When it was, or when clients began."""
     is_over: bool = False
 
     async def until_answered(
@@ -282,6 +301,7 @@ async def ingest_in_order(bus: Connection, load: Load, writer: int) -> None:
 
         await load.until_answered(ask)
         load.acknowledged[session].append(text)
+        load.acknowledged_at[session] = time.perf_counter()
         await asyncio.sleep(PAUSE)
 
 
@@ -316,18 +336,34 @@ async def read_on(bus: Connection, load: Load, reader: int) -> None:
             await asyncio.sleep(POLL)
             continue
         number = len(load.acknowledged[session]) - 1
-        text = load.acknowledged[session][number]
-        found = list[str]()
+        text, since = load.acknowledged[session][number], load.acknowledged_at[session]
+        misses = list[Miss]()
 
-        async def ask(found: list[str] = found, query: str = f"w{reader}x{number}") -> bool:
+        async def ask(
+            misses: list[Miss] = misses,
+            query: str = f"w{reader}x{number}",
+            text: str = text,
+            since: float = since,
+        ) -> bool:
+            now = time.perf_counter()
+            killed, since_kill = load.killed, now - load.killed_at
             arguments = {"query": query, "top_k": 5}
             result = await call_tool(bus, "recall", arguments, caller=caller, timeout=ATTEMPT)
-            found += [item["content"] for item in result.data["items"]] if result.ok else []
+            if result.ok and text not in [item["content"] for item in result.data["items"]]:
+                misses.append(
+                    Miss(
+                        age=now - since,
+                        killed=killed,
+                        since_kill=since_kill,
+                        degraded=result.data["degraded"],
+                        reason=result.data["reason"],
+                    )
+                )
             return result.ok
 
         await load.until_answered(ask)
         load.reads += 1
-        load.unseen += text not in found
+        load.missed += misses
         await asyncio.sleep(PAUSE)
 
 
@@ -356,7 +392,7 @@ async def kill_at_random(
                 pass
         await asyncio.sleep(SETTLING)
         process = random.choice([one for one in cluster.processes if one.kind == kind])
-        load.killed = process.kind
+        load.killed, load.killed_at = process.kind, time.perf_counter()
         await process.kill()
         await asyncio.sleep(random.uniform(*process.down))
         await process.start()
@@ -444,16 +480,18 @@ async def measure(kills: int) -> list[Figure]:
         Figure(key="doubled", about="doubled", blocks=[outcome.doubled], at_most=0),
         Figure(key="disordered", about="out of order", blocks=[outcome.disordered], at_most=0),
         Figure(key="reads", about="recalls of what was acknowledged", blocks=[load.reads]),
-        Figure(key="unseen", about="not found by them", blocks=[load.unseen], at_most=0),
-    ]
-    figures.append(
+        Figure(key="unseen", about="not found by them", blocks=[len(load.missed)], at_most=0),
+        *(
+            Figure(key=f"unseen_{number}", about=str(miss), blocks=[miss.age], unit="s old")
+            for number, miss in enumerate(load.missed, 1)
+        ),
         Figure(
             key="longest_turn",
             about="longest until a turn was acknowledged",
             blocks=[max(load.turns)],
             unit="s",
-        )
-    )
+        ),
+    ]
     for kind, when in WHEN.items():
         if waits := load.waits[kind]:
             figures += [

@@ -173,7 +173,7 @@ class Numbers:
 
     def map_values(self, function: Callable[[Any], float]) -> Array:
         """Apply a function to every value; return the results, indexed by number."""
-        return np.array([function(name) for name in self._numbers], np.float64)
+        return np.array([function(name) for name in self.values], np.float64)
 
 
 class Names(NamedTuple):
@@ -305,7 +305,9 @@ class Columns:
         return self._packed(stem, size) >> POSITION_SHIFT
 
     def _packed(self, stem: str, size: int | None) -> Positions:
-        packed = np.array(self._postings.get(stem, ()), np.int64)
+        known = self._postings.get(stem)
+        # Copied in one step: another thread could not add to an array while NumPy reads it.
+        packed = np.frombuffer(b"" if known is None else known.tobytes(), np.int64)
         return packed if size is None else packed[: self.count_postings(stem, size)]
 
     def count_postings(self, stem: str, size: int) -> int:

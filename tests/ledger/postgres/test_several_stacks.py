@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from itertools import count
 from random import Random
@@ -13,11 +13,13 @@ import pytest
 from ledger.postgres.conftest import another_stack_writes
 from ledgers import EMBEDDER, OWNER, erase, fact, find, index, message, record, searching
 from local2.errors import StorageError
+from local2.ledger.columns import Candidate
+from local2.ledger.engines import Row
 from local2.ledger.engines.postgres.connections import PostgresConnection, connect
 from local2.ledger.engines.postgres.database import CONNECTIONS, Database
 from local2.ledger.erasing import Selection
 from local2.ledger.ledger import Ledger
-from local2.ledger.operations import transactions
+from local2.ledger.operations import transactions, working_sets
 from local2.ledger.operations.records import store_record
 from local2.ledger.operations.sessions import SessionKey
 from local2.ledger.operations.transactions import TombstoneState, Transaction, as_json
@@ -75,6 +77,50 @@ async def test_a_reader_misses_nothing_in_whatever_order_transactions_end(
 
     assert (await find(ledger, searching("gold"))).contents == committed
     assert len(committed) > STEPS / 8
+
+
+async def test_searches_at_the_same_time_miss_nothing_that_is_committed_later(
+    here: Database, writers: list[PostgresConnection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL's reads run in several threads, which bring one memory in RAM up to date."""
+    ledger, has_read, may_go_on = Ledger(here, "default"), asyncio.Event(), threading.Event()
+    loop, candidates_of = asyncio.get_running_loop(), working_sets.candidates_of
+
+    class WatchedLock:
+        def __init__(self) -> None:
+            self._lock = threading.Lock()
+
+        def __enter__(self) -> None:
+            if not self._lock.acquire(blocking=False):
+                may_go_on.set()
+                self._lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self._lock.release()
+
+    def wait_once(rows: Sequence[Row]) -> list[Candidate]:
+        if not has_read.is_set():
+            loop.call_soon_threadsafe(has_read.set)
+            may_go_on.wait()
+        return candidates_of(rows)
+
+    monkeypatch.setattr(working_sets, "Lock", WatchedLock)
+    monkeypatch.setattr(working_sets, "candidates_of", wait_once)
+    writers[0].raw.execute("BEGIN")
+    tx = Transaction(here, writers[0], "default", UNLIMITED, TombstoneState())
+    store_record(tx, record("Gold written first."))
+    await ledger.records.store([record("Gold committed first.")])
+
+    first = asyncio.create_task(find(ledger, searching("gold")))
+    await has_read.wait()
+    second = asyncio.create_task(find(ledger, searching("gold")))
+    second.add_done_callback(lambda _: may_go_on.set())
+    for found in (await first, await second):
+        assert found.contents == {"Gold committed first."}
+    writers[0].raw.execute("COMMIT")
+
+    found = await find(ledger, searching("gold"))
+    assert found.contents == {"Gold written first.", "Gold committed first."}
 
 
 async def test_what_one_stack_forgets_the_next_search_of_another_does_not_find(

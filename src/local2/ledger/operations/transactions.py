@@ -273,7 +273,7 @@ def records_of(rows: Iterable[Row]) -> list[Record]:
     in_order = _in_order(tuple(found[0].keys()))  # once: the names of a row are slow
     records = []
     for row in found:
-        columns = dict(zip(COLUMNS, in_order(row), strict=True))
+        columns = dict(zip(COLUMNS, in_order(tuple(row)), strict=True))
         for name, read in _READERS.items():
             if (stored := columns[name]) is not None:
                 columns[name] = read(stored)
@@ -288,7 +288,7 @@ def records_at(tx: Transaction, rows: Iterable[int]) -> dict[int, Record]:
 
 
 @lru_cache
-def _in_order(names: tuple[str, ...]) -> Callable[[Row], tuple[Any, ...]]:
+def _in_order(names: tuple[str, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
     """What takes a record's columns from a row with these names, without looking them up."""
     return itemgetter(*map(names.index, COLUMNS))
 

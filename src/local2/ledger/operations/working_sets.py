@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from operator import itemgetter
+from threading import Lock
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
@@ -129,10 +130,11 @@ class WorkingSets:
             known = self._sets[key] = _WorkingSet(places, embedder)
 
         def read_columns(tx: Transaction) -> tuple[bool, T | None]:
-            is_complete = known.catch_up(tx)
-            if not is_complete or known.is_too_large:
-                return is_complete, None
-            return True, operation(tx, known.columns)
+            with known.lock:
+                is_complete = known.catch_up(tx)
+                if not is_complete or known.is_too_large:
+                    return is_complete, None
+                return True, operation(tx, known.columns)
 
         is_complete = False
         while not is_complete:
@@ -162,7 +164,7 @@ def candidates_of(rows: Sequence[Row]) -> list[Candidate]:
         return []
     names = rows[0].keys()
     fields = itemgetter(*map(names.index, Candidate._fields))  # looked up once: names are slow
-    return [Candidate._make(fields(row)) for row in rows]
+    return [Candidate._make(fields(tuple(row))) for row in rows]  # a tuple's values are fast, too
 
 
 class _WorkingSet:
@@ -170,6 +172,8 @@ class _WorkingSet:
         self._embedder = embedder
         self._places = places
         self._departures = 0
+        self.lock = Lock()
+        """Held by who reads or changes the columns: PostgreSQL's reads run in several threads."""
         self._forget()
 
     def _forget(self) -> None:

@@ -19,7 +19,8 @@ record.row, record.id, record.kind, record.scope, record.session_id, record.role
          WHEN json_type(record.metadata, '$.extracted_from') IS NOT NULL THEN 3
          WHEN json_type(record.metadata, '$.recalled') = 'true' THEN 1 ELSE 0 END AS echo,
     record.score AS feedback, vector.embedder,
-    vector.data AS vector, feature.*, record.topic,
+    vector.data AS vector, feature.stems, feature.length, feature.density, feature.firsthand,
+    feature.timed, feature.wish, record.topic,
     CASE WHEN feature.record IS NULL THEN record.content END AS content,
     ifnull(record.stands_at, record.row) AS session_position,
     record.memory_type, record.source_class, record.stated_by, record.stored_at

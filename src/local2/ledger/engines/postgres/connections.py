@@ -57,14 +57,15 @@ def escaped(text: str) -> str:
 
 def unescaped(text: str) -> str:
     """The text that was escaped."""
-    if "\x1a" not in text and "\\u001a" not in text:
-        return text
     return _ESCAPED.sub(lambda found: _TEXTS[found[0]], text)
 
 
 class _TextLoader(Loader):
     def load(self, data: Buffer) -> str:
-        return unescaped(str(data, "utf-8"))
+        text = str(data, "utf-8")
+        if "\x1a" in text or "\\u001a" in text:  # not asked by a call, for thousands of texts
+            return unescaped(text)
+        return text
 
 
 class Row(tuple[Any, ...]):
@@ -177,13 +178,17 @@ class PostgresConnection:
             raise
 
     def execute(self, statement: str, values: Mapping[str, Any], /) -> "psycopg.Cursor[Row]":
+        before, is_beginning = self._before, self._is_beginning
         if statement in self._prepared:
-            if before := self._before:  # the server takes one prepared statement at a time
+            if before and is_beginning:  # the server takes one prepared statement at a time
                 self._before = ""
                 self._note_transaction(self.raw.execute(before, _stored(self._bound)))
             prepared = psycopg.Cursor(self.raw)
-            return prepared.execute(statement, _stored(values), prepare=True)
-        before, is_beginning = self._before, self._is_beginning
+            if not before or is_beginning:
+                return prepared.execute(statement, _stored(values), prepare=True)
+            with self.raw.pipeline():  # one round trip, and one transaction
+                psycopg.Cursor(self.raw).execute(BIND, _stored(self._bound), prepare=False)
+                return prepared.execute(statement, _stored(values), prepare=True)
         if not before:
             return self.raw.execute(statement, {**_stored(values), "stack": self._stack})
         if is_beginning:

@@ -68,8 +68,24 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
 """Seconds between two attempts to reach it."""
 INDEXING = "indexes of neighbours"
 """The name of the work that one stack at a time does."""
-PREPARED = {STATEMENTS["add_records"]}
-"""What is planned once for a connection: to plan it takes longer than to add a record."""
+PREPARED = {
+    STATEMENTS[name]
+    for name in (
+        "add_records",
+        "around",
+        "echoed",
+        "facts_that_stand",
+        "item_relations",
+        "records",
+        "related",
+        "replaced",
+        "texts",
+        "versions",
+        "visible",
+    )
+}
+"""What is planned once for a connection: to plan these takes longer than to carry them out. They
+add records, or look up those with given rows."""
 SCRUBBED = "record, feature, vector, note, item, tool_output, audit, task, relation"
 """The tables that have what somebody said, or about it."""
 

@@ -29,6 +29,8 @@ _RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\browid\b", "row"),
     (r"\bIS NOT (?!NULL\b|DISTINCT\b)", "IS DISTINCT FROM "),
     (r"\bIS (?!NOT\b|NULL\b|DISTINCT\b)", "IS NOT DISTINCT FROM "),
+    # Prepared statements need the type of a parameter that may be missing.
+    (r":(\w+) IS NULL\b", r"CAST(:\1 AS text) IS NULL"),
     (r"\bLIMIT :limit\b", "LIMIT nullif(:limit, -1)"),  # -1: no limit
     (r"\bmax\((\w[\w.]*, [^()]*)\)", r"greatest(\1)"),
     (r"\bmin\((\w[\w.]*, [^()]*)\)", r"least(\1)"),

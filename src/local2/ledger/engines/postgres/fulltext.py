@@ -89,8 +89,7 @@ class TextIndex:
             "stems": as_json(stems_of_guesses(words)),
             "limit": limit,
         }
-        anywhere = {"session_id": None, "excluded_session": None, "since": None, "until": None}
-        return [row for row, _ in tx.execute("rows_with_any", **asked, **anywhere)]
+        return [row for row, _ in tx.execute("rows_with_any", **asked).fetchall()]
 
     def facts_like(
         self, tx: Transaction, words: Sequence[str], place: str, limit: int
@@ -110,8 +109,7 @@ class TextIndex:
         self, tx: Transaction, words: Sequence[str], place: str, limit: int
     ) -> list[tuple[int, str]]:
         asked = {"places": as_json([place]), "stems": as_json(stems(words)), "limit": limit}
-        found = tx.execute("facts_with_any", **asked)
-        return [(row["row"], row["stems"]) for row in found]
+        return tx.execute("facts_with_any", **asked).fetchall()
 
 
 class _Held(NamedTuple):
@@ -170,14 +168,20 @@ class FullText:
             rare += stems(words(phrase))[:1]
         if not rare:
             return []
-        found = tx.execute(
-            "rows_with_any",
-            places=filter_.places,
-            stems=as_json(list(dict.fromkeys(rare))),
-            session_id=filter_.only_session if filter_.session_word else None,
-            excluded_session=filter_.excluded_session,
-            since=filter_.since,
-            until=filter_.until,
-            limit=SCORED,
-        )
-        return ranked_by_counts([(row["row"], row["stems"]) for row in found], counts)
+        asked = {
+            "places": filter_.places,
+            "stems": as_json(list(dict.fromkeys(rare))),
+            "limit": SCORED,
+        }
+        if filter_.is_open:
+            found = tx.execute("rows_with_any", **asked)
+        else:
+            found = tx.execute(
+                "rows_with_any_within",
+                session_id=filter_.only_session if filter_.session_word else None,
+                excluded_session=filter_.excluded_session,
+                since=filter_.since,
+                until=filter_.until,
+                **asked,
+            )
+        return ranked_by_counts(found.fetchall(), counts)

@@ -9,6 +9,15 @@ ARRAY(SELECT word_in(searched.place, asked.stem)
 -- Ordered by a sum, not by the column, here and below: else the server, which takes a tenth of all
 -- records to have the words, would look for the newest ones with them by reading all words of all.
 -- name: rows_with_any
+SELECT found.record AS row, feature.stems FROM (
+    SELECT record_words.record FROM record_words
+    WHERE record_words.active AND record_words.words && {searched_words}
+    ORDER BY record_words.record + 0 DESC LIMIT :limit) AS found
+JOIN feature ON feature.record = found.record AND feature.tenant = :tenant
+ORDER BY found.record DESC;
+
+-- The same of some sessions or times, which the records tell.
+-- name: rows_with_any_within
 SELECT found.row, feature.stems FROM (
     SELECT record.row FROM record_words JOIN record ON record.row = record_words.record
     WHERE record_words.active AND record_words.words && {searched_words}
