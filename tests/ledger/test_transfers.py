@@ -576,6 +576,27 @@ async def test_records_that_replace_each_other_in_a_circle_are_refused(ledger: L
     assert {one.id for one in chain} == {"f0", "f1", "f2"}
 
 
+@pytest.mark.parametrize("pages", [1, 2])
+async def test_what_a_refused_record_was_to_replace_stands(ledger: Ledger, pages: int) -> None:
+    retired: dict[str, Any] = {"retired_at": DAY, "retired_why": "superseded"}
+    await ledger.imports.store([fact_line("f0"), fact_line("f1")], IMPORTER)
+    lines_ = [
+        fact_line("f0", superseded_by="blank", **retired),
+        fact_line("f1", superseded_by="circling", **retired),
+        fact_line("blank", content=" "),
+        fact_line("circling", superseded_by="f1", **retired),
+    ]
+    size = len(lines_) // pages
+    reports = [
+        await ledger.imports.store(lines_[at : at + size], IMPORTER)
+        for at in range(0, len(lines_), size)
+    ]
+
+    assert [len(report.refused) for report in reports] == [0, 2][-pages:]
+    assert sum(report.replaced for report in reports) == 0
+    assert (await find(ledger, searching("heavy"))).contents == {"f0 is heavy.", "f1 is heavy."}
+
+
 async def test_relations_of_supersession_in_a_circle_are_refused(ledger: Ledger) -> None:
     facts_ = [fact_line(f"f{number}") for number in range(3)]
     edges = [

@@ -22,6 +22,7 @@ from local2.ledger.operations.records import (
     is_there,
     name_in_audit,
     named_in,
+    restore,
     stand_alone,
     supersede,
     without_names,
@@ -166,6 +167,8 @@ class _Page:
         problem = _broken_rule(line) or self._cycle(line) or self._excess(line)
         if problem is not None:
             self.report.refused.append(RefusedLine(line=number, problem=problem))
+            if isinstance(line, RecordLine) and not is_there(self._tx, line.id):
+                self._let_stand(line.id)
             return
         if isinstance(
             line, FeedbackLine | NoteLine | OutputLine | ItemLine | ShowingLine
@@ -312,6 +315,16 @@ class _Page:
                 row = self._first_row("record_state", id=record.id)["row"]
                 self._tx.keep_vectors([NewVector(row, record.id, embedder, data)])
         return True
+
+    def _let_stand(self, refused: str) -> None:
+        """Make active again what was retired because its successor was to follow in the file."""
+        for retired in self._tx.execute("retired_for", newer=refused, reason=REASON).fetchall():
+            if restore(self._tx, retired):
+                cause = msgspec.structs.replace(
+                    self._cause(refused), reason="the record that replaces it was refused"
+                )
+                add_to_audit(self._tx, "undone", retired["id"], cause, {"action": "superseded"})
+                self.report.replaced -= 1
 
     def _resolve_conflict(self, record: Record, other: Record) -> Record:
         """Retire the older of two conflicting records; return the imported one as it is stored."""

@@ -150,6 +150,14 @@ WITH RECURSIVE later (id) AS (
     WHERE +relation.type = 'supersedes')
 SELECT 1 FROM later WHERE id = :id LIMIT 1;
 
+-- What an import has retired for a record.
+-- name: retired_for
+SELECT row, id, kind, scope, owner, folded_topic, source_ref FROM record INDEXED BY record_replaced
+WHERE tenant = :tenant AND superseded_by = :newer
+  AND EXISTS (SELECT 1 FROM audit INDEXED BY audit_by_record
+              WHERE audit.tenant = :tenant AND audit.record_id = record.id
+                AND audit.action = 'superseded' AND audit.reason = :reason);
+
 -- name: set_place
 UPDATE record
 SET stands_at = (SELECT row FROM record WHERE tenant = :tenant AND id = :at) + :offset
