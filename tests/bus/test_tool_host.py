@@ -330,7 +330,7 @@ async def test_a_stopping_tool_answers_the_requests_it_has_begun(
             for n in range(10)
         ]
         await bus.flush()
-        await eventually(lambda: len(host._subscriptions[0]._tasks) == 10)
+        await eventually(lambda: len(host._subscriptions[0].tasks) == 10)
         stopping = asyncio.create_task(running.aclose())
         await eventually(lambda: not host._subscriptions or stopping.done() or _closed(host))
         notes.may_finish.set()
