@@ -11,7 +11,7 @@ while both are off.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from time import perf_counter
@@ -191,9 +191,9 @@ class Subscription:
                 self._slots.release()
 
 
-async def stop_all(subscriptions: Iterable[Subscription], grace: float) -> None:
+async def stop_all(subscriptions: Sequence[Subscription], grace: float) -> None:
     """Stop several subscriptions as `Subscription.stop` does one, in the same time."""
-    await completed(_stop(tuple(subscriptions), grace))
+    await completed(_stop(subscriptions, grace))
 
 
 async def _stop(subscriptions: Sequence[Subscription], grace: float) -> None:
@@ -205,9 +205,9 @@ async def _stop(subscriptions: Sequence[Subscription], grace: float) -> None:
     await _end_handlers(subscriptions, grace)
 
 
-async def leave_all(subscriptions: Iterable[Subscription], grace: float | None = None) -> None:
+async def leave_all(subscriptions: Sequence[Subscription], grace: float | None = None) -> None:
     """Leave several subscriptions as `Subscription.leave` does one, in the same time."""
-    await completed(_leave(tuple(subscriptions), grace))
+    await completed(_leave(subscriptions, grace))
 
 
 async def _leave(subscriptions: Sequence[Subscription], grace: float | None) -> None:
