@@ -319,6 +319,7 @@ async def test_no_content_is_logged(client: Connection, logs: Path) -> None:
     assert "xyzzy" not in logs.read_text()
 
 
+@pytest.mark.usefixtures("worker_forked")
 async def test_a_stopped_stack_leaves_no_processes_and_no_address(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     async with open_stack(settings) as stack:

@@ -19,7 +19,7 @@ from nats.aio.subscription import Subscription as NatsSubscription
 from factories import ConnectBus, Listen
 from local2.bus import nats_client
 from local2.bus import server as server_module
-from local2.bus.connection import BusMessage, Connection, Handler, connect
+from local2.bus.connection import BusMessage, Connection, Handler, Interest, connect
 from local2.bus.receiving import MESSAGES_IN_A_ROW
 from local2.bus.server import EmbeddedServer, embedded_server, find_server
 from local2.bus.streams import ensure_streams, publish_durably
@@ -241,6 +241,17 @@ async def test_a_request_to_every_participant_is_sent_once_per_connection(
     await bus.flush()
     await asker.publish(EVERY_PARTICIPANT, b"")
     await eventually(lambda: received == [2, 3])
+
+
+async def test_of_several_subjects_none_stays_if_one_is_refused(bus: Connection) -> None:
+    busy = Busy()
+    interests = (Interest("test.busy", busy.handle), Interest("no subject", busy.handle))
+
+    with pytest.raises(BusError, match="no subject"):
+        await bus.subscribe_all(interests)
+
+    with pytest.raises(NoRespondersError):
+        await bus.request("test.busy", b"", timeout=5)
 
 
 async def test_a_stopped_subscription_finishes_its_running_handlers(bus: Connection) -> None:

@@ -9,7 +9,7 @@ On a server with accounts, the memory's subjects contain the tenant that sends o
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from contextvars import Context
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ from local2.bus.receiving import (
     Handler,
     Headers,
     Subscription,
+    leave_all,
 )
 from local2.bus.tool_calls import ToolCaller
 from local2.errors import (
@@ -70,6 +71,16 @@ RUNNING_TIMEOUT = 0.5
 TRACE_TIMEOUT = 1.0
 """Seconds to wait for a trace. The server answers at once; without an answer, a subscriber is
 assumed."""
+
+
+class Interest(NamedTuple):
+    """Messages to receive, as `Connection.subscribe` describes it."""
+
+    subject: str
+    handler: Handler
+    queue: str = ""
+    limit: int | None = CONCURRENT_MESSAGES
+    tenant: str | None = subjects.ANY_TENANT
 
 
 class _Waiting(NamedTuple):
@@ -337,24 +348,39 @@ class Connection:
         receives; None means only those of its own account. A request that goes to every
         participant is received once for the whole connection.
         """
-        subscription = Subscription(handler, limit, by_tenant=self.by_tenant)
-        full_subject = subject if tenant is None else self.incoming_subject(subject, tenant)
+        (opened,) = await self.subscribe_all([Interest(subject, handler, queue, limit, tenant)])
+        return opened
 
-        async def attach() -> None:
-            if subject in subjects.RECEIVED_ONCE:
-                await self._fanouts.join(full_subject, subscription)
-            else:
-                subscription.attach(await self.client.subscribe(full_subject, queue=queue))
+    async def subscribe_all(self, interests: Iterable[Interest]) -> list[Subscription]:
+        """Subscribe to several subjects together: to all, or to none if that fails."""
+        opened: list[Subscription] = []
 
-        opening = go_on(attach())
+        async def open_each() -> None:
+            for one in interests:
+                subscription = Subscription(one.handler, one.limit, by_tenant=self.by_tenant)
+                opened.append(subscription)
+                await self._attach(subscription, one)
+
+        opening = go_on(open_each())
         try:
             await asyncio.shield(opening)
-        except nats.errors.Error as error:
-            raise BusError(f"Cannot subscribe to {full_subject}: {error}.") from error
-        except asyncio.CancelledError:
-            opening.add_done_callback(lambda _: go_on(subscription.leave()))
+        except BusError:
+            await leave_all(opened)
             raise
-        return subscription
+        except asyncio.CancelledError:
+            opening.add_done_callback(lambda _: go_on(leave_all(opened)))
+            raise
+        return opened
+
+    async def _attach(self, subscription: Subscription, to: Interest) -> None:
+        subject = to.subject if to.tenant is None else self.incoming_subject(to.subject, to.tenant)
+        try:
+            if to.subject in subjects.RECEIVED_ONCE:
+                await self._fanouts.join(subject, subscription)
+            else:
+                subscription.attach(await self.client.subscribe(subject, queue=to.queue))
+        except nats.errors.Error as error:
+            raise BusError(f"Cannot subscribe to {subject}: {error}.") from error
 
     async def flush(self) -> None:
         """Wait until the server has received everything sent so far."""

@@ -5,24 +5,24 @@ micro` lists it like any other service. Decision 0003 explains why nats-py's ser
 """
 
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
 from local2._version import __version__
-from local2.background import completed, together
 from local2.bus.connection import (
     CONCURRENT_MESSAGES,
     BusMessage,
     Connection,
     Handler,
     Headers,
+    Interest,
     Subscription,
 )
 from local2.bus.identity import is_genuine
-from local2.bus.receiving import instrument
+from local2.bus.receiving import instrument, leave_all, stop_all
 from local2.errors import ForbiddenError, Local2Error
 from local2.logs import get_logger
 from local2.protocol import subjects
@@ -146,8 +146,8 @@ class Participant:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as undo:
             undo.push_async_callback(self._stop)
-            # Together, so that they leave in one piece.
-            await together((*map(self._serve, self._endpoints), *self._be_discoverable()))
+            interests = (*map(self._interest, self._endpoints), *self._discovery())
+            self._subscriptions = await self.bus.subscribe_all(interests)
             await self.bus.flush()
             await self.started()
             undo.pop_all()
@@ -159,24 +159,24 @@ class Participant:
     async def leave(self) -> None:
         """Stop receiving at once, even without a server; messages in progress get STOP_GRACE."""
         leaving, self._subscriptions = self._subscriptions, []
-        await completed(together(subscription.leave(STOP_GRACE) for subscription in leaving))
+        await leave_all(leaving, STOP_GRACE)
 
     async def _stop(self) -> None:
         ending, self._subscriptions = self._subscriptions, []
         try:
-            await completed(together(subscription.stop(STOP_GRACE) for subscription in ending))
+            await stop_all(ending, STOP_GRACE)
         finally:  # also if whoever stops it is cancelled
             await self.stopping()
 
-    def _be_discoverable(self) -> Iterator[Coroutine[Any, Any, None]]:
+    def _discovery(self) -> Iterator[Interest]:
         """Answer ADR-32: the discovery of all participants, of those of this name, of this one."""
         answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
         for verb, answer in answers.items():
             for address in ((), (self.name,), (self.name, self.id)):
                 subject = subjects.discovery(verb, *address)
-                yield self._subscribe(subject, self._discovery_handler(answer))
+                yield Interest(subject, self._discovery_handler(answer))
 
-    def _serve(self, endpoint: ServiceEndpoint) -> Coroutine[Any, Any, None]:
+    def _interest(self, endpoint: ServiceEndpoint) -> Interest:
         async def handle(message: BusMessage) -> None:
             started_at_ns = time.perf_counter_ns()
             try:
@@ -190,16 +190,13 @@ class Participant:
                 endpoint.requests += 1
                 endpoint.busy_ns += time.perf_counter_ns() - started_at_ns
 
-        return self._subscribe(
+        return Interest(
             endpoint.subject,
             instrument(self.name, endpoint.subject, handle),
             queue=endpoint.queue,
             limit=endpoint.limit,
             tenant=endpoint.tenant,
         )
-
-    async def _subscribe(self, subject: str, handler: Handler, **options: Any) -> None:
-        self._subscriptions.append(await self.bus.subscribe(subject, handler, **options))
 
     def _error_reply(self, endpoint: ServiceEndpoint, error: Local2Error) -> tuple[bytes, Headers]:
         """Count a failed request; return the data and headers of the answer."""

@@ -11,7 +11,7 @@ while both are off.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from time import perf_counter
@@ -24,7 +24,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 
 from local2 import telemetry
-from local2.background import completed
+from local2.background import completed, together
 from local2.errors import Local2Error
 from local2.logs import get_logger
 from local2.protocol.envelope import DEFAULT_TENANT
@@ -99,7 +99,8 @@ class Subscription:
         self._handler = handler
         self._by_tenant = by_tenant
         self._slots = asyncio.Semaphore(limit) if limit else None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks = set[asyncio.Task[None]]()
+        """Those of the handlers in progress that had to wait."""
         self._context = copy_context()
         self._source: NatsSubscription | Fanout | None = None
 
@@ -120,7 +121,7 @@ class Subscription:
         queue, task = source._pending_queue, asyncio.current_task()  # noqa: SLF001
 
         def let_another_read() -> None:
-            self._tasks.add(task)  # type: ignore[arg-type]
+            self.tasks.add(task)  # type: ignore[arg-type]
             self._begin_reading(source)
 
         handled = 0
@@ -138,14 +139,14 @@ class Subscription:
                 if accepted:
                     await noticing_wait(self._run(message), let_another_read)
         finally:
-            self._tasks.discard(task)
+            self.tasks.discard(task)
 
     async def dispatch(self, message: Msg) -> None:
         """Handle a message in a task of its own."""
         if await self._accept(message):
             task = asyncio.create_task(self._run(message))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
 
     async def _accept(self, message: Msg) -> bool:
         """Wait for a slot; return False for a message that is not handled."""
@@ -159,39 +160,16 @@ class Subscription:
 
     async def stop(self, grace: float) -> None:
         """Stop receiving; cancel handlers that are not done after `grace` seconds."""
-        await completed(self._stop(grace))
-
-    async def _stop(self, grace: float) -> None:
-        if (source := self._detach()) is not None:
-            try:
-                await source.drain()  # type: ignore[no-untyped-call]
-            except (TimeoutError, nats.errors.Error) as error:
-                log.warning("intake_not_drained", subject=source.subject, error=repr(error))
-        await self._end_handlers(grace)
-
-    async def _end_handlers(self, grace: float | None) -> None:
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=grace)
-            for task in late:
-                task.cancel()
-            if late:
-                log.warning("requests_cancelled", count=len(late))
-                await asyncio.wait(late)
+        await stop_all([self], grace)
 
     async def leave(self, grace: float | None = None) -> None:
         """Stop receiving, even without a server; wait for handlers in progress.
 
         Those that are not done after `grace` seconds are cancelled.
         """
-        await completed(self._leave(grace))
+        await leave_all([self], grace)
 
-    async def _leave(self, grace: float | None) -> None:
-        if (source := self._detach()) is not None:
-            with suppress(nats.errors.Error):  # without a connection, no messages arrive
-                await source.unsubscribe()
-        await self._end_handlers(grace)
-
-    def _detach(self) -> NatsSubscription | None:
+    def detach(self) -> NatsSubscription | None:
         """Choose the NATS subscription to end; None if it has other receivers or is closed."""
         source = self._source
         if isinstance(source, Fanout):
@@ -211,6 +189,43 @@ class Subscription:
         finally:
             if self._slots is not None:
                 self._slots.release()
+
+
+async def stop_all(subscriptions: Sequence[Subscription], grace: float) -> None:
+    """Stop several subscriptions as `Subscription.stop` does one, in the same time."""
+    await completed(_stop(subscriptions, grace))
+
+
+async def _stop(subscriptions: Sequence[Subscription], grace: float) -> None:
+    sources = [source for one in subscriptions if (source := one.detach()) is not None]
+    try:
+        await together(source.drain() for source in sources)  # type: ignore[no-untyped-call]
+    except (TimeoutError, nats.errors.Error) as error:
+        log.warning("intake_not_drained", subjects=len(sources), error=repr(error))
+    await _end_handlers(subscriptions, grace)
+
+
+async def leave_all(subscriptions: Sequence[Subscription], grace: float | None = None) -> None:
+    """Leave several subscriptions as `Subscription.leave` does one, in the same time."""
+    await completed(_leave(subscriptions, grace))
+
+
+async def _leave(subscriptions: Sequence[Subscription], grace: float | None) -> None:
+    for subscription in subscriptions:
+        if (source := subscription.detach()) is not None:
+            with suppress(nats.errors.Error):  # without a connection, no messages arrive
+                await source.unsubscribe()
+    await _end_handlers(subscriptions, grace)
+
+
+async def _end_handlers(subscriptions: Sequence[Subscription], grace: float | None) -> None:
+    if tasks := set[asyncio.Task[None]]().union(*(one.tasks for one in subscriptions)):
+        _, late = await asyncio.wait(tasks, timeout=grace)
+        for task in late:
+            task.cancel()
+        if late:
+            log.warning("requests_cancelled", count=len(late))
+            await asyncio.wait(late)
 
 
 class Fanout:
