@@ -393,9 +393,10 @@ async def test_loading_a_session_is_retried_in_its_next_turn(
     ollama: OllamaStandIn,
     memory: Memory,
 ) -> None:
-    async with await start(tools=0):
-        await client.ask("My pin is 4714.", caller=RICHARD)
-        await stored(memory, 2)
+    before = await start(tools=0)
+    await client.ask("My pin is 4714.", caller=RICHARD)
+    await stored(memory, 2)
+    await before.leave()
     await start(tools=0)
     await client.ask("Hello", caller=RICHARD)
     assert last_chat(ollama)[1] == ["Hello"]
