@@ -211,7 +211,7 @@ def test_a_truncated_file_or_one_of_a_newer_local2_is_refused(
         ("\n".join(good_lines[:-1]), "cut short"),
         ("\n".join([*good_lines[:5], good_lines[-1]]), "says that there are"),
         ("\n".join([json.dumps(header), *good_lines[1:]]), "Update local2."),
-        ("", "no format that is known"),
+        ("", "is empty"),
     ):
         (tmp_path / "bad.jsonl").write_text(text)
         failed = local2(other_stack.folder, "import", str(tmp_path / "bad.jsonl"))

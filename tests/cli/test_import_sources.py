@@ -79,6 +79,23 @@ def test_a_killed_import_is_completed_without_doubles(tmp_path: Path) -> None:
     assert count(undisturbed) == CHATS * MESSAGES
 
 
+def test_what_is_read_before_a_file_breaks_is_stored(
+    running: Served, tmp_path: Path, user: str
+) -> None:
+    whole = json.dumps(many_chats(3, MESSAGES))
+    (tmp_path / "cut.json").write_text(whole[: whole.rindex('"conversation_id"')])
+    (tmp_path / "at-once.json").write_text('[{"mapping": {')
+
+    cut = local2(running.folder, "import", str(tmp_path / "cut.json"), "--user", user)
+    at_once = local2(running.folder, "import", str(tmp_path / "at-once.json"), "--user", user)
+
+    assert (cut.returncode, at_once.returncode) == (1, 1)
+    assert "2 conversations, 4 messages: 4 records stored, 0 already known. Then: " in cut.stderr
+    assert "Get the export once more. Import it again to continue: " in cut.stderr
+    assert at_once.stderr.startswith("Error: at-once.json is broken: after object 0, ")
+    assert at_once.stderr.endswith("→ Get the export once more.\n")
+
+
 def test_what_was_left_out_is_told_by_reason_and_name(
     running: Served, tmp_path: Path, user: str
 ) -> None:
@@ -146,5 +163,5 @@ def test_a_stack_that_does_not_run_is_named(tmp_path: Path) -> None:
     failed = local2(tmp_path, "import", str(file))
 
     assert failed.returncode == 1
-    assert "0 records stored" in failed.stderr
-    assert "Then: " in failed.stderr
+    assert failed.stderr.startswith("Error: No stack is running on ")
+    assert "→ Start one with `local2 up`" in failed.stderr

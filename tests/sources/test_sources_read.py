@@ -13,7 +13,7 @@ from local2.sources import objects
 from local2.sources.items import Conversation, Fact, Item
 from local2.sources.objects import MAX_DEPTH, MAX_OBJECT_BYTES, PIECE_BYTES
 from local2.sources.opening import Format, opened
-from sources_made_up import BEGAN, archive_of, chatgpt_chat, chatgpt_message
+from sources_made_up import BEGAN, archive_of, chatgpt_chat, chatgpt_message, many_chats
 
 AT = datetime.fromtimestamp(BEGAN, UTC)
 LONG = b'[{"mapping": {}, "title": "' + b"x" * 2 * PIECE_BYTES + b'"}, '
@@ -352,7 +352,7 @@ def test_characters_that_are_cut_by_the_reading_are_whole(tmp_path: Path, cut: i
         (b'[{"mapping": {}}, {"title": "\xff"}]', "broken: after object 1"),
         (LONG + b"[" * (MAX_DEPTH + 1), "after object 0, one is nested more than"),
         (b"[" * 1_000_000, "has no format that is known"),
-        (b"", "has no format that is known"),
+        (b"", "is empty"),
         (b"PK\x03\x04 no archive", "has no format that is known"),
     ],
     ids=lambda value: str(value)[:30],
@@ -371,6 +371,14 @@ def test_a_damaged_archive_says_so(tmp_path: Path) -> None:
     (tmp_path / "damaged.zip").write_bytes(damaged)
     with pytest.raises(BadRequestError, match="cannot be read"):
         read(tmp_path / "damaged.zip")
+
+
+def test_an_archive_that_was_cut_short_is_to_be_got_once_more(tmp_path: Path) -> None:
+    whole = archive_of(tmp_path / "chats.zip", {"conversations.json": many_chats(2)}).read_bytes()
+    (tmp_path / "cut.zip").write_bytes(whole[:200])
+
+    with pytest.raises(BadRequestError, match="cut short: get it once more"):
+        read(tmp_path / "cut.zip")
 
 
 def test_what_is_nothing_that_is_known_can_be_named(tmp_path: Path) -> None:

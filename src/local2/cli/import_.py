@@ -300,6 +300,8 @@ def _import_source(
             else:
                 run_async(send())
         except Local2Error as failed:
+            if not importer.report.messages + importer.report.facts + importer.report.documents:
+                raise  # nothing was read, so there is no progress to tell
             error = str(failed)
         except KeyboardInterrupt:
             error = "It was interrupted."
@@ -311,5 +313,6 @@ def _import_source(
         output.text(f"Left out: {group.count:,} ({group.reason}): {named}.")
     content = done.summary()
     if error is not None:
-        error = f"{content} Then: {error} {AGAIN}"
+        again = "" if dry_run else AGAIN
+        error = f"{content} Then: {error} {again}".rstrip()
     report(output, [Outcome(file=name_of(file), content=content, data=done, error=error)])

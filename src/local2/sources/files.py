@@ -31,6 +31,7 @@ ENCRYPTED = 0x1
 DOCX_PART = "word/document.xml"
 READ_ERRORS = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 """What reading a file of an archive raises if it is damaged, or locked with a password."""
+DAMAGED = "It may be damaged or cut short: get it once more."
 
 
 class SourceFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +62,8 @@ def reading(name: str) -> Iterator[None]:
         yield
     except READ_ERRORS as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise BadRequestError(f"{name} cannot be read: {why}.") from error
+        remedy = None if isinstance(error, OSError) else DAMAGED
+        raise BadRequestError(f"{name} cannot be read: {why}.", remedy=remedy) from error
 
 
 @contextmanager
@@ -82,7 +84,7 @@ def files_of(path: Path, left_out: LeftOuts, place: str | None) -> Iterator[list
         return
     with ExitStack() as opened:
         archive: zipfile.ZipFile | None = None
-        if zipfile.is_zipfile(path):
+        if zipfile.is_zipfile(path) or path.suffix.lower() == ".zip":
             with reading(_text(path.name)):
                 archive = opened.enter_context(zipfile.ZipFile(path))
         if archive is None or DOCX_PART in archive.namelist():  # a DOCX file is an archive, too

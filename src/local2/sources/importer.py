@@ -6,7 +6,7 @@ something again stores nothing twice, and an import that was interrupted is comp
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from local2.client.tools import ask_tool
 from local2.errors import (
     BadRequestError,
     InvalidArgumentsError,
+    Local2Error,
     OverloadedError,
     TooLargeError,
 )
@@ -128,6 +129,7 @@ class Importer:
         self._on_sent = on_sent
         self._tasks: set[asyncio.Task[None]] = set()
         self._report = SourceReport(format=source.format)
+        self._broken: Local2Error | None = None
 
     @property
     def report(self) -> SourceReport:
@@ -152,7 +154,7 @@ class Importer:
         """
         self._bus = bus
         parts = split_into_parts(
-            self._source.items(), _size_of, max_bytes=PART_BYTES, max_items=PART_ITEMS
+            self._items_until_broken(), _size_of, max_bytes=PART_BYTES, max_items=PART_ITEMS
         )
         try:
             while part := await asyncio.to_thread(next, parts, None):
@@ -175,11 +177,20 @@ class Importer:
                 ):
                     await self._send(self._send_facts(request))
             await self._finish(down_to=0)
+            if self._broken is not None:
+                raise self._broken
         finally:
             self._source.stop()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _items_until_broken(self) -> Iterator[Item]:
+        """Read the items; an error ends them, so that those that were read before are sent."""
+        try:
+            yield from self._source.items()
+        except Local2Error as error:
+            self._broken = error
 
     def _count_item(self, item: Item) -> None:
         match item:

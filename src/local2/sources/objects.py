@@ -167,8 +167,8 @@ def _by_prefix(
         except JSON_ERRORS as error:
             raise BadRequestError(
                 f"{file.name} is broken: after object {number - 1}, it is not JSON: "
-                f"{abridged(error).splitlines()[0]}.",
-                remedy="Get the export once more: nothing is stored twice.",
+                f"{abridged(error).splitlines()[0].rstrip('.')}.",
+                remedy="Get the export once more.",
             ) from error
         except TooLargeError as error:
             raise TooLargeError(

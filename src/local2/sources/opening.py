@@ -142,6 +142,10 @@ def opened(
                     known = cast("Format", shape.kind)
                     break
         if known is None and is_alone and may_be_json(files[0]):
+            if not files[0].size:
+                raise InvalidArgumentsError(
+                    f"{files[0].name} is empty.", remedy="Get it once more."
+                )
             raise InvalidArgumentsError(
                 f"{files[0].name} has no format that is known.",
                 remedy=f"Say what it is, with `local2 import --as`: {', '.join(FORMATS)}.",
