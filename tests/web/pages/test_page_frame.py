@@ -77,6 +77,13 @@ def test_a_link_works_once(browser: Browser, pages: HttpServer, signed_in: Path)
         expect(page).to_have_url(f"{pages.url}/sign-in")
 
 
+def test_a_used_link_opens_the_page_for_who_has_signed_in(
+    reader: Reader, pages: HttpServer
+) -> None:
+    reader.page.goto(str(pages.page))
+    expect(reader.page).to_have_url(f"{pages.url}/overview")
+
+
 @pytest.mark.parametrize(
     ("ago", "expected"),
     [

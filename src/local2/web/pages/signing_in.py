@@ -118,6 +118,8 @@ class SignIn:
             return self._ask("")
         number = self._links.number_of(key)
         if number is None or number in self._used:
+            if self.caller_of(request.scope) is not None:
+                return RedirectResponse("/", HTTPStatus.SEE_OTHER)
             return self._ask("This link was used before, or has expired.", HTTPStatus.FORBIDDEN)
         self._used.add(number)
         return self._enter("", SESSION_SECONDS)
