@@ -117,11 +117,16 @@ def test_a_token_without_a_role_has_no_more_rights_than_the_agent_of_the_server(
             assert problem(bob.post(path, json=body))[:2] == (403, "forbidden")
 
 
-def test_the_server_does_not_start_as_the_agent_of_the_commands(stack: Served) -> None:
-    done = local2(stack.folder, "--tenant", "acme", "serve", "--port", "0")
+@pytest.mark.parametrize(("options", "tenant"), [(("--tenant", "acme"), "acme"), ((), "NAME")])
+def test_the_server_does_not_start_without_an_agent_of_its_own(
+    stack: Served, options: tuple[str, ...], tenant: str
+) -> None:
+    done = local2(stack.folder, *options, "serve", "--port", "0")
 
     assert done.returncode == 1
-    assert "local2 tenants add acme --agent http --role writer" in " ".join(done.stderr.split())
+    assert f"local2 tenants add {tenant} --agent http --role writer" in " ".join(
+        done.stderr.split()
+    )
 
 
 def test_what_concerns_all_tenants_is_not_served(

@@ -70,6 +70,7 @@ from local2.protocol.payloads import Empty, ErrorReply, ToolResult
 from local2.protocol.services import BROWSE, SERVICES, STATUS, P, ServiceDeclaration
 from local2.protocol.subjects import checked_tool_name
 from local2.settings import Settings
+from local2.tenants.credentials import has_accounts
 from local2.web.answers import JSON, HttpAnswer, NotFoundError, UnauthorizedError
 from local2.web.callers import Gate, claims_of
 from local2.web.events import EventStream, until_gone
@@ -129,26 +130,26 @@ async def serve(
     `page_links`: those of the page, if the first link was made elsewhere.
 
     Raises:
-        ConfigError: The port is taken, a tenant is named without credentials of an agent, or what
+        ConfigError: The port is taken, there are accounts but no credentials of an agent, or what
             the pages need is not installed.
         UnwritableError: The token, or what makes links, cannot be stored.
     """
-    has_accounts = settings.bus.credentials is not None
-    if settings.bus.tenant is not None and not has_accounts:
-        tenant = settings.bus.tenant
+    serves_accounts = settings.bus.credentials is not None
+    tenant = settings.bus.tenant
+    if not serves_accounts and (tenant is not None or has_accounts(settings.bus)):
         raise ConfigError(
             "With accounts, the server needs an agent of its own: as the commands' agent, every "
             "token without a role would have all rights.",
-            remedy=f"Add one with `local2 tenants add {tenant} --agent http --role writer`, and "
-            "name its file in LOCAL2_BUS__CREDENTIALS.",
+            remedy=f"Add one with `local2 tenants add {tenant or 'NAME'} --agent http --role "
+            "writer`, and name its file in LOCAL2_BUS__CREDENTIALS.",
         )
     token, token_is_in = settings.http.token, f"the token in {WHERE_CONFIGURED}"
-    if has_accounts:
+    if serves_accounts:
         token, token_is_in = None, OF_CALLER
     elif not token:
         file = settings.memory.data_dir / TOKEN_FILE
         token, token_is_in = loopback.load_or_create_token(file), f"the token in {file}"
-    user = None if has_accounts else user_name(settings.http.user)
+    user = None if serves_accounts else user_name(settings.http.user)
     with listen(settings) as listener:  # connections queue until they are served
         url = loopback.url_of(listener)
         async with StackTools(settings, name=NAME, user=user) as link:
@@ -161,7 +162,7 @@ async def serve(
                     from local2.web.pages.signing_in import SignIn  # noqa: PLC0415
                     from local2.web.pages.site import pages_app  # noqa: PLC0415
                 secret = token or secrets.token_urlsafe(32)
-                links = page_links or PageLinks.for_server(url, has_accounts=has_accounts)
+                links = page_links or PageLinks.for_server(url, has_accounts=serves_accounts)
                 store_links(settings.memory.data_dir, links)
                 sign_in = SignIn(links, secret=secret, user=user, verify=server.verify)
                 page = links.make_link()
