@@ -37,6 +37,16 @@ def test_adding_a_tenant_prints_how_its_agent_connects_to_the_bus(folder: Path) 
     assert (folder / seed).read_text().strip() not in printed
 
 
+def test_credentials_that_do_not_exist_are_to_be_added(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL2_BUS__CREDENTIALS", "config/nats/acme/desk.nk")
+    listed = local2(folder, "list")
+    assert listed.returncode == 1
+    assert "There is no file " in listed.stderr
+    assert "`local2 tenants list` shows each agent's file" in " ".join(listed.stderr.split())
+
+
 def test_a_removed_tenant_keeps_the_key_of_its_memories(folder: Path) -> None:
     local2(folder, "tenants", "add", "acme")
     content_key = folder / ACCOUNTS / "acme" / "content.key"

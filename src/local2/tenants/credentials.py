@@ -169,6 +169,11 @@ def credentials_in(file: Path) -> Credentials:
     try:
         seed = file.read_text(encoding="utf-8").strip()
         nkeys.from_seed(seed.encode())
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"There is no file {file}.",
+            remedy="`local2 tenants list` shows each agent's file; `add` makes one.",
+        ) from error
     except (OSError, UnicodeDecodeError, ValueError, nkeys.NkeysError) as error:
         raise ConfigError(
             f"{file} contains no valid credentials: {type(error).__name__}.",
