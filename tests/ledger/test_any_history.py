@@ -240,6 +240,7 @@ class AnyHistory(RuleBasedStateMachine):
         for session_id, metal in zip(("s1", "s2"), metals, strict=True):
             self.say("acme", OWNER, session_id, metal)
         self.state("acme", OWNER, TOPICS[0], metals[0], None)
+        self.export("acme")
         self.state("acme", OWNER, TOPICS[1], metals[1], 0)  # which replaces the former
         self.extract("acme", picked[0], picked[1], metals[1])
         self.extract("acme", picked[2], picked[3], metals[0])
@@ -603,6 +604,33 @@ class AnyHistory(RuleBasedStateMachine):
             report = self._run(ledger.imports.store(parsed(older), IMPORTER))
             assert (report.new, report.replaced, report.conflicts) == ({}, 0, [])
             assert self._run(lines(ledger)) == before
+
+    @rule(tenant=TENANTS, picked=PICKED, lacking=st.sets(PICKED, min_size=1))
+    def bring_an_older_copy_up_to_date(self, tenant: str, picked: int, lacking: set[int]) -> None:
+        """What was active in it is active, or its successor is there, even where records lack."""
+        exports = self._tenants[tenant].exports
+        if not exports:
+            return
+        older = parsed(exports[picked % len(exports)])
+        newer = parsed(self._run(lines(self._ledger(tenant))))
+        ids = [one.id for one in newer if isinstance(one, RecordLine)]
+        left_out = {ids[one % len(ids)] for one in lacking} if ids else set()
+        part = [one for one in newer
+                if not (isinstance(one, RecordLine) and one.id in left_out)]  # fmt: skip
+
+        async def import_both() -> None:
+            copy = self._of_tenant(f"copy {next(self._numbers)}")
+            await copy.imports.store(older, IMPORTER)
+            there = {one.id for one in older if isinstance(one, RecordLine)}
+            before = await copy.records.by_id([*there])
+            active = [id_ for id_, one in before.items() if one.superseded_by is None]
+            for imported in (part, newer):
+                await copy.imports.store(imported, IMPORTER)
+                after = await copy.records.by_id([*there, *ids])
+                assert {after[id_].superseded_by for id_ in active} <= {None, *after}
+            assert after.keys() == there | {*ids}
+
+        self._run(import_both())
 
     @rule(tenant=TENANTS)
     def copy_into_an_empty_ledger(self, tenant: str) -> None:

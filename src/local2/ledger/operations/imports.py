@@ -22,7 +22,6 @@ from local2.ledger.operations.records import (
     is_there,
     name_in_audit,
     named_in,
-    restore,
     stand_alone,
     supersede,
     without_names,
@@ -67,6 +66,8 @@ from local2.protocol.times import in_utc
 
 REASON = "import"
 """The reason in the audit for records that an import retires."""
+AWAITS = "awaits"
+"""The action in the audit for records that an import will retire once it brings their successor."""
 BETWEEN_RECORDS: Final = frozenset({*RELATION_TYPES, DERIVED_FROM, SHARES_ENTITY})
 """Relations whose target is a record; that of the others is a name or a statement."""
 KNOWN_RELATIONS: Final = BETWEEN_RECORDS | {STATES, NAMES, ALSO_NAMES}
@@ -167,8 +168,6 @@ class _Page:
         problem = _broken_rule(line) or self._cycle(line) or self._excess(line)
         if problem is not None:
             self.report.refused.append(RefusedLine(line=number, problem=problem))
-            if isinstance(line, RecordLine) and not is_there(self._tx, line.id):
-                self._let_stand(line.id)
             return
         if isinstance(
             line, FeedbackLine | NoteLine | OutputLine | ItemLine | ShowingLine
@@ -273,16 +272,8 @@ class _Page:
         """Store a record; return whether it is new, None if it was erased here earlier."""
         known = self._first_row("record_state", id=record.id)
         if known is not None:
-            # Retire an existing record if a later line of the file holds its successor, unless that
-            # was erased: what was merged into it stands again.
-            newer = record.superseded_by
-            if (
-                known["superseded_by"] is None
-                and newer
-                and not is_there(self._tx, newer)
-                and not was_id_erased(self._tx, newer)
-            ):
-                self.report.replaced += supersede(self._tx, record.id, self._cause(newer))
+            if known["superseded_by"] is None and record.superseded_by:
+                self._await_successor(record.id, record.superseded_by)
             return False
         if was_erased(self._tx, record, copied=True):
             self.report.erased += 1
@@ -291,6 +282,7 @@ class _Page:
         is_alone = not is_there(self._tx, newer) and was_id_erased(self._tx, newer)
         if is_alone:  # as it would be here if it had been here then
             record = msgspec.structs.replace(record, superseded_by="")
+        self._replace_what_awaits(record)
         other: Record | None = None  # the active one with the topic, or of the document chunk
         if record.superseded_by is None and record.kind == "document_chunk":
             row = self._first_row("active_chunk", source_ref=record.source_ref)
@@ -316,15 +308,30 @@ class _Page:
                 self._tx.keep_vectors([NewVector(row, record.id, embedder, data)])
         return True
 
-    def _let_stand(self, refused: str) -> None:
-        """Make active again what was retired because its successor was to follow in the file."""
-        for retired in self._tx.execute("retired_for", newer=refused, reason=REASON).fetchall():
-            if restore(self._tx, retired):
-                cause = msgspec.structs.replace(
-                    self._cause(refused), reason="the record that replaces it was refused"
-                )
-                add_to_audit(self._tx, "undone", retired["id"], cause, {"action": "superseded"})
-                self.report.replaced -= 1
+    def _await_successor(self, id_: str, newer: str) -> None:
+        """Note that a record is to be retired once its successor is imported.
+
+        It stays active until then: the file may lack the successor, or its line be refused. It also
+        stays if the successor is there without having replaced it, or was erased.
+        """
+        if is_there(self._tx, newer) or was_id_erased(self._tx, newer):
+            return
+        if id_ not in self._awaiting(newer):
+            add_to_audit(self._tx, AWAITS, id_, self._cause(newer), {"superseded_by": newer})
+
+    def _replace_what_awaits(self, record: Record) -> None:
+        """Retire what awaits a new record, unless that was replaced by it in turn."""
+        newer = record.superseded_by
+        for id_ in self._awaiting(record.id):
+            if newer and (
+                newer == id_ or self._first_row("replaced_in_turn", id=id_, newer=newer)
+            ):
+                continue
+            self.report.replaced += supersede(self._tx, id_, self._cause(record.id))
+
+    def _awaiting(self, newer: str) -> list[str]:
+        rows = self._tx.execute("records_in_audit", action=AWAITS, named=newer).fetchall()
+        return [row["record_id"] for row in rows]
 
     def _resolve_conflict(self, record: Record, other: Record) -> Record:
         """Retire the older of two conflicting records; return the imported one as it is stored."""

@@ -150,13 +150,13 @@ WITH RECURSIVE later (id) AS (
     WHERE +relation.type = 'supersedes')
 SELECT 1 FROM later WHERE id = :id LIMIT 1;
 
--- What an import has retired for a record.
--- name: retired_for
-SELECT row, id, kind, scope, owner, folded_topic, source_ref FROM record INDEXED BY record_replaced
-WHERE tenant = :tenant AND superseded_by = :newer
-  AND EXISTS (SELECT 1 FROM audit INDEXED BY audit_by_record
-              WHERE audit.tenant = :tenant AND audit.record_id = record.id
-                AND audit.action = 'superseded' AND audit.reason = :reason);
+-- The records of which an action in the audit names another one.
+-- name: records_in_audit
+SELECT audit.record_id FROM audit_name
+CROSS JOIN audit ON audit.row = audit_name.audit
+WHERE audit_name.tenant = :tenant AND audit_name.id = :named
+  AND audit.action = :action AND +audit.tenant = :tenant
+ORDER BY audit.row;
 
 -- name: set_place
 UPDATE record
