@@ -32,7 +32,7 @@ from local2.ledger.operations.exports import ExportCursor, ExportFilter
 from local2.ledger.operations.items import ItemSelection, ItemWriter
 from local2.ledger.operations.relations import MAX_RELATIONS
 from local2.ledger.operations.sessions import SessionKey
-from local2.ledger.records import NewRecord
+from local2.ledger.records import Actor, NewRecord
 from local2.ledger.search import Place
 from local2.protocol.envelope import Caller, utc_now
 from local2.protocol.maintenance import Conflict
@@ -49,6 +49,7 @@ from local2.protocol.portable import (
 
 TOPIC = "project.language"
 NOT_HIS = SessionKey(owner="eve", session_id="s1")
+EDITOR = Actor(agent="shell", run="run1")
 OLDER, NEWER = DAY, DAY + timedelta(days=1)
 
 
@@ -227,6 +228,22 @@ async def test_a_newer_backup_replaces_records_that_it_knows_as_replaced(
 
     assert (report.replaced, report.new["record"], report.known["record"]) == (1, 1, 1)
     assert (await find(other, searching("one"))).contents == {"One, edited."}
+
+
+async def test_undoing_an_edit_that_a_backup_made_here_leaves_its_text(
+    ledger: Ledger, other: Ledger
+) -> None:
+    await ledger.facts.store(fact("Osmium.", id="f0"))
+    await copy(ledger, other)
+    (older,) = (await ledger.records.by_id(["f0"])).values()
+    await ledger.facts.edit(older, fact("Iridium.", id="f1"), "Wrong.", EDITOR)
+    await copy(ledger, other)
+    edits = (await other.audit.page(lambda _: True, 9, run=EDITOR.run)).rows
+
+    (undone,) = await other.audit.undo(edits, Actor(agent="cli"))
+
+    found = (await find(other, searching("osmium", "iridium"))).contents
+    assert found == ({"Iridium."} if undone.problem else {"Osmium."})
 
 
 async def test_a_session_continues_after_the_messages_of_a_backup(

@@ -1346,7 +1346,8 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `number` orders the entries. `action`: why a record was retired, or `importance`, `enriched` (it
     received the sources of a merged record), `awaits` (an import named a replacement that it did
-    not bring yet) or `undone`. `superseded_by`: the record that replaced it, or is to. `before` and `after`: importances, or what was undone.
+    not bring yet) or `undone`. `superseded_by`: the record that replaced it, or is to. `before` and
+    `after`: importances, or what was undone.
     """
 
     number: int

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from local2.ledger.engines import Row
 from local2.ledger.operations.extraction import has_sources, remove_sources
 from local2.ledger.operations.facts import RecentTopics
 from local2.ledger.operations.records import Cause, add_to_audit, restore, supersede
@@ -172,28 +173,34 @@ class LedgerAudit(Part):
                 reason="the edit is undone",
             )
             edited = change.detail["superseded_by"]
-            problem = self._restore(tx, change) if supersede(tx, edited, cause) else CHANGED
+            former = _retired(tx, change)  # if it cannot return, what replaced it stays
+            if former is None or not supersede(tx, edited, cause):
+                return CHANGED
+            problem = _restore(tx, former)
             if problem is None:
                 move_relations(tx, edited, change.record_id)
         else:
-            problem = self._restore(tx, change)
+            former = _retired(tx, change)
+            problem = _restore(tx, former) if former is not None else CHANGED
         if problem is None:
             cause = Cause.by(actor, at=utc_now(), reason=f"{change.action} is undone")
             detail = {"action": change.action, "row": change.row}
             add_to_audit(tx, "undone", change.record_id, cause, detail)
         return problem
 
-    def _restore(self, tx: Transaction, change: AuditRow) -> str | None:
-        """Make a retired record active again, and index it."""
-        retired = tx.execute(
-            "retired_record",
-            id=change.record_id,
-            superseded_by=change.detail.get("superseded_by"),
-            why=change.action,
-            retired_at=stamp(change.event_time),
-        ).fetchone()
-        if retired is None:
-            return CHANGED
-        if not restore(tx, retired):
-            return "another memory has its topic or its place"
-        return None
+
+def _retired(tx: Transaction, change: AuditRow) -> Row | None:
+    """The record that a change retired, if it has not changed since."""
+    row: Row | None = tx.execute(
+        "retired_record",
+        id=change.record_id,
+        superseded_by=change.detail.get("superseded_by"),
+        why=change.action,
+        retired_at=stamp(change.event_time),
+    ).fetchone()
+    return row
+
+
+def _restore(tx: Transaction, retired: Row) -> str | None:
+    """Make a retired record active again, and index it; return why that is not possible."""
+    return None if restore(tx, retired) else "another memory has its topic or its place"

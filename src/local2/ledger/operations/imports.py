@@ -323,9 +323,7 @@ class _Page:
         """Retire what awaits a new record, unless that was replaced by it in turn."""
         newer = record.superseded_by
         for id_ in self._awaiting(record.id):
-            if newer and (
-                newer == id_ or self._first_row("replaced_in_turn", id=id_, newer=newer)
-            ):
+            if newer and (newer == id_ or self._first_row("replaced_in_turn", id=id_, newer=newer)):
                 continue
             self.report.replaced += supersede(self._tx, id_, self._cause(record.id))
 
