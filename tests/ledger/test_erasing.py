@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from ledger.conftest import OpenLedger
@@ -314,3 +315,18 @@ async def test_records_retired_before_a_date_are_anonymised(ledger: Ledger) -> N
     assert (oldest.retired_why, oldest.stated_by, oldest.agent) == ("anonymised", None, None)
     assert newest.content == "Tea, now."
     assert await ledger.problems() == []
+
+
+async def test_a_message_that_may_be_stored_again_can_be_edited_as_before(ledger: Ledger) -> None:
+    first = message("Lead.", id="m1", alias="m1*")
+    edited = msgspec.structs.replace(first, content="Gold.")
+    for told in (first, edited):
+        await ledger.conversations.store([told])
+    await erase(ledger, Selection(owner=OWNER, session_id="s1"))
+
+    await ledger.erasures.lift([first])
+    for told in (first, edited):
+        (written,) = await ledger.conversations.store([told])
+        assert written.was_new
+
+    assert (await find(ledger, searching("lead", "gold"))).contents == {"Gold."}

@@ -11,7 +11,6 @@ from local2.ledger.operations.records import (
     RECORDS_PER_TRANSACTION,
     Cause,
     add_records,
-    store_record,
     supersede,
 )
 from local2.ledger.operations.tombstones import was_erased
@@ -214,7 +213,7 @@ class _SessionWriter:
             reason="the message was edited",
         )
         supersede(self._tx, older.id, cause)
-        store_record(self._tx, newer)
+        add_records(self._tx, [newer])  # what may be stored is; an erased version had its id, too
         return Written(id=newer.id, was_new=True, replaced=(older.id,))
 
     def _next_position(self) -> float | None:
