@@ -12,6 +12,7 @@ from local2.ledger.operations.exports import ExportCursor, ExportFilter
 from local2.ledger.operations.imports import Importing
 from local2.ledger.search import Place
 from local2.memory.backlog import Backlog
+from local2.memory.intake.episodes import EPISODE
 from local2.memory.scopes import owner_in
 from local2.protocol.envelope import Caller, Clock
 from local2.protocol.maintenance import ExportPage, ExportRequest, ImportReport
@@ -48,12 +49,15 @@ class Portability:
         wanted = ExportFilter(vectors=request.vectors)
         if request.scope is not None:
             owner = owner_in(request.scope, self._caller)
+            places = [
+                Place(scope, owner, kind)
+                for scope in OF_SCOPE[request.scope]
+                for kind in get_args(Kind)
+            ]
+            if request.scope == "session":
+                places.append(Place("user", owner, EPISODE))  # by these its items are found
             wanted = ExportFilter(
-                places=tuple(
-                    Place(scope, owner, kind)
-                    for scope in OF_SCOPE[request.scope]
-                    for kind in get_args(Kind)
-                ),
+                places=tuple(places),
                 owner=owner,
                 session_id=self._caller.session_id if request.scope == "session" else None,
                 talks=request.scope in PERSONAL,
