@@ -5,7 +5,8 @@ active, the one with the later time stays active, and the other becomes history.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -112,7 +113,7 @@ class Imports(Part):
         records = await asyncio.to_thread(_records_of, lines)
 
         def store(tx: Transaction) -> ImportReport:
-            page = _Page(tx, by)
+            page = _Page(tx, by, records.values())
             for at, line in enumerate(lines, number):
                 page.store(line, records, at)
             if dry_run:
@@ -156,9 +157,15 @@ class _Page:
         self,
         tx: Transaction,
         by: Importing,
+        records: Iterable[Record],
     ) -> None:
         self._tx = tx
         self._by = by
+        named = {id_ for record in records for id_ in (record.id, record.superseded_by) if id_}
+        self._awaiting = defaultdict[str, list[str]](list)
+        """The ids of what awaits a record of the page, or a successor named in it, by its id."""
+        for row in tx.execute("named_in_audit", action=AWAITS, ids=as_json(sorted(named))):
+            self._awaiting[row["id"]].append(row["record_id"])
         self._vector_sizes: dict[str, int] = {}
         """In bytes, by embedder."""
         self.report = ImportReport(new={}, known={}, conflicts=[], refused=[])
@@ -316,20 +323,17 @@ class _Page:
         """
         if is_there(self._tx, newer) or was_id_erased(self._tx, newer):
             return
-        if id_ not in self._awaiting(newer):
+        if id_ not in self._awaiting[newer]:
+            self._awaiting[newer].append(id_)
             add_to_audit(self._tx, AWAITS, id_, self._cause(newer), {"superseded_by": newer})
 
     def _replace_what_awaits(self, record: Record) -> None:
         """Retire what awaits a new record, unless that was replaced by it in turn."""
         newer = record.superseded_by
-        for id_ in self._awaiting(record.id):
+        for id_ in self._awaiting[record.id]:
             if newer and (newer == id_ or self._first_row("replaced_in_turn", id=id_, newer=newer)):
                 continue
             self.report.replaced += supersede(self._tx, id_, self._cause(record.id))
-
-    def _awaiting(self, newer: str) -> list[str]:
-        rows = self._tx.execute("records_in_audit", action=AWAITS, named=newer).fetchall()
-        return [row["record_id"] for row in rows]
 
     def _resolve_conflict(self, record: Record, other: Record) -> Record:
         """Retire the older of two conflicting records; return the imported one as it is stored."""

@@ -150,12 +150,12 @@ WITH RECURSIVE later (id) AS (
     WHERE +relation.type = 'supersedes')
 SELECT 1 FROM later WHERE id = :id LIMIT 1;
 
--- The records of which an action in the audit names another one.
--- name: records_in_audit
-SELECT audit.record_id FROM audit_name
+-- The records of which an action in the audit names one of these.
+-- name: named_in_audit
+SELECT audit_name.id, audit.record_id FROM json_each(:ids) AS wanted
+CROSS JOIN audit_name ON audit_name.tenant = :tenant AND audit_name.id = wanted.value
 CROSS JOIN audit ON audit.row = audit_name.audit
-WHERE audit_name.tenant = :tenant AND audit_name.id = :named
-  AND audit.action = :action AND +audit.tenant = :tenant
+WHERE audit.action = :action AND +audit.tenant = :tenant
 ORDER BY audit.row;
 
 -- name: set_place
