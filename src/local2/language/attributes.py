@@ -228,19 +228,22 @@ class Table:
         """What may end something, by the opening of the clause."""
         language = self.language
         negative = self.pattern(language.negative)
+        texts = [
+            *(
+                (way, None, text, language.later)
+                for way in language.ways
+                for text in language.ways[way]
+            ),
+            *((None, denied, text, language.still) for text, denied in language.denials),
+        ]
         ends = [
             _End(
                 way,
-                None,
-                self.pattern(f"(?P<end>{text}){language.later}"),
+                denied,
+                self.pattern(f"(?P<end>{text}){after}"),
                 negative=negative.search(text) is not None,
             )
-            for way, texts in language.ways.items()
-            for text in texts
-        ]
-        ends += [
-            _End(None, denied, self.pattern(text + language.still))
-            for text, denied in language.denials
+            for way, denied, text, after in texts
         ]
         return {
             opening: [

@@ -97,7 +97,8 @@ def _replaced(table: Table, clause: str, right: str, wrong: str | None) -> str |
     if wrong is not None:
         # "It's on Tuesday, not Monday": only the days are exchanged.
         exchanged = _same_kind(table, right, wrong)
-        if exchanged is None and right.count(" ") > wrong.count(" ") + MAX_LONGER:
+        is_longer = right.count(" ") > wrong.count(" ") + MAX_LONGER
+        if exchanged is None and (is_longer or table.stated(right)):
             return None
         one, other = exchanged or (right, wrong)
         parts = re.split(rf"\b{re.escape(other)}\b", clause, flags=re.IGNORECASE)

@@ -188,8 +188,18 @@ def _denies(table: Table, ended: Ended, fact: _Said) -> bool:
     if is_of_kind and (fact.thing or verb == "have"):
         return True
     same_verb = verb == _verb_class(table, fact.verb)
-    same_attribute = said.attribute is not None and said.attribute is fact.attribute
+    # Liking and hating are one attribute: who does not hate jazz may still like it.
+    same_attribute = (
+        said.attribute is not None
+        and said.attribute is fact.attribute
+        and _is_end(table, denied) == _is_end(table, fact.clause)
+    )
     return (same_verb or same_attribute) and _is_of_same(table, said.value, fact, strict=True)
+
+
+def _is_end(table: Table, clause: str) -> bool:
+    """Whether a clause itself says that something is over: "I hate jazz"."""
+    return any(ended.way is not None for ended in table.ended(clause))
 
 
 def _denies_of_other(table: Table, who: str, denied: str, fact: _Said) -> bool:

@@ -236,7 +236,7 @@ WAYS = {
 
 _DENIALS = (
     (
-        r"<who> (?P<verb>\w+) (?P<mid>(?!.*\b(un)?gern)[^,]*?)\bnicht mehr\b(?P<rest>[^,]*?)",
+        r"<who> (?P<verb>\w+) (?P<mid>(?!.*\b(un)?gern)[^,]*?)nicht mehr\b(?P<rest>[^,]*?)",
         r"\g<who> \g<verb> \g<mid>\g<rest>",
     ),
     (

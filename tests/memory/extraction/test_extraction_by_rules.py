@@ -341,6 +341,15 @@ def test_what_only_sounds_like_a_correction_corrects_nothing(rest: str) -> None:
     ]
 
 
+def test_a_statement_with_a_not_is_no_correction_of_another() -> None:
+    said = ("Ich arbeite bei Bosch.", "Ich arbeite freitags nicht bei Bosch.")
+    messages = [utterance(content, id_=f"m{n}") for n, content in enumerate(said)]
+
+    assert [item.content for item in extract(Passage(messages=messages))] == [
+        "The user said: Ich arbeite bei Bosch."
+    ]
+
+
 def test_a_correction_of_something_said_since_corrects_nothing() -> None:
     said = ("My name is Ana.", "Thanks.", "Actually, it's Tom.")
     messages = [utterance(text, id_=text) for text in said]
