@@ -87,6 +87,8 @@ class Language(NamedTuple):
     """Marks of clauses with a "not"."""
     over: str
     """Marks of statements that something is not so any more."""
+    partial: str
+    """Marks of a value that is one of several, or was so once: it replaces no other."""
     unreal: str
     """Marks of what is not real, or only so for a time."""
     taken_back: str
@@ -207,6 +209,8 @@ class Table:
                 known = self.nouns.get(parts.get("thing") or parts.get("who") or "")
                 attribute = known or attribute
                 topic = filled(attribute.topic or topic, parts)
+            if topic is not None and self.pattern(self.language.partial).search(arranged):
+                topic = None
             return Stated(self, attribute, clause, topic, groups.get("v") or arranged)
         return None
 

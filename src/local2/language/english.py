@@ -416,6 +416,10 @@ LANGUAGE = Language(
     openings={"I": "i|we", "my": "my|our|the"},
     negative=r"\b(not|never|no|nobody|none|nothing|neither|nor|without|hardly|barely|rarely|cannot)\b|n't\b",
     over=r"\b(not|never|no longer|used to)\b|n't\b|\bany ?more\b",
+    partial=(
+        r"\b(sometimes|occasionally|also (?!(now|just|got|\w+ly|\w+ed)\b)|as a (child|kid|teen\w*|boy|girl)\b|when (i|we) (was|were)\b|before(\W*$| (that|then)\b))|^(i|we) (\w+ly )?worked\b"
+        r"|\b(live|living|work|working|drive|driving|vegan|vegetarian)\b.* ((in|for|over|during|this) (the )?(<period>)|(at|on|over) (the )?weekends?|on (<weekday>)s|(?<!of )today)\W*$"
+    ),
     unreal=r"\b(dream\w*|nightmare|game|novel|film|movie|story|character|song|joke|jokingly|for an? (day|week|month|while|bit|moment|minute|few)|for (lent|now|the (day|weekend|week|night|moment|evening))|temporarily|today|tonight|tomorrow|this (morning|afternoon|evening)|next \w+|at (the|this) moment|soon|will|('m|'re|am|are|is) going to(?! .+ after all)|until|late|early|\w+ minutes|at (\d|noon|midnight|one|two|three|four|five|six|seven|eight|nine|ten)\S*)\b",
     taken_back=r"^(?!.*\b(never|won't|not)\b.* again\b).*(?<!single )\bagain\b|\b(i'm|i am|are|came|come|moved|got) back\b|\b(temporarily|but only|except|until)\b",
     states=r"my (?P<thing>[a-z' -]+?) (is|are)( called| named)? (?P<its>.+)|(i|we)((?=')| )((really|also|just|now|still|currently|always|usually|often|generally|absolutely|particularly) )*(?P<verb>'?[a-z]+)( (?P<rest>.+))?",

@@ -47,6 +47,7 @@ VOCABULARY = {
     "titled": r"((frau|herr|herrn|dr\.?|doktor|professor(in)?|prof\.?) )*<name>",
     "event": r"\w*(termin|prüfung|klausur|flug|hochzeit|operation|gespräch|besprechung|treffen|konzert|reise|urlaub|umzug|kurs|führung|feier|party|untersuchung)",
     "definite": r"(?P<v>(?!(ein|das|der|die) (problem|frage|beste|schlimmste|gleiche|selbe)\b)((am|um|im|in|bei|ab|eine?|der|die|das) |\d|(?-i:[A-ZÄÖÜ])).*)",
+    "no_place": "angst|armut|frieden|der vergangenheit|großem|großer|moment|augenblick|stock|hotel|urlaub",
     "not_mine": r"(?!<relative>\b|<pet>\b|frage|problem|meinung|idee|ziel|plan|antwort|fehler|eindruck|gefühl|vorschlag|kopf|code)",
     "ended": r"(?P<v>\S.*?)",
     "who": r"(?P<who>ich|wir|<mine> ((?-i:[a-zäöü])\w+ )?<given>( <given>)?|(?!(es|er|sie|du|ihr|das|dies\w*|man|wer|was)\b)<name>)",
@@ -60,7 +61,7 @@ ATTRIBUTES = (
     Attribute(("ich messe <so><amount>",), "user.height", nouns="größe, körpergröße", amount=r"(\d[.,]\d\d? ?(m|meter)|\d{3} ?(cm|zentimeter))\b( groß)?"),
     Attribute((r"<i_have>schuhgröße (?P<v>\d.*)", r"ich trage <so>(schuhe in )?(größe|schuhgröße) (?P<v>\d[\d.,]*)\W*$"), "user.shoe_size", nouns="schuhgröße"),
     Attribute((
-        r"(ich|wir) (wohnen?|leben?|wohn) <so>(?P<v>(in|bei|nahe|auf|im|am|(in|an|auf) (der|dem|den)) (?!Moment\b|Augenblick\b|Stock\b)<name>.*)",
+        r"(ich|wir) (wohnen?|leben?|wohn) <so>(?P<v>(in|bei|nahe|auf|im|am|(in|an|auf) (der|dem|den)) (?!(<no_place>)\b)<name>.*)",
         r"(ich|wir) (bin|sind) <so>(nach|in|zu) (?P<v>\S.*?) (um)?gezogen",
         r"(ich|wir) (ziehen?) <so>(nach|in die|in den|in das|zu) (?P<v><name>.*)",
         "<mine> (adresse|wohnort|zuhause) (ist|lautet) (?P<v>.+)",
@@ -105,7 +106,7 @@ ATTRIBUTES = (
     # of relatives, of whom one has one mother, or whom one names if there are several
     *(
         Attribute((
-            rf"<mine> {kin} (wohnt|lebt) <so>(?P<v>(in|im|bei|nahe|auf|an der|am) (?!(angst|armut|frieden|der vergangenheit|großem|großer)\b).*)",
+            rf"<mine> {kin} (wohnt|lebt) <so>(?P<v>(in|im|bei|nahe|auf|an der|am) (?!(<no_place>)\b).*)",
             rf"<mine> {kin} (ist|sind) <so>(nach|in|zu) (?P<v>\S.*?) (um)?gezogen",
             rf"<mine> {kin} (zieht) <so>(nach|in die|in den|in das|zu) (?P<v><name>.*)",
         ), "user.{kin}.home", importance=0.6)
@@ -303,6 +304,7 @@ LANGUAGE = Language(
     openings={"I": "ich|wir", "my": r"mein\w*|unser\w*"},
     negative=r"\b(nicht|nie|niemals|kein(e[nmrs]?)?|nichts|niemand)\b",
     over=r"\b(nicht|nie|kein(e[nmrs]?)?|nichts|früher)\b",
+    partial=r"\b(damals|manchmal|gelegentlich)\b|^(ich|wir)\b.* (auch|diese woche|im (urlaub|sommer|winter|frühling|frühjahr|herbst)|in den ferien|an wochenenden|am wochenende|\w+tags)\b(?!.*ge\w+[nt]\W*$)",
     unreal=r"\b(traum|träum\w*|film|roman|serie|spiel|lied|witz|morgen|übermorgen|bald|heute|diese woche|für (eine \w+|ein paar \w+|einen \w+)|vorübergehend|momentan|gerade nicht|bis \w+|nächste\w* \w+|werde|wollte|sollte)\b",
     taken_back=r"\b(wieder zurück|vorübergehend|nur bis|fast|beinahe|wieder angefangen)\b|\bnicht\b[^,]*, um\b.* zu\b",
     states=r"<mine> (?P<thing>\w+) (ist|sind|heißt|heißen|beträgt|kommt) (?P<its>.+)|(ich|wir) (?P<verb>\w+)( <so>(?P<rest>.+))?",

@@ -609,10 +609,38 @@ def test_what_is_so_from_now_on_is_no_instruction(content: str, memory_type: str
         "Ich arbeite im Moment viel.",
         "Ich wohne zur Miete.",
         "Ich wohne im dritten Stock.",
+        "Im Urlaub wohnen wir im Hotel Bellevue in Nizza.",
+        "Wir wohnen gerade im Hotel Adlon in Berlin.",
+        "Ich lebe in Angst.",
     ],
 )
 def test_how_and_when_one_works_or_lives_replaces_neither_employer_nor_home(content: str) -> None:
     assert {item.topic for item in items(content)} <= {None}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "I worked at Siemens last year.",
+        "In 2012 we worked at Siemens.",
+        "I've worked at Siemens before.",
+        "I also work at Siemens on Saturdays.",
+        "I moved to Rome when I was six.",
+        "I live in Rome during the winter.",
+        "I also drive a Fiat.",
+        "I drive a Fiat today.",
+        "I sometimes drive a Fiat.",
+        "I've been a vegetarian before.",
+        "Ich arbeite auch bei Siemens.",
+        "Im Winter wohnen wir in Spanien.",
+        "Diese Woche wohne ich bei Tom in Essen.",
+        "Damals sind wir nach Rom gezogen.",
+        "Ich fahre auch einen Fiat.",
+        "Ich bin auch Yogalehrer.",
+    ],
+)
+def test_what_is_one_of_several_or_was_so_once_replaces_nothing(content: str) -> None:
+    assert [item.topic for item in items(content)] == [None]
 
 
 @pytest.mark.parametrize(
@@ -627,7 +655,14 @@ def test_how_and_when_one_works_or_lives_replaces_neither_employer_nor_home(cont
         ("I work at the library.", "user.employer"),
         ("i work at initech", "user.employer"),
         ("I currently work for Amazon.", "user.employer"),
+        ("I've worked for Amazon for two weeks.", "user.employer"),
+        ("I work for Amazon as of today.", "user.employer"),
+        ("I moved to Leeds today.", "user.home"),
+        ("I also just moved to Leeds.", "user.home"),
         ("Ich wohne am Bodensee.", "user.home"),
+        ("Diese Woche bin ich nach Linz gezogen.", "user.home"),
+        ("Ich bin auch nach Linz umgezogen.", "user.home"),
+        ("Meine Schicht ist im Sommer.", "user.schicht"),
         ("Ich arbeite im Klinikum Kassel.", "user.employer"),
         ("Ich arbeite bei der Stadt.", "user.employer"),
     ],
