@@ -334,10 +334,13 @@ LANGUAGE = Language(
 
 _PASSING = re.compile(
     r"\b(?:wenn|falls|ob|vielleicht|möglicherweise|eventuell|wahrscheinlich|könnte\w*|würde\w*"
-    r"|hätte\w*|wäre\w*|angenommen|überleg\w*|beinahe|wünsch\w*|glaube|denke|dachte|scheint|als ob"
-    r"|sagt|sagte|meint|meinte|behauptet\w*|erzählt\w*|schreibt|laut|angeblich|fast|soll|sollen"
+    r"|hätte\w*|wäre\w*|angenommen|gesetzt den fall|überleg\w*|beinahe|wünsch\w*|scheint|als ob"
+    r"|(?:glaub|denk|dach|hoff)(?:e|st|t|en|te|ten)(?! (?:\w+ )*da?ran\b)|finde[nt]"
+    r"|träumte\w*|geträumt|im traum|sag(?:t|en|te|ten)|mein(?:t|te|ten)|behaupt\w*|erzähl(?:t\w*|en)"
+    r"|schreibt|hast (?:\w+ )?geschrieben|laut"
+    r"|angeblich|fast|soll|sollen"
     r"|passwort|kennwort|pin|iban|kreditkarte\w*)\b"
-    r"|^(?:bitte )?(?:schreib|gib|zeig|sag|erklär|hilf|mach|kannst|könntest|lass|nenn|such|finde"
+    r"|^(?:bitte )?(?:stell (?:dir|euch)|(?:nehmen|tun) wir|scherz|schreib|gib|zeig|sag|erklär|hilf|mach|kannst|könntest|lass|nenn|such|finde"
     r"|fass|übersetz|erinner|was|wer|wie|wo|wann|warum|wieso|welche\w*|hast|bist|habe ich|bin ich)\b",
     re.IGNORECASE,
 )

@@ -410,6 +410,17 @@ def test_german_is_read_by_its_own_table_with_the_same_keys(
         "Vielleicht arbeite ich bald bei Bosch.",
         "Ich würde gern in Leipzig wohnen.",
         "Er sagt, ich bin Veganer.",
+        "Er findet, ich bin Veganer.",
+        "Alle denken, ich bin Vegetarier.",
+        "Meine Eltern sagten, ich bin allergisch gegen Nüsse.",
+        "Die Nachbarn behaupten, ich habe einen Hund.",
+        "Du hast letztens geschrieben, ich wohne in Leipzig.",
+        "Ich habe geträumt, ich bin verheiratet.",
+        "Ich bin im Traum nach Rom gezogen.",
+        "Stell dir vor, ich wohne in Tokio.",
+        "Nehmen wir an, ich wohne in Rom.",
+        "Gesetzt den Fall, ich bin allergisch gegen Latex.",
+        "Scherz, ich bin Vegetarier.",
         "Übersetze: Ich wohne in Leipzig.",
         "Schreib mir ein Gedicht über meine Katze.",
         "Ich bin müde.",
@@ -421,6 +432,14 @@ def test_german_is_read_by_its_own_table_with_the_same_keys(
 )
 def test_passing_german_sentences_are_left_out(content: str) -> None:
     assert items(content) == []
+
+
+@pytest.mark.parametrize(
+    "lead_in",
+    ["Denken Sie bitte daran", "Denkt dran", "Nein danke", "Ich bin umgezogen", "Nur zur Info"],
+)
+def test_a_german_statement_after_a_comma_is_extracted(lead_in: str) -> None:
+    assert contents(f"{lead_in}, ich bin Vegetarier.") == ["The user said: Ich bin Vegetarier."]
 
 
 def test_facts_of_a_named_speaker_have_that_persons_keys() -> None:
