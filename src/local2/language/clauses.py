@@ -71,7 +71,9 @@ _NAME_FIRST = expanded(
     r"(?P<name><name>), (?P<who>(my|our) [\w'-]+( [\w'-]+)?), (?P<rest>(?-i:[a-z]).+)", VOCABULARY
 )
 _WHEN_FIRST = expanded(
-    r"(?P<time>(in |on |since |back in )?<past>|<henceforth>),? (?P<rest>(i|we|my|our)\b.+)",
+    r"(?P<time>(in |on |since |back in )?<past>|<henceforth>|(today|sometimes|occasionally"
+    r"|(in|over|during|this) (the )?(<period>)|(at|on|over) (the )?weekends?|on (<weekday>)s)(?=,))"
+    r",? (?P<rest>(i|we|my|our)\b.+)",
     VOCABULARY,
 )
 
@@ -130,6 +132,7 @@ _SUPPOSES = re.compile(
     r"|let's say|as though|should have|kidding"
     r"|joking|doubt|unsure|not sure|almost|nearly|considering|thinking (?:of|about)|tempted|seems?"
     r"|feels? like|looks like|sounds like|so-called|theoretically|would|could"
+    r"|in (?:an?|my|the|this|another) (?:\w+ )?(?:dream|novel|story|film|movie|game|play)(?=,)"
     r"|haven't(?! got)|hasn't|temporarily|just for)\b"
     r"(?! (?:like|love|prefer) (?:you|to (?:learn|become|visit|travel|live|run|open|start)))",
     re.IGNORECASE,

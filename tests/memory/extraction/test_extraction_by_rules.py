@@ -232,6 +232,8 @@ def test_a_fact_that_can_have_several_values_has_a_type_and_no_key(
         pytest.param("My shift was changed to Monday just for this week.", id="only for a time"),
         pytest.param("I drink tea instead.", id="what points back"),
         pytest.param("I slept eight hours.", id="what once was so"),
+        "In my dream, I live in Rome.",
+        "In the new game, I'm a nurse.",
     ],
 )
 def test_passing_statements_and_those_about_others_are_left_out(content: str) -> None:
@@ -649,6 +651,9 @@ def test_how_and_when_one_works_or_lives_replaces_neither_employer_nor_home(cont
         "I also drive a Fiat.",
         "I drive a Fiat today.",
         "I sometimes drive a Fiat.",
+        "Sometimes, I drive a Fiat.",
+        "On Saturdays, I work at Siemens.",
+        "During the winter, I live in Rome.",
         "I've been a vegetarian before.",
         "Ich arbeite auch bei Siemens.",
         "Im Winter wohnen wir in Spanien.",
