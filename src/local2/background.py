@@ -138,7 +138,8 @@ async def give_up(*works: asyncio.Future[Any]) -> None:
     for work in works:
         work.cancel()
         work.add_done_callback(_take_note)
-    await asyncio.wait(works)
+    if works:
+        await asyncio.wait(works)
 
 
 def _take_note(work: asyncio.Future[Any]) -> None:

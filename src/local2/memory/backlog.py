@@ -17,7 +17,7 @@ from typing import get_args
 
 import structlog
 
-from local2.background import Backoff
+from local2.background import Backoff, give_up
 from local2.errors import (
     BusError,
     InvalidArgumentsError,
@@ -207,9 +207,7 @@ class Runner:
                         await attempt
                         del running[attempt]
         finally:
-            for attempt in running:
-                attempt.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            await give_up(*running)
         self.is_caught_up = not self._work.is_set()
         if self.is_caught_up:
             self._job.all_done()

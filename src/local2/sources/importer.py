@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from local2.background import give_up
 from local2.client import Connection
 from local2.client.access import ask_service, await_while_connected
 from local2.client.tools import ask_tool
@@ -181,9 +182,7 @@ class Importer:
                 raise self._broken
         finally:
             self._source.stop()
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await give_up(*self._tasks)
 
     def _items_until_broken(self) -> Iterator[Item]:
         """Read the items; an error ends them, so that those that were read before are sent."""
