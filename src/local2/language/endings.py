@@ -187,14 +187,16 @@ def _denies(table: Table, ended: Ended, fact: _Said) -> bool:
     is_of_kind = fact.attribute is not None and _names_kind(table, said.value, fact.attribute)
     if is_of_kind and (fact.thing or verb == "have"):
         return True
-    same_verb = verb == _verb_class(table, fact.verb)
+    if not _is_of_same(table, said.value, fact, strict=True):
+        return False
+    if verb == _verb_class(table, fact.verb):
+        return True
     # Liking and hating are one attribute: who does not hate jazz may still like it.
-    same_attribute = (
+    return (
         said.attribute is not None
         and said.attribute is fact.attribute
         and _is_end(table, denied) == _is_end(table, fact.clause)
     )
-    return (same_verb or same_attribute) and _is_of_same(table, said.value, fact, strict=True)
 
 
 def _is_end(table: Table, clause: str) -> bool:
