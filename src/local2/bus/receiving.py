@@ -197,12 +197,15 @@ async def stop_all(subscriptions: Sequence[Subscription], grace: float) -> None:
 
 
 async def _stop(subscriptions: Sequence[Subscription], grace: float) -> None:
-    sources = [source for one in subscriptions if (source := one.detach()) is not None]
-    try:
-        await together(source.drain() for source in sources)  # type: ignore[no-untyped-call]
-    except (TimeoutError, nats.errors.Error) as error:
-        log.warning("intake_not_drained", subjects=len(sources), error=repr(error))
+    await together(_drain(source) for one in subscriptions if (source := one.detach()) is not None)
     await _end_handlers(subscriptions, grace)
+
+
+async def _drain(source: NatsSubscription) -> None:
+    try:
+        await source.drain()  # type: ignore[no-untyped-call]
+    except (TimeoutError, nats.errors.Error) as error:
+        log.warning("intake_not_drained", subject=source.subject, error=repr(error))
 
 
 async def leave_all(subscriptions: Sequence[Subscription], grace: float | None = None) -> None:
