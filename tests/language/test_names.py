@@ -81,22 +81,22 @@ def test_an_ambiguous_statement_is_not_an_alias(statement: tuple[str, str, str])
 
 
 def test_name_candidates_start_at_each_word_longest_first() -> None:
-    found = [(run.first, run.end, run.text) for run in name_candidates("Ask J. R. Smith's boss!")]
+    found = list(name_candidates("Ask J. R. Smith's boss!"))
 
     assert found[:5] == [
-        (0, 5, "Ask J. R. Smith's boss"),
-        (0, 4, "Ask J. R. Smith"),
-        (0, 3, "Ask J. R"),
-        (0, 2, "Ask J"),
-        (0, 1, "Ask"),
+        "Ask J. R. Smith's boss",
+        "Ask J. R. Smith",
+        "Ask J. R",
+        "Ask J",
+        "Ask",
     ]
-    assert (1, 4, "J. R. Smith") in found
-    assert found[-1] == (4, 5, "boss")
+    assert "J. R. Smith" in found
+    assert found[-1] == "boss"
     assert list(name_candidates("")) == []
 
 
 def test_only_the_beginning_of_a_long_text_is_read() -> None:
-    found = list(name_candidates("word " * 10 * MAX_WORDS))
+    found = list(name_candidates(" ".join(f"word{n}" for n in range(10 * MAX_WORDS))))
 
     assert len(found) <= MAX_WORDS * MAX_NAME_WORDS
-    assert found[-1].end == MAX_WORDS
+    assert found[-1] == f"word{MAX_WORDS - 1}"

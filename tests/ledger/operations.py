@@ -341,12 +341,6 @@ def _stated(triplet: Triplet, id_: str) -> NewRecord:
 
 
 @operation
-async def knowledge__names_in(ledger: Ledger, _: str) -> object:
-    text = "What do ada, Grace A and Grace B do?"
-    return await ledger.knowledge.names_in(text, [("user", OWNER)])
-
-
-@operation
 async def knowledge__aliases_in(ledger: Ledger, _: str) -> object:
     return await ledger.knowledge.aliases_in("Where is Ada?", [("user", OWNER)])
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from calling import UNNAMED
 from local2.ledger.engines.sqlite.database import Database
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
@@ -141,24 +140,3 @@ async def test_aliases_survive_a_restart(memory: Memory, richard: MemoryService)
     memory.ledger.knowledge._has_aliases = None  # like a process that has just started
 
     assert WORKS_TEXT in await recall(richard, "Who pays Bob?")
-
-
-async def test_names_known_to_the_caller_are_found_in_a_text(
-    memory: Memory, richard: MemoryService, eve: MemoryService
-) -> None:
-    await store_triplets(richard, ("J. R. Smith", "runs", "Northwind Trading"), ALSO)
-    await store_triplets(richard, ("Northwind", "is in", "Oslo"), scope="tenant")
-    await store_triplets(eve, ("Cleo", "knows", "Dario"))
-
-    text = "Cleo met JR Smith's friend bob and NORTHWIND TRADING in oslo; northwind paid. Bob left."
-    assert await richard.facts.known_entities(text) == [
-        "J. R. Smith",
-        "Bob",
-        "Northwind Trading",
-        "Oslo",
-        "Northwind",
-    ]
-    assert await eve.facts.known_entities(text) == ["Cleo", "Northwind", "Oslo"]
-    without_user = memory.of(UNNAMED)
-    assert await without_user.facts.known_entities(text) == ["Northwind", "Oslo"]
-    assert await richard.facts.known_entities("") == []

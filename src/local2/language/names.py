@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from itertools import islice
-from typing import NamedTuple
 
 from local2.language.time import MONTHS
 from local2.language.words import STOP_WORDS, stems
@@ -17,15 +16,7 @@ _WORD = re.compile(r"\w(?:[\w.&'\u2019+#-]*[\w+#])?")
 _POSSESSIVE = re.compile(r"['\u2019]s$")
 
 
-class NameCandidate(NamedTuple):
-    """Consecutive words of a text, from the word `first` to the one before `end`."""
-
-    first: int
-    end: int
-    text: str
-
-
-def name_candidates(text: str) -> Iterator[NameCandidate]:
+def name_candidates(text: str) -> Iterator[str]:
     """Yield everything in a text that may be a name, the longest first at each word.
 
     A possessive ending is not part of a name.
@@ -34,7 +25,7 @@ def name_candidates(text: str) -> Iterator[NameCandidate]:
     for first, word in enumerate(found):
         for end in range(min(first + MAX_NAME_WORDS, len(found)), first, -1):
             name = text[word.start() : found[end - 1].end()]
-            yield NameCandidate(first, end, _POSSESSIVE.sub("", name))
+            yield _POSSESSIVE.sub("", name)
 
 
 _ALIAS_PREDICATE = re.compile(

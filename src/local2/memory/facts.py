@@ -320,13 +320,6 @@ class Facts:
         }
         return list(standing.values())[:MAX_RELATED]
 
-    async def known_entities(self, text: str) -> list[str]:
-        """The known names in a text, in their stored spelling.
-
-        Known are the names in facts that the caller may see. Extractors use the known spelling.
-        """
-        return await self._ledger.knowledge.names_in(text, own_places(self._caller))
-
     async def _withdraw(
         self, ids: Sequence[str], reason: str, kinds: Collection[Kind], why: RetirementReason
     ) -> tuple[list[str], str | None]:

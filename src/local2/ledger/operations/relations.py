@@ -17,7 +17,7 @@ import msgspec
 
 from local2.errors import InvalidArgumentsError
 from local2.keys import entity_key
-from local2.language.names import NameCandidate, name_candidates
+from local2.language.names import name_candidates
 from local2.ledger.operations.places import place_word
 from local2.ledger.operations.records import Cause, add_to_audit, relate, store_fact
 from local2.ledger.operations.transactions import (
@@ -226,26 +226,6 @@ class Knowledge(Part):
         asked = {"entities": as_json(list(entities)), "limit": limit}
         return records_of(tx.execute("facts_naming", **asked))
 
-    async def names_in(self, text: str, places: Sequence[FactPlace]) -> list[str]:
-        """The names in a text that facts of these places contain, as spelled in the facts.
-
-        A part of a longer name does not count as a name.
-        """
-        named = await asyncio.to_thread(_possible_names, text, partial(_entities_of, places))
-
-        def read(tx: Transaction) -> list[str]:
-            spellings = self._spellings(tx, {id_: run.text for run, ids in named for id_ in ids})
-            found: dict[str, None] = {}
-            end = 0
-            for run, ids in named:
-                spelled = next((spellings[id_] for id_ in ids if id_ in spellings), None)
-                if spelled is not None and run.first >= end:
-                    found[spelled] = None
-                    end = run.end
-            return list(found)
-
-        return await self._rows.read(read)
-
     def forget_held(self) -> None:
         """Forget whether there are any aliases, since some may have been added."""
         self._has_aliases = None
@@ -260,8 +240,7 @@ class Knowledge(Part):
             if self._rows.is_shared:  # others may state the first one
                 self.forget_held()
             return []
-        named = await asyncio.to_thread(_possible_names, text, partial(_aliases_of, places))
-        names_by_id = {id_: run.text for run, ids in named for id_ in ids}
+        names_by_id = await asyncio.to_thread(_possible_names, text, partial(_aliases_of, places))
 
         def read(tx: Transaction) -> list[str]:
             asked = as_json(list(names_by_id))
@@ -314,8 +293,14 @@ class Knowledge(Part):
         spelled: dict[str, str] = {}
         for role in ROLES:
             name = getattr(stated, role)
-            entities = dict.fromkeys(_entities_of(within, entity_key(name)), name)
-            spellings = self._spellings(tx, entities)
+            key = entity_key(name)
+            entities = _entities_of(within, key)
+            spellings = {
+                row["entity"]: part
+                for row in tx.execute("spellings", entities=as_json(entities))
+                for part in (row["subject"], row["object"])
+                if entity_key(part) == key
+            }
             known = (spellings[entity] for entity in entities if entity in spellings)
             spelled[role] = next(known, name)
         triplet = msgspec.structs.replace(stated, **spelled)
@@ -327,16 +312,6 @@ class Knowledge(Part):
             metadata={**fact.record.metadata, "triplet": msgspec.to_builtins(triplet)},
         )
         return msgspec.structs.replace(fact, triplet=triplet, record=record)
-
-    def _spellings(self, tx: Transaction, entities: dict[str, str]) -> dict[str, str]:
-        """The spellings of names, by the ids of their entities."""
-        found = tx.execute("spellings", entities=as_json(list(entities)))
-        return {
-            row["entity"]: part
-            for row in found
-            for part in (row["subject"], row["object"])
-            if entity_key(part) == entity_key(entities[row["entity"]])
-        }
 
     def _all_names(self, tx: Transaction, places: Sequence[FactPlace], name: str) -> list[str]:
         """A name, followed by its stated aliases and their aliases."""
@@ -366,9 +341,7 @@ def _aliases_of(places: Sequence[FactPlace], key: str) -> list[str]:
     return [content_id(ALSO_NAMES, *place, key) for place in places]
 
 
-def _possible_names(
-    text: str, ids_of: Callable[[str], Sequence[str]]
-) -> list[tuple[NameCandidate, Sequence[str]]]:
-    """The possible names in a text, with their ids."""
+def _possible_names(text: str, ids_of: Callable[[str], Sequence[str]]) -> dict[str, str]:
+    """The possible names in a text, by their ids."""
     known = cache(ids_of)
-    return [(run, known(entity_key(run.text))) for run in name_candidates(text)]
+    return {id_: name for name in name_candidates(text) for id_ in known(entity_key(name))}
