@@ -81,10 +81,3 @@ async def test_comparing_ids_finds_missing_and_unknown_records(ledger: Ledger) -
     missing, unknown = await ledger.index.compare_ids({second.id, "stranger"})
 
     assert (missing, unknown) == ([first.id], ["stranger"])
-
-
-async def test_records_that_are_not_searched_are_not_indexed(ledger: Ledger) -> None:
-    await ledger.records.store([message("You help.", kind="transcript", role="system")])
-
-    assert await to_index(ledger, 9) == []
-    assert (await count(ledger)).waiting == 0

@@ -30,19 +30,6 @@ async def related(ledger: Ledger, id_: str) -> Ends:
     return [("<- " if one.incoming else "-> ") + one.record.content for one in found]
 
 
-async def test_a_relation_is_stored_once_and_seen_from_both_ends(ledger: Ledger) -> None:
-    wheel, cart = await store(ledger, "Wheel.", "Cart.")
-
-    added = [await ledger.relations.add(edge(wheel, cart), permit_all) for _ in range(2)]
-
-    assert added == [True, False]
-    assert await related(ledger, wheel) == ["-> Cart."]
-    assert await related(ledger, cart) == ["<- Wheel."]
-    removed = [await ledger.relations.remove(edge(wheel, cart), permit_all) for _ in range(2)]
-    assert removed == [True, False]
-    assert await related(ledger, cart) == []
-
-
 async def test_a_relation_that_is_not_permitted_changes_nothing(ledger: Ledger) -> None:
     wheel, cart = await store(ledger, "Wheel.", "Cart.")
     checked: list[Ends] = []
@@ -72,20 +59,6 @@ async def test_an_edited_fact_is_not_denied_by_what_denied_its_former_words(
 
     assert await related(ledger, version.id) == []
     assert await related(ledger, wheel) == ["<- The wheel is not green."]
-
-
-async def test_a_relation_beyond_the_limit_is_not_stored(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("local2.ledger.operations.relations.MAX_RELATIONS", 1)
-    wheel, axle, cart = await store(ledger, "Wheel.", "Axle.", "Cart.")
-    await ledger.relations.add(edge(wheel, cart), permit_all)
-
-    with pytest.raises(InvalidArgumentsError, match="has 1 relations"):
-        await ledger.relations.add(edge(axle, cart), permit_all)
-
-    assert await related(ledger, cart) == ["<- Wheel."]
-    assert await related(ledger, axle) == []
 
 
 async def test_two_memories_do_not_supersede_each_other(ledger: Ledger) -> None:

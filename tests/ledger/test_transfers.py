@@ -567,18 +567,6 @@ async def test_a_relation_beyond_the_maximum_of_a_record_is_refused(
         assert report.known.get("relation", 0) == known.get("relation", 0) + 1
 
 
-async def test_a_relation_to_a_missing_record_is_skipped_and_counted(ledger: Ledger) -> None:
-    lines_: list[Stored] = [
-        fact_line("f0"),
-        relation_line("f0", "nobody"),
-        relation_line("nobody", "f0"),
-    ]
-    report = await ledger.imports.store(lines_, IMPORTER)
-
-    assert (report.unplaced, report.refused) == (2, [])
-    assert lines_of_type(await exported(ledger), RelationLine) == []
-
-
 async def test_records_that_replace_each_other_in_a_circle_are_refused(ledger: Ledger) -> None:
     retired: dict[str, Any] = {"retired_at": DAY, "retired_why": "superseded"}
     circle = [

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from calling import RICHARD, ask, call, caller_named
-from ledgers import EMBEDDER, OWNER, angle, fact, message, record, to_index
+from ledgers import OWNER, fact, message, record
 from local2.bus.connection import Connection
 from local2.errors import OverloadedError, StorageError
 from local2.ledger.engines.sqlite.database import Database
@@ -287,21 +287,6 @@ async def test_a_judge_decides_uncertain_contradictions(
     assert [one.fact.id for one in done.changes] == []
     assert done.changed == retired
     assert len(done.left) == 1 - retired
-
-
-@pytest.mark.parametrize(("degrees", "merged"), [(5.0, 1), (60.0, 0)])
-async def test_facts_that_differ_in_filler_words_are_merged_if_they_mean_the_same(
-    memory: Memory, bus: Connection, degrees: float, merged: int
-) -> None:
-    await store(memory, faded("Ada does like tea."), faded("Ada really like tea."))
-    assert (await consolidate(bus, dry_run=True))["changes"] == []  # without vectors
-    waiting = await to_index(memory.ledger)
-    angles = [angle(0.0), angle(degrees)]
-    await memory.ledger.index.store_vectors(waiting, angles, EMBEDDER)
-
-    report = await consolidate(bus)
-
-    assert len(report["changes"]) == merged
 
 
 def consolidation_of(memory: Memory, judge: Judge | None = None, **settings: Any) -> Consolidation:

@@ -10,7 +10,6 @@ import pytest
 from calling import caller_named
 from factories import ConnectBus, StartWorker
 from indexed import indexed, paused_indexing
-from local2.errors import BadRequestError
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import utc_now
@@ -37,23 +36,6 @@ async def test_without_a_worker_words_are_searched_and_the_answer_is_degraded(
     assert 0 < result.hits[0].score <= 1
     assert result.degraded
     assert str(result.reason).startswith("The vector worker does not answer: Nobody serves vector.")
-
-
-async def test_a_failure_of_the_worker_does_not_fail_recall(
-    searchable: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fail(*_: object, **__: object) -> VectorHits:
-        raise BadRequestError("The answer cannot be read.")
-
-    richard = searchable.of(caller_named("richard"))
-    await richard.write_episodic(GOLD)
-    await indexed(searchable)
-    monkeypatch.setattr(searchable.vectors, "search", fail)
-
-    result = await richard.search_episodic("What was the symbol of gold?")
-
-    assert [hit.content for hit in result.hits] == [GOLD]
-    assert (result.degraded, result.reason) == (True, "The answer cannot be read.")
 
 
 async def test_records_are_indexed_as_soon_as_a_worker_starts(

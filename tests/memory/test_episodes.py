@@ -8,7 +8,6 @@ from calling import UNNAMED
 from indexed import indexed
 from local2.errors import InvalidArgumentsError
 from local2.language.words import terms
-from local2.ledger.operations import searches
 from local2.memory.search_results import SearchResult
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
@@ -184,20 +183,6 @@ async def test_users_do_not_find_each_others_episodes(
     assert contents(await eve.search_episodic("chemical symbol of gold")) == []
     assert contents(await searchable.of(UNNAMED).search_episodic("symbol of gold")) == []
     assert contents(await richard.search_episodic("chemical symbol of gold")) == [GOLD]
-
-
-async def test_a_configured_min_score_applies_however_full_the_index_is(
-    searchable: Memory, richard: MemoryService, eve: MemoryService
-) -> None:
-    searchable.recaller.min_score = -1.0
-    for n in range(searches.NEAREST + 30):  # more than one index search returns
-        await eve.write_episodic(f"Our ice hockey team won final number {n}.")
-    await richard.write_episodic(GOLD)
-    await indexed(searchable)
-
-    result = await richard.search_episodic("zebra crossing")
-
-    assert contents(result) == [GOLD]
 
 
 async def test_a_min_score_applies_to_episodes_found_by_meaning_alone(

@@ -357,24 +357,6 @@ async def test_a_message_edited_twice_before_it_is_read_states_only_the_newest(
     assert found == ["My editor is Helix."]
 
 
-async def test_facts_are_extracted_only_from_user_messages(
-    memory: Memory, richard: MemoryService, extractor: Scripted
-) -> None:
-    turn = Turn(query="I live in Bath.", answer="You live in Rome.", at=DAY, session_id="s1")
-
-    await richard.intake.store_turn(turn)
-    await richard.intake.store_conversation(
-        [
-            chat_message("I answer.", "assistant"),
-            chat_message("42", "tool", name="sum"),
-            chat_message("Be kind.", "system"),
-        ]
-    )
-    await wait_until_extracted(memory)
-
-    assert extractor.messages() == ["I live in Bath."]
-
-
 async def test_a_received_question_is_extracted_again_with_its_answer(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:

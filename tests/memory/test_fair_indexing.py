@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from indexed import indexing_of
-from ledgers import to_index
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.ledger.records import NewRecord
@@ -42,28 +41,6 @@ async def store_messages(memory: Memory, owner: str, number: int) -> list[str]:
     ]
     await memory.ledger.records.store(records)
     return [record.id for record in records]
-
-
-async def test_all_kinds_of_one_owner_share_one_turn_and_take_turns_in_it(memory: Memory) -> None:
-    eve = await store_messages(memory, "eve", 50)
-    notes = [
-        NewRecord(
-            id=new_id(),
-            kind="episode",
-            owner="eve",
-            event_time=DAY,
-            content=f"Note {n}.",
-        )
-        for n in range(50)
-    ]
-    await memory.ledger.records.store(notes)
-    ann = await store_messages(memory, "ann", 50)
-
-    waiting = await to_index(memory.ledger, 20)
-
-    ids = [record.id for record in waiting]
-    assert ids[::2] == ann[:-11:-1]
-    assert {*ids[1::2]} == {*eve[-5:], *(note.id for note in notes[-5:])}
 
 
 class _Recording(VectorClient):

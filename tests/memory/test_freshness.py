@@ -191,20 +191,6 @@ async def behind_others(searchable: Memory) -> MemoryService:
     return richard
 
 
-@pytest.mark.parametrize("own_records", [pytest.param(3_000, id="few"), pytest.param(1, id="many")])
-async def test_an_index_full_of_other_users_records_hides_none_of_the_callers(
-    behind_others: MemoryService, monkeypatch: pytest.MonkeyPatch, own_records: int
-) -> None:
-    """For an owner of few records all are compared; for others the index is searched further."""
-    monkeypatch.setattr(searches, "OWN_RECORDS", own_records)
-
-    recalled = await ask(behind_others, MEANT)
-    searched = await behind_others.search_episodic(MEANT)
-
-    assert (contents(recalled), recalled.degraded) == ([GOLD], False)
-    assert ([hit.content for hit in searched.hits], searched.degraded) == ([GOLD], False)
-
-
 async def test_a_second_index_search_that_fails_hides_nothing(
     searchable: Memory, behind_others: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:

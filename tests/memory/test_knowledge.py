@@ -79,15 +79,6 @@ async def test_a_known_triplet_is_not_stored_again_in_any_case(
     assert await linked_contents(database) == linked
 
 
-async def test_a_duplicate_triplet_in_one_request_is_one_fact(
-    memory: Memory, richard: MemoryService
-) -> None:
-    first, second = await store_triplets(richard, ADA, ADA)
-
-    assert (first.id, second.was_new) == (second.id, False)
-    assert (await memory.ledger.counts()).records == 1
-
-
 async def test_a_sentence_stored_earlier_becomes_knowledge(
     richard: MemoryService, database: Database
 ) -> None:

@@ -1,4 +1,4 @@
-"""Whatever a model is asked for: memories are shown as plain text, and no answer is provided for."""
+"""Whatever a model is asked for: it is shown plain text, and may give no answer."""
 
 import threading
 from collections.abc import Awaitable, Callable

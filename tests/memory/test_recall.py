@@ -4,7 +4,6 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -17,7 +16,6 @@ from local2.ledger.operations.working_sets import WorkingSets
 from local2.ledger.records import Fact
 from local2.memory.intake.conversations import Turn
 from local2.memory.recall.ranking import shown_scores
-from local2.memory.recall.recaller import RecallRequest
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.memory_tools import RECALL
@@ -176,30 +174,6 @@ async def test_nothing_outside_the_requested_time_is_found(
     assert set(found) == {f"Osmium, day {day}." for day in expected}
 
 
-@pytest.mark.parametrize(
-    ("times", "found"),
-    [
-        pytest.param({"since": "2026-05-02T16:23:01+02:00"}, True, id="since, with an offset"),
-        pytest.param({"since": "2026-05-02T16:23:02+02:00"}, False, id="a second later"),
-        pytest.param({"until": "2026-05-02T09:23:01-05:00"}, True, id="until, with an offset"),
-        pytest.param({"until": "2026-05-02T09:23:00-05:00"}, False, id="a second earlier"),
-        pytest.param({"until": "2026-05-02T14:23:01"}, True, id="without one"),
-        pytest.param({"until": "2026-05-02T14:23:00"}, False, id="without one, earlier"),
-        pytest.param({"since": "2026-05-02", "until": "2026-05-02"}, True, id="a day"),
-        pytest.param({"since": "2026-05-03"}, False, id="since the next day"),
-        pytest.param({"until": "2026-05-01"}, False, id="until the day before"),
-    ],
-)
-async def test_times_are_compared_as_moments_and_a_date_means_its_beginning_or_its_end(
-    bus: Connection, memory: Memory, richard: MemoryService, times: dict[str, str], found: bool
-) -> None:
-    await richard.intake.store_conversation([chat_message("Osmium.", timestamp=DAY)])
-
-    result = await over_the_bus(bus, memory, {"query": "osmium", **times})
-
-    assert result.data["total"] == found
-
-
 async def test_a_turn_is_found_as_its_messages_and_not_also_as_its_episode(
     richard: MemoryService,
 ) -> None:
@@ -341,21 +315,6 @@ async def test_messages_of_any_length_are_recalled_and_fit_the_bus(
     assert result.ok, result.content[:200]
     assert result.data["total"] == 8
     assert len(result.content) < 10_000
-
-
-async def test_a_task_stored_by_an_agent_counts_less_outside_its_session(
-    memory: Memory, richard: MemoryService
-) -> None:
-    await richard.facts.store(
-        Fact(content="Fix the osmium parser.", scope="user", memory_type="task")
-    )
-    in_other_session = memory.of(msgspec.structs.replace(RICHARD, session_id="s2"))
-
-    request = RecallRequest(query="osmium parser", top_k=5)
-    (here,) = (await richard.recall(request)).items
-    (outside,) = (await in_other_session.recall(request)).items
-
-    assert outside.score < here.score
 
 
 async def test_a_known_argument_that_is_null_is_ignored(

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from calling import UNNAMED, caller_named
-from local2.errors import InvalidArgumentsError
+from calling import caller_named
 from local2.ledger.records import Fact
 from local2.memory.recall.recaller import RecallModels
 from local2.memory.recall.reranker import RerankedDocument, RerankError
@@ -105,15 +104,6 @@ async def test_several_scopes_are_searched_together_without_reranking_in_fast_mo
     fast = await cto.search_scopes("osmium", fast_mode=True, top_k=3)
     assert reranker.lengths == [8, 8]
     assert [len(result.items) for result in fast.scopes.values()] == [3, 3]
-
-
-async def test_a_scope_without_its_identity_is_refused(memory: Memory) -> None:
-    without_identity = memory.of(UNNAMED)
-
-    with pytest.raises(InvalidArgumentsError, match="source"):
-        await without_identity.search_agent("osmium")
-    with pytest.raises(InvalidArgumentsError, match="source"):
-        await without_identity.search_scopes("osmium")
 
 
 async def test_a_prompt_has_a_section_per_scope_with_the_source_of_every_line(

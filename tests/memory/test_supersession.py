@@ -261,20 +261,6 @@ async def test_a_fact_replaced_during_judging_is_not_replaced_again(
     assert successors_announced == [oslo]
 
 
-async def test_a_recently_recalled_topic_disappears_when_its_fact_is_retired(
-    searchable: Memory, richard: MemoryService, judge: ScriptedJudge
-) -> None:
-    await remember(richard, BERLIN, topic="user.city")
-    assert await richard.recall_topic("user.city") == BERLIN
-    judge.verdicts_by_pair[ROME, BERLIN] = "replaces"
-
-    async with judging(searchable, judge):
-        await remember(richard, ROME)
-        await wait_until_judged(searchable)
-
-    assert await richard.recall_topic("user.city") is None
-
-
 async def test_facts_that_support_each_other_are_related_and_stay_active(
     searchable: Memory, richard: MemoryService, judge: ScriptedJudge, database: Database
 ) -> None:

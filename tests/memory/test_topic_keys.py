@@ -57,19 +57,6 @@ async def test_a_key_in_a_question_is_found_in_any_case(bus: Connection) -> None
     assert item["explanation"]["shares"]["topic"] == 1
 
 
-async def test_a_fact_of_the_topic_in_another_case_replaces_the_older_one(bus: Connection) -> None:
-    fact = {"scope": "user", "topic": "User.Editor", "importance": 1.0}
-    await answer(bus, "remember_fact", {**fact, "content": "Vim"})
-    await answer(bus, "remember_fact", {**fact, "content": "Emacs", "topic": "user.EDITOR"})
-
-    recalled = await answer(bus, "recall_topic", {"topic": "user.editor"})
-    session = await answer(bus, "load_session", {})
-
-    assert recalled.content == "[Memory: User.Editor] Emacs"
-    (loaded,) = session.data["memories"]
-    assert (loaded["topic"], loaded["content"]) == ("User.Editor", "Emacs")
-
-
 async def test_a_user_topic_belongs_to_the_user_in_any_case(bus: Connection) -> None:
     await answer(bus, "save_topic", {"topic": "USER.Name", "content": "Richard"})
 

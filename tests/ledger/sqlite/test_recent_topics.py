@@ -145,18 +145,6 @@ def record(topic: str, *, scope: OwnerScope = "user", owner: str = OWNER) -> Rec
     )
 
 
-def test_the_least_recently_used_fact_is_evicted() -> None:
-    topics = RecentTopics(Budget(3))
-    for name in ("user.a", "user.b", "user.c"):
-        topics.keep(record(name))
-
-    assert topics.get(("user", OWNER, "user.a")) is not None
-    topics.keep(record("user.d"))
-
-    left = [n for n in "abcd" if topics.get(("user", OWNER, f"user.{n}")) is not None]
-    assert left == ["a", "c", "d"], "b had not been asked for the longest"
-
-
 def test_evicting_a_fact_leaves_other_facts_and_those_of_other_owners() -> None:
     topics = RecentTopics(Budget(3))
     topics.keep(record("user.a"))

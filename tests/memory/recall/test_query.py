@@ -170,12 +170,6 @@ async def test_words_are_found_in_any_encoding_of_their_accents(
     assert item.shares.coverage > 0
 
 
-async def test_words_are_found_with_other_endings(richard: MemoryService) -> None:
-    await richard.intake.store_conversation([chat_message("We migrated both databases.")])
-
-    assert await recall(richard, "database migrations") == ["We migrated both databases."]
-
-
 @pytest.mark.parametrize("question", ["What did I say?", "?", "the", "_", "\N{SUPERSCRIPT TWO}"])
 async def test_a_question_without_words_finds_nothing_by_words(
     richard: MemoryService, question: str

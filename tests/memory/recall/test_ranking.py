@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from calling import caller_named
-from local2.ledger.engines.sqlite.database import Database
 from local2.memory.intake.conversations import Turn
 from local2.memory.recall.ranking import Shares
 from local2.memory.recall.recaller import RecallRequest
@@ -14,7 +13,6 @@ from local2.memory.recall.results import RecallItem
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from recalling import chat_message, remember
-from stored import change
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -108,44 +106,6 @@ async def test_a_message_gains_nothing_from_those_of_another_session(
     assert list(found) == ["Which metal does Ann collect?", "Has anybody seen Bob?"]
 
 
-async def test_a_session_that_covers_more_of_the_question_lifts_its_messages(
-    richard: MemoryService,
-) -> None:
-    await richard.intake.store_conversation([chat_message("Osmium 1.")], "poor")
-    filler = [chat_message(f"Nothing at all, {n}.") for n in range(5)]
-    await richard.intake.store_conversation(
-        [chat_message("Osmium 2."), *filler, chat_message("It is dense, and a metal.")], "rich"
-    )
-
-    found = await shares(richard, "dense metal osmium")
-
-    assert found["Osmium 2."].session > found["Osmium 1."].session > 0
-    assert list(found).index("Osmium 2.") < list(found).index("Osmium 1.")
-
-
-async def test_a_speaker_named_in_the_question_is_preferred(richard: MemoryService) -> None:
-    await richard.intake.store_conversation([chat_message("Osmium 1.", name="Bob")], "s1")
-    await richard.intake.store_conversation([chat_message("Osmium 2.", name="Ann Lee")], "s2")
-
-    found = await shares(richard, "What did Ann say about osmium?")
-
-    assert found["Osmium 2."].speaker > 0
-    assert found["Osmium 1."].speaker == 0
-    assert next(iter(found)) == "Osmium 2."
-
-
-async def test_messages_of_people_rank_above_those_of_machines(richard: MemoryService) -> None:
-    await richard.intake.store_conversation([chat_message("Osmium 1.", "tool", name="weigh")], "a")
-    await richard.intake.store_conversation([chat_message("Osmium 2.", "assistant")], "b")
-    await richard.intake.store_conversation([chat_message("Osmium 3.", "user")], "c")
-
-    found = await shares(richard, "osmium")
-
-    assert next(iter(found)) == "Osmium 3."
-    assert found["Osmium 3."].density > found["Osmium 1."].density > 0
-    assert found["Osmium 2."].density == 0
-
-
 async def test_what_a_tool_reports_ranks_above_the_request_for_it(richard: MemoryService) -> None:
     report = '{"service": "preview server", "status": "running", "port": 4173}'
     talk = ["Start the preview server, please.", "The preview server is running."]
@@ -157,21 +117,6 @@ async def test_what_a_tool_reports_ranks_above_the_request_for_it(richard: Memor
     assert next(iter(found)) == report
 
 
-async def test_ratings_lift_and_lower_rated_answers(richard: MemoryService) -> None:
-    for number, name in enumerate(("bad", "plain", "good")):
-        turn = Turn(query="?", answer=f"Osmium {number}.", at=NOW, session_id=name, query_id=name)
-        await richard.intake.store_turn(turn)
-    await richard.intake.store_rating("good", 1)
-    await richard.intake.store_rating("bad", -1)
-
-    found = await shares(richard, "osmium")
-
-    answers = [text for text in found if text != "?"]
-    assert answers == ["Osmium 2.", "Osmium 1.", "Osmium 0."]
-    rated = [found[f"Osmium {number}."].feedback for number in range(3)]
-    assert rated == [-0.1, 0.0, 0.1]
-
-
 async def test_a_rating_does_not_lift_an_answer_without_words_of_the_question(
     richard: MemoryService,
 ) -> None:
@@ -179,17 +124,6 @@ async def test_a_rating_does_not_lift_an_answer_without_words_of_the_question(
     await richard.intake.store_rating("q", 1)
 
     assert await items(richard, "iridium") == {}
-
-
-async def test_important_facts_rank_first(richard: MemoryService) -> None:
-    for number, importance in enumerate((0.0, 1.0, 0.5)):
-        await remember(richard, f"Osmium {number}.", importance=importance)
-
-    found = await shares(richard, "osmium")
-
-    assert list(found) == ["Osmium 1.", "Osmium 2.", "Osmium 0."]
-    assert found["Osmium 2."].importance == 0
-    assert found["Osmium 1."].importance == -found["Osmium 0."].importance > 0
 
 
 @pytest.mark.parametrize(
@@ -217,16 +151,6 @@ async def test_core_facts_keep_their_score_and_ephemeral_ones_fade(
         assert list(found) == ["Osmium 2.", "Osmium 1.", "Osmium 0."]
 
 
-async def test_the_newer_of_equal_records_ranks_first(richard: MemoryService) -> None:
-    for number, days in enumerate((300, 0, 30)):
-        moment = NOW - timedelta(days=days)
-        await richard.intake.store_conversation(
-            [chat_message(f"Osmium {number}.", timestamp=moment)], f"s{number}"
-        )
-
-    assert list(await items(richard, "osmium")) == ["Osmium 1.", "Osmium 2.", "Osmium 0."]
-
-
 async def test_a_record_dated_in_the_future_counts_as_new(
     richard: MemoryService,
 ) -> None:
@@ -241,18 +165,6 @@ async def test_a_record_dated_in_the_future_counts_as_new(
     assert found["Osmium 0."].age == found["Osmium 1."].age > 0
 
 
-async def test_a_topic_key_in_the_question_finds_its_fact(richard: MemoryService) -> None:
-    await richard.intake.store_conversation(
-        [chat_message("The user opened the editor. The user likes the editor.")], "s1"
-    )
-    await remember(richard, "Vim", topic="user.editor_preference")
-
-    found = await shares(richard, "What is user.editor_preference?")
-
-    assert next(iter(found)) == "Vim"
-    assert found["Vim"].topic > 0
-
-
 async def test_a_topic_key_of_another_user_finds_nothing(
     memory: Memory, richard: MemoryService
 ) -> None:
@@ -260,22 +172,6 @@ async def test_a_topic_key_of_another_user_finds_nothing(
 
     eve = memory.of(caller_named("eve"))
     assert await items(eve, "What is user.editor_preference?") == {}
-
-
-async def test_a_record_related_to_a_hit_is_returned_with_it(
-    memory: Memory, richard: MemoryService, database: Database
-) -> None:
-    ids = [await remember(richard, text) for text in ("Ann collects osmium.", "The lab is cold.")]
-    await remember(richard, "Bob sleeps.")
-    for source, target in (ids, ids[::-1]):
-        assert list(await items(richard, "osmium")) == ["Ann collects osmium."]
-        await memory.ledger.facts.relate(source, "supports", target)
-
-        found = await shares(richard, "osmium")
-
-        assert list(found) == ["Ann collects osmium.", "The lab is cold."]
-        assert found["The lab is cold."].related > 0
-        await change(database, "DELETE FROM relation")
 
 
 async def test_relations_do_not_lead_to_records_that_the_caller_may_not_see(
@@ -289,21 +185,6 @@ async def test_relations_do_not_lead_to_records_that_the_caller_may_not_see(
         await memory.ledger.facts.relate(source, "supports", target)
 
     assert list(await items(richard, "osmium")) == ["Ann collects osmium."]
-
-
-async def test_the_time_named_in_a_question_is_preferred_but_not_required(
-    richard: MemoryService,
-) -> None:
-    for number, month in enumerate((3, 5, 7)):
-        moment = datetime(2023, month, 15, tzinfo=UTC)
-        await richard.intake.store_conversation(
-            [chat_message(f"Osmium {number}.", timestamp=moment)], f"s{number}"
-        )
-
-    found = await shares(richard, "What did I say about osmium in May 2023?")
-
-    assert next(iter(found)) == "Osmium 1."
-    assert [found[f"Osmium {n}."].time > 0 for n in range(3)] == [False, True, False]
 
 
 async def test_after_the_top_places_sessions_without_a_place_are_preferred(

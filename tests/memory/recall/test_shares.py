@@ -381,25 +381,6 @@ def test_of_a_statement_words_that_are_said_in_every_conversation_count_less() -
     assert stating[100].coverage > stating[8].coverage
 
 
-def test_only_vectors_of_the_same_embedder_are_compared() -> None:
-    found = ranked(
-        candidate(1, embedder="e", vector=VECTOR),
-        candidate(2, embedder="e", vector=ASIDE),
-        candidate(3, embedder="another", vector=VECTOR),
-        candidate(4),
-        question=VECTOR,
-        embedder="e",
-    )
-
-    assert {one.row: one.cosine for one in found} == {
-        1: 1,
-        2: pytest.approx(0.6, rel=HALF),
-        3: None,
-        4: None,
-    }
-    assert [one.shares.meaning > 0 for one in found] == [True, True, False, False]
-
-
 def test_the_same_cosine_means_less_where_all_records_are_alike() -> None:
     def meaning_among(cosine: float) -> float:
         others = [at_cosine(row, cosine) for row in range(1, 2_000)]

@@ -119,21 +119,6 @@ async def test_other_sources_do_not_outdate_a_users_statement(
     assert "(contradicted by 1)" in (await answer(bus, "recall", {"query": RENT})).content
 
 
-async def test_as_of_an_earlier_time_a_fact_replaced_since_is_current(
-    bus: Connection, memory: Memory
-) -> None:
-    start = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    for days, rent in ((0, 900), (10, 950)):
-        memory.clock = lambda days=days: start + timedelta(days=days)  # type: ignore[misc]
-        await remember(bus, f"My rent is {rent} euros.", topic="user.rent")
-    memory.clock = lambda: start + timedelta(days=20)
-
-    assert contents(await recall_items(bus, RENT)) == ["My rent is 950 euros."]
-    assert contents(await recall_items(bus, RENT, as_of="2026-03-05")) == ["My rent is 900 euros."]
-    assert contents(await recall_items(bus, RENT, as_of="2026-03-15")) == ["My rent is 950 euros."]
-    assert await recall_items(bus, RENT, as_of="2026-02-15") == []
-
-
 async def test_as_of_an_earlier_time_later_messages_outdate_nothing(
     bus: Connection, memory: Memory
 ) -> None:
