@@ -176,15 +176,36 @@ async def test_a_later_value_of_the_same_key_replaces_the_active_one(
     ]
 
 
-async def test_an_amount_that_holds_now_replaces_the_former_one(
-    memory: Memory, richard: MemoryService, extractor: Scripted
+TUESDAY = "My checkup is on Tuesday."
+
+
+@pytest.mark.parametrize(
+    ("former", "present", "about"),
+    [
+        pytest.param(
+            "I get up at six.", "I get up at seven now.", {}, id="an amount that holds now"
+        ),
+        pytest.param("I work at Northwind.", "I work at Northwind as a chemist.", {}, id="more"),
+        pytest.param(
+            TUESDAY, "My checkup is on Wednesday.", {"corrects": TUESDAY}, id="a correction"
+        ),
+    ],
+)
+async def test_what_has_no_key_is_replaced_by_what_says_so(
+    memory: Memory,
+    richard: MemoryService,
+    extractor: Scripted,
+    *,
+    former: str,
+    present: str,
+    about: dict[str, Any],
 ) -> None:
-    former, present = "I get up at six.", "I get up at seven now."
-    extractor.facts_by_text = {former: {}, present: {}}
+    extractor.facts_by_text = {former: {}, present: about}
 
-    await send_and_extract(memory, richard, former, present)
+    await send_and_extract(memory, richard, former)
+    await send_and_extract(memory, richard, present, session="s2")
 
-    assert [fact.content for fact in await facts(richard, "get up")] == [present]
+    assert [fact.content for fact in await facts(richard, present)] == [present]
 
 
 @pytest.mark.parametrize(
@@ -387,52 +408,30 @@ async def test_while_the_model_is_down_messages_are_found_and_wait(
 
 
 @pytest.mark.parametrize(
-    ("first", "new"),
+    ("first", "new", "memory_type"),
     [
-        pytest.param("I like tea.", "I don't like tea pots.", id="a denial"),
-        pytest.param("I moved to Rome from Bath.", "I moved to Bath.", id="another value"),
-        pytest.param("I like tea.", "I like coffee.", id="another thing"),
+        pytest.param("I like tea.", "I don't like tea pots.", "fact", id="a denial"),
+        pytest.param("I moved to Rome from Bath.", "I moved to Bath.", "fact", id="another value"),
+        pytest.param("I like tea.", "I like coffee.", "fact", id="another thing"),
+        pytest.param("I ran.", "I ran a race.", "event", id="events"),
     ],
 )
 async def test_a_fact_that_only_looks_the_same_is_stored(
     memory: Memory,
     richard: MemoryService,
     extractor: Scripted,
+    *,
     first: str,
     new: str,
+    memory_type: str,
 ) -> None:
-    extractor.facts_by_text = {first: {}, new: {}}
+    extractor.facts_by_text = {text: {"memory_type": memory_type} for text in (first, new)}
 
     await send_and_extract(memory, richard, first, new)
 
     assert sorted(one.content for one in await facts(richard, f"{first} {new}")) == sorted(
         [first, new]
     )
-
-
-async def test_a_more_detailed_statement_replaces_the_shorter_one(
-    memory: Memory, richard: MemoryService, extractor: Scripted
-) -> None:
-    shorter, longer = "I work at Northwind.", "I work at Northwind as a chemist."
-    extractor.facts_by_text = {shorter: {}, longer: {}}
-
-    await send_and_extract(memory, richard, shorter)
-    await send_and_extract(memory, richard, longer, session="s2")
-
-    assert [one.content for one in await facts(richard, "Northwind")] == [longer]
-
-
-async def test_events_do_not_replace_each_other(
-    memory: Memory, richard: MemoryService, extractor: Scripted
-) -> None:
-    extractor.facts_by_text = {
-        "I ran.": {"memory_type": "event"},
-        "I ran a race.": {"memory_type": "event"},
-    }
-
-    await send_and_extract(memory, richard, "I ran.", "I ran a race.")
-
-    assert len(await facts(richard, "ran race")) == 2
 
 
 async def test_a_fact_that_was_stored_explicitly_is_not_changed(
@@ -579,18 +578,6 @@ async def test_an_end_leaves_what_a_model_or_tool_stored(
     await send_and_extract(memory, richard, LEFT)
 
     assert await richard.recall_topic("user.employer") == ACME
-
-
-async def test_a_correction_replaces_what_has_no_key(
-    memory: Memory, richard: MemoryService, extractor: Scripted
-) -> None:
-    tuesday, wednesday = "My checkup is on Tuesday.", "My checkup is on Wednesday."
-    extractor.facts_by_text = {tuesday: {}, wednesday: {"corrects": tuesday}}
-    await send_and_extract(memory, richard, tuesday)
-
-    await send_and_extract(memory, richard, wednesday, session="s2")
-
-    assert [fact.content for fact in await facts(richard, "checkup")] == [wednesday]
 
 
 async def test_what_was_said_just_before_can_be_taken_back(

@@ -123,25 +123,20 @@ def test_a_download_has_no_weights_for_8_bits() -> None:
 
 
 @pytest.mark.usefixtures("without_package")
-def test_a_failed_download_names_a_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", "http://127.0.0.1:1/onnx.tar.gz")
-    with pytest.raises(VectorError, match="could not be downloaded") as caught:
-        MiniLM.load(tmp_path)
-    assert caught.value.remedy is not None
-    assert "`local2 doctor`" in caught.value.remedy
-
-
-@pytest.mark.usefixtures("without_package")
-def test_a_download_is_announced_with_its_size_and_place(
+def test_a_download_is_announced_and_its_failure_names_a_remedy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", "http://127.0.0.1:1/onnx.tar.gz")
-    with own_logs() as events, pytest.raises(VectorError):
+    with (
+        own_logs() as events,
+        pytest.raises(VectorError, match="could not be downloaded") as caught,
+    ):
         MiniLM.load(tmp_path)
 
     (event,) = events
     assert (event["event"], event["megabytes"]) == ("model_downloading", 83)
     assert event["to"] == str(tmp_path / minilm.MODEL)
+    assert "`local2 doctor`" in str(caught.value.remedy)
 
 
 def test_the_announced_file_is_the_one_that_chroma_downloads() -> None:

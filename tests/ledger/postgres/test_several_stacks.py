@@ -337,27 +337,19 @@ async def test_messages_are_read_together_although_one_was_edited_meanwhile(
     assert await is_read(ledger)
 
 
+@pytest.mark.parametrize("everything", [True, False])
 async def test_an_index_is_filled_again_while_a_user_writes(
-    there: Database, ledger: Ledger
-) -> None:
-    await ledger.records.store([record("Gold."), record("Lead.", owner="eve")])
-    await index(ledger, {"Gold.": 0, "Lead.": 0})
-
-    async with while_eve_writes(there):
-        await ledger.index.queue_all()
-
-    assert await ledger.index.indexed() == 0
-
-
-async def test_what_the_index_lacks_is_queued_while_a_user_writes(
-    there: Database, ledger: Ledger
+    there: Database, ledger: Ledger, *, everything: bool
 ) -> None:
     gold, lead = record("Gold."), record("Lead.", owner="eve")
     await ledger.records.store([gold, lead])
     await index(ledger, {"Gold.": 0, "Lead.": 0})
 
     async with while_eve_writes(there):
-        await ledger.index.queue([gold.id, lead.id])
+        if everything:
+            await ledger.index.queue_all()
+        else:
+            await ledger.index.queue([gold.id, lead.id])
 
     assert await ledger.index.indexed() == 0
 

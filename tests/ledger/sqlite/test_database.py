@@ -72,12 +72,6 @@ class Gate:
         self._may_pass.wait(10)
 
 
-async def test_a_write_is_on_disk_when_it_returns(notes: Database, file: Path) -> None:
-    await notes.write(add("Elixir"))
-
-    assert on_disk(file) == ["Elixir"]
-
-
 async def test_a_read_sees_every_write_that_returned(notes: Database) -> None:
     for number in range(50):
         await notes.write(add(str(number)))
@@ -179,6 +173,8 @@ async def test_a_statement_that_sqlite_refuses_is_a_storage_error(notes: Databas
         await notes.write(lambda c: c.execute("INSERT INTO note VALUES (NULL)"))
     with pytest.raises(StorageError, match="no such table"):
         await notes.read(lambda c: c.execute("SELECT * FROM absent"))
+    with pytest.raises(StorageError, match="no such table"):
+        await notes.read_apart(lambda c: c.execute("SELECT * FROM absent"))
 
 
 async def test_an_exception_in_the_work_is_raised_unchanged(notes: Database) -> None:
@@ -216,19 +212,6 @@ async def test_a_full_disk_fails_the_whole_batch(notes: Database, file: Path) ->
     assert on_disk(file) == []
 
 
-async def test_a_cancelled_caller_does_not_undo_its_write(notes: Database) -> None:
-    gate = Gate(notes)
-    await gate.close()
-    write = asyncio.create_task(notes.write(add("Elixir")))
-    await asyncio.sleep(0)
-    write.cancel()
-    await gate.open()
-    await notes.write(add("Python"))
-
-    assert write.cancelled()
-    assert await notes.read(all_notes) == ["Elixir", "Python"]
-
-
 async def test_closing_finishes_queued_writes(file: Path, schema: Schema) -> None:
     async with Database.open(file, schema) as notes:
         gate = Gate(notes)
@@ -243,18 +226,13 @@ async def test_closing_finishes_queued_writes(file: Path, schema: Schema) -> Non
         await notes.write(add("too late"))
 
 
-async def test_a_missing_folder_is_a_storage_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"absent.*unable to open"):
-        async with Database.open(tmp_path / "absent" / "notes.sqlite3"):
-            pass
-
-
-async def test_a_file_that_is_not_a_database_is_a_storage_error(file: Path) -> None:
+async def test_a_file_that_cannot_be_opened_is_a_storage_error(file: Path) -> None:
     file.write_bytes(b"not a database " * 100)
 
-    with pytest.raises(StorageError, match="not a database"):
-        async with Database.open(file):
-            pass
+    for path, why in ((file, "not a database"), (file.parent / "absent" / "x", "unable to open")):
+        with pytest.raises(StorageError, match=rf"{path.name}.*{why}"):
+            async with Database.open(path):
+                pass
 
 
 async def test_tables_are_created_completely_or_not_at_all(file: Path, schema: Schema) -> None:
@@ -332,11 +310,6 @@ async def test_a_long_read_keeps_no_other_read_waiting(notes: Database) -> None:
     may_end.set()
 
     assert meanwhile == await long == ["one"]
-
-
-async def test_a_long_read_of_a_missing_table_is_an_error_of_the_storage(notes: Database) -> None:
-    with pytest.raises(StorageError):
-        await notes.read_apart(lambda c: c.execute("SELECT * FROM nothing").fetchall())
 
 
 async def test_a_write_that_another_program_holds_up_is_given_up_for_good(
