@@ -285,19 +285,6 @@ async def test_a_stop_does_not_wait_for_turns_that_are_not_stored(tmp_path: Path
     assert not (await backups.status()).under_way
 
 
-async def test_a_failed_backup_reports_the_reason(stack: Stack, tmp_path: Path) -> None:
-    (tmp_path / "backups").mkdir()
-    (tmp_path / "backups" / "letters.txt").write_text("Dear Ada")
-    await ask_service(stack.bus, BACKUP, BackupRequest(folder=str(tmp_path / "backups")))
-
-    async def failed() -> bool:
-        return "not empty" in (
-            (await ask_service(stack.bus, BACKUP, BackupRequest())).problem or ""
-        )
-
-    await eventually(failed)
-
-
 async def verified(bus: Connection, **named: str) -> BackupStatus:
     await ask_service(bus, VERIFY_BACKUP, VerificationRequest(**named))
     return await ended(bus)

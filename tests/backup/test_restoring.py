@@ -16,9 +16,7 @@ from backups import (
 )
 from ledgers import erase, open_ledger
 from local2.backup import restoring
-from local2.errors import BackupError, DamagedError, FolderLockedError, StorageError
-from local2.home import folder_lock
-from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.errors import BackupError, DamagedError
 from local2.ledger.erasing import Selection
 from local2.protocol.envelope import utc_now
 from stacks import settings_in
@@ -69,14 +67,6 @@ async def test_a_replaced_ledger_is_moved_aside_with_its_other_files(
     aside = Path(restored.aside)
     assert {file.name for file in aside.iterdir()} >= {LEDGER, "ledger.tally"}
     assert len(rows(aside / LEDGER)) == NOTES + 5
-
-
-async def test_the_folder_of_a_running_stack_is_not_replaced(folder: Path, backups: Path) -> None:
-    with (
-        folder_lock(data_dir(folder)),
-        pytest.raises(FolderLockedError, match="in use by another stack"),
-    ):
-        await restore_backup(backups, folder, replace=True)
 
 
 async def test_a_restore_killed_between_two_moves_can_be_completed(
@@ -174,15 +164,3 @@ async def test_an_earlier_backup_can_be_chosen_by_name(folder: Path, backups: Pa
     assert not (data_dir(folder) / restoring.SCRATCH).exists()
     with pytest.raises(BackupError, match="no backup 000009"):
         await restore_backup(backups, folder, generation="000009-20260101T000000Z", replace=True)
-
-
-async def test_a_backup_of_another_schema_is_refused(
-    folder: Path, backups: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    another = SCHEMA._replace(number=SCHEMA.number + 1)
-    monkeypatch.setattr("local2.ledger.engines.sqlite.copies.SCHEMA", another)
-
-    with pytest.raises(StorageError, match="Restore it with that one, and run"):
-        await restore_backup(backups, folder, replace=True)
-    monkeypatch.undo()
-    assert await count(folder) == NOTES

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from backup.conftest import CopyNotes
-from backups import back_up, data_dir, generations, key_pair, plain, remember
+from backups import back_up, data_dir, generations, plain, remember
 from harm import flip
 from local2.backup.sealing import Decrypter
 from local2.backup.verifying import verify_backup
@@ -56,10 +56,6 @@ def verify(
 
 def left_in(folder: Path) -> list[Path]:
     return list(data_dir(folder).glob("*.part"))
-
-
-def newest_piece(backups: Path) -> Path:
-    return max((generations(backups)[-1].path / "pieces").iterdir())
 
 
 def test_a_backup_is_read_whole_while_a_stack_holds_the_lock(folder: Path, backups: Path) -> None:
@@ -139,17 +135,6 @@ async def test_a_ledger_without_its_key_is_told_to_be_read_in_part(tmp_path: Pat
     assert "the key of the tenant acme is missing" in str(verified.ledgers[0].unread)
     with pytest.raises(LedgerKeyError, match="does not decrypt"):
         verify(tmp_path / "backups", tmp_path, key_of={"acme": another}.get)
-
-
-async def test_an_encrypted_backup_is_read_with_its_secret_key(folder: Path) -> None:
-    recipient, identity = key_pair(folder)
-    back_up(folder, folder / "backups", recipient=recipient)
-
-    assert not verify(folder / "backups", folder, identity=identity).damaged
-    with pytest.raises(BackupError, match="is encrypted"):
-        verify(folder / "backups", folder)
-    flip(newest_piece(folder / "backups"), 100)
-    assert verify(folder / "backups", folder, identity=identity).damaged
 
 
 def test_what_says_nothing_about_the_backup_is_no_damage(

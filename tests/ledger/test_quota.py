@@ -76,15 +76,6 @@ async def test_a_batch_stores_exactly_what_fits_while_others_write(database: Dat
     assert (await recorded_usage(other))[0] == 20
 
 
-async def test_a_write_that_does_not_fit_is_not_partly_written(database: Database) -> None:
-    ledger = Ledger(database, "default", Quota(records=2))
-
-    with pytest.raises(QuotaError):
-        await ledger.records.store([record(f"Osmium {n}.") for n in range(3)])
-
-    assert (await ledger.counts()).records == 0
-
-
 async def test_bytes_of_texts_notes_and_outputs_are_limited(database: Database) -> None:
     ledger = Ledger(database, "default", Quota(bytes=10))
     await ledger.records.store([record("äöü")])

@@ -40,15 +40,6 @@ async def test_a_new_record_gets_its_tasks_and_a_known_one_gets_none(
     assert await ids(ledger) == await ids(ledger, kind="judge") == [one.id]
 
 
-async def test_a_record_that_is_not_searched_gets_other_tasks_but_no_indexing(
-    ledger: Ledger,
-) -> None:
-    one = message("You help.", kind="transcript", tasks=JUDGED)
-    await ledger.records.store([one])
-
-    assert (await ids(ledger), await ids(ledger, kind="judge")) == ([], [one.id])
-
-
 async def test_owners_take_turns_and_each_owners_newest_is_first(ledger: Ledger) -> None:
     eve, ann = facts(9, "eve"), facts(2, "ann")
     await ledger.records.store([*eve, *ann])

@@ -343,23 +343,6 @@ async def test_a_dry_run_reports_what_an_import_would_do_and_writes_nothing(
     assert await exported(other) == []
 
 
-async def test_a_page_is_stored_whole_or_not_at_all(ledger: Ledger, other: Ledger) -> None:
-    await ledger.records.store([message("One.", id="m1")])
-    (line,) = lines_of_type(await exported(ledger), RecordLine)
-    broken = RecordLine(
-        id="m2",
-        kind="chat_message",
-        content="\ud800",
-        event_time=DAY,
-        source_class="stated",
-    )
-
-    with pytest.raises(Exception, match="surrogates"):
-        await other.imports.store([line, broken], IMPORTER)
-
-    assert await exported(other) == []
-
-
 async def test_pages_fit_the_bus_and_a_larger_line_is_sent_in_pieces(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Iterable
 
-import msgspec
 import pytest
 
-from calling import RICHARD, call
+from calling import call
 from ledgers import OWNER, fact
 from local2.bus.connection import Connection
 from local2.errors import StorageError
@@ -47,18 +46,6 @@ async def test_only_records_that_recall_returns_are_counted(tools: Memory, bus: 
     assert tea.recalled_at is not None
     assert tea.recalled_at.timestamp() >= int(begun.timestamp())
     assert train.recalled_at is None
-
-
-async def test_another_users_recall_does_not_count_facts_it_does_not_return(
-    tools: Memory, bus: Connection
-) -> None:
-    await store(tools, "Ada likes tea.")
-
-    eve = msgspec.structs.replace(RICHARD, user="eve")
-    assert not (await call(bus, "recall", {"query": "tea"}, eve))["items"]
-    await tools.accesses.write()
-
-    assert await recalls(tools) == {"Ada likes tea.": 0}
 
 
 async def test_counts_are_written_periodically_and_at_the_end(

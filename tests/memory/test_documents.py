@@ -208,15 +208,6 @@ async def test_a_changed_chunk_replaces_only_its_former_version(
     assert [version.id for version in versions] == [new["id"], kitchen["id"]]
 
 
-async def test_text_removed_from_a_document_is_not_found(searchable: Memory) -> None:
-    await add(searchable)
-    await add(searchable, f"# Plants\n\n{WATER}")
-
-    found = await recall(searchable.of(RICHARD), "bread windows plants", kinds=("document_chunk",))
-
-    assert [content.splitlines()[0] for content in found] == ["# Plants"]
-
-
 async def test_chunks_beyond_the_new_end_are_replaced_by_the_last_one(
     memory: Memory, database: Database, announced: list[tuple[str, MemoryChange]]
 ) -> None:

@@ -54,15 +54,6 @@ async def test_hits_are_best_first_and_at_most_as_many_as_requested(
     assert three.hits == default.hits[:3]
 
 
-async def test_a_dissimilar_episode_is_not_a_hit(
-    searchable: Memory, richard: MemoryService
-) -> None:
-    await richard.write_episodic(GOLD)
-    await indexed(searchable)
-
-    assert contents(await richard.search_episodic("Which team won the ice hockey final?")) == []
-
-
 async def test_the_same_content_and_query_id_is_the_same_episode(
     searchable: Memory, richard: MemoryService, announced: list[tuple[str, MemoryChange]]
 ) -> None:

@@ -129,12 +129,6 @@ async def test_a_replaced_fact_that_was_never_indexed_degrades_nothing(
     assert (contents(recalled), recalled.degraded) == (["osmium"], False)
 
 
-async def test_without_a_worker_even_an_empty_answer_is_degraded(memory: Memory) -> None:
-    recalled = await ask(memory.of(RICHARD))
-
-    assert (recalled.items, recalled.degraded) == ([], True)
-
-
 async def test_while_the_embedder_is_down_words_are_searched_and_the_reason_is_reported(
     searchable: Memory, embedder: MiniLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:

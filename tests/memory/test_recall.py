@@ -103,22 +103,6 @@ async def test_an_empty_result_is_reported(bus: Connection, memory: Memory) -> N
     assert result.data["answer"] == {"text": "", "ids": [], "by_model": False}
 
 
-async def test_without_a_model_the_answer_is_the_best_item_and_marked_as_such(
-    bus: Connection, memory: Memory, richard: MemoryService
-) -> None:
-    (id_,) = (
-        await richard.intake.store_conversation([chat_message("Osmium is the densest metal.")])
-    ).ids
-
-    result = await over_the_bus(bus, memory, {"query": "densest metal", "synthesize": True})
-
-    assert result.data["answer"] == {
-        "text": "Osmium is the densest metal.",
-        "ids": [id_],
-        "by_model": False,
-    }
-
-
 async def test_an_items_shares_add_up_to_its_score(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:

@@ -291,16 +291,6 @@ async def test_other_users_facts_are_not_included(memory: Memory, richard: Memor
     assert await memories(without_user) == ["For everybody."]
 
 
-async def test_an_unknown_session_has_memories_and_nothing_else(
-    richard: MemoryService,
-) -> None:
-    await remember(richard, "Diabetic.", 1)
-
-    session = await load(richard, session_id="never")
-    assert (session.messages, session.notes, session.earlier) == ([], [], False)
-    assert [memory.content for memory in session.memories] == ["Diabetic."]
-
-
 async def test_a_message_contains_only_known_fields(richard: MemoryService) -> None:
     await richard.intake.store_conversation(
         [chat_message("Hello.", id="m1", name="Vera", timestamp=DAY)]
@@ -316,12 +306,3 @@ async def test_a_message_contains_only_known_fields(richard: MemoryService) -> N
         "name": "Vera",
         "source_ref": "m1",
     }
-
-
-async def test_notes_do_not_count_as_records(
-    memory: Memory, richard: MemoryService, database: Database
-) -> None:
-    await richard.sessions.note("Ship on Friday.")
-
-    assert (await memory.ledger.counts()).records == 0
-    assert (await Ledger(database, "default").counts()).waiting == 0

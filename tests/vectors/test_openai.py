@@ -132,17 +132,7 @@ def test_a_long_pause_is_an_immediate_error_and_nothing_is_sent_until_it_ends(
     [
         pytest.param(Failure(status=401), VectorError, "refused the key", id="wrong key"),
         pytest.param(
-            Failure(status=404, message="model not found"),
-            VectorError,
-            "does not have the model",
-            id="no model",
-        ),
-        pytest.param(Failure(status=404), VectorError, "the address is wrong", id="no such path"),
-        pytest.param(
             Failure(status=400, message="odd text"), VectorFaultError, "odd text", id="refused"
-        ),
-        pytest.param(
-            Failure(status=429, message="billing"), VectorError, "no quota left", id="no money"
         ),
     ],
 )

@@ -14,8 +14,8 @@ from local2.ledger.ledger import Ledger
 from local2.ledger.operations.exports import ExportFilter
 
 DERIVED = {"revision", "retired_noted_at"}
-"""Columns: the first two are no longer read, the third is only compared with itself, and retention
-counts from when a ledger itself noted that something was retired."""
+"""Columns: the first is only compared with itself, and retention counts from when a ledger itself
+noted that something was retired."""
 TABLES = {
     "record": "row",
     "vector": "record",
