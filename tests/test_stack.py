@@ -18,7 +18,6 @@ from local2.client.tools import call_tool
 from local2.errors import (
     BusError,
     ConfigError,
-    FolderLockedError,
     ModelError,
     StackNotRunningError,
 )
@@ -243,17 +242,6 @@ async def test_answers_are_sent_to_inboxes_only(client: Connection, subject: str
     assert elsewhere == []
     for one in subscriptions:
         await one.leave()
-
-
-@shared_stack
-async def test_a_second_stack_on_the_folder_is_refused_and_the_error_names_the_process(
-    stack: Stack, settings: Settings
-) -> None:
-    with pytest.raises(FolderLockedError, match=f"process {os.getpid()}"):
-        async with open_stack(settings):
-            pass
-
-    assert (await status(stack.bus)).vectors_available
 
 
 @shared_stack

@@ -130,24 +130,6 @@ async def test_a_question_belongs_to_the_user_who_asked_it(
     assert owners == ["eve", "richard"]
 
 
-async def test_the_parts_of_a_turn_are_loaded_together_whenever_they_arrived(
-    bus: Connection, memory: Memory, database: Database
-) -> None:
-    for number in (1, 2):
-        query = {"query": f"Question {number}", "query_id": f"q{number}"}
-        await publish_query(bus, database, user="richard", session_id="s1", payload=query)
-    for number in (1, 2):
-        data = turn(query=f"Question {number}", answer=f"Answer {number}", query_id=f"q{number}",
-                    tool_calls=[])  # fmt: skip
-        await publish_durably(bus, GENERATION, data)
-    await all_done(bus)
-
-    loaded = await memory.of(RICHARD).sessions.load(None, 10)
-    assert [message.content for message in loaded.messages] == [
-        "Question 1", "Answer 1", "Question 2", "Answer 2",
-    ]  # fmt: skip
-
-
 async def test_a_query_that_no_generator_answers_is_refused_at_once(
     bus: Connection, listener: Listener, database: Database
 ) -> None:
@@ -220,13 +202,6 @@ async def test_a_result_is_stored_also_in_another_form_than_ours(
     (row,) = await records(database)
     assert row["content"] == "19.3 g"
     assert json.loads(row["metadata"]).get("args") == message["payload"].get("args")
-
-
-async def test_a_structured_result_is_stored_as_json(bus: Connection, database: Database) -> None:
-    weight = {"content": {"gold": 19.3}}
-    await publish_result(bus, database, "weigh", user="richard", session_id="s1", payload=weight)
-
-    assert [row["content"] for row in await records(database)] == ['{"gold":19.3}']
 
 
 async def test_blank_results_and_those_without_a_session_or_of_the_memory_are_ignored(
@@ -383,15 +358,6 @@ async def test_after_a_restart_a_question_without_an_answer_is_part_of_the_conve
     assert [m["content"] for m in messages if m["role"] == "user"] == [
         "My name is Vera.", "What is my name?",
     ]  # fmt: skip
-
-
-async def test_a_question_is_remembered_also_in_another_form_than_ours(
-    bus: Connection, database: Database
-) -> None:
-    await publish_query(bus, database, query=[{"type": "text", "text": QUESTION}], session_id=7)
-
-    (question,) = await stored(database)
-    assert question[:4] == ("chat_message", "user", QUESTION, "7")
 
 
 async def test_a_question_precedes_results_that_arrived_before_it(

@@ -13,7 +13,6 @@ from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.records import Fact
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller
-from local2.protocol.memories import MemoryType
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from stored import change, records
 from waiting import eventually
@@ -186,19 +185,6 @@ async def test_the_section_is_never_recorded(
 
     await eventually(stored)  # the fact, the question, the answer, and the turn's episode
     assert not [row for row in await records(database) if "pre-seeded" in row["content"]]
-
-
-@pytest.mark.parametrize("memory_type", ["fact", "preference"])
-async def test_a_superseded_fact_is_not_a_top_memory(
-    bus: Connection, tools: Memory, memory_type: MemoryType
-) -> None:
-    older = await store_fact(tools, "Richard lives in Rome.", memory_type=memory_type)
-    newer = await store_fact(tools, "Richard lives in Oslo.", memory_type=memory_type)
-    await call(bus, "relate", {"source": newer, "type": "supersedes", "target": older})
-
-    data = await call(bus, "top_memories", {})
-
-    assert [one["id"] for one in data["memories"]] == [newer]
 
 
 async def test_a_superseded_fact_that_replaces_its_successor_is_a_top_memory_again(
