@@ -9,12 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from local2.client.queries import QueryClient
-from local2.protocol.envelope import decode
 from local2.settings import GeneratorSettings, Settings
 from local2.stack.app import open_stack
 from stacks import CALLER, in_step, settings_in
-from stand_ins.ollama_server import OllamaStandIn
-from waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("worker_here")
 TURNS = 80
@@ -73,45 +70,3 @@ async def test_a_question_asked_again_gets_the_same_answer_with_what_was_said_la
 
     assert gone in answers[0]
     assert len(set(answers)) == 1
-
-
-async def test_a_conversation_continues_after_a_restart_of_the_stack(
-    tmp_path: Path, ollama: OllamaStandIn
-) -> None:
-    settings = small(tmp_path, chat="ollama", ollama_url=ollama.url, tools=("recall",))
-    settings = replace(settings, generator=replace(settings.generator, context_size=8_192))
-    async with open_stack(settings) as stack, QueryClient(stack.bus) as client:
-        await client.ask("My pin is 4714.", caller=CALLER)
-        await in_step(stack.bus, records=3)
-
-    async with asking(settings) as client:
-        await client.ask("What is my pin?", caller=CALLER)
-
-    messages = ollama.bodies("/api/chat")[-1]["messages"]
-    assert [m["content"] for m in messages[1:]] == [
-        "My pin is 4714.",
-        "Understood.",
-        "What is my pin?",
-    ]
-
-
-async def test_a_prompt_that_is_too_large_is_compacted_and_answered(
-    tmp_path: Path, ollama: OllamaStandIn
-) -> None:
-    settings = small(tmp_path, chat="ollama", ollama_url=ollama.url, tools=("recall",))
-    settings = replace(settings, generator=replace(settings.generator, context_size=100_000))
-    statuses: list[str] = []
-    async with open_stack(settings) as stack, QueryClient(stack.bus) as client:
-
-        async def receive(message: Any) -> None:
-            statuses.append(decode(message.data, dict).payload["status"])
-
-        await stack.bus.subscribe("session.compaction", receive)
-        for number in range(20):
-            await client.ask(line(number), caller=CALLER)
-        ollama.context_tokens = 1_500
-
-        turn = await client.ask("And now?", caller=CALLER)
-        await eventually(lambda: statuses[:2] == ["started", "completed"])
-
-    assert (turn.answer, turn.error) == ("Understood.", None)

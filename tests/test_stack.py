@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,8 +10,6 @@ import pytest_asyncio
 
 from calling import caller_named
 from local2.bus.connection import BusMessage, Connection, connect
-from local2.bus.streams import publish_durably
-from local2.client.access import ask_service
 from local2.client.queries import QueryClient
 from local2.client.tools import call_tool
 from local2.errors import (
@@ -23,27 +20,21 @@ from local2.errors import (
 )
 from local2.home import running_url
 from local2.protocol import subjects
-from local2.protocol.browsing import BrowseAll
 from local2.protocol.envelope import decode
-from local2.protocol.maintenance import MemoryStatus
 from local2.protocol.memory_tools import TOOLS
 from local2.protocol.payloads import MemoryChange, ToolCallRecord, ToolResult
-from local2.protocol.services import BROWSE_ALL, REQUESTS
+from local2.protocol.services import REQUESTS
 from local2.settings import GeneratorSettings, Settings
 from local2.stack.app import Stack, open_stack
 from stacks import (
     CALLER,
-    all_read,
     contents,
     in_step,
     recall,
     save,
-    say,
     search,
     settings_in,
-    status,
 )
-from turns import GENERATION
 from waiting import eventually
 
 GOLD = "The chemical symbol of gold is Au."
@@ -164,27 +155,6 @@ async def test_a_conversation_is_remembered_in_another_session(client: Connectio
 
 
 @shared_stack
-async def test_every_record_of_a_turn_is_announced_on_the_bus(client: Connection) -> None:
-    received: list[str] = []
-
-    async def receive(message: BusMessage) -> None:
-        received.append(decode(message.data, MemoryChange).payload.id)
-
-    await client.subscribe("memory.saved", receive)
-    await client.flush()
-    payload = {"query": "Which metal?", "answer": "Osmium.", "session_id": "told"}
-    await publish_durably(client, GENERATION, json.dumps({"payload": payload}).encode())
-
-    async def all_received() -> bool:
-        page = await ask_service(client, BROWSE_ALL, BrowseAll(session_id="told"))
-        ids = {one.id for one in page.memories}
-        return len(ids) == 3 and ids <= set(received)
-
-    await eventually(all_received)
-    assert len(received) == len(set(received))
-
-
-@shared_stack
 async def test_a_writer_is_answered_before_the_change_is_announced(
     client: Connection,
 ) -> None:
@@ -242,52 +212,6 @@ async def test_answers_are_sent_to_inboxes_only(client: Connection, subject: str
     assert elsewhere == []
     for one in subscriptions:
         await one.leave()
-
-
-@shared_stack
-async def test_the_status_counts_records_and_indexed_records(client: Connection) -> None:
-    await save(client, "A record at least.")
-    await in_step(client)
-    await all_read(client)  # messages of other tests are extracted after a delay
-
-    now = await status(client)
-
-    assert 0 < now.indexed <= now.records  # facts of other tests may be replaced
-    assert now == MemoryStatus(
-        records=now.records,
-        indexed=now.indexed,
-        waiting=0,
-        vectors_available=True,
-        in_index=now.indexed,
-        embedder="all-MiniLM-L6-v2",
-        consolidation_hours=now.consolidation_hours,
-        models=now.models,
-    )
-
-
-@shared_stack
-async def test_a_killed_worker_is_restarted_while_searches_are_answered(
-    client: Connection, stack: Stack
-) -> None:
-    await save(client, GOLD)
-    await say(client, GOLD)
-    await in_step(client)
-    pid = stack.vector_worker.pid
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-
-    async def degraded() -> bool:
-        found = await search(client, "symbol of gold")
-        recalled = await recall(client, "symbol of gold")
-        assert GOLD in contents(found)
-        assert GOLD in contents(recalled)
-        return bool(found["degraded"] and recalled["degraded"])
-
-    await eventually(degraded)
-    await eventually(lambda: stack.vector_worker.pid not in {None, pid})
-    await in_step(client)
-    assert (await search(client, "that precious metal"))["degraded"] is False
-    assert (await recall(client, "that precious metal"))["degraded"] is False
 
 
 @shared_stack
