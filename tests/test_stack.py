@@ -22,7 +22,7 @@ from local2.home import running_url
 from local2.protocol import subjects
 from local2.protocol.envelope import decode
 from local2.protocol.memory_tools import TOOLS
-from local2.protocol.payloads import MemoryChange, ToolCallRecord, ToolResult
+from local2.protocol.payloads import MemoryChange, ToolResult
 from local2.protocol.services import REQUESTS
 from local2.settings import GeneratorSettings, Settings
 from local2.stack.app import Stack, open_stack
@@ -83,30 +83,6 @@ async def test_an_ingested_conversation_is_recalled_by_meaning(
 
     assert recalled["items"][0]["source_ref"] == "D1:1"
     assert (recalled["degraded"], recalled["reason"]) == (False, None)
-
-
-@shared_stack
-async def test_results_of_a_tool_that_declares_them_unrecorded_are_not_recorded(
-    stack: Stack, client: Connection
-) -> None:
-    caller = caller_named("measuring", agent="test", session_id="s1")
-    for tool, says in (("pulse", {"recorded": False}), ("scales", {})):
-        await client.publish("tool.schema", json.dumps({"name": tool, **says}).encode())
-    call = ToolCallRecord(name="pulse", content="Measured: 60 beats a minute.")
-    await eventually(lambda: stack.memories.of(caller).intake.skip_reason(call) is not None)
-
-    for tool, content in (("pulse", call.content), ("scales", "Measured: 19.3 grams.")):
-        result = {"user": caller.user, "session_id": "s1", "payload": {"content": content}}
-        await client.publish(f"tool.result.{tool}", json.dumps(result).encode())
-
-    async def measured() -> list[str]:
-        return contents(await recall(client, "What was measured?", caller=caller))
-
-    async def received() -> bool:
-        return bool(await measured())
-
-    await eventually(received)
-    assert await measured() == ["Measured: 19.3 grams."]
 
 
 @shared_stack

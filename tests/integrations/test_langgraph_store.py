@@ -219,20 +219,6 @@ async def test_queries_keys_and_labels_are_never_read_as_sql_or_patterns(
         assert await store.asearch((text,)) == []
 
 
-async def test_a_namespace_is_matched_by_whole_labels(store: LocalStore) -> None:
-    inside = [("a",), ("a", "b"), ("a", "b", "c")]
-    outside = [("ab",), ('a"',), ("a,",), ('a","b',), ("A",), ("b", "a")]
-    for namespace in (*inside, *outside):
-        await store.aput(namespace, "k", {})
-
-    assert {one.namespace for one in await store.asearch(("a",))} == set(inside)
-    assert {one.namespace for one in await store.asearch(("a", "b"))} == set(inside[1:])
-    listed = await store.alist_namespaces(prefix=("a",))
-    assert set(listed) == set(inside)
-    await store.adelete(("a",), "k")
-    assert (await store.aget(("ab",), "k")) is not None
-
-
 @pytest.mark.parametrize("namespace", [("a.b",), ("",), ("a\0",)])
 async def test_labels_that_langgraph_refuses_are_also_refused_in_a_batch(
     store: LocalStore, namespace: tuple[str, ...]
@@ -272,23 +258,6 @@ async def test_a_store_works_in_other_threads_and_refuses_to_block_its_own_loop(
     assert (namespaces, deleted) == ([("sync",)], [None])
     with pytest.raises(asyncio.InvalidStateError):
         store.get(("sync",), "k")
-
-
-async def test_a_user_does_not_see_another_users_items(
-    store: LocalStore, client: local2.Memory
-) -> None:
-    eve = LocalStore(client.of(user="eve"))
-    without_user = LocalStore(client)
-    await store.aput(("users", "ada"), "k", {"text": "Ada's tea is Darjeeling."})
-
-    for other in (eve, without_user):
-        assert await other.aget(("users", "ada"), "k") is None
-        assert await other.asearch((), query="tea") == []
-        assert await other.alist_namespaces() == []
-        await other.adelete(("users", "ada"), "k")
-        await other.aclose()
-
-    assert (await store.aget(("users", "ada"), "k")) is not None
 
 
 async def test_items_are_found_by_meaning_only_within_their_namespace(
