@@ -130,26 +130,6 @@ async def test_the_acknowledgement_does_not_wait_for_the_judge(
         assert await versions(stack, rome) == [(ROME, None), (BERLIN, rome)]
 
 
-async def test_facts_that_wait_for_their_verdicts_survive_a_restart(
-    configured: Callable[..., Settings], ollama: OllamaStandIn
-) -> None:
-    settings = configured(**JUDGE)
-    async with open_stack(settings) as stack:
-        await remember(stack.bus, BERLIN)
-        await eventually(lambda: is_judged(stack))
-        ollama.models.clear()
-        rome = await remember(stack.bus, ROME)
-        await eventually(lambda: ollama.bodies("/api/chat"))
-    ollama.models.append("gemma4:latest")
-    ollama.script_json(verdicts("replaces"))
-
-    async with open_stack(settings) as stack:
-        await eventually(lambda: is_judged(stack), within=30)
-
-        assert await versions(stack, rome) == [(ROME, None), (BERLIN, rome)]
-        assert contents(await recall(stack.bus, "Where do we live?", scope="user")) == [ROME]
-
-
 async def test_a_model_adds_words_and_topics_to_a_question(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:

@@ -13,7 +13,6 @@ from local2.bus.connection import BusMessage, Connection, connect
 from local2.client.queries import QueryClient
 from local2.client.tools import call_tool
 from local2.errors import (
-    BusError,
     ConfigError,
     ModelError,
     StackNotRunningError,
@@ -30,7 +29,6 @@ from stacks import (
     CALLER,
     contents,
     in_step,
-    recall,
     save,
     search,
     settings_in,
@@ -64,25 +62,6 @@ async def client(stack: Stack, settings: Settings) -> AsyncIterator[Connection]:
     assert running_url(settings) == stack.url
     async with connect(running_url(settings), name="client") as connection:
         yield connection
-
-
-@shared_stack
-async def test_an_ingested_conversation_is_recalled_by_meaning(
-    client: Connection,
-) -> None:
-    caller = caller_named("ingesting", agent="test")
-    messages = [
-        {"role": "user", "content": GOLD, "id": "D1:1", "timestamp": "2026-05-02T14:23:01Z"},
-        {"role": "assistant", "content": TIDES, "id": "D1:2"},
-    ]
-    args = {"messages": messages, "session_id": "s1"}
-    assert (await call_tool(client, "ingest", args, caller=caller)).data["added"] == 2
-    await in_step(client)
-
-    recalled = await recall(client, "Which letters stand for that precious metal?", caller=caller)
-
-    assert recalled["items"][0]["source_ref"] == "D1:1"
-    assert (recalled["degraded"], recalled["reason"]) == (False, None)
 
 
 @shared_stack
@@ -233,16 +212,6 @@ async def test_a_configured_server_is_used(tmp_path: Path, nats_url: str) -> Non
         assert running_url(settings) == nats_url
         assert (await save(stack.bus, GOLD)).ok
     assert not (settings.memory.data_dir / "nats").exists()
-
-
-@pytest.mark.usefixtures("impatient")
-async def test_a_missing_configured_server_is_a_clear_error(tmp_path: Path) -> None:
-    settings = settings_in(tmp_path, bus_url="nats://127.0.0.1:1")
-
-    with pytest.raises(BusError, match="No NATS server answers") as refused:
-        async with open_stack(settings):
-            pass
-    assert (refused.value.remedy or "").startswith("Start that server, or correct `url`")
 
 
 @pytest.mark.usefixtures("worker_here")
