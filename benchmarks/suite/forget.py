@@ -16,7 +16,7 @@ from harness.processes import running_stack
 from harness.report import Figure, run
 from local2.ledger.records import NewRecord
 from local2.protocol.envelope import content_id
-from local2.protocol.memory_tools import RecalledItems, Receipt
+from local2.protocol.memory_tools import Receipt
 from local2.vectors.minilm import MiniLM
 from suite.recall import fill
 
@@ -75,8 +75,8 @@ async def found_of(asker: Asker, erased: Sequence[NewRecord]) -> int:
     """Count the items recalled for some of the erased texts."""
     found = 0
     for record in erased[:: max(1, len(erased) // ASKED)]:
-        request = request_of(query=record.content[:200], source_kinds=["chat_message"], top_k=20)
-        found += len(data_of(await asker.tool("recall", request), RecalledItems).items)
+        query = record.content[:200]
+        found += len(await asker.recall(query, source_kinds=["chat_message"], top_k=20))
     return found
 
 

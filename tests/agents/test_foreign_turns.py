@@ -31,19 +31,6 @@ async def publish(bus: Connection, *messages: object) -> None:
     await all_done(bus)
 
 
-async def test_a_turn_with_a_query_and_an_answer_is_remembered_also_in_another_form_than_ours(
-    bus: Connection, database: Database
-) -> None:
-    parts = [{"type": "text", "text": "Au."}]
-    odd: dict[str, Any] = {"session_id": 1, "answer": parts, "tool_calls": 2, "mood": {"good": 1}}
-    await publish(bus, turn(**odd, error="A tool was slow."))
-
-    (episode,) = await episodes(database)
-    assert episode["content"] == "Q: What is the symbol of gold?\nA: Au."
-    assert episode["session_id"] == "1"
-    assert await letters(bus) == []
-
-
 async def test_unreadable_parts_are_logged_once_per_source_without_their_content(
     bus: Connection, logs: Path
 ) -> None:

@@ -174,22 +174,6 @@ async def test_long_tool_results_do_not_prevent_the_publication_of_a_turn(
     assert all(call.content.startswith("word word") for call in turn.tool_calls)
 
 
-async def test_a_tool_gone_from_the_bus_becomes_a_message_to_the_model(
-    bus: Connection,
-    memory: Memory,
-    start: StartGenerator,
-    client: QueryClient,
-    ollama: OllamaStandIn,
-) -> None:
-    async with ToolHost(bus, memory_tools(Memories(memory))[1]):
-        await start(tools=1)
-    ollama.script(Reply(tool_calls=(RECALL_NAME,)), Reply(content="It is gone."))
-
-    turn = await client.ask("Who am I?", caller=RICHARD)
-
-    assert turn.tool_calls[0].content.startswith("Error (unknown_tool): ")
-
-
 @pytest.mark.usefixtures("tools")
 async def test_after_the_last_round_the_model_must_answer_without_tools(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn

@@ -271,21 +271,6 @@ async def test_a_long_result_that_the_turn_shortens_is_stored_once(
     assert (row["source_ref"], row["pending"]) == ("c1", 0)
 
 
-async def test_a_result_received_after_its_turn_is_not_stored_again(
-    bus: Connection, database: Database
-) -> None:
-    calls = [{"name": "weigh", "id": "c1", "content": "19.3 g"}]
-    await publish_durably(bus, GENERATION, turn(tool_calls=calls))
-    await all_done(bus)
-    envelope = {"user": "richard", "session_id": "s1", "query_id": "q1", "correlation_id": "r1"}
-    late = json.dumps({**envelope, "payload": {"content": "19.3 g"}}).encode()
-    await bus.publish("tool.result.weigh", late)
-    await publish_result(bus, database, "weigh", **envelope, payload={"content": "20 g"})
-
-    contents = [row["content"] for row in await records(database) if row["kind"] == "tool_output"]
-    assert contents == ["19.3 g", "20 g"]
-
-
 async def test_results_already_received_are_placed_where_the_ingested_messages_have_them(
     bus: Connection, memory: Memory, database: Database
 ) -> None:
