@@ -70,7 +70,7 @@ class Overall(msgspec.Struct, frozen=True, kw_only=True):
     sent: Memory
     """After all floods and texts, in the processes that received them."""
     after: Memory
-    """In the processes of another start: what the data alone takes."""
+    """In the processes of another start, used once: what the data alone takes."""
 
     @property
     def growth(self) -> float:
@@ -99,6 +99,7 @@ async def abuses(part: float) -> Results:
             rows = [await row_of(abuse, target, observer) for abuse in (*FLOODS, *long_texts(part))]
             sent = await memory_at_rest(target)
             await target.restart_killed()
+            await warm(target)
             after = await memory_at_rest(target)
     return Results(rows=rows, overall=Overall(before=before, sent=sent, after=after))
 
