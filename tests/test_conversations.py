@@ -1,9 +1,6 @@
 """Long conversations on the whole stack answer every turn and remember early ones."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -18,20 +15,13 @@ TURNS = 80
 """Enough turns to fill the context several times."""
 TEAPOT = "The blue teapot stands in the cellar."
 QUESTION = "What do you remember about the blue teapot?"
-SMALL = 1_200
-"""Tokens of a context that a few turns fill."""
+SMALL = 3_700
+"""Tokens of a context that the tools and a few turns fill."""
 
 
-def small(folder: Path, **generator: Any) -> Settings:
-    own = settings_in(folder)
-    wanted = {"context_size": SMALL, **generator}
-    return replace(own, generator=GeneratorSettings(**wanted))
-
-
-@asynccontextmanager
-async def asking(settings: Settings) -> AsyncIterator[QueryClient]:
-    async with open_stack(settings) as stack, QueryClient(stack.bus) as client:
-        yield client
+def small(folder: Path) -> Settings:
+    generator = GeneratorSettings(chat="rules", context_size=SMALL)
+    return replace(settings_in(folder), generator=generator)
 
 
 def line(number: int) -> str:
@@ -41,8 +31,7 @@ def line(number: int) -> str:
 
 async def test_turn_three_is_known_after_many_turns_answered_by_rules(tmp_path: Path) -> None:
     """With a model, the story `long_conversation` has many turns."""
-    with_tools = SMALL + 2_500
-    async with asking(small(tmp_path, chat="rules", context_size=with_tools)) as client:
+    async with open_stack(small(tmp_path)) as stack, QueryClient(stack.bus) as client:
         for number in range(TURNS):
             turn = await client.ask(line(number), caller=CALLER)
             assert turn.error is None
@@ -56,8 +45,7 @@ async def test_a_question_asked_again_gets_the_same_answer_with_what_was_said_la
     tmp_path: Path,
 ) -> None:
     cats, gone = "we got two cats, Miso and Tofu", "Tofu ran away, we only have Miso now"
-    settings = small(tmp_path, chat="rules", context_size=SMALL + 2_500)
-    async with open_stack(settings) as stack, QueryClient(stack.bus) as client:
+    async with open_stack(small(tmp_path)) as stack, QueryClient(stack.bus) as client:
         for text in (cats, "It rains today.", "I bake bread.", "I work at night.", gone):
             await client.ask(text, caller=CALLER)
         await in_step(stack.bus)
