@@ -219,6 +219,20 @@ async def test_queries_keys_and_labels_are_never_read_as_sql_or_patterns(
         assert await store.asearch((text,)) == []
 
 
+async def test_a_namespace_is_matched_by_whole_labels(store: LocalStore) -> None:
+    inside = [("a",), ("a", "b"), ("a", "b", "c")]
+    outside = [("ab",), ('a"',), ("a,",), ('a","b',), ("A",), ("b", "a")]
+    for namespace in (*inside, *outside):
+        await store.aput(namespace, "k", {})
+
+    assert {one.namespace for one in await store.asearch(("a",))} == set(inside)
+    assert {one.namespace for one in await store.asearch(("a", "b"))} == set(inside[1:])
+    listed = await store.alist_namespaces(prefix=("a",))
+    assert set(listed) == set(inside)
+    await store.adelete(("a",), "k")
+    assert (await store.aget(("ab",), "k")) is not None
+
+
 @pytest.mark.parametrize("namespace", [("a.b",), ("",), ("a\0",)])
 async def test_labels_that_langgraph_refuses_are_also_refused_in_a_batch(
     store: LocalStore, namespace: tuple[str, ...]
