@@ -1,40 +1,27 @@
 """Long conversations on the whole stack answer every turn and remember early ones."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from local2.client.queries import QueryClient
-from local2.protocol.envelope import decode
 from local2.settings import GeneratorSettings, Settings
 from local2.stack.app import open_stack
 from stacks import CALLER, in_step, settings_in
-from stand_ins.ollama_server import OllamaStandIn
-from waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("worker_here")
 TURNS = 80
 """Enough turns to fill the context several times."""
 TEAPOT = "The blue teapot stands in the cellar."
 QUESTION = "What do you remember about the blue teapot?"
-SMALL = 1_200
-"""Tokens of a context that a few turns fill."""
+SMALL = 3_700
+"""Tokens of a context that the tools and a few turns fill."""
 
 
-def small(folder: Path, **generator: Any) -> Settings:
-    own = settings_in(folder)
-    wanted = {"context_size": SMALL, **generator}
-    return replace(own, generator=GeneratorSettings(**wanted))
-
-
-@asynccontextmanager
-async def asking(settings: Settings) -> AsyncIterator[QueryClient]:
-    async with open_stack(settings) as stack, QueryClient(stack.bus) as client:
-        yield client
+def small(folder: Path) -> Settings:
+    generator = GeneratorSettings(chat="rules", context_size=SMALL)
+    return replace(settings_in(folder), generator=generator)
 
 
 def line(number: int) -> str:
@@ -44,8 +31,7 @@ def line(number: int) -> str:
 
 async def test_turn_three_is_known_after_many_turns_answered_by_rules(tmp_path: Path) -> None:
     """With a model, the story `long_conversation` has many turns."""
-    with_tools = SMALL + 2_500
-    async with asking(small(tmp_path, chat="rules", context_size=with_tools)) as client:
+    async with open_stack(small(tmp_path)) as stack, QueryClient(stack.bus) as client:
         for number in range(TURNS):
             turn = await client.ask(line(number), caller=CALLER)
             assert turn.error is None
@@ -59,8 +45,7 @@ async def test_a_question_asked_again_gets_the_same_answer_with_what_was_said_la
     tmp_path: Path,
 ) -> None:
     cats, gone = "we got two cats, Miso and Tofu", "Tofu ran away, we only have Miso now"
-    settings = small(tmp_path, chat="rules", context_size=SMALL + 2_500)
-    async with open_stack(settings) as stack, QueryClient(stack.bus) as client:
+    async with open_stack(small(tmp_path)) as stack, QueryClient(stack.bus) as client:
         for text in (cats, "It rains today.", "I bake bread.", "I work at night.", gone):
             await client.ask(text, caller=CALLER)
         await in_step(stack.bus)
@@ -73,45 +58,3 @@ async def test_a_question_asked_again_gets_the_same_answer_with_what_was_said_la
 
     assert gone in answers[0]
     assert len(set(answers)) == 1
-
-
-async def test_a_conversation_continues_after_a_restart_of_the_stack(
-    tmp_path: Path, ollama: OllamaStandIn
-) -> None:
-    settings = small(tmp_path, chat="ollama", ollama_url=ollama.url, tools=("recall",))
-    settings = replace(settings, generator=replace(settings.generator, context_size=8_192))
-    async with open_stack(settings) as stack, QueryClient(stack.bus) as client:
-        await client.ask("My pin is 4714.", caller=CALLER)
-        await in_step(stack.bus, records=3)
-
-    async with asking(settings) as client:
-        await client.ask("What is my pin?", caller=CALLER)
-
-    messages = ollama.bodies("/api/chat")[-1]["messages"]
-    assert [m["content"] for m in messages[1:]] == [
-        "My pin is 4714.",
-        "Understood.",
-        "What is my pin?",
-    ]
-
-
-async def test_a_prompt_that_is_too_large_is_compacted_and_answered(
-    tmp_path: Path, ollama: OllamaStandIn
-) -> None:
-    settings = small(tmp_path, chat="ollama", ollama_url=ollama.url, tools=("recall",))
-    settings = replace(settings, generator=replace(settings.generator, context_size=100_000))
-    statuses: list[str] = []
-    async with open_stack(settings) as stack, QueryClient(stack.bus) as client:
-
-        async def receive(message: Any) -> None:
-            statuses.append(decode(message.data, dict).payload["status"])
-
-        await stack.bus.subscribe("session.compaction", receive)
-        for number in range(20):
-            await client.ask(line(number), caller=CALLER)
-        ollama.context_tokens = 1_500
-
-        turn = await client.ask("And now?", caller=CALLER)
-        await eventually(lambda: statuses[:2] == ["started", "completed"])
-
-    assert (turn.answer, turn.error) == ("Understood.", None)

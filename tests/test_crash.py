@@ -14,15 +14,15 @@ from local2.bus.connection import Connection, connect
 from local2.bus.streams import publish_durably
 from local2.client.tools import call_tool
 from local2.errors import FolderLockedError
-from local2.stack import app, joining
+from local2.stack import app, joining, supervisor
 from stack_process import stack_process
-from stacks import CALLER, in_step, save, say, search, settings_in, status
-from suite.kill_worker import kill_worker
+from stacks import CALLER, contents, in_step, save, say, search, settings_in, status
 from waiting import eventually
 
 STACK_KILLS = 2
 WORKER_KILLS = 2
-"""Kills per test; `uv run benchmarks abuse` and `kill_worker` do more."""
+"""Kills per test; `uv run benchmarks faults` does more."""
+BATCH = 100
 WRITERS = 8
 RECORDS_OF_A_TURN = 3
 """The episode, the question and the answer."""
@@ -176,9 +176,34 @@ async def test_processes_left_by_a_killed_stack_hold_the_folder_until_they_end(
 
 @pytest.mark.timeout(180)
 @pytest.mark.usefixtures("worker_forked")
-async def test_recall_answers_while_the_worker_is_killed_in_its_batches(tmp_path: Path) -> None:
-    outcome = await kill_worker(tmp_path, WORKER_KILLS)
+async def test_recall_answers_while_the_worker_is_killed_in_its_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "LAST_DELAY", supervisor.FIRST_DELAY)
+    texts: list[str] = []
+    async with app.open_stack(settings_in(tmp_path), with_generator=False) as stack:
 
-    assert len(outcome.restarts) == WORKER_KILLS
-    assert len(outcome.searches) > WORKER_KILLS
-    assert outcome.lost == 0
+        async def is_indexing() -> bool:
+            now = await status(stack.bus)
+            return now.vectors_available and now.waiting > 0
+
+        async def search_on() -> None:
+            while True:
+                await search(stack.bus, "note of a batch")
+
+        searching = asyncio.create_task(search_on())
+        for kill in range(WORKER_KILLS):
+            batch = [f"Note {n} of batch {kill}: word{kill}x{n}." for n in range(BATCH)]
+            await asyncio.gather(*(save(stack.bus, text) for text in batch))
+            texts += batch
+            await eventually(is_indexing, within=30)
+            pid = stack.vector_worker.pid
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+            await eventually(lambda: stack.vector_worker.pid not in {None, pid}, within=30)  # noqa: B023 - awaited in the loop
+        await in_step(stack.bus, records=len(texts), within=60)
+        assert not searching.done(), "every search meanwhile was answered"
+        searching.cancel()
+        found = [await search(stack.bus, text) for text in texts]
+
+    assert [contents(one)[0] for one in found] == texts

@@ -8,12 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from extracted import extracted_home, home
-from local2.client.access import ask_service
 from local2.client.queries import QueryClient
 from local2.logs import logging_to
-from local2.protocol.maintenance import Reindex
 from local2.protocol.payloads import Generation
-from local2.protocol.services import REINDEX
 from local2.settings import GeneratorSettings, Settings
 from local2.stack.app import Stack, open_stack
 from stacks import CALLER, contents, in_step, recall, say, search, settings_in, status
@@ -139,31 +136,6 @@ async def test_every_failure_is_reported_once_and_loses_nothing(
     mend()
     await in_step(stack.bus)
     assert BATH in contents(await recall(stack.bus, "live Bath cats"))
-
-
-async def test_an_index_of_minilm_is_rebuilt_with_the_endpoints_embedder(
-    settings: Settings, openai: OpenAIStandIn
-) -> None:
-    memory = replace(settings.memory, extraction_model="none", openai_url=None, openai_key=None)
-    async with open_stack(replace(settings, memory=memory)) as stack:
-        await say(stack.bus, BATH)
-        await in_step(stack.bus)
-        assert (await status(stack.bus)).embedder == "all-MiniLM-L6-v2"
-        refused = await ask_service(stack.bus, REINDEX, Reindex(embedder=EMBEDDER))
-    async with open_stack(settings) as stack:
-        await in_step(stack.bus)
-        assert (await status(stack.bus)).embedder == "all-MiniLM-L6-v2"
-        await ask_service(stack.bus, REINDEX, Reindex(embedder=EMBEDDER))
-
-        async def serves() -> bool:
-            now = await status(stack.bus)
-            return now.next is None and now.embedder == EMBEDDER
-
-        await eventually(serves, within=30)
-        assert contents(await recall(stack.bus, "cats"))[0] == BATH
-
-    assert "Set openai_url" in str(refused.problem)
-    assert {request.headers["authorization"] for request in openai.requests} == {f"Bearer {KEY}"}
 
 
 async def test_no_key_appears_in_logs_errors_answers_or_status(

@@ -267,18 +267,6 @@ async def test_a_caller_receives_the_progress_of_an_erasure(
     assert progress == [(2, 5), (4, 5), (5, 5)]
 
 
-async def test_a_turn_that_jetstream_redelivers_stays_forgotten(stack: Stack) -> None:
-    message = turn(RICHARD, "q1", query="Where is the key?", answer="Behind the clock.")
-    await publish_durably(stack.bus, "response.generation", message)
-    await all_done(stack.bus)
-    await forget(stack.bus, RICHARD, session_id=SESSION)
-
-    await publish_durably(stack.bus, "response.generation", message)
-    await all_done(stack.bus)
-
-    assert (await status(stack.bus)).records == 0
-
-
 @pytest.mark.parametrize("selection", [{"everything": True}, {"session_id": SESSION}])
 async def test_a_turn_that_waited_elsewhere_while_its_user_forgot_is_not_stored(
     stack: Stack, selection: Json

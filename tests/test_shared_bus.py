@@ -1,7 +1,5 @@
 """A second stack on a bus is refused, since two would share requests between two ledgers."""
 
-import asyncio
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -12,30 +10,6 @@ from local2.stack.app import open_stack
 from stacks import CALLER, settings_in
 
 pytestmark = pytest.mark.usefixtures("worker_here")
-
-
-async def test_one_of_two_stacks_that_start_together_is_refused(
-    tmp_path: Path, nats_url: str
-) -> None:
-    async with AsyncExitStack() as stacks:
-        starting = (
-            open_stack(settings_in(tmp_path / name, bus_url=nats_url)) for name in ("one", "other")
-        )
-        outcomes = await asyncio.gather(
-            *(stacks.enter_async_context(stack) for stack in starting), return_exceptions=True
-        )
-        (refused,) = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-        (stack,) = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
-
-        assert isinstance(refused, BusError)
-        assert "Another stack serves the bus at" in refused.message
-        for n in range(20):
-            topic = {"topic": f"project.t{n}", "content": "Friday"}
-            assert (await call_tool(stack.bus, "save_topic", topic, caller=CALLER)).ok
-            found = await call_tool(
-                stack.bus, "recall_topic", {"topic": topic["topic"]}, caller=CALLER
-            )
-            assert found.content == f"[Memory: {topic['topic']}] Friday"
 
 
 async def test_a_second_stack_on_a_bus_is_refused_and_the_first_continues(

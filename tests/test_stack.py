@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,40 +10,29 @@ import pytest_asyncio
 
 from calling import caller_named
 from local2.bus.connection import BusMessage, Connection, connect
-from local2.bus.streams import publish_durably
-from local2.client.access import ask_service
 from local2.client.queries import QueryClient
 from local2.client.tools import call_tool
 from local2.errors import (
-    BusError,
     ConfigError,
-    FolderLockedError,
     ModelError,
     StackNotRunningError,
 )
 from local2.home import running_url
 from local2.protocol import subjects
-from local2.protocol.browsing import BrowseAll
 from local2.protocol.envelope import decode
-from local2.protocol.maintenance import MemoryStatus
 from local2.protocol.memory_tools import TOOLS
-from local2.protocol.payloads import MemoryChange, ToolCallRecord, ToolResult
-from local2.protocol.services import BROWSE_ALL, REQUESTS
+from local2.protocol.payloads import MemoryChange, ToolResult
+from local2.protocol.services import REQUESTS
 from local2.settings import GeneratorSettings, Settings
 from local2.stack.app import Stack, open_stack
 from stacks import (
     CALLER,
-    all_read,
     contents,
     in_step,
-    recall,
     save,
-    say,
     search,
     settings_in,
-    status,
 )
-from turns import GENERATION
 from waiting import eventually
 
 GOLD = "The chemical symbol of gold is Au."
@@ -74,49 +62,6 @@ async def client(stack: Stack, settings: Settings) -> AsyncIterator[Connection]:
     assert running_url(settings) == stack.url
     async with connect(running_url(settings), name="client") as connection:
         yield connection
-
-
-@shared_stack
-async def test_an_ingested_conversation_is_recalled_by_meaning(
-    client: Connection,
-) -> None:
-    caller = caller_named("ingesting", agent="test")
-    messages = [
-        {"role": "user", "content": GOLD, "id": "D1:1", "timestamp": "2026-05-02T14:23:01Z"},
-        {"role": "assistant", "content": TIDES, "id": "D1:2"},
-    ]
-    args = {"messages": messages, "session_id": "s1"}
-    assert (await call_tool(client, "ingest", args, caller=caller)).data["added"] == 2
-    await in_step(client)
-
-    recalled = await recall(client, "Which letters stand for that precious metal?", caller=caller)
-
-    assert recalled["items"][0]["source_ref"] == "D1:1"
-    assert (recalled["degraded"], recalled["reason"]) == (False, None)
-
-
-@shared_stack
-async def test_results_of_a_tool_that_declares_them_unrecorded_are_not_recorded(
-    stack: Stack, client: Connection
-) -> None:
-    caller = caller_named("measuring", agent="test", session_id="s1")
-    for tool, says in (("pulse", {"recorded": False}), ("scales", {})):
-        await client.publish("tool.schema", json.dumps({"name": tool, **says}).encode())
-    call = ToolCallRecord(name="pulse", content="Measured: 60 beats a minute.")
-    await eventually(lambda: stack.memories.of(caller).intake.skip_reason(call) is not None)
-
-    for tool, content in (("pulse", call.content), ("scales", "Measured: 19.3 grams.")):
-        result = {"user": caller.user, "session_id": "s1", "payload": {"content": content}}
-        await client.publish(f"tool.result.{tool}", json.dumps(result).encode())
-
-    async def measured() -> list[str]:
-        return contents(await recall(client, "What was measured?", caller=caller))
-
-    async def received() -> bool:
-        return bool(await measured())
-
-    await eventually(received)
-    assert await measured() == ["Measured: 19.3 grams."]
 
 
 @shared_stack
@@ -162,27 +107,6 @@ async def test_a_conversation_is_remembered_in_another_session(client: Connectio
             return any("A: Saved: osmium" in text for text in contents(found))
 
         await eventually(remembered)
-
-
-@shared_stack
-async def test_every_record_of_a_turn_is_announced_on_the_bus(client: Connection) -> None:
-    received: list[str] = []
-
-    async def receive(message: BusMessage) -> None:
-        received.append(decode(message.data, MemoryChange).payload.id)
-
-    await client.subscribe("memory.saved", receive)
-    await client.flush()
-    payload = {"query": "Which metal?", "answer": "Osmium.", "session_id": "told"}
-    await publish_durably(client, GENERATION, json.dumps({"payload": payload}).encode())
-
-    async def all_received() -> bool:
-        page = await ask_service(client, BROWSE_ALL, BrowseAll(session_id="told"))
-        ids = {one.id for one in page.memories}
-        return len(ids) == 3 and ids <= set(received)
-
-    await eventually(all_received)
-    assert len(received) == len(set(received))
 
 
 @shared_stack
@@ -246,63 +170,6 @@ async def test_answers_are_sent_to_inboxes_only(client: Connection, subject: str
 
 
 @shared_stack
-async def test_a_second_stack_on_the_folder_is_refused_and_the_error_names_the_process(
-    stack: Stack, settings: Settings
-) -> None:
-    with pytest.raises(FolderLockedError, match=f"process {os.getpid()}"):
-        async with open_stack(settings):
-            pass
-
-    assert (await status(stack.bus)).vectors_available
-
-
-@shared_stack
-async def test_the_status_counts_records_and_indexed_records(client: Connection) -> None:
-    await save(client, "A record at least.")
-    await in_step(client)
-    await all_read(client)  # messages of other tests are extracted after a delay
-
-    now = await status(client)
-
-    assert 0 < now.indexed <= now.records  # facts of other tests may be replaced
-    assert now == MemoryStatus(
-        records=now.records,
-        indexed=now.indexed,
-        waiting=0,
-        vectors_available=True,
-        in_index=now.indexed,
-        embedder="all-MiniLM-L6-v2",
-        consolidation_hours=now.consolidation_hours,
-        models=now.models,
-    )
-
-
-@shared_stack
-async def test_a_killed_worker_is_restarted_while_searches_are_answered(
-    client: Connection, stack: Stack
-) -> None:
-    await save(client, GOLD)
-    await say(client, GOLD)
-    await in_step(client)
-    pid = stack.vector_worker.pid
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-
-    async def degraded() -> bool:
-        found = await search(client, "symbol of gold")
-        recalled = await recall(client, "symbol of gold")
-        assert GOLD in contents(found)
-        assert GOLD in contents(recalled)
-        return bool(found["degraded"] and recalled["degraded"])
-
-    await eventually(degraded)
-    await eventually(lambda: stack.vector_worker.pid not in {None, pid})
-    await in_step(client)
-    assert (await search(client, "that precious metal"))["degraded"] is False
-    assert (await recall(client, "that precious metal"))["degraded"] is False
-
-
-@shared_stack
 async def test_no_content_is_logged(client: Connection, logs: Path) -> None:
     await save(client, "The word is xyzzy.")
     await search(client, "word xyzzy")
@@ -345,16 +212,6 @@ async def test_a_configured_server_is_used(tmp_path: Path, nats_url: str) -> Non
         assert running_url(settings) == nats_url
         assert (await save(stack.bus, GOLD)).ok
     assert not (settings.memory.data_dir / "nats").exists()
-
-
-@pytest.mark.usefixtures("impatient")
-async def test_a_missing_configured_server_is_a_clear_error(tmp_path: Path) -> None:
-    settings = settings_in(tmp_path, bus_url="nats://127.0.0.1:1")
-
-    with pytest.raises(BusError, match="No NATS server answers") as refused:
-        async with open_stack(settings):
-            pass
-    assert (refused.value.remedy or "").startswith("Start that server, or correct `url`")
 
 
 @pytest.mark.usefixtures("worker_here")

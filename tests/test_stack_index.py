@@ -123,29 +123,6 @@ async def test_another_embedder_degrades_recall_until_a_reindex(
     assert (contents(mended)[0], mended["degraded"]) == (GOLD, False)
 
 
-async def test_an_embedder_that_is_down_delays_indexing_until_it_is_back(
-    tmp_path: Path, ollama: OllamaStandIn
-) -> None:
-    """Ollama fails for a while, as during a restart or while it loads a model."""
-    settings = settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url)
-    async with open_stack(settings) as stack:
-        await in_step(stack.bus)
-        ollama.models.clear()
-        await save(stack.bus, GOLD)
-        await say(stack.bus, GOLD)
-
-        for ask in (search, recall):
-            down = await ask(stack.bus, "symbol of gold")
-            assert (contents(down), down["degraded"]) == ([GOLD], True)
-            assert "ollama pull nomic-embed-text" in down["reason"]
-
-        ollama.models.append("nomic-embed-text:latest")
-        await in_step(stack.bus, records=2)
-        for ask in (search, recall):
-            back = await ask(stack.bus, "symbol of gold")
-            assert (contents(back), back["degraded"]) == ([GOLD], False)
-
-
 async def test_a_stack_starts_while_its_embedder_is_down(tmp_path: Path) -> None:
     settings = settings_in(tmp_path, embedder="ollama")
     async with open_stack(settings) as stack:

@@ -192,17 +192,3 @@ async def test_a_memory_that_starts_too_slowly_says_so_and_does_not_remember_it(
         gate.open()
         await in_step(stack.bus, records=3)
         assert GOLD in (await ask(stack)).answer
-
-
-@pytest.mark.usefixtures("worker_here")
-async def test_an_empty_result_during_the_start_tells_a_model_that_more_may_be_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Gate(monkeypatch)
-    async with open_stack(settings_in(tmp_path, starting_timeout=0), with_generator=False) as stack:
-        for tool in ("search_memory", "recall"):
-            result = await call_tool(stack.bus, tool, {"query": QUESTION}, caller=CALLER)
-
-            assert result.ok
-            assert result.content.startswith("No memories found.")
-            assert f"it may be known all the same: {STARTING}" in result.content

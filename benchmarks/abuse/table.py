@@ -11,7 +11,6 @@ import msgspec
 from rich.table import Table
 
 from abuse.floods import FLOODS
-from abuse.kills import KILLS
 from abuse.long_texts import long_texts
 from abuse.observer import Observer, observing
 from abuse.target import Abuse, Claim, Target, envelope, target_in, turn
@@ -40,12 +39,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     done: int
     acknowledged: int
     lost: int
-    stall_ms: float | None
-    """The longest stall of the stack's loop; None where it was killed on purpose."""
+    stall_ms: float
+    """The longest stall of the stack's loop."""
     ping_ms: float
     """The longest wait for a ping, which queues behind everything sent to the stack before it."""
     answer_ms: float
-    """The longest wait of another user; after a kill, until the stack answers again."""
+    """The longest wait of another user."""
     server_ms: float
     """The longest wait for nats-server alone."""
     late_ms: float
@@ -61,8 +60,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reached(self) -> bool:
-        calm = self.stall_ms is None or self.stall_ms <= LONGEST_STALL
-        return calm and self.settled and not self.lost
+        return self.stall_ms <= LONGEST_STALL and self.settled and not self.lost
 
 
 class Overall(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +70,7 @@ class Overall(msgspec.Struct, frozen=True, kw_only=True):
     sent: Memory
     """After all floods and texts, in the processes that received them."""
     after: Memory
-    """After the kills, in the processes that replaced them: what the data alone takes."""
+    """In the processes of another start, used once: what the data alone takes."""
 
     @property
     def growth(self) -> float:
@@ -100,7 +98,8 @@ async def abuses(part: float) -> Results:
             before = await memory_at_rest(target)
             rows = [await row_of(abuse, target, observer) for abuse in (*FLOODS, *long_texts(part))]
             sent = await memory_at_rest(target)
-            rows += [await row_of(abuse, target, observer) for abuse in KILLS]
+            await target.restart_killed()
+            await warm(target)
             after = await memory_at_rest(target)
     return Results(rows=rows, overall=Overall(before=before, sent=sent, after=after))
 
@@ -144,7 +143,7 @@ async def row_of(abuse: Abuse, target: Target, observer: Observer) -> Row:
         done=claim.done,
         acknowledged=claim.acknowledged,
         lost=await lost_of(claim),
-        stall_ms=None if abuse.down else stall * 1e3,
+        stall_ms=stall * 1e3,
         ping_ms=seen.ping * 1e3,
         answer_ms=seen.answer * 1e3,
         server_ms=seen.server * 1e3,
@@ -213,15 +212,17 @@ def table_of(results: Results) -> Table:
 
 
 def _cells(row: Row) -> Sequence[str]:
-    stall = "\N{EN DASH}" if row.stall_ms is None else f"{row.stall_ms:,.0f}"
-    numbers = f"{row.done:,}", f"{row.acknowledged:,}", f"{row.lost:,}", stall
-    rest = (
+    numbers = (
+        f"{row.done:,}",
+        f"{row.acknowledged:,}",
+        f"{row.lost:,}",
+        f"{row.stall_ms:,.0f}",
         f"{row.ping_ms:,.0f}",
         f"{row.answer_ms:,.0f}",
         f"{row.log_kb:,.0f}",
         f"{row.memory_mb:+,.0f}",
     )
-    return row.abuse, *numbers, *rest, mark(reached=row.reached)
+    return row.abuse, *numbers, mark(reached=row.reached)
 
 
 def _last(results: Results) -> Sequence[str]:
@@ -233,7 +234,7 @@ def _last(results: Results) -> Sequence[str]:
         f"{sum(row.done for row in rows):,}",
         f"{sum(row.acknowledged for row in rows):,}",
         f"{sum(row.lost for row in rows):,}",
-        f"{max(row.stall_ms or 0.0 for row in rows):,.0f}",
+        f"{max(row.stall_ms for row in rows):,.0f}",
         f"{max(row.ping_ms for row in rows):,.0f}",
         f"{max(row.answer_ms for row in rows):,.0f}",
         f"{sum(row.log_kb for row in rows):,.0f}",

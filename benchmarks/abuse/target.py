@@ -19,7 +19,7 @@ from nats.aio.client import Client
 from abuse.kept import Kept
 from abuse.probed_stack import STALLS
 from harness.client import Asker
-from harness.footprint import children, main_process
+from harness.footprint import main_process
 from harness.processes import data_dir, running_stack
 from local2.agents.memory_agent import NAME
 from local2.bus.streams import dead_letters_stream, turns_stream
@@ -47,11 +47,10 @@ class Claim(NamedTuple):
 
 
 class Abuse(NamedTuple):
-    """One row: what is done to the target; `down`: whether the responder is killed on purpose."""
+    """One row: what is done to the target."""
 
     name: str
     work: "Callable[[Target], Awaitable[Claim]]"
-    down: bool = False
 
 
 class Target:
@@ -93,10 +92,6 @@ class Target:
         process = main_process(self.data)
         assert process is not None, self.log.read_text(encoding="utf-8")
         return process
-
-    def child(self, command: bytes) -> int | None:
-        """Return a process that the stack has started; None if there is none."""
-        return next(children(self.process(), command), None)
 
     async def connect(self) -> None:
         self.client = await nats.connect(

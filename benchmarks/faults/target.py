@@ -15,7 +15,7 @@ import nats.errors
 from abuse.target import Target, envelope, free_port, turn
 from faults.hurried_stack import CLOCK
 from harness.client import Asker
-from harness.footprint import NATS_SERVER, VECTOR_WORKER
+from harness.footprint import NATS_SERVER, VECTOR_WORKER, children
 from harness.processes import chroma_dir, data_dir, environment_of, running_stack
 from local2 import examination
 from local2.config_files import load_settings
@@ -76,7 +76,7 @@ class FaultTarget(Target):
         """Return the running processes."""
         found: dict[ProcessName, int] = {"stack": self.process()}
         for name, command in CHILDREN.items():
-            if (pid := self.child(command)) is not None:
+            if (pid := next(children(self.process(), command), None)) is not None:
                 found[name] = pid
         return found
 

@@ -21,6 +21,7 @@ from local2.bus.streams import turns_stream
 from local2.protocol import subjects
 from local2.protocol.envelope import DEFAULT_TENANT, decode, encode, new_id, seal
 from local2.protocol.maintenance import MemoryStatus
+from local2.protocol.memory_tools import RecalledItem, RecalledItems
 from local2.protocol.payloads import Empty, ToolRequest, ToolResult
 from local2.protocol.services import STATUS
 from local2.tenants.credentials import Credentials
@@ -64,6 +65,11 @@ class Asker:
         """Have the responder commit each message of a conversation, with its full text."""
         await self._client.request(f"{MESSAGES}.{size}", data, timeout=TIMEOUT)
 
+    async def recall(self, query: str, *, user: str = USER, **args: object) -> list[RecalledItem]:
+        """Return what a user's recall finds, best first."""
+        answer = await self.tool("recall", request_as(user, query=query, **args))
+        return data_of(answer, RecalledItems).items
+
     async def save(self, texts: Sequence[str], in_flight: int) -> None:
         """Save every text as a memory."""
         waiting = iter([request_of(content=text) for text in texts])
@@ -92,6 +98,14 @@ class Asker:
             if whole and status.vectors_available:
                 return
             await asyncio.sleep(max(POLL, (time.perf_counter() - begun) / ASKING))
+
+    async def all_done(self) -> None:
+        """Return when nothing waits; what is never indexed, as retired facts, does not count."""
+        while True:
+            status = await self.status()
+            if status.waiting == status.unread == 0:
+                return
+            await asyncio.sleep(POLL)
 
     async def turn(self, user: str, session: str, query: str, answer: str) -> None:
         """Publish a turn, and return when the MemoryAgent has stored it."""

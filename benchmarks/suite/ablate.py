@@ -286,7 +286,7 @@ async def make_ledger(corpus: Corpus, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         async with running_stack(Path(temporary)) as url, asking(url) as asker:
             await corpus.tell(asker)
-            await life.all_done(asker)
+            await asker.all_done()
         shutil.copytree(data_dir(Path(temporary)), folder)
 
 

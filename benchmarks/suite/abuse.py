@@ -1,7 +1,7 @@
 """What abuse of a live stack costs other users, and whether anything is lost.
 
 First, in this process, all code that reads text reads 1 MB of its worst input. Then one stack is
-flooded, sent the worst texts, and killed: one row for each abuse. `--part 0.1` does a tenth of it.
+flooded and sent the worst texts: one row for each abuse. `--part 0.1` does a tenth of it.
 """
 
 import argparse

@@ -4,23 +4,21 @@ This includes erasing, removal from the index, merging the full text, and search
 Then the user searches for the erased texts.
 """
 
-import asyncio
-import multiprocessing
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from harness.chat import messages
 from harness.client import USER, Asker, asking, data_of, request_of, seconds
-from harness.fill import fill_index, made_up_vectors, write_records
-from harness.processes import chroma_dir, data_dir, running_stack
+from harness.fill import made_up_vectors
+from harness.processes import running_stack
 from harness.report import Figure, run
 from local2.ledger.records import NewRecord
 from local2.protocol.envelope import content_id
-from local2.protocol.memory_tools import RecalledItems, Receipt
+from local2.protocol.memory_tools import Receipt
 from local2.vectors.minilm import MiniLM
+from suite.recall import fill
 
 RECORDS = 100_000
 USERS = 10
@@ -35,7 +33,8 @@ async def measure() -> list[Figure]:
     own = [record for record in records if record.owner == USER]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        await fill(folder, records, texts)
+        vectors = made_up_vectors(MiniLM.load(Path("models")), texts)
+        await fill(folder, records, vectors)
         async with running_stack(folder) as url, asking(url) as asker:
             await asker.all_indexed()
             receipts: list[bytes] = []
@@ -72,23 +71,12 @@ def message(number: int, text: str) -> NewRecord:
     )
 
 
-async def fill(folder: Path, records: Sequence[NewRecord], texts: Sequence[str]) -> None:
-    """Fill ledger and index as a stack would have left them; Chroma gets a separate process."""
-    vectors = made_up_vectors(MiniLM.load(Path("models")), texts)
-    ids = [record.id for record in records]
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
-        index = asyncio.get_running_loop().run_in_executor(
-            other, fill_index, chroma_dir(folder), ids, vectors
-        )
-        await asyncio.gather(write_records(data_dir(folder), records, vectors), index)
-
-
 async def found_of(asker: Asker, erased: Sequence[NewRecord]) -> int:
     """Count the items recalled for some of the erased texts."""
     found = 0
     for record in erased[:: max(1, len(erased) // ASKED)]:
-        request = request_of(query=record.content[:200], source_kinds=["chat_message"], top_k=20)
-        found += len(data_of(await asker.tool("recall", request), RecalledItems).items)
+        query = record.content[:200]
+        found += len(await asker.recall(query, source_kinds=["chat_message"], top_k=20))
     return found
 
 

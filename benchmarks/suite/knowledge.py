@@ -13,11 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from harness.client import Asker, asking, data_of, request_of
+from harness.client import Asker, asking, request_of
 from harness.processes import running_stack
 from harness.report import Figure, run
 from harness.texts import choices_of
-from local2.protocol.memory_tools import RecalledItems
 
 _LISTS = """
 FIRST: Ada, Bruno, Cleo, Dario, Edda, Fabio, Greta, Hugo, Ines, Jonas, Kira, Leon, Mona, Nils, Olga
@@ -104,8 +103,7 @@ async def add(asker: Asker, facts: Sequence[tuple[str, str, str]]) -> None:
 
 async def place(asker: Asker, question: Question) -> int:
     """Return the rank of the answer, from 0; TOP_K if it was not found."""
-    answer = await asker.tool("recall", request_of(query=question.text, top_k=TOP_K))
-    found = [item.content for item in data_of(answer, RecalledItems).items]
+    found = [item.content for item in await asker.recall(question.text, top_k=TOP_K)]
     return next((n for n, text in enumerate(found) if text.startswith(question.answer)), TOP_K)
 
 

@@ -13,11 +13,10 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from harness.client import Asker, asking, data_of, request_as
+from harness.client import Asker, asking, request_as
 from harness.processes import BENCHMARKS, running_stack
 from harness.report import Figure, print_figures
 from local2.config_files import read_yaml_file
-from local2.protocol.memory_tools import RecalledItems
 
 DATA = BENCHMARKS / "data" / "languages.yaml"
 MODEL = "multilingual-e5-small"
@@ -82,8 +81,7 @@ async def measure(finder: str, environment: Mapping[str, str], facts: Facts) -> 
 
 async def place(asker: Asker, user: str, fact: str, question: str) -> int:
     """Return the rank of the fact, from 0; TOP_K if it was not found."""
-    answer = await asker.tool("recall", request_as(user, query=question, top_k=TOP_K))
-    found = [item.content for item in data_of(answer, RecalledItems).items]
+    found = [item.content for item in await asker.recall(question, user=user, top_k=TOP_K)]
     return found.index(fact) if fact in found else TOP_K
 
 

@@ -9,7 +9,6 @@ is made.
 """
 
 import argparse
-import asyncio
 import re
 import tempfile
 from collections.abc import Sequence
@@ -18,10 +17,10 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from harness.client import POLL, Asker, asking, data_of, request_as
+from harness.client import Asker, asking, data_of, request_as
 from harness.processes import running_stack
 from harness.report import Figure, print_figures
-from local2.protocol.memory_tools import RecalledItem, RecalledItems, RecalledTopic
+from local2.protocol.memory_tools import RecalledItem, RecalledTopic
 
 TOP_K = 5
 NOD_CHARACTERS = 60
@@ -114,7 +113,7 @@ async def measure(data: Data, *, show: bool) -> list[Figure]:
                 await tell(asker, life)
             for number, denial in enumerate(data.denials):
                 await deny(asker, f"denial {number}", denial, shares)
-            await all_done(asker)
+            await asker.all_done()
             for life in data.lives:
                 for question in life.questions:
                     await ask(asker, life, question, shares, show=show)
@@ -140,15 +139,6 @@ async def measure(data: Data, *, show: bool) -> list[Figure]:
     ]
 
 
-async def all_done(asker: Asker) -> None:
-    """Return when every message is read for facts and indexed."""
-    while True:
-        status = await asker.status()
-        if status.waiting == status.unread == 0:
-            return
-        await asyncio.sleep(POLL)
-
-
 async def tell(asker: Asker, life: Life) -> None:
     for session in life.sessions:
         messages = [
@@ -164,13 +154,8 @@ async def say(asker: Asker, user: str, session: str, messages: Sequence[object])
     await asker.tool("ingest", request)
 
 
-async def recalled(asker: Asker, user: str, query: str, top_k: int = TOP_K) -> list[RecalledItem]:
-    answer = await asker.tool("recall", request_as(user, query=query, top_k=top_k))
-    return data_of(answer, RecalledItems).items
-
-
 async def ask(asker: Asker, life: Life, question: Question, shares: Shares, *, show: bool) -> None:
-    items = await recalled(asker, life.id, question.text)
+    items = await asker.recall(question.text, user=life.id, top_k=TOP_K)
     matches = [has_right(item, question.want) for item in items]
     right = matches[:1] == [True]
     shares.add("right", so=right)
@@ -204,7 +189,7 @@ def nods_of(life: Life) -> set[str]:
 async def deny(asker: Asker, user: str, denial: Denial, shares: Shares) -> None:
     for number, content in enumerate(denial.messages):
         await say(asker, user, f"{number}", [{"role": "user", "content": content}])
-        await all_done(asker)
+        await asker.all_done()
         stands = await is_standing(asker, user, denial)
         if number == 0:
             shares.add("stood", so=stands)
@@ -225,17 +210,17 @@ async def is_standing(asker: Asker, user: str, denial: Denial) -> bool:
 async def compare_facts(asker: Asker, user: str, pair: FactPair, shares: Shares) -> None:
     for content in (pair.old, pair.new):
         await asker.tool("remember_fact", request_as(user, content=content, scope="user"))
-    await all_done(asker)
-    items = await recalled(asker, user, pair.question)
+    await asker.all_done()
+    items = await asker.recall(pair.question, user=user, top_k=TOP_K)
     shares.add("facts", so=bool(items and has_right(items[0], pair.want)))
 
 
 async def repeat(asker: Asker, user: str, pair: TurnPair, shares: Shares) -> None:
     for number, turn in enumerate(pair.turns):
         if number:
-            await recalled(asker, user, pair.between)
+            await asker.recall(pair.between, user=user, top_k=TOP_K)
         await asker.turn(user, f"{user} {number}", *turn)
-    await all_done(asker)
+    await asker.all_done()
     answer = pair.turns[-1][1]
-    items = await recalled(asker, user, pair.probe, 20)
+    items = await asker.recall(pair.probe, user=user, top_k=20)
     shares.add("echo", so=any(item.content == answer for item in items))

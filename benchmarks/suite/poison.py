@@ -7,7 +7,6 @@ with those of `--data`.
 """
 
 import argparse
-import asyncio
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,10 +15,9 @@ from typing import Literal
 import msgspec
 import uvloop
 
-from harness.client import POLL, Asker, asking, data_of, request_as
+from harness.client import Asker, asking, request_as
 from harness.processes import BENCHMARKS, running_stack
 from harness.report import Figure, print_figures
-from local2.protocol.memory_tools import RecalledItems
 
 OWN = BENCHMARKS / "data" / "poison.yaml"
 MALLORY = "mallory"
@@ -79,19 +77,11 @@ async def measure(cases: Sequence[Case]) -> list[Outcome]:
             for case, form, user in asked:
                 for time in range(case.times):
                     await attack(asker, case, user, f"{form} {time}")
-            await all_done(asker)
+            await asker.all_done()
             return [
                 Outcome(case=case, form=form, first=await first(asker, user, case))
                 for case, form, user in asked
             ]
-
-
-async def all_done(asker: Asker) -> None:
-    """Return when nothing waits; tool calls and retired records are never indexed."""
-    while True:
-        if (await asker.status()).waiting == 0:
-            return
-        await asyncio.sleep(POLL)
 
 
 async def state(asker: Asker, form: str, user: str, case: Case) -> None:
@@ -132,8 +122,7 @@ async def say(asker: Asker, user: str, session: str, *messages: dict[str, object
 
 
 async def first(asker: Asker, user: str, case: Case) -> str:
-    answer = await asker.tool("recall", request_as(user, query=case.question))
-    found = data_of(answer, RecalledItems).items
+    found = await asker.recall(case.question, user=user)
     return found[0].content if found else ""
 
 

@@ -14,10 +14,9 @@ import msgspec
 import uvloop
 from rich.console import Console
 
-from harness.client import Asker, asking, data_of, request_of
+from harness.client import Asker, asking, request_of
 from harness.processes import running_stack
 from harness.report import Figure, table_of
-from local2.protocol.memory_tools import RecalledItems
 
 TOP_K = 20
 SESSION = "updates"
@@ -89,8 +88,7 @@ async def say(asker: Asker, fact: Fact) -> None:
 
 
 async def places(asker: Asker, question: Question, texts: dict[int, str]) -> Places:
-    answer = await asker.tool("recall", request_of(query=question.question, top_k=TOP_K))
-    found = [item.content for item in data_of(answer, RecalledItems).items]
+    found = [item.content for item in await asker.recall(question.question, top_k=TOP_K)]
     at = {text: place for place, text in reversed(list(enumerate(found)))}
 
     def of(numbers: Sequence[int]) -> list[int]:

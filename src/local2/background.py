@@ -137,12 +137,12 @@ async def give_up(*works: asyncio.Future[Any]) -> None:
     """
     for work in works:
         work.cancel()
-        work.add_done_callback(_take_note)
+        work.add_done_callback(note_failure)
     if works:
         await asyncio.wait(works)
 
 
-def _take_note(work: asyncio.Future[Any]) -> None:
+def note_failure(work: asyncio.Future[Any]) -> None:
     """Look at how work has ended: asyncio logs an error that nobody has looked at."""
     if not work.cancelled():
         work.exception()

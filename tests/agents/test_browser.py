@@ -85,37 +85,6 @@ async def test_an_overview_counts_what_the_caller_may_see(
     assert [agent["name"] for agent in everything["agents"]] == ["browser"]
 
 
-async def test_pages_continue_where_the_one_before_ended(
-    bus: Connection, client: Connection
-) -> None:
-    for number in range(5):
-        await call(bus, "remember_fact", {"content": f"Metal {number} is dense."})
-
-    found: list[str] = []
-    after = None
-    while True:
-        page = await browse(client, limit=2, after=after, words="metal")
-        found += contents(page)
-        after = page.get("next")
-        if after is None:
-            break
-
-    assert found == [f"Metal {number} is dense." for number in (4, 3, 2, 1, 0)]
-
-
-async def test_former_versions_are_shown_when_asked_for(
-    bus: Connection, client: Connection
-) -> None:
-    for city in ("Rome", "Paris"):
-        await call(bus, "save_topic", {"topic": "user.city", "content": city})
-
-    newer, older = (await browse(client, states=["active", "replaced"], topic="user."))["memories"]
-
-    assert (newer["content"], newer["state"]) == ("Paris", "active")
-    assert (older["content"], older["state"]) == ("Rome", "replaced")
-    assert (older["superseded_by"], older["retired_why"]) == (newer["id"], "superseded")
-
-
 @pytest.mark.parametrize(
     ("wanted", "is_found"),
     [

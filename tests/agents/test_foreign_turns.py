@@ -18,7 +18,7 @@ from local2.memory.tenant import Memory
 from local2.protocol import subjects
 from local2.protocol.envelope import decode, encode, seal
 from local2.protocol.payloads import Query, ToolResult
-from turns import GENERATION, TURN, all_done, episodes, letters, turn
+from turns import GENERATION, all_done, episodes, letters, turn
 from waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("memory_agent")
@@ -29,34 +29,6 @@ async def publish(bus: Connection, *messages: object) -> None:
         data = message if isinstance(message, bytes) else json.dumps(message).encode()
         await publish_durably(bus, GENERATION, data)
     await all_done(bus)
-
-
-async def test_a_turn_with_a_query_and_an_answer_is_remembered_also_in_another_form_than_ours(
-    bus: Connection, database: Database
-) -> None:
-    parts = [{"type": "text", "text": "Au."}]
-    odd: dict[str, Any] = {"session_id": 1, "answer": parts, "tool_calls": 2, "mood": {"good": 1}}
-    await publish(bus, turn(**odd, error="A tool was slow."))
-
-    (episode,) = await episodes(database)
-    assert episode["content"] == "Q: What is the symbol of gold?\nA: Au."
-    assert episode["session_id"] == "1"
-    assert await letters(bus) == []
-
-
-async def test_a_turn_without_a_readable_time_is_dated_when_it_arrives(
-    bus: Connection, database: Database
-) -> None:
-    bare = {"query": "Gold?", "answer": "Au.", "query_id": 1}
-    await publish(bus, bare, bare, {**TURN, "timestamp_utc": "yesterday"})
-
-    first, second = await episodes(database)
-    assert (first["content"], first["owner"], second["owner"]) == (
-        "Q: Gold?\nA: Au.",
-        "",
-        "richard",
-    )
-    assert first["event_time"] <= second["event_time"]
 
 
 async def test_unreadable_parts_are_logged_once_per_source_without_their_content(

@@ -75,11 +75,3 @@ async def test_an_invalid_request_is_refused_with_a_code_and_stores_nothing(
 ) -> None:
     assert (await ask(client, verb, **payload))["code"] == code
     assert await ask(client, "list") == {"namespaces": []}
-
-
-async def test_a_request_is_stored_completely_or_not_at_all(client: Connection) -> None:
-    large = {**CODE, "key": "large", "value": "x" * ITEM_BYTES}
-    refused = await ask(client, "put", items=[{**CODE, "value": 1}, large])
-
-    assert refused["code"] == "too_large"
-    assert await ask(client, "get", keys=[CODE]) == {"items": [None]}

@@ -130,24 +130,6 @@ async def test_a_question_belongs_to_the_user_who_asked_it(
     assert owners == ["eve", "richard"]
 
 
-async def test_the_parts_of_a_turn_are_loaded_together_whenever_they_arrived(
-    bus: Connection, memory: Memory, database: Database
-) -> None:
-    for number in (1, 2):
-        query = {"query": f"Question {number}", "query_id": f"q{number}"}
-        await publish_query(bus, database, user="richard", session_id="s1", payload=query)
-    for number in (1, 2):
-        data = turn(query=f"Question {number}", answer=f"Answer {number}", query_id=f"q{number}",
-                    tool_calls=[])  # fmt: skip
-        await publish_durably(bus, GENERATION, data)
-    await all_done(bus)
-
-    loaded = await memory.of(RICHARD).sessions.load(None, 10)
-    assert [message.content for message in loaded.messages] == [
-        "Question 1", "Answer 1", "Question 2", "Answer 2",
-    ]  # fmt: skip
-
-
 async def test_a_query_that_no_generator_answers_is_refused_at_once(
     bus: Connection, listener: Listener, database: Database
 ) -> None:
@@ -222,13 +204,6 @@ async def test_a_result_is_stored_also_in_another_form_than_ours(
     assert json.loads(row["metadata"]).get("args") == message["payload"].get("args")
 
 
-async def test_a_structured_result_is_stored_as_json(bus: Connection, database: Database) -> None:
-    weight = {"content": {"gold": 19.3}}
-    await publish_result(bus, database, "weigh", user="richard", session_id="s1", payload=weight)
-
-    assert [row["content"] for row in await records(database)] == ['{"gold":19.3}']
-
-
 async def test_blank_results_and_those_without_a_session_or_of_the_memory_are_ignored(
     bus: Connection, memory: Memory, database: Database
 ) -> None:
@@ -294,21 +269,6 @@ async def test_a_long_result_that_the_turn_shortens_is_stored_once(
 
     (row,) = [row for row in await records(database) if row["kind"] == "tool_output"]
     assert (row["source_ref"], row["pending"]) == ("c1", 0)
-
-
-async def test_a_result_received_after_its_turn_is_not_stored_again(
-    bus: Connection, database: Database
-) -> None:
-    calls = [{"name": "weigh", "id": "c1", "content": "19.3 g"}]
-    await publish_durably(bus, GENERATION, turn(tool_calls=calls))
-    await all_done(bus)
-    envelope = {"user": "richard", "session_id": "s1", "query_id": "q1", "correlation_id": "r1"}
-    late = json.dumps({**envelope, "payload": {"content": "19.3 g"}}).encode()
-    await bus.publish("tool.result.weigh", late)
-    await publish_result(bus, database, "weigh", **envelope, payload={"content": "20 g"})
-
-    contents = [row["content"] for row in await records(database) if row["kind"] == "tool_output"]
-    assert contents == ["19.3 g", "20 g"]
 
 
 async def test_results_already_received_are_placed_where_the_ingested_messages_have_them(
@@ -383,15 +343,6 @@ async def test_after_a_restart_a_question_without_an_answer_is_part_of_the_conve
     assert [m["content"] for m in messages if m["role"] == "user"] == [
         "My name is Vera.", "What is my name?",
     ]  # fmt: skip
-
-
-async def test_a_question_is_remembered_also_in_another_form_than_ours(
-    bus: Connection, database: Database
-) -> None:
-    await publish_query(bus, database, query=[{"type": "text", "text": QUESTION}], session_id=7)
-
-    (question,) = await stored(database)
-    assert question[:4] == ("chat_message", "user", QUESTION, "7")
 
 
 async def test_a_question_precedes_results_that_arrived_before_it(

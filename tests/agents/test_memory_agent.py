@@ -1,6 +1,5 @@
 """The MemoryAgent stores every turn once, and makes dead letters of invalid messages."""
 
-import asyncio
 import json
 import shutil
 from typing import Any
@@ -231,23 +230,6 @@ async def test_a_turn_that_fails_every_time_becomes_a_dead_letter(
     assert "could not be handled" in letter.reason
     assert len(failed) == ATTEMPTS
     assert [row["query_id"] for row in await episodes(database)] == ["q1"]
-
-
-async def test_turns_wait_in_the_stream_while_no_agent_runs(
-    bus: Connection, memory: Memory, database: Database
-) -> None:
-    async with remembering(bus, Memories(memory)):
-        pass
-    await asyncio.gather(
-        *(publish_durably(bus, GENERATION, turn(query_id=f"q{n}")) for n in range(50))
-    )
-    assert await records(database) == []
-
-    async with remembering(bus, Memories(memory)):
-        await all_done(bus)
-
-    assert {row["query_id"] for row in await episodes(database)} == {f"q{n}" for n in range(50)}
-    assert len(await episodes(database)) == 50
 
 
 @pytest.mark.parametrize("is_shared", [False, True])

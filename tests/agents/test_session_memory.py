@@ -84,37 +84,6 @@ async def test_no_prompt_exceeds_its_share_of_the_context(
 
 
 @pytest.mark.usefixtures("load_session_tool")
-async def test_a_session_continues_whichever_generator_answers(
-    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
-) -> None:
-    agents = [await start(tools=1, beside_others=True) for _ in range(2)]
-    said: list[str] = []
-    answered: list[int] = []
-    while min(answered, default=0) < 3:  # the server chooses who answers
-        question = f"Question {len(said)}"
-        await client.ask(question, caller=RICHARD)
-        assert last_chat(ollama)[1] == [*said, question]
-        said += [question, "Understood."]
-        await stored(memory, len(said))
-        answered = [agent._endpoints[0].requests for agent in agents]
-
-
-@pytest.mark.usefixtures("load_session_tool")
-async def test_a_session_continues_after_a_restart(
-    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
-) -> None:
-    first = await start(tools=1)
-    await client.ask("My pin is 4714.", caller=RICHARD)
-    await first.__aexit__(None, None, None)
-    await stored(memory, 2)
-
-    await start(tools=1)
-    await client.ask("What is my pin?", caller=RICHARD)
-
-    assert last_chat(ollama)[1] == ["My pin is 4714.", "Understood.", "What is my pin?"]
-
-
-@pytest.mark.usefixtures("load_session_tool")
 @pytest.mark.parametrize("query_id", ["q1", None], ids=["with its query id", "without one"])
 async def test_a_question_received_before_its_turn_is_not_restored_beside_it(
     bus: Connection,
@@ -177,18 +146,6 @@ async def test_notes_and_important_memories_are_in_every_prompt(
 
     assert "- Richard is allergic to nuts." in system
     assert "planner: The cake is ordered." in system
-
-
-@pytest.mark.usefixtures("load_session_tool")
-async def test_another_users_notes_are_in_no_prompt(
-    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
-) -> None:
-    eve = caller_named("eve", agent="shell", session_id="s1")
-    await memory.of(eve).sessions.note("Eve's secret.", "planner")
-    await start(tools=1)
-    await client.ask("Hello", caller=RICHARD)
-
-    assert "secret" not in last_chat(ollama)[0]
 
 
 async def test_a_prompt_that_the_model_refuses_is_shortened(

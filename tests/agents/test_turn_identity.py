@@ -298,23 +298,6 @@ async def test_an_early_rating_waits_for_the_first_turn_of_its_query_id(
     assert len(await episodes(database)) == 3
 
 
-async def test_a_late_older_rating_does_not_count(bus: Connection) -> None:
-    await publish(bus, turn("Metal?", "Osmium.", 1))
-    await publish_rating(bus, 1, at=3)
-    await publish_rating(bus, -1, at=2)
-
-    assert await episode_ratings(bus, "metal") == {"Q: Metal?\nA: Osmium.": 1}
-
-
-async def test_a_rating_by_another_user_does_not_count(bus: Connection) -> None:
-    await publish(bus, turn("Metal?", "Osmium.", 1))
-    message = {"user": "eve", "payload": {"query_id": 1, "score": -1}}
-    await publish_durably(bus, "response.feedback", json.dumps(message).encode())
-    await all_done(bus)
-
-    assert await episode_ratings(bus, "metal") == {"Q: Metal?\nA: Osmium.": None}
-
-
 async def test_turns_of_one_query_id_published_in_quick_succession_are_all_stored(
     bus: Connection,
 ) -> None:

@@ -98,23 +98,6 @@ async def test_a_turn_can_be_recalled_in_its_session_and_from_later_ones(
     assert await recalled_kinds("s1", "history") == await recalled_kinds("s2", "session") == set()
 
 
-async def test_equal_outputs_of_calls_with_different_arguments_are_each_stored(
-    bus: Connection, database: Database
-) -> None:
-    calls = [
-        {"id": id_, "name": "weather", "args": {"city": city}, "content": "Sunny."}
-        for id_ in ("call_0", None)
-        for city in ("Bern", "Basel")
-    ]
-    for _ in range(2):
-        await publish_durably(bus, GENERATION, turn(tool_calls=calls))
-        await all_done(bus)
-
-    results = [row for row in await records(database) if row["kind"] == "tool_output"]
-    cities = [json.loads(row["metadata"])["args"]["city"] for row in results]
-    assert cities == ["Bern", "Basel", "Bern", "Basel"]
-
-
 async def test_a_long_output_in_another_agents_turn_is_a_preview_whose_key_reads_it_whole(
     bus: Connection, database: Database, memory: Memory
 ) -> None:

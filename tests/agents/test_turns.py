@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -79,24 +79,18 @@ async def test_thinking_too_long_for_a_message_is_left_out_of_the_turn(
     assert (turn.answer, turn.thinking, turn.error) == ("Au.", None, None)
 
 
-class BreaksOnce:
-    """A chat model with a bug in it."""
+Stream = Callable[
+    [Sequence[ChatMessage], Sequence[ToolDefinition]], AsyncGenerator[ChatChunk, None]
+]
 
-    name = "breaks once"
 
-    def __init__(self) -> None:
-        self._broken = False
+class OwnModel:
+    """A chat model that does what a test makes it do."""
 
-    async def stream(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
-    ) -> AsyncGenerator[ChatChunk, None]:
-        assert messages
-        assert tools == []
-        yield ChatChunk(content="Half an")
-        if not self._broken:
-            self._broken = True
-            raise ZeroDivisionError("secret of the inside")
-        yield ChatChunk(content=" answer.")
+    name = "own"
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -106,7 +100,17 @@ class BreaksOnce:
 async def test_a_bug_in_a_model_ends_the_turn_with_an_internal_error_and_is_not_stored(
     bus: Connection, client: QueryClient, memory: Memory, logs: Path
 ) -> None:
-    async with GeneratorAgent(bus, BreaksOnce(), GeneratorSettings()):
+    is_broken = True
+
+    async def break_once(*_: object) -> AsyncGenerator[ChatChunk, None]:
+        nonlocal is_broken
+        yield ChatChunk(content="Half an")
+        if is_broken:
+            is_broken = False
+            raise ZeroDivisionError("secret of the inside")
+        yield ChatChunk(content=" answer.")
+
+    async with GeneratorAgent(bus, OwnModel(break_once), GeneratorSettings()):
         failed = await client.ask("First?", caller=RICHARD, timeout=20)
         answered = await client.ask("Second?", caller=RICHARD, timeout=20)
 
@@ -125,26 +129,6 @@ async def test_a_bug_in_a_model_ends_the_turn_with_an_internal_error_and_is_not_
     assert await remembered() == ["Q: Second?\nA: Half an answer."]
 
 
-class Thinks:
-    """A chat model that never comes to an answer."""
-
-    name = "thinks"
-
-    def __init__(self) -> None:
-        self.thinking = asyncio.Event()
-
-    async def stream(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
-    ) -> AsyncGenerator[ChatChunk, None]:
-        assert messages or tools
-        yield ChatChunk(content="Well,")
-        self.thinking.set()
-        await asyncio.Event().wait()
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-
 @pytest.mark.usefixtures("memory_agent")
 @pytest.mark.parametrize("is_replaced", [False, True])
 async def test_whoever_asks_is_told_that_the_agent_died_within_its_answer(
@@ -158,16 +142,22 @@ async def test_whoever_asks_is_told_that_the_agent_died_within_its_answer(
 ) -> None:
     looks = await listen("query.running")
     monkeypatch.setattr(queries, "FIRST_LOOK", 0.1)
-    model = Thinks()
+    thinking = asyncio.Event()
+
+    async def think(*_: object) -> AsyncGenerator[ChatChunk, None]:
+        yield ChatChunk(content="Well,")
+        thinking.set()
+        await asyncio.Event().wait()
+
     async with AsyncExitStack() as agents:
         own = await agents.enter_async_context(connect(nats_url, name="dies"))
-        await agents.enter_async_context(GeneratorAgent(own, model, GeneratorSettings()))
+        await agents.enter_async_context(GeneratorAgent(own, OwnModel(think), GeneratorSettings()))
         asking = asyncio.create_task(client.ask("Why?", caller=RICHARD))
-        await model.thinking.wait()
+        await thinking.wait()
         await eventually(lambda: len(looks) > 2)
         assert not asking.done()  # the agent has the query, and says so
         if is_replaced:  # by one that has never heard of the query
-            agent = GeneratorAgent(bus, Thinks(), GeneratorSettings())
+            agent = GeneratorAgent(bus, OwnModel(think), GeneratorSettings())
             await agents.enter_async_context(agent)
         await own.client.close()
 
@@ -175,39 +165,27 @@ async def test_whoever_asks_is_told_that_the_agent_died_within_its_answer(
             await asking
 
 
-class TalksForEver:
-    """A chat model whose answer exceeds a message, while its pieces do not."""
-
-    name = "talks for ever"
-
-    def __init__(self) -> None:
-        self.received: list[Sequence[ChatMessage]] = []
-
-    async def stream(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
-    ) -> AsyncGenerator[ChatChunk, None]:
-        assert tools == []
-        self.received.append(messages)
-        for _ in range(3):
-            yield ChatChunk(content="x" * 500_000)
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-
 @pytest.mark.usefixtures("memory_agent")
 async def test_an_answer_larger_than_a_message_is_an_error_and_is_removed_from_the_session(
     bus: Connection, client: QueryClient
 ) -> None:
-    model = TalksForEver()
-    async with GeneratorAgent(bus, model, GeneratorSettings()):
+    received: list[Sequence[ChatMessage]] = []
+
+    async def talk_for_ever(
+        messages: Sequence[ChatMessage], _: object
+    ) -> AsyncGenerator[ChatChunk, None]:
+        received.append(messages)
+        for _part in range(3):  # each fits into a message
+            yield ChatChunk(content="x" * 500_000)
+
+    async with GeneratorAgent(bus, OwnModel(talk_for_ever), GeneratorSettings()):
         turn, _ = [await client.ask("Tell me all.", caller=RICHARD, timeout=20) for _ in range(2)]
 
     assert turn.error is not None
     assert turn.error.code == "too_large"
     assert turn.query == "Tell me all."
-    assert len(model.received) == 2
-    assert model.received[0] == model.received[1]
+    first, second = received
+    assert first == second
 
 
 async def test_an_empty_answer_ends_the_turn_with_an_error(
@@ -231,58 +209,28 @@ async def test_an_empty_answer_ends_the_turn_with_an_error(
     await eventually(one_turn)
 
 
-async def test_tools_that_do_not_fit_the_context_are_not_offered(
-    bus: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
-) -> None:
-    agent = await start(tools=0)
-    large = {"type": "object", "properties": {"x": {"description": "word " * 3_000}}}
-    for number in range(3):
-        await announce(bus, f"large{number}", large)
-    await announce(bus, "recall", {"type": "object", "properties": {"query": {}}})
-    await announce(bus, "small", {"type": "object", "properties": {}})
-    await eventually(lambda: len(agent._toolbox.schemas) == 5)
-
-    turn = await client.ask("Hello?", caller=RICHARD, timeout=20)
-
-    (chat,) = ollama.bodies("/api/chat")
-    assert turn.error is None
-    assert [tool["function"]["name"] for tool in chat["tools"]] == ["large0", "recall", "small"]
-    assert ollama.tokens_of(chat) < GeneratorSettings().context_size
-
-
-class CallsOnAndOn:
-    """A chat model that calls tools for ever, and counts twice the estimated tokens."""
-
-    name = "calls on and on"
-
-    def __init__(self) -> None:
-        self.prompts: list[int] = []
-
-    async def stream(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
-    ) -> AsyncGenerator[ChatChunk, None]:
-        self.prompts.append(len(msgspec.json.encode([messages, tools])) // 2)
-        call = ToolCall(id=f"c{len(self.prompts)}", name="missing", arguments={})
-        yield ChatChunk(content="word " * 100, tool_calls=(call,))
-        yield ChatChunk(usage=Usage(prompt_tokens=self.prompts[-1], answer_tokens=1))
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-
 @pytest.mark.usefixtures("memory_agent")
 async def test_the_tokens_of_tools_are_counted_as_the_model_counts(
     bus: Connection, client: QueryClient
 ) -> None:
-    model = CallsOnAndOn()
+    prompts: list[int] = []
+
+    async def call_on_and_on(
+        messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
+    ) -> AsyncGenerator[ChatChunk, None]:
+        prompts.append(len(msgspec.json.encode([messages, tools])) // 2)  # twice the estimate
+        call = ToolCall(id=f"c{len(prompts)}", name="missing", arguments={})
+        yield ChatChunk(content="word " * 100, tool_calls=(call,))
+        yield ChatChunk(usage=Usage(prompt_tokens=prompts[-1], answer_tokens=1))
+
     settings = GeneratorSettings(max_rounds=40)
-    async with GeneratorAgent(bus, model, settings) as agent:
+    async with GeneratorAgent(bus, OwnModel(call_on_and_on), settings) as agent:
         await announce(bus, "tool", {"type": "object", "description": "word " * 1_000})
         await eventually(lambda: agent._toolbox.schemas)
         turn = await client.ask("Go on!", caller=RICHARD, timeout=20)
 
     assert turn.error is None
-    with_tools = model.prompts[20:-1]
+    with_tools = prompts[20:-1]
     upper = settings.context_size * settings.compressed_above
     assert upper * 0.8 < max(with_tools) < upper * 1.05
 

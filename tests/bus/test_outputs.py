@@ -158,13 +158,6 @@ async def test_an_output_within_the_limit_is_returned_unchanged(
 
 
 @pytest.mark.usefixtures("keeper")
-async def test_one_character_over_the_limit_makes_a_preview(bus: Connection, book: Book) -> None:
-    book.content = "x" * (TOOL_OUTPUT_LIMIT + 1)
-
-    assert (await call_book(bus)).tool_output_key is not None
-
-
-@pytest.mark.usefixtures("keeper")
 async def test_a_host_can_set_its_own_output_limit(bus: Connection) -> None:
     book = Book()
     book.content = "x" * 1_001

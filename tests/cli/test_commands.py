@@ -1,15 +1,12 @@
 """Users run the commands, and the stack that they talk to, in an empty folder."""
 
-import asyncio
 import json
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import nats
 import pytest
 
 from commands import (
@@ -56,23 +53,6 @@ def test_a_topic_saved_by_one_process_is_recalled_by_another(running: Running) -
         "Memory saved: user.name\n",
     )
     assert (recalled.returncode, recalled.stdout) == (0, "[Memory: user.name] Richard\n")
-
-
-def test_any_nats_client_can_call_a_tool_with_only_a_payload(running: Running) -> None:
-    async def request() -> Any:
-        client = await nats.connect(running.url)
-        try:
-            save = b'{"payload":{"args":{"topic":"project.stack","content":"Phoenix"}}}'
-            await client.request("tool.request.save_topic", save, timeout=5)
-            recall = b'{"payload":{"args":{"topic":"project.stack"}}}'
-            reply = await client.request("tool.request.recall_topic", recall, timeout=5)
-            return json.loads(reply.data)
-        finally:
-            await client.close()
-
-    payload = asyncio.run(request())["payload"]
-    assert payload["ok"] is True
-    assert payload["content"] == "[Memory: project.stack] Phoenix"
 
 
 def test_the_example_of_the_readme_works(running: Running) -> None:
@@ -237,16 +217,6 @@ async def test_a_stack_that_lost_its_nats_server_stops_cleanly(tmp_path: Path) -
         stack = Running(tmp_path, LOCAL2_BUS__URL=server.url)
     assert stack.stop(signal.SIGTERM) == 0
     assert "Traceback" not in stack.errors.read_text()
-
-
-def test_a_misspelt_setting_is_refused_with_the_known_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LOCAL2_MEMORY__TOPK", "3")
-    failed = local2(tmp_path, "doctor")
-    assert failed.returncode == 1
-    assert "topk" in failed.stderr
-    assert "top_k" in failed.stderr
 
 
 def test_a_failing_story_fails_the_command(tmp_path: Path) -> None:

@@ -82,19 +82,6 @@ def test_a_forgotten_session_can_be_ingested_again_only_with_allow_again(
     assert (allowed["data"]["remembered"], allowed["data"]["erased"]) == (4, 0)
 
 
-def test_forgetting_with_allow_again_permits_ingesting_again(
-    running: Served, user: str, talk: str
-) -> None:
-    as_user = ("--user", user)
-    answer(running.folder, "forget", *as_user, *SESSION, "--yes")
-
-    receipt = answer(running.folder, "forget", *as_user, *SESSION, "--yes", "--allow-again")
-    (again,) = answer(running.folder, "ingest", talk, *as_user, *SESSION)
-
-    assert (receipt["erased"], receipt["may_come_back"]) == ({}, True)
-    assert again["data"]["remembered"] == 4
-
-
 def test_json_without_yes_erases_nothing(running: Served, user: str, talk: str) -> None:
     assert talk
     refused = local2(running.folder, "forget", "--user", user, "--json")

@@ -26,27 +26,6 @@ def test_a_conversation_is_stored_once(running: Served, tmp_path: Path, user: st
     assert {item["session_id"] for item in found} == {session}
 
 
-def test_the_command_and_the_tool_store_the_same_messages(
-    running: Served, tmp_path: Path, user: str
-) -> None:
-    file = lines(tmp_path / "talk.jsonl", TALK)
-
-    called = answer(
-        running.folder, "call", "ingest", f"messages={json.dumps(TALK)}", "--user", user
-    )
-    (sent,) = answer(running.folder, "ingest", file, "--user", user)
-
-    assert called["data"]["added"] == 4
-    assert sent["data"] == {
-        "sessions": [called["data"]["session_id"]],
-        "remembered": 0,
-        "changed": 0,
-        "known": 4,
-        "skipped": [],
-        "erased": 0,
-    }
-
-
 def test_lines_are_stored_in_their_own_sessions(running: Served, tmp_path: Path, user: str) -> None:
     named = [{**line, "session_id": session} for line in TALK for session in ("a", "b")]
     file = lines(tmp_path / "talk.jsonl", [*named, {"role": "user", "content": "Gold, too."}])

@@ -79,37 +79,6 @@ async def test_an_error_of_a_tool_is_raised_with_its_class_and_message(
             assert caught.value.retry_after == 1.5
 
 
-async def test_an_unexpected_exception_of_a_tool_is_an_internal_error(
-    connect_bus: ConnectBus, nats_url: str
-) -> None:
-    notes = Notes()
-    notes.failure = ZeroDivisionError("secret")
-    async with (
-        ToolHost(await connect_bus(), notes.tool()),
-        local2.connect(url=nats_url) as memory,
-    ):
-        with pytest.raises(Local2Error) as caught:
-            await memory.call("note", text="hello")
-
-    assert type(caught.value) is CODES_AND_ERRORS["internal"]
-    assert caught.value.code == "internal"
-    assert "secret" not in str(caught.value)
-
-
-async def test_a_tool_that_does_not_answer_in_time_is_an_error(
-    connect_bus: ConnectBus, nats_url: str
-) -> None:
-    notes = Notes()
-    notes.may_finish.clear()
-    async with (
-        ToolHost(await connect_bus(), notes.tool()),
-        local2.connect(url=nats_url, timeout=0.1) as memory,
-    ):
-        with pytest.raises(local2.BusTimeoutError, match=r"within 0\.1 s"):
-            await memory.call("note", text="hello")
-        notes.may_finish.set()
-
-
 class Text(Arguments, frozen=True):
     text: str
 

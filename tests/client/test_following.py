@@ -51,19 +51,6 @@ async def name_once_available(memory: local2.Memory) -> str | None:
     return values[-1]
 
 
-async def test_a_killed_stack_is_restarted_by_the_next_call(tmp_path: Path) -> None:
-    async with local2.connect(home=tmp_path, user="ada", timeout=2) as memory:
-        await memory.topics["user.name"].set("Ada")
-        first = stack_of(tmp_path)
-        os.kill(first.pid, signal.SIGKILL)
-
-        assert await name_once_available(memory) == "Ada"
-        second = stack_of(tmp_path)
-        assert second.pid != first.pid
-
-    await eventually(lambda: not is_alive(second.pid), within=30)
-
-
 async def test_a_running_call_fails_when_its_stack_is_killed(tmp_path: Path) -> None:
     async with local2.connect(home=tmp_path, user="ada", timeout=60) as memory:
         await memory.topics["user.name"].set("Ada")

@@ -81,24 +81,6 @@ async def test_summarised_messages_can_still_be_changed_and_removed_in_the_histo
     assert (list(memory.context), memory.tokens) == (context, tokens)
 
 
-async def test_messages_added_while_the_model_writes_stay_at_the_end() -> None:
-    memory = managed(1_000)
-    filled(memory, 60)
-    writer = Writer("one", "two", "three")
-    writer.may_answer.clear()
-    compaction = asyncio.create_task(memory.compact_if_needed(runtime_with(writer)))
-    await writer.asked.wait()
-
-    late = [user("Are you still there?"), assistant("Yes.")]
-    for message in late:
-        memory.add(message)
-    writer.may_answer.set()
-
-    assert await compaction
-    assert memory.get_messages()[-2:] == [message.to_llm_dict() for message in late]
-    assert memory.tokens == sum(map(words, memory.context))
-
-
 @pytest.mark.parametrize("change", ["removed", "replaced", "changed", "reset", "restored"])
 async def test_a_message_changed_or_removed_while_the_model_writes_is_in_no_summary(
     change: str,
@@ -477,20 +459,3 @@ async def test_tokens_are_recounted_after_the_counter_was_calibrated() -> None:
 
     assert memory.tokens == 120
     assert memory.get_cache_stats().compaction_due
-
-
-async def test_200_turns_with_tools_stay_under_the_threshold_with_all_calls_answered() -> None:
-    memory = ManagedConversationMemory(config(500), description="You help.")
-    for turn in range(200):
-        memory.add(user(f"Question {turn}?"))
-        memory.add(assistant(calls=[f"{turn}"]))
-        memory.add(tool(f"{turn}", "found " * (turn % 50)))
-        memory.add(assistant(f"Answer {turn}."))
-        await memory.compact_if_needed()
-
-        context = memory.context
-        call_ids = {call.id for message in context for call in message.tool_calls or ()}
-        assert memory.tokens <= 500
-        assert {message.tool_call_id for message in context if message.role == "tool"} == call_ids
-        assert context[0].role == "system"
-        assert sum(map(is_summary, context)) <= 1

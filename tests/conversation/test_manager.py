@@ -10,7 +10,7 @@ import pytest
 
 from local2.conversation.config import ManagedMemoryConfig
 from local2.conversation.conversation import ConversationMemory
-from local2.conversation.events import CompactionEvent, MemoryResetEvent
+from local2.conversation.events import MemoryResetEvent
 from local2.conversation.knowledge_graph import KGMemory
 from local2.conversation.managed import ManagedConversationMemory
 from local2.conversation.manager import MemoryManager, MemoryType
@@ -82,13 +82,6 @@ async def test_model_extracts_the_facts_of_kg(ollama: OllamaStandIn) -> None:
     assert manager.get_messages() == [{"role": "user", "content": "Ada works for Northwind."}]
 
 
-def test_memory_config_is_passed_to_the_managed_memory() -> None:
-    memory = MemoryManager("managed_conversation", memory_config=config(100)).memory
-
-    assert isinstance(memory, ManagedConversationMemory)
-    assert memory.config == config(100)
-
-
 @pytest.mark.parametrize("memory_config", [None, ManagedMemoryConfig(threshold_tokens=100)])
 def test_token_counter_counts_for_the_managed_memory(
     memory_config: ManagedMemoryConfig | None,
@@ -147,30 +140,6 @@ def test_set_event_context_enables_memory_reset_events(memory_type: MemoryType) 
         MemoryResetEvent(session_id="run_123", agent_name="Researcher"),
         MemoryResetEvent(session_id="", agent_name="Writer"),
     ]
-
-
-async def test_set_event_context_enables_compaction_events() -> None:
-    recorded = RecordedEvents()
-    manager = filled(MemoryManager("managed_conversation", memory_config=config(100)), turns=20)
-    manager.set_event_context("Researcher", recorded, "run_123")
-
-    await manager.compact_if_needed()
-
-    assert recorded.statuses == ["started", "completed"]
-    assert all(isinstance(event, CompactionEvent) for event in recorded.events)
-    assert {(event.session_id, event.agent_name) for event in recorded.events} == {
-        ("run_123", "Researcher")
-    }
-
-
-async def test_compact_if_needed_compacts_with_the_runtimes_model() -> None:
-    writer = Writer("One third.", "Another.", "In short.")
-    manager = filled(MemoryManager("managed_conversation", memory_config=config(1_000)), turns=60)
-
-    assert await manager.compact_if_needed(runtime_with(writer))
-    assert not await manager.compact_if_needed(runtime_with(writer))
-
-    assert any("In short." in message["content"] for message in manager.get_messages())
 
 
 async def test_compact_for_payload_error_compacts_below_the_threshold() -> None:

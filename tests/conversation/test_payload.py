@@ -127,18 +127,6 @@ async def test_images_of_a_first_message_that_is_too_large_are_dropped() -> None
     assert len(images_of(memory.context[1])) < 9
 
 
-async def test_images_are_reduced_to_half_of_the_refused_payload() -> None:
-    large = [
-        m for n in range(4) for m in (user("Look.", images=[picture(n, 30_000)]), assistant("Ah."))
-    ]
-    memory = memory_with(*large)
-    before = payload_bytes(memory.context)
-
-    assert await memory.compact_for_payload_error()
-
-    assert payload_bytes(memory.context) < before * 0.6
-
-
 @pytest.mark.parametrize(("provider", "expected_images"), [(None, 2), ("small", 1)])
 async def test_images_are_reduced_to_half_of_the_providers_limit(
     monkeypatch: pytest.MonkeyPatch, provider: str | None, expected_images: int

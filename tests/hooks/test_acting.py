@@ -23,7 +23,6 @@ from local2.errors import BusError
 from local2.hooks import acting, context, delivery
 from local2.hooks.acting import Hooks
 from local2.hooks.clients import CLIENTS
-from local2.hooks.context import MAX_CONTEXT_CHARACTERS
 from local2.hooks.delivery import deliver
 from local2.hooks.state import Outbox, Situation
 from local2.prompt_counts import counted_prompts
@@ -308,29 +307,6 @@ async def test_a_prompt_of_the_same_session_does_not_displace_what_earlier_sessi
     await theirs.delivered(tmp_path, ANSWERS[client])
 
     assert known in (await run_hook(prompt) or "")
-
-
-@pytest.mark.parametrize("client", ["claude-code"])
-async def test_however_long_the_memories_are_a_context_keeps_its_limit(
-    theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path
-) -> None:
-    prompt = first(client, tmp_path, "UserPromptSubmit")
-    asked, rest = prompt["prompt"], " and so on" * 120
-    for number in range(10):
-        fact = {"topic": f"project.rule{number}", "content": f"Rule {number}{rest}"}
-        await theirs.call("save_topic", **fact)
-        message = {"role": "assistant", "content": f"{asked} {number}{rest}"}
-        await theirs.call("ingest", messages=[message])
-        note = {"content": f"Note {number}{rest}"}
-        await theirs.call("note", session=prompt["session_id"], **note)
-
-    context = await run_hook(prompt)
-
-    assert context is not None
-    assert len(context) <= MAX_CONTEXT_CHARACTERS
-    assert "Rule " in context
-    assert "Note 9" in context
-    assert f"{asked} " in context
 
 
 @pytest.mark.parametrize("client", ["claude-code"])

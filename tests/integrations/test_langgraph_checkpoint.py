@@ -181,22 +181,6 @@ async def test_a_delta_channel_keeps_its_value_when_its_thread_is_pruned(saver: 
     assert len([one async for one in saver.alist(thread("delta"))]) < 9
 
 
-async def test_a_graph_runs_synchronously_in_another_thread(saver: LocalSaver) -> None:
-    builder = StateGraph(Delta)
-    builder.add_node("answer", lambda state: {"said": [f"answer {len(state['said'])}"]})
-    builder.add_edge(START, "answer")
-    graph = builder.compile(checkpointer=saver)
-
-    def run() -> list[str]:
-        for number in range(2):
-            done = graph.invoke({"said": [f"question {number}"]}, thread("sync"))
-        return list(done["said"])
-
-    answers = await asyncio.to_thread(run)
-
-    assert answers == ["question 0", "answer 1", "question 1", "answer 3"]
-
-
 class Notes(TypedDict):
     notes: Annotated[list[str], operator.add]
 

@@ -274,23 +274,6 @@ async def test_a_store_works_in_other_threads_and_refuses_to_block_its_own_loop(
         store.get(("sync",), "k")
 
 
-async def test_a_user_does_not_see_another_users_items(
-    store: LocalStore, client: local2.Memory
-) -> None:
-    eve = LocalStore(client.of(user="eve"))
-    without_user = LocalStore(client)
-    await store.aput(("users", "ada"), "k", {"text": "Ada's tea is Darjeeling."})
-
-    for other in (eve, without_user):
-        assert await other.aget(("users", "ada"), "k") is None
-        assert await other.asearch((), query="tea") == []
-        assert await other.alist_namespaces() == []
-        await other.adelete(("users", "ada"), "k")
-        await other.aclose()
-
-    assert (await store.aget(("users", "ada"), "k")) is not None
-
-
 async def test_items_are_found_by_meaning_only_within_their_namespace(
     store: LocalStore, searchable: Memory
 ) -> None:

@@ -136,14 +136,7 @@ async def test_a_missing_model_is_refused_with_the_command_that_gets_it(
     assert "does not have the model gemma4" in caught.value.message
 
 
-async def test_a_model_that_cannot_call_tools_is_refused(ollama: OllamaStandIn) -> None:
-    ollama.capabilities = ["completion"]
-
-    with pytest.raises(ModelError, match="cannot call tools"):
-        await open_model(ollama.url)
-
-
-async def test_a_refused_model_leaves_no_client_open(
+async def test_a_model_that_cannot_call_tools_is_refused_and_leaves_no_client_open(
     ollama: OllamaStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ollama.capabilities = ["completion"]
@@ -153,7 +146,7 @@ async def test_a_refused_model_leaves_no_client_open(
         closed.set()
 
     monkeypatch.setattr(AsyncClient, "close", close)
-    with pytest.raises(ModelError):
+    with pytest.raises(ModelError, match="cannot call tools"):
         await open_model(ollama.url)
 
     assert closed.is_set()

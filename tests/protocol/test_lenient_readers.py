@@ -156,12 +156,3 @@ def test_anything_is_read_once_and_for_all_or_refused(
     for one in found if isinstance(found, list) else [found]:
         again = READERS[name](msgspec.json.encode(one))
         assert (again[0] if isinstance(again, list) else again) == one
-
-
-@pytest.mark.parametrize("name", READERS)
-@given(data=st.binary())
-def test_bytes_are_read_or_refused(name: str, data: bytes) -> None:
-    try:
-        READERS[name](data)
-    except (BadRequestError, msgspec.DecodeError, UnicodeDecodeError):
-        return

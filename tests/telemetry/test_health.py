@@ -20,7 +20,7 @@ from local2.protocol.envelope import decode
 from local2.protocol.maintenance import Health, Readiness, TaskCounts
 from local2.stack import serving
 from local2.stack.app import open_stack
-from stacks import health_of, in_step, settings_in
+from stacks import health_of, settings_in
 from waiting import eventually
 
 
@@ -30,15 +30,6 @@ async def readiness_of(bus: Connection) -> Readiness:
 
 def agent(bus: Connection, memory: Memory, *, serves: bool = True) -> HealthAgent:
     return HealthAgent(bus, Memories(memory), serves=lambda: serves)
-
-
-@pytest.mark.usefixtures("worker_here")
-async def test_a_stack_without_backlog_is_ready_and_well(tmp_path: Path) -> None:
-    async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
-        await in_step(stack.bus)
-
-        assert await readiness_of(stack.bus) == Readiness(ready=True)
-        assert await health_of(stack.bus) == Health(status="ok")
 
 
 async def test_without_a_vector_worker_the_memory_is_ready_but_degraded(

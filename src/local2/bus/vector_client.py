@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from local2 import telemetry
+from local2.background import note_failure
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.identity import signed
 from local2.bus.lost_requests import sent_until_answered
@@ -100,7 +101,7 @@ class VectorRequests:
         request: asyncio.Task[BusMessage] = asyncio.create_task(
             sent_until_answered(send, is_lost, seconds)
         )
-        request.add_done_callback(_mark_as_retrieved)
+        request.add_done_callback(note_failure)
         try:
             await asyncio.wait((request, ended, lost), return_when=asyncio.FIRST_COMPLETED)
             if not request.done():
@@ -180,9 +181,3 @@ class VectorClient:
         """Replace the current index by the one of another embedder."""
         request = VectorNext(action="swap", embedder=embedder, tenant=self._tenant)
         return await self._ask(subjects.VECTOR_NEXT, request, VectorStatus, BATCH_TIMEOUT)
-
-
-def _mark_as_retrieved(request: asyncio.Task[BusMessage]) -> None:
-    """Retrieve the exception of an abandoned request, so that asyncio does not warn about it."""
-    if not request.cancelled():
-        request.exception()
