@@ -248,6 +248,29 @@ async def test_blank_results_and_those_without_a_session_or_of_the_memory_are_ig
     assert [row["content"] for row in await records(database)] == ["Not the memory"]
 
 
+@pytest.mark.parametrize("session", [{"session_id": "s1"}, {}])
+async def test_a_result_without_a_user_in_a_users_conversation_is_only_the_users(
+    bus: Connection, database: Database, session: dict[str, str]
+) -> None:
+    """Tools of other teams need not repeat the user; without one, it would be everybody's."""
+    query = {"query": QUESTION, "query_id": "q1"}
+    await publish_query(bus, database, user="richard", **session, payload=query)
+    result = {"session_id": "s1", "query_id": "q1", "payload": {"content": "Gold: 19.3 g"}}
+    await bus.publish("tool.result.weigh", json.dumps(result).encode())
+    other = {"session_id": "s2", "query_id": "q2", "payload": {"content": "Nobody's"}}
+    await publish_result(bus, database, "weigh", **other)
+
+    calls = [{"name": "weigh", "id": "c1", "content": "Gold: 19.3 g"}]
+    await publish_durably(bus, GENERATION, turn(query=QUESTION, tool_calls=calls))
+    await all_done(bus)
+
+    results = [row for row in await records(database) if row["kind"] == "tool_output"]
+    assert [(row["owner"], row["content"]) for row in results] == [
+        ("", "Nobody's"),
+        ("richard", "Gold: 19.3 g"),
+    ]
+
+
 async def test_a_turn_does_not_repeat_a_result_already_received_but_adds_its_call(
     bus: Connection, database: Database
 ) -> None:
