@@ -319,6 +319,30 @@ async def test_a_long_result_that_the_turn_shortens_is_stored_once(
     assert (row["source_ref"], row["pending"]) == ("c1", 0)
 
 
+@pytest.mark.parametrize(
+    ("received", "reported"),
+    [
+        ({"pier": 9, "at": [10, 40]}, '{ "at": [10, 40],\n "pier": 9 }'),
+        ("Gold\n19.3 g\n", "Gold\n19.3 g"),
+        (f"{'[' * 1_400}{']' * 1_400}\n", f"{'[' * 1_400}{']' * 1_400}"),
+    ],
+    ids=["JSON", "blanks", "too deep"],
+)
+async def test_a_result_that_the_turn_writes_in_another_form_is_stored_once(
+    bus: Connection, database: Database, received: Any, reported: str
+) -> None:
+    envelope = {"user": "richard", "session_id": "s1", "query_id": "q1"}
+    for content in (received, "Another"):
+        await publish_result(bus, database, "weigh", **envelope, payload={"content": content})
+    calls = [{"name": "weigh", "id": "c1", "content": reported}]
+    await publish_durably(bus, GENERATION, turn(tool_calls=calls))
+    await all_done(bus)
+
+    results = [row for row in await records(database) if row["kind"] == "tool_output"]
+    assert (results[0]["source_ref"], results[0]["pending"]) == ("c1", 0)
+    assert [row["content"] for row in results[1:]] == ["Another"]
+
+
 async def test_a_result_received_after_its_turn_is_not_stored_again(
     bus: Connection, database: Database
 ) -> None:
