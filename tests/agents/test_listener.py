@@ -255,9 +255,10 @@ async def test_a_result_without_a_user_in_a_users_conversation_is_only_the_users
     """Tools of other teams need not repeat the user; without one, it would be everybody's."""
     query = {"query": QUESTION, "query_id": "q1"}
     await publish_query(bus, database, user="richard", **session, payload=query)
+    await publish_query(bus, database, user="richard", payload={"query": "Without any id?"})
     result = {"session_id": "s1", "query_id": "q1", "payload": {"content": "Gold: 19.3 g"}}
     await bus.publish("tool.result.weigh", json.dumps(result).encode())
-    other = {"session_id": "s2", "query_id": "q2", "payload": {"content": "Nobody's"}}
+    other = {"session_id": "s2", "payload": {"content": "Nobody's"}}
     await publish_result(bus, database, "weigh", **other)
 
     calls = [{"name": "weigh", "id": "c1", "content": "Gold: 19.3 g"}]

@@ -58,7 +58,7 @@ class Listener(Participant):
         self._memories = memories
         self._unread = UnreadLog()
         self._look: asyncio.Task[bool] | None = None
-        self._asked = BoundedDict[tuple[str, str | None], None](MAX_ASKED)
+        self._asked = BoundedDict[tuple[str, str], None](MAX_ASKED)
         """Tenant and session of questions that name a user; without a session, their query ids."""
         self.serve(subjects.QUERY_RECEIVED, self._receive_question, queue=NAME)
         self.serve(subjects.TOOL_RESULTS, self._receive_result, queue=NAME)
@@ -76,8 +76,9 @@ class Listener(Participant):
                 named=query.query_id is not None,
             )
             caller = self.bus.identity.caller_of(message, envelope)
-            if caller.user is not None:
-                self._asked[caller.tenant, question.session_id or question.query_id] = None
+            asked_in = question.session_id or question.query_id
+            if caller.user is not None and asked_in is not None:
+                self._asked[caller.tenant, asked_in] = None
             memory = await self._memories.admit(caller, ACTION)
             written = await memory.intake.store_question(question)
             log.debug("question_remembered", id=written.id, was_new=written.was_new)
@@ -105,8 +106,8 @@ class Listener(Participant):
             if not envelope.session_id:
                 return
             caller, result = self.bus.identity.caller_of(message, envelope), envelope.payload
-            asked_in = (envelope.session_id, envelope.query_id)
-            if caller.user is None and any((caller.tenant, id_) in self._asked for id_ in asked_in):
+            places = (envelope.session_id, envelope.query_id)
+            if caller.user is None and any((caller.tenant, id_) in self._asked for id_ in places):
                 return
             memory = await self._memories.admit(caller, ACTION)
             at = in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc")
