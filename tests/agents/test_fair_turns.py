@@ -19,7 +19,14 @@ from local2.generator.agent import GeneratorAgent
 from local2.llm.models import ChatChunk, ChatMessage, ToolDefinition
 from local2.protocol import subjects
 from local2.protocol.envelope import Caller, decode, encode, seal
-from local2.protocol.payloads import ClearSession, Empty, Generation, Query, ToolResult
+from local2.protocol.payloads import (
+    ClearSession,
+    Empty,
+    ErrorReply,
+    Generation,
+    Query,
+    ToolResult,
+)
 from local2.settings import GeneratorSettings
 from waiting import eventually
 
@@ -135,7 +142,7 @@ async def test_a_cancelled_query_ends_its_turn_and_lets_its_sessions_next_one_ru
     next_answer = await client.ask("Hello?", caller=eve(1), timeout=20)
     assert next_answer.answer == "To Hello?: 2 messages."
     stopped = decode(generations[0].data, Generation).payload
-    assert stopped.error is not None
+    assert stopped.error == ErrorReply(code="cancelled", message="The query was cancelled.")
     assert (stopped.query, stopped.answer) == ("hang", "")
 
 

@@ -223,6 +223,30 @@ async def test_blank_results_and_those_without_a_session_or_of_the_memory_are_ig
     assert [row["content"] for row in await records(database)] == ["Not the memory"]
 
 
+@pytest.mark.parametrize("session", [{"session_id": "s1"}, {}])
+async def test_a_result_without_a_user_in_a_users_conversation_is_only_the_users(
+    bus: Connection, database: Database, session: dict[str, str]
+) -> None:
+    """Tools of other teams need not repeat the user; without one, it would be everybody's."""
+    query = {"query": QUESTION, "query_id": "q1"}
+    await publish_query(bus, database, user="richard", **session, payload=query)
+    await publish_query(bus, database, user="richard", payload={"query": "Without any id?"})
+    result = {"session_id": "s1", "query_id": "q1", "payload": {"content": "Gold: 19.3 g"}}
+    await bus.publish("tool.result.weigh", json.dumps(result).encode())
+    other = {"session_id": "s2", "payload": {"content": "Nobody's"}}
+    await publish_result(bus, database, "weigh", **other)
+
+    calls = [{"name": "weigh", "id": "c1", "content": "Gold: 19.3 g"}]
+    await publish_durably(bus, GENERATION, turn(query=QUESTION, tool_calls=calls))
+    await all_done(bus)
+
+    results = [row for row in await records(database) if row["kind"] == "tool_output"]
+    assert [(row["owner"], row["content"]) for row in results] == [
+        ("", "Nobody's"),
+        ("richard", "Gold: 19.3 g"),
+    ]
+
+
 async def test_a_turn_does_not_repeat_a_result_already_received_but_adds_its_call(
     bus: Connection, database: Database
 ) -> None:
@@ -269,6 +293,45 @@ async def test_a_long_result_that_the_turn_shortens_is_stored_once(
 
     (row,) = [row for row in await records(database) if row["kind"] == "tool_output"]
     assert (row["source_ref"], row["pending"]) == ("c1", 0)
+
+
+@pytest.mark.parametrize(
+    ("received", "reported"),
+    [
+        ({"pier": 9, "at": [10, 40]}, '{ "at": [10, 40],\n "pier": 9 }'),
+        ("Gold\n19.3 g\n", "Gold\n19.3 g"),
+        (f"{'[' * 1_400}{']' * 1_400}\n", f"{'[' * 1_400}{']' * 1_400}"),
+    ],
+    ids=["JSON", "blanks", "too deep"],
+)
+async def test_a_result_that_the_turn_writes_in_another_form_is_stored_once(
+    bus: Connection, database: Database, received: Any, reported: str
+) -> None:
+    envelope = {"user": "richard", "session_id": "s1", "query_id": "q1"}
+    for content in (received, "Another"):
+        await publish_result(bus, database, "weigh", **envelope, payload={"content": content})
+    calls = [{"name": "weigh", "id": "c1", "content": reported}]
+    await publish_durably(bus, GENERATION, turn(tool_calls=calls))
+    await all_done(bus)
+
+    results = [row for row in await records(database) if row["kind"] == "tool_output"]
+    assert (results[0]["source_ref"], results[0]["pending"]) == ("c1", 0)
+    assert [row["content"] for row in results[1:]] == ["Another"]
+
+
+async def test_a_result_received_after_its_turn_is_not_stored_again(
+    bus: Connection, database: Database
+) -> None:
+    calls = [{"name": "weigh", "id": "c1", "content": "19.3 g"}]
+    await publish_durably(bus, GENERATION, turn(tool_calls=calls))
+    await all_done(bus)
+    envelope = {"user": "richard", "session_id": "s1", "query_id": "q1", "correlation_id": "r1"}
+    late = json.dumps({**envelope, "payload": {"content": "19.3 g"}}).encode()
+    await bus.publish("tool.result.weigh", late)
+    await publish_result(bus, database, "weigh", **envelope, payload={"content": "20 g"})
+
+    contents = [row["content"] for row in await records(database) if row["kind"] == "tool_output"]
+    assert contents == ["19.3 g", "20 g"]
 
 
 async def test_results_already_received_are_placed_where_the_ingested_messages_have_them(

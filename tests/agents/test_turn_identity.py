@@ -138,6 +138,18 @@ async def test_a_revised_answer_replaces_the_older_one(
     assert len(await records(database)) == 4 + 3 + 2
 
 
+async def test_a_blank_answer_counts_as_none(bus: Connection) -> None:
+    for answer in ("", " \n"):
+        await publish(bus, turn("Which metal?", answer, tool_calls=[WEIGH_CALL]))
+    assert await session_contents(bus) == ["Which metal?", "", "Done."]
+    assert await episode_ratings(bus, "which metal") == {}
+
+    for answer in ("Osmium.", " \n"):
+        await publish(bus, turn("Which metal?", answer, tool_calls=[WEIGH_CALL]))
+    assert await session_contents(bus) == ["Which metal?", "", "Done.", "Osmium."]
+    assert list(await episode_ratings(bus, "which metal")) == ["Q: Which metal?\nA: Osmium."]
+
+
 @pytest.mark.parametrize("at", [None, 1])
 async def test_the_last_of_several_quick_answers_is_current(
     bus: Connection, at: int | None

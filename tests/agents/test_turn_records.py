@@ -72,16 +72,6 @@ async def test_the_same_text_in_two_turns_is_stored_twice(
     assert stored == [(query_id, kind) for query_id in ("q1", "q2") for kind in kinds]
 
 
-async def test_a_blank_answer_is_stored_as_a_transcript_only(
-    bus: Connection, database: Database
-) -> None:
-    await publish_durably(bus, GENERATION, turn(answer=" "))
-    await all_done(bus)
-
-    kinds = [row["kind"] for row in await records(database)]
-    assert kinds == ["episode", "chat_message", "transcript"]
-
-
 async def test_a_turn_can_be_recalled_in_its_session_and_from_later_ones(
     bus: Connection, memory: Memory
 ) -> None:

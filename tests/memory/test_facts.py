@@ -181,6 +181,18 @@ async def test_an_agents_fact_does_not_set_the_projects_topic(
     assert await richard.recall_topic("project.editor") == "Vim"
 
 
+@pytest.mark.parametrize("scope", ["user", "agent"])
+async def test_a_shared_keys_fact_of_another_scope_is_recalled_where_there_is_no_shared_one(
+    richard: MemoryService, eve: MemoryService, scope: OwnerScope
+) -> None:
+    await remember(richard, "Emacs", topic="project.editor", scope=scope)
+    assert await richard.recall_topic("project.editor") == "Emacs"
+    assert await eve.recall_topic("project.editor") is None
+
+    await eve.write_topic("project.editor", "Vim")
+    assert await richard.recall_topic("project.editor") == "Vim"
+
+
 async def test_history_is_found_by_the_topic_and_by_any_versions_id(
     richard: MemoryService,
 ) -> None:

@@ -5,8 +5,10 @@ messages are not acknowledged; if one is missed, the turn that JetStream deliver
 decision 0004.
 
 So a tool's result becomes searchable at once, unless it has no `session_id`: it belongs to no
-conversation then, and is not stored here. Of one above TOOL_OUTPUT_LIMIT characters the record has
-a preview; the rest is searched in parts, and `read_tool_output` reads it.
+conversation then, and is not stored here. Nor is a result without a user in a conversation where a
+user has asked: it is the user's, which only the turn says, and not everybody's. Of one above
+TOOL_OUTPUT_LIMIT characters the record has a preview; the rest is searched in parts, and
+`read_tool_output` reads it.
 """
 
 import asyncio
@@ -17,6 +19,7 @@ import structlog
 
 from local2.agents.memory_agent import UnreadLog
 from local2.background import go_on
+from local2.bounded_dict import BoundedDict
 from local2.bus.connection import BusMessage, Connection, has_other_subscribers
 from local2.bus.outputs import preview_of
 from local2.bus.participant import Participant
@@ -35,6 +38,8 @@ from local2.settings import TOOL_OUTPUT_LIMIT
 NAME = "listener"
 ACTION = "turn"
 """The action that the sender's role must permit."""
+MAX_ASKED = 10_000
+"""Number of conversations that are known to be a user's: those of the latest questions."""
 
 log = structlog.get_logger()
 
@@ -53,6 +58,8 @@ class Listener(Participant):
         self._memories = memories
         self._unread = UnreadLog()
         self._look: asyncio.Task[bool] | None = None
+        self._asked = BoundedDict[tuple[str, str], None](MAX_ASKED)
+        """Tenant and session of questions that name a user; without a session, their query ids."""
         self.serve(subjects.QUERY_RECEIVED, self._receive_question, queue=NAME)
         self.serve(subjects.TOOL_RESULTS, self._receive_result, queue=NAME)
 
@@ -69,6 +76,9 @@ class Listener(Participant):
                 named=query.query_id is not None,
             )
             caller = self.bus.identity.caller_of(message, envelope)
+            asked_in = question.session_id or question.query_id
+            if caller.user is not None and asked_in is not None:
+                self._asked[caller.tenant, asked_in] = None
             memory = await self._memories.admit(caller, ACTION)
             written = await memory.intake.store_question(question)
             log.debug("question_remembered", id=written.id, was_new=written.was_new)
@@ -96,6 +106,9 @@ class Listener(Participant):
             if not envelope.session_id:
                 return
             caller, result = self.bus.identity.caller_of(message, envelope), envelope.payload
+            places = (envelope.session_id, envelope.query_id)
+            if caller.user is None and any((caller.tenant, id_) in self._asked for id_ in places):
+                return
             memory = await self._memories.admit(caller, ACTION)
             at = in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc")
             args: Json = {}

@@ -177,7 +177,7 @@ class MemoryAgent(Participant):
         said = turn.query.strip() or turn.answer.strip() or turn.tool_calls
         if turn.error is not None and not said:
             return  # the outcome of a query that was refused
-        answered = bool(turn.answer.strip() or turn.error is None) and not unsure
+        answered = bool(turn.answer.strip()) and not unsure
         delivery = delivery_of(self.bus, message)
         remembered = Turn(
             query=turn.query,

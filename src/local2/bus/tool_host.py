@@ -331,6 +331,10 @@ class RunningCalls:
             self._cancelled.add(key)
             task.cancel()
 
+    def was_cancelled(self, caller: Caller, request_id: str) -> bool:
+        """Whether the caller has cancelled a call that has not ended yet."""
+        return _call_key(caller, request_id) in self._cancelled
+
 
 class _Cancellable:
     """The context of `cancellable`. A generator would take twice the time for every request."""

@@ -162,7 +162,8 @@ class GeneratorAgent(Participant):
                 query=query.query,
                 query_id=query.query_id or envelope.id or new_id(),
             )
-            await turn.run(self._turns.slot(caller.principal))
+            was_cancelled = partial(self._running.was_cancelled, caller, envelope.id)
+            await turn.run(self._turns.slot(caller.principal), was_cancelled)
             if self._settings.knowledge and turn.answer and sender.user is not None:
                 await learn(
                     self.bus,

@@ -5,7 +5,7 @@ its former state.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import cached_property
 
@@ -17,7 +17,7 @@ from local2.bus.connection import Connection
 from local2.conversation.conversation import Snapshot
 from local2.conversation.message import ToolCallMsg
 from local2.conversation.stages import CompactionRuntime
-from local2.errors import Local2Error, ModelError, PromptTooLargeError
+from local2.errors import CancelledCallError, Local2Error, ModelError, PromptTooLargeError
 from local2.generator.prompt import Background, PromptWriter, prompt_budget, tool_budget
 from local2.generator.publication import TurnPublisher
 from local2.generator.session import GeneratorSession
@@ -91,11 +91,14 @@ class GeneratorTurn:
         offered = self._menu.choose(recent, room, self._session.count)
         return Toolset(self._bus, self._settings, offered, self._caller)
 
-    async def run(self, slot: AbstractAsyncContextManager[None]) -> None:
+    async def run(
+        self, slot: AbstractAsyncContextManager[None], was_cancelled: Callable[[], bool]
+    ) -> None:
         """Answer after the session's earlier turns, and publish the answer or the error.
 
         `slot` admits the user's turns. It is entered last, so that a turn that waits for its
         session does not occupy it. A turn that fails leaves nothing in the session.
+        `was_cancelled`: whether who asked stopped it, and not the generator's end.
         """
         self._session.waiting.add(self._query_id)
         try:
@@ -118,8 +121,10 @@ class GeneratorTurn:
                 await self._session.end_turn(self._runtime)
         except asyncio.CancelledError:
             if not self._published:
-                message = "The generator was stopped before it had an answer."
-                await self._publish(ErrorReply(code=ModelError.code, message=message))
+                stop: Local2Error = ModelError("The generator was stopped before it had an answer.")
+                if was_cancelled():
+                    stop = CancelledCallError("The query was cancelled.")
+                await self._publish(ErrorReply.of(stop))
             raise
         finally:
             self._session.waiting.discard(self._query_id)

@@ -18,7 +18,6 @@ from local2.ledger.ledger import Ledger
 from local2.ledger.operations.relations import TripletFact
 from local2.ledger.records import (
     EXTRACTED_FROM,
-    TENANT_OWNED,
     Actor,
     Fact,
     NewRecord,
@@ -97,10 +96,11 @@ class Facts:
         return list(dict.fromkeys(key for keys in near for key in keys))
 
     def _places_of(self, topic: str) -> list[tuple[OwnerScope, str]]:
-        """Where a fact with this key may be; what was stored without a user comes last."""
-        scope, owner = place_of_topic(checked_topic(topic), self._caller.user)
-        unnamed = [(scope, TENANT_OWNED)] if owner and self._caller.has_unnamed else []
-        return [(scope, owner), *unnamed]
+        """Where a fact with this key may be: first where `store_topic` puts it."""
+        first = place_of_topic(checked_topic(topic), self._caller.user)
+        only_users = is_user_topic(topic)
+        places = [at for at in own_places(self._caller) if at[0] == "user" or not only_users]
+        return sorted(places, key=lambda place: place != first)
 
     async def history(self, topic_or_id: str) -> list[Record]:
         """All versions of a fact, newest first, by its topic key or any version's id.

@@ -3,11 +3,12 @@
 A question is recorded when it is received, a tool result when the tool returns (the Listener). A
 turn or conversation that reports them later completes these records instead of adding new ones.
 
-Agents may report a tool result twice, cut, or without its arguments. This module decides when two
-results are the same.
+Agents may report a tool result twice, cut, in another form, or without its arguments. This module
+decides when two results are the same.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -25,6 +26,8 @@ PREVIEW_START = "[Output of "
 """Beginning of the line that precedes a preview of a tool output."""
 MAX_COMPARED = 1_000
 """Maximum number of results of one tool in a session that are compared with a new one."""
+MAX_FORMS_COMPARED = 20
+"""The same for results with other texts, which may differ in their form only."""
 
 
 class Unreported(Part):
@@ -67,6 +70,8 @@ def report_result(tx: Transaction, result: NewRecord) -> Written | None:
     if known is not None:
         return Written(id=known["id"], was_new=False)
     row = _first_same(_possible_matches(tx, "pending_result", result), result)
+    if row is None:
+        row = _first_in_another_form(tx, result)
     if row is None:
         return None
     received = msgspec.json.decode(row["metadata"])
@@ -153,3 +158,20 @@ def _first_same_call(rows: Iterable[Row], result: NewRecord) -> Row | None:
 def _first_same(rows: Iterable[Row], result: NewRecord) -> Row | None:
     same = (row for row in rows if is_same_result(row["content"], result.content))
     return _first_same_call(same, result)
+
+
+def _first_in_another_form(tx: Transaction, result: NewRecord) -> Row | None:
+    asked = {name: getattr(result, name) for name in ("owner", "session_id", "query_id", "label")}
+    unformatted = _unformatted(result.content)
+    rows = tx.execute("pending_results", **asked, limit=MAX_FORMS_COMPARED)
+    same = (row for row in rows if _unformatted(row["content"]) == unformatted)
+    return _first_same_call(same, result)
+
+
+def _unformatted(text: str) -> str:
+    """A result without its form: JSON written in one way, other text without blanks around it."""
+    if text.lstrip().startswith(("{", "[")):
+        with suppress(msgspec.DecodeError, RecursionError):
+            value = msgspec.json.decode(text)
+            return msgspec.json.encode(value, order="deterministic").decode()
+    return text.strip()

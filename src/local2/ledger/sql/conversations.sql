@@ -34,6 +34,12 @@ WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id AND pendi
   AND (content = :content OR (:long = 1 AND length(content) >= :compared))
 ORDER BY content = :content DESC, query_id IS :query_id DESC, row LIMIT :limit;
 
+-- name: pending_results
+SELECT id, content, metadata FROM record INDEXED BY record_pending
+WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id AND pending = 1
+  AND kind = 'tool_output' AND label = :label
+ORDER BY query_id IS :query_id DESC, row LIMIT :limit;
+
 -- name: report_result
 UPDATE record SET pending = 0, alias = :alias, source_ref = ifnull(:source_ref, source_ref),
        query_id = ifnull(:query_id, query_id), turn = ifnull(:turn, turn), metadata = :metadata,
