@@ -187,7 +187,8 @@ async def test_a_failure_of_which_nobody_learns_is_not_logged_as_forgotten(
     writing.cancel()
     loop.call_soon(go_on.set)
     await asyncio.wait({writing})
+    assert writing.cancelled()
+    del writing
     gc.collect()
 
-    assert writing.cancelled()
     assert forgotten == []
