@@ -12,6 +12,7 @@ from ledgers import find, record, searching
 from local2.background import Backoff
 from local2.errors import StorageError
 from local2.ledger.engines.postgres import database as databases
+from local2.ledger.engines.postgres.connections import connect
 from local2.ledger.engines.postgres.database import Database
 from local2.ledger.engines.postgres.dialect import STATEMENTS
 from local2.ledger.ledger import Ledger
@@ -192,3 +193,19 @@ async def test_a_failure_of_which_nobody_learns_is_not_logged_as_forgotten(
     gc.collect()
 
     assert forgotten == []
+
+
+async def test_a_server_that_allows_one_connection_only_is_enough_to_begin(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = list[str]()
+
+    def connect_once(*args: Any) -> object:
+        opened.append(url)
+        if len(opened) > 1:
+            raise psycopg.OperationalError("sorry, too many clients already")
+        return connect(*args)
+
+    monkeypatch.setattr(databases, "connect", connect_once)
+    async with Database.open(url) as database:
+        assert await database.live_stacks() == []

@@ -323,7 +323,9 @@ class Database:
             self.secret = hashlib.blake2b(here.encode(), key=key, person=b"stacks").hexdigest()
 
         self._use(prepare)
-        self._idle += [self._connect() for _ in range(EARLY_CONNECTIONS)]
+        with suppress(psycopg.Error):  # the server may allow no more; one is enough to begin
+            for _ in range(EARLY_CONNECTIONS):
+                self._idle.append(self._connect())
 
     def _close(self) -> None:
         with suppress(StorageError):
