@@ -96,6 +96,19 @@ async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return outcomes  # type: ignore[return-value] # none has failed
 
 
+async def waiting_for(what: str, work: Awaitable[T]) -> T:
+    """Await work. If this is cancelled, the cancellation says what was waited for."""
+    try:
+        return await work
+    except asyncio.CancelledError as cancelled:
+        raise asyncio.CancelledError(what) from cancelled
+
+
+def waited_for(what: str, error: TimeoutError) -> bool:
+    """Whether `asyncio.timeout` ended a wait for this."""
+    return isinstance(error.__cause__, asyncio.CancelledError) and what in error.__cause__.args
+
+
 @contextmanager
 def cancellation_kept() -> Iterator[None]:
     """Raise CancelledError at the end if the body has lost a cancellation of the current task.

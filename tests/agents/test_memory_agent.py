@@ -194,16 +194,41 @@ async def test_a_turn_that_times_out_every_time_becomes_a_dead_letter(
 ) -> None:
     monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
     memories = Memories(memory)
-    async with remembering(bus, memories, turn_timeout=1e-9):
-        await publish_durably(bus, GENERATION, turn())
-        await all_done(bus)
-        (letter,) = await letters(bus)
+    with monkeypatch.context() as slow:
+        slow.setattr(Intake, "store_turn", lambda *_: asyncio.Event().wait())
+        async with remembering(bus, memories, turn_timeout=1e-9):
+            await publish_durably(bus, GENERATION, turn())
+            await all_done(bus)
+            (letter,) = await letters(bus)
     assert "not handled within 1e-09 s" in letter.letter.reason
 
     async with remembering(bus, memories):
         await publish_again(bus, letter, "default")
         await all_done(bus)
 
+    assert len(await episodes(database)) == 1
+
+
+async def test_a_turn_is_delivered_again_for_as_long_as_the_ledger_is_held_up(
+    bus: Connection,
+    memory: Memory,
+    database: Database,
+    listen: Listen,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is in order, however often its time is over while it waits to be stored."""
+    monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
+    memories, answered = Memories(memory), await listen("$JS.ACK.>")
+
+    async with remembering(bus, memories, turn_timeout=1e-9):
+        await publish_durably(bus, GENERATION, turn())
+        await eventually(lambda: len(answered) > ATTEMPTS)
+    assert all(told.data.startswith(b"-NAK") for told in answered)
+
+    async with remembering(bus, memories):
+        await all_done(bus)
+
+    assert await letters(bus) == []
     assert len(await episodes(database)) == 1
 
 

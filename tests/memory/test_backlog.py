@@ -98,6 +98,23 @@ async def test_waiting_and_later_tasks_are_done_in_batches(
     assert job.done == [*first, *later]
 
 
+async def test_a_job_that_has_done_everything_is_not_behind_however_long_ago_that_was(
+    ledger: Ledger, backlog: Backlog, clock: MovableClock
+) -> None:
+    """What another stack has begun may wait meanwhile."""
+    runner = backlog.add_job(Recorder(ledger))
+
+    async with working(backlog):
+        await eventually(lambda: runner.is_caught_up)
+        clock.now += timedelta(hours=1)
+        assert runner.last_progress == clock.now
+
+    backlog.wake("judge")
+    woken = clock.now
+    clock.now += timedelta(hours=1)
+    assert runner.last_progress == woken
+
+
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make many tasks wait an hour for more."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 
-from local2.background import in_background, read_text
+from local2.background import in_background, read_text, waited_for
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.dead_letters import store_dead_letter
 from local2.bus.identity import user_of
@@ -37,8 +37,16 @@ from local2.bus.streams import (
     turns_stream,
     when_elected,
 )
-from local2.errors import BusError, DeadlineError, Local2Error, RequestError, abridged
+from local2.errors import (
+    BusError,
+    DeadlineError,
+    Local2Error,
+    RequestError,
+    StorageError,
+    abridged,
+)
 from local2.ledger.operations.turns import Delivered
+from local2.ledger.records import LEDGER
 from local2.memory.intake.conversations import Turn
 from local2.memory.intake.echoes import UNANSWERED, find_echo
 from local2.memory.intake.episodes import storable_metadata
@@ -136,8 +144,9 @@ class MemoryAgent(Participant):
 
         - the message, its sender's role or token, the tenant's quota (RequestError): a dead letter
         - it takes longer than `turn_timeout`, or the code has a bug: one after ATTEMPTS deliveries
-        - the ledger, the bus, a full queue (other errors): no dead letter. It is redelivered until
-          they are back, however long that takes, because the turn itself is in order
+        - the ledger, also one that is held up, the bus, a full queue (other errors): no dead
+          letter. It is redelivered until they are back, however long that takes, because the turn
+          itself is in order
         """
         seconds = self._turn_timeout
         try:
@@ -150,7 +159,10 @@ class MemoryAgent(Participant):
                     await self._store_turn(message)
         except RequestError as error:
             await self._give_up(message, error)
-        except TimeoutError:
+        except TimeoutError as error:
+            if waited_for(LEDGER, error):
+                held_up = f"The ledger did not store the message within {seconds:g} s."
+                raise StorageError(held_up) from error
             # It is a RequestError, but raised behind the clause for those: redelivered at first.
             late = DeadlineError(
                 f"The message was not handled within {seconds:g} s (turn_timeout)."

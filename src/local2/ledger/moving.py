@@ -46,6 +46,11 @@ Progress = Callable[[str, int, int], None]
 """Called with what is done, and with how many rows it has been done, of how many."""
 
 
+CHANGED = (
+    "If the memory was used since the move began, name a new database, or a folder without a "
+    "memory, and move it again."
+)
+"""The remedy where a move that goes on is refused what it adds."""
 EXACT = 2**53
 """Up to here, a whole number is the same as a float, which one of the databases may return."""
 
@@ -143,7 +148,12 @@ async def move(source: Database, target: Database, progress: Progress) -> Moved:
             after = await _key_at(source, table, there - 1) if there else None
             async for page in _pages(source, table, after):
                 add = partial(target.tables.add, table=table, rows=page)
-                await target.write(add, owner=OF_ALL)
+                try:
+                    await target.write(add, owner=OF_ALL)
+                except StorageError as error:
+                    if error.remedy is None and before:
+                        error.remedy = CHANGED
+                    raise
                 copied += len(page)
                 progress("Copying", before + copied, total)
 

@@ -37,6 +37,8 @@ an id, and an erasure, whose row has an id of its own."""
 ACTIVE_RECORD_TASKS: Final = tuple(kind for kind in get_args(TaskKind) if kind != "unindex")
 """Kinds of tasks that are dropped when their record is superseded."""
 
+LEDGER = "ledger"
+"""What a cancelled read or write had waited for (`waited_for`)."""
 LONGEST_RETRY_DELAY = timedelta(seconds=100)
 """Longest wait between two attempts at a failing task."""
 DERIVED_FROM = "derived_from"

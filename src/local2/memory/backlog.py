@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import get_args
 
 import structlog
@@ -126,17 +126,24 @@ class Runner:
         """Tasks of batches interrupted by a failing service; others go first until one succeeds."""
         self.is_caught_up = False
         """Whether all added tasks are done, except for failed ones."""
-        self.last_progress = clock()
-        """When a task was last done, or when the first of the waiting tasks was added."""
+        self._last_progress = clock()
         self.problem: str | None = None
         """The reason why the job pauses, until it succeeds."""
         self._reported: str | None = None
         self._backoff = Backoff(FIRST_PAUSE, job.longest_pause)
 
+    @property
+    def last_progress(self) -> datetime:
+        """When a task was last done, or when the first of the waiting tasks was added.
+
+        Now, if all are done: tasks that wait nevertheless are those that another stack does.
+        """
+        return self._clock() if self.is_caught_up else self._last_progress
+
     def wake(self, *, many: bool = False) -> None:
         """Wake the loop after tasks were added. `many`: wait for more, which probably follow."""
         if self.is_caught_up:
-            self.last_progress = self._clock()
+            self._last_progress = self._clock()
         self.is_caught_up = False
         self._added_at = time.monotonic()
         self._work.set()
@@ -259,7 +266,7 @@ class Runner:
         else:
             self._interrupted.clear()
             self._note_success()
-            self.last_progress = self._clock()
+            self._last_progress = self._clock()
 
     def _note_success(self) -> None:
         if self._reported:

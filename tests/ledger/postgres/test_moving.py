@@ -239,6 +239,23 @@ async def test_a_source_that_changes_meanwhile_is_noticed_and_nothing_opens_the_
         await _open_as_a_stack(url)
 
 
+async def test_a_move_that_cannot_go_on_since_its_source_has_changed_says_so(
+    url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "ledger.sqlite3"
+    async with ledger_in(file) as ledger:
+        await ledger.facts.store(fact("Oslo.", topic="user.city", id="f1"))
+        await ledger.records.store([record(f"Note {number}.") for number in range(60)])
+    assert await exit_code(move_and_be_killed, str(file), url, 8) == -signal.SIGKILL
+    async with ledger_in(file) as ledger:
+        await ledger.facts.store(fact("Bergen.", topic="user.city", id="f2"))
+
+    with pytest.raises(StorageError, match="duplicate") as refused:
+        await move_between(str(file), url)
+
+    assert "used since the move began" in (refused.value.remedy or "")
+
+
 async def test_a_table_or_column_of_one_database_alone_is_not_overlooked(
     here: PostgresDatabase, source: Path
 ) -> None:

@@ -1,6 +1,8 @@
 """While the server is away, work waits for it, and nothing is lost or done twice."""
 
 import asyncio
+import gc
+import threading
 from typing import Any
 
 import psycopg
@@ -10,6 +12,7 @@ from ledgers import find, record, searching
 from local2.background import Backoff
 from local2.errors import StorageError
 from local2.ledger.engines.postgres import database as databases
+from local2.ledger.engines.postgres.connections import connect
 from local2.ledger.engines.postgres.database import Database
 from local2.ledger.engines.postgres.dialect import STATEMENTS
 from local2.ledger.ledger import Ledger
@@ -138,3 +141,71 @@ async def test_a_server_that_stays_away_is_an_error_with_a_remedy(
     assert "Check that the server" in (away.value.remedy or "")
     await ledger.records.store([record("Gold.", id="r1")])
     assert await names(ledger) == ["r1"]
+
+
+async def test_a_server_that_has_been_away_for_long_is_not_waited_for(
+    ledger: Ledger, postgres_databases: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that is asked would wait for the few threads, and be answered by none in time."""
+    monkeypatch.setattr(databases, "PATIENCE", 0.2)
+    pauses, next_pause = list[float](), Backoff.next_pause
+
+    def count_pause(backoff: Backoff) -> float:
+        pauses.append(next_pause(backoff))
+        return pauses[-1]
+
+    monkeypatch.setattr(Backoff, "next_pause", count_pause)
+    for _ in range(2):  # it is waited for again after it has answered
+        postgres_databases.kill()
+        try:
+            with pytest.raises(StorageError):
+                await names(ledger)
+            assert pauses
+            pauses.clear()
+            with pytest.raises(StorageError):
+                await names(ledger)
+            assert not pauses
+        finally:
+            await asyncio.to_thread(postgres_databases.start)
+        assert await names(ledger) == []
+        pauses.clear()
+
+
+async def test_a_failure_of_which_nobody_learns_is_not_logged_as_forgotten(
+    ledger: Ledger, here: Database
+) -> None:
+    began, go_on = asyncio.Event(), threading.Event()
+    loop, forgotten = asyncio.get_running_loop(), list[object]()
+    loop.set_exception_handler(lambda _, context: forgotten.append(context))
+
+    def fail(_: object) -> None:
+        loop.call_soon_threadsafe(began.set)
+        go_on.wait()
+        raise StorageError("It failed.")
+
+    writing = asyncio.create_task(here.write(fail, owner=ledger.tenant, rests_on=()))
+    await began.wait()
+    writing.cancel()
+    loop.call_soon(go_on.set)
+    await asyncio.wait({writing})
+    assert writing.cancelled()
+    del writing
+    gc.collect()
+
+    assert forgotten == []
+
+
+async def test_a_server_that_allows_one_connection_only_is_enough_to_begin(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = list[str]()
+
+    def connect_once(*args: Any) -> object:
+        opened.append(url)
+        if len(opened) > 1:
+            raise psycopg.OperationalError("sorry, too many clients already")
+        return connect(*args)
+
+    monkeypatch.setattr(databases, "connect", connect_once)
+    async with Database.open(url) as database:
+        assert await database.live_stacks() == []

@@ -15,6 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
+from local2.background import waiting_for
 from local2.errors import QuotaError
 from local2.ledger.engines import (
     Connection,
@@ -25,7 +26,7 @@ from local2.ledger.engines import (
     TextIndex,
     Version,
 )
-from local2.ledger.records import UNLIMITED, NewRecord, Quota, Record, stamp
+from local2.ledger.records import LEDGER, UNLIMITED, NewRecord, Quota, Record, stamp
 from local2.protocol.payloads import Json
 from local2.protocol.tool import may_wait
 
@@ -153,9 +154,10 @@ class TenantRows:
         self, operation: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Run an operation on the reader's connection; it must not write."""
-        return await self._database.read(
+        reading = self._database.read(
             lambda c: operation(self._transaction(c), *args, **kwargs), owner=self.tenant
         )
+        return await waiting_for(LEDGER, reading)
 
     async def read_apart(
         self, operation: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
@@ -173,12 +175,13 @@ class TenantRows:
         Raises:
             StorageError: It could not begin while the caller of the current call waits.
         """
-        return await self._database.write(
+        writing = self._database.write(
             lambda c: operation(self._transaction(c), *args, **kwargs),
             owner=self.tenant,
             rests_on=self._rests_on,
             within=max(may_wait(), LEAST_PATIENCE),
         )
+        return await waiting_for(LEDGER, writing)
 
     async def one(self, statement: str, **values: Any) -> Row | None:
         """The first row, or None."""

@@ -247,8 +247,9 @@ def as_storage_error(error: psycopg.Error) -> StorageError:
     if is_away(error):
         return StorageError(
             f"The database of the ledger cannot be reached: {reason}.",
-            remedy="Check that the server of `ledger` in config/memory.yaml runs, and that it can "
-            "be reached.",
+            remedy="Check that the server of `ledger` in config/memory.yaml runs, that it can be "
+            "reached and written to, that it allows so many connections, and that it accepts the "
+            "user and the password (~/.pgpass).",
         )
     if isinstance(error, psycopg.errors.LockNotAvailable):
         return held_up_error()

@@ -63,7 +63,8 @@ EARLY_CONNECTIONS = 2
 ATTEMPTS = 5
 """How often a write is tried."""
 PATIENCE = 8.0
-"""Seconds that work waits for a server that is away: less than a caller waits for an answer."""
+"""Seconds that work waits for a server that is away: less than a caller waits for an answer. After
+them, work fails at its first attempt: otherwise all would wait for the few threads."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
 """Seconds between two attempts to reach it."""
 INDEXING = "indexes of neighbours"
@@ -120,6 +121,8 @@ class Database:
         self._idle: list[PostgresConnection] = []
         self._losses = 0
         """How often a connection was lost."""
+        self._away_since: float | None = None
+        """When the server was first missed; None while it answers."""
         self._indexing = asyncio.Lock()
         self._lines = Lines()
         self._writing = asyncio.Semaphore(WRITING)
@@ -223,6 +226,7 @@ class Database:
             except asyncio.CancelledError:
                 # The work is done nevertheless: wait for it before the caller is cancelled.
                 await asyncio.wait({written})
+                written.exception()  # else asyncio would log that nobody has asked for it
                 raise
 
     def version(self, tx: Transaction) -> Version:
@@ -319,7 +323,9 @@ class Database:
             self.secret = hashlib.blake2b(here.encode(), key=key, person=b"stacks").hexdigest()
 
         self._use(prepare)
-        self._idle += [self._connect() for _ in range(EARLY_CONNECTIONS)]
+        with suppress(psycopg.Error):  # the server may allow no more; one is enough to begin
+            for _ in range(EARLY_CONNECTIONS):
+                self._idle.append(self._connect())
 
     def _close(self) -> None:
         with suppress(StorageError):
@@ -366,7 +372,7 @@ class Database:
 
         Outside of `_read` and `_write`, no rows of tenants are seen.
         """
-        deadline = time.monotonic() + (PATIENCE if patience is None else patience)
+        patience = PATIENCE if patience is None else patience
         backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             try:
@@ -384,9 +390,14 @@ class Database:
                     raise
                 finally:
                     if not connection.raw.closed:
+                        self._away_since = None
                         self._idle.append(connection)
             except psycopg.Error as error:
-                if not is_away(error) or time.monotonic() > deadline:
+                now = time.monotonic()
+                if not is_away(error):
+                    raise as_storage_error(error) from error
+                since = self._away_since = self._away_since or now
+                if now >= since + patience:
                     raise as_storage_error(error) from error
             time.sleep(backoff.next_pause())
 
