@@ -495,6 +495,27 @@ async def test_an_import_does_not_restore_forgotten_items(ledger: Ledger, other:
     assert (report.erased, report.new) == (1, {})
 
 
+@pytest.mark.parametrize("whole", [False, True], ids=["by key", "by namespace"])
+async def test_an_import_does_not_restore_deleted_items_unless_they_were_stored_later(
+    ledger: Ledger, other: Ledger, *, whole: bool
+) -> None:
+    gone, again = item("gone", 1, "Osmium."), item("again", 2, "Iridium.")
+    await ledger.items.put(ITEMS, [gone, again], storing(OLDER))
+    await copy(ledger, other)
+    keys, namespaces = ([], [gone.put.namespace]) if whole else ([gone.put, again.put], [])
+    await other.items.delete(ITEMS, keys, namespaces, storing(DAY))
+    later, early = item("again", 3, "Rhenium.", id="r"), item("gone", 4, "Dense osmium.", id="d")
+    await ledger.items.put(ITEMS, [later], storing(NEWER))
+    await ledger.items.put(ITEMS, [early], storing(OLDER))
+
+    report = await copy(ledger, other)
+
+    assert [one.key for one in await other.items.keys(ITEMS, ItemSelection())] == ["again"]
+    assert report.erased == 1
+    search = searching("osmium", "rhenium", places=(Place("user", OWNER, "episode"),))
+    assert (await find(other, search)).contents == {"Rhenium."}
+
+
 def fact_line(id_: str = "x", **fields: Any) -> RecordLine:
     defaults: dict[str, Any] = {
         "id": id_,

@@ -71,7 +71,7 @@ class ImportOutcome:
         parts = [f"{describe_counts(report.new)} {done}", f"{known} already known"]
         for count, what in (
             (report.replaced, "replaced by newer versions"),
-            (report.erased, "left out because they were erased here"),
+            (report.erased, "left out because they were erased or deleted here"),
             (report.unplaced, "about records that do not exist here"),
             (len(report.conflicts), "conflicts, resolved in favour of the newer version"),
             (len(report.refused), "refused"),

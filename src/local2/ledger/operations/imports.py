@@ -179,6 +179,8 @@ class _Page:
         if isinstance(
             line, FeedbackLine | NoteLine | OutputLine | ItemLine | ShowingLine
         ) and was_line_erased(self._tx, line):
+            if isinstance(line, ItemLine) and line.record:
+                supersede(self._tx, line.record, self._cause(""))
             self.report.erased += 1
             return
         was_new = self._store(line, records)
