@@ -83,6 +83,11 @@ class SourceReport(msgspec.Struct, kw_only=True):
     dry_run: bool = False
     left_out: list[LeftOut] = []
 
+    @property
+    def refused(self) -> int:
+        """How much of what was left out was to be stored."""
+        return sum(group.count for group in self.left_out if group.refused)
+
     def summary(self) -> str:
         """Tell people the counts."""
         read = [
@@ -102,7 +107,8 @@ class SourceReport(msgspec.Struct, kw_only=True):
         records += [] if self.dry_run else [f"{self.known:,} already known"]
         records += [f"{self.erased:,} erased before, and not stored again"] if self.erased else []
         count = sum(group.count for group in self.left_out)
-        records += [f"{count:,} left out"] if count else []
+        refused = f" ({self.refused:,} could not be stored)" if self.refused else ""
+        records += [f"{count:,} left out{refused}"] if count else []
         return f"{TITLES[self.format]}, {', '.join(read) or 'nothing'}: {', '.join(records)}."
 
 
@@ -220,7 +226,7 @@ class Importer:
             if size_of(message) <= MAX_MESSAGE_BYTES:
                 fitting.append(message)
             else:
-                self._left_out.add(
+                self._left_out.refuse(
                     f"{conversation.id}: message {message.id}",
                     f"messages of more than {MAX_MESSAGE_BYTES:,} bytes",
                 )
@@ -249,7 +255,7 @@ class Importer:
         done = await self._patiently(lambda: ask_service(self._bus, IMPORT, request, self._caller))
         for refused in done.refused:
             fact, _ = lines[refused.line - 1]
-            self._left_out.add(f"{fact.id}: {refused.problem}", "refused by the memory")
+            self._left_out.refuse(f"{fact.id}: {refused.problem}", "refused by the memory")
         self._count(
             done.new.get("record", 0), done.replaced, done.known.get("record", 0), done.erased
         )
@@ -272,7 +278,7 @@ class Importer:
         try:
             return await self._patiently(call)
         except REFUSALS as error:
-            self._left_out.add(f"{name}: {error}", "refused by the memory")
+            self._left_out.refuse(f"{name}: {error}", "refused by the memory")
             return None
 
     async def _patiently(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -290,7 +296,7 @@ class Importer:
         is another fact, and the later one.
         """
         if len(fact.content) > MAX_CONTENT:
-            self._left_out.add(fact.id, f"facts of more than {MAX_CONTENT:,} characters")
+            self._left_out.refuse(fact.id, f"facts of more than {MAX_CONTENT:,} characters")
             return None
         scope: OwnerScope = "user"
         owner = self._caller.user or ""
