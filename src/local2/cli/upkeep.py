@@ -69,7 +69,7 @@ async def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool)
 
     findings = await run_checks(settings, deep=deep)
     output.data(findings)
-    table = Table("", "What", uncut("Finding"), uncut("What to do"))
+    table = Table("", uncut("What"), uncut("Finding"), uncut("What to do"))
     for finding in findings:
         mark = MARKS[finding.verdict]
         table.add_row(mark, *map(shown, (finding.name, finding.detail, finding.remedy or "")))
