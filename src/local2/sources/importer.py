@@ -171,9 +171,9 @@ class Importer:
                         case Conversation():
                             if item.continues:
                                 await self._finish(down_to=0)
-                            await self._send(self._send_conversation(item))
+                            await self._send(self._send_conversation, item)
                         case Document():
-                            await self._send(self._send_document(item))
+                            await self._send(self._send_document, item)
                 facts = [item for item in part if isinstance(item, Fact)]
                 lines = [(fact, line) for fact in facts if (line := self._line_of(fact))]
                 for request in split_into_parts(
@@ -182,7 +182,7 @@ class Importer:
                     max_bytes=MESSAGE_LINE_BYTES,
                     max_items=MAX_LINES_PER_MESSAGE,
                 ):
-                    await self._send(self._send_facts(request))
+                    await self._send(self._send_facts, request)
             await self._finish(down_to=0)
             if self._broken is not None:
                 raise self._broken
@@ -207,10 +207,10 @@ class Importer:
             case Document():
                 self._report.documents += 1
 
-    async def _send(self, sending: Coroutine[Any, Any, None]) -> None:
+    async def _send(self, send: Callable[[T], Coroutine[Any, Any, None]], what: T) -> None:
         """Begin a request as soon as few enough are under way."""
         await self._finish(down_to=IN_FLIGHT - 1)
-        self._tasks.add(asyncio.create_task(sending))
+        self._tasks.add(asyncio.create_task(send(what)))
 
     async def _finish(self, *, down_to: int) -> None:
         """Wait until no more than so many requests are under way; raise what one has raised."""
