@@ -235,7 +235,8 @@ async def audit(settings: Settings, output: Output, *, args: Audit, caller: Send
             contents.append(f"{entry.before:.2f} → {entry.after:.2f}")
         if entry.run:
             contents.append(f"run {entry.run}")
-        _show_change(output, [shown_time(entry.at), entry.action, about, f"by {who}"], contents)
+        head = [shown_time(entry.at), entry.action, about, who and f"by {who}"]
+        _show_change(output, head, contents)
     if trail.next is not None:
         output.text("There are older entries; use --limit to show more.")
 
