@@ -29,6 +29,8 @@ def test_a_dry_run_lists_the_changes_that_a_run_makes_and_undo_reverts(
 
     shown = local2(folder, "audit", change["id"], "--user", user).stdout
     assert "merged" in shown
+    lines = [line.strip() for line in shown.splitlines()]
+    assert {change["id"], f"→ {change['superseded_by']}", f"run {run}"} <= {*lines}
     assert "…" not in shown
     assert "green" not in shown
     (entry,) = answer(folder, "audit", "--run", run, "--user", user)["entries"]
@@ -86,6 +88,19 @@ def test_a_memory_is_edited_retired_and_hidden_by_its_id_and_each_is_undone(
         assert listed() == ["Ada likes black tea."]
     assert local2(folder, "undo", edited["run"], "--user", user).returncode == 0
     assert listed() == ["Ada likes green tea."]
+
+
+def test_a_wrong_id_is_refused_in_words_for_people(running_alone: Served, user: str) -> None:
+    def refused(id_: str) -> str:
+        edited = local2(
+            running_alone.folder, "edit", id_, "Ada.", "--reason", "Wrong.", "--user", user
+        )
+        assert edited.returncode == 1
+        return edited.stderr
+
+    assert refused("") == "Error: The text is empty - at `id`.\n"
+    assert refused("nonsense").startswith("Error: id: there is no fact or note with this id")
+    assert "`related`" not in refused("nonsense")
 
 
 def test_an_unknown_run_is_refused(running_alone: Served, user: str) -> None:

@@ -174,7 +174,7 @@ def test_lines_that_break_a_rule_are_refused_by_name_and_the_others_imported(
     done = local2(other_stack.folder, "import", str(file))
     (again,) = answer(other_stack.folder, "import", str(file))
 
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "1 record imported, 0 already known, 2 refused." in done.stdout
     assert "Line 3 was refused: id: expected at most 256 characters" in done.stdout
     assert "Line 4 was refused: relation: expected one of" in done.stdout

@@ -107,16 +107,18 @@ def test_what_was_left_out_is_told_by_reason_and_name(
     done = local2(running.folder, "import", str(file), "--user", user)
     (again,) = answer(running.folder, "import", str(file), "--user", user)
 
-    assert "2 messages: nothing was sent, 2 left out.\n" in dry.stdout
-    assert done.returncode == 0
+    assert "2 messages: nothing was sent, 2 left out (1 could not be stored).\n" in dry.stdout
+    assert (dry.returncode, done.returncode) == (1, 1)
     assert f"{file}: ChatGPT export.\n" in done.stdout
     assert "(messages of more than 900,000 bytes): chatgpt-c1: message m2." in done.stdout
     assert "(of another form than expected): conversations.json: object 2:" in done.stdout
-    assert done.stdout.endswith("1 record stored, 0 already known, 3 left out.\n")
-    assert {one["reason"]: one["count"] for one in again["data"]["left_out"]} == {
-        "files of the export without conversations or facts": 1,
-        "messages of more than 900,000 bytes": 1,
-        "of another form than expected": 1,
+    counts = "1 record stored, 0 already known, 3 left out (2 could not be stored)."
+    assert done.stdout.endswith(f"{counts}\n")
+    left_out = again["data"]["left_out"]
+    assert {one["reason"]: (one["count"], one["refused"]) for one in left_out} == {
+        "files of the export without conversations or facts": (1, False),
+        "messages of more than 900,000 bytes": (1, True),
+        "of another form than expected": (1, True),
     }
     assert (again["data"]["stored"], again["data"]["known"]) == (0, 1)
     (found,) = recalled(running.folder, "osmium", "--user", user, "--source-kinds", "chat_message")

@@ -20,6 +20,8 @@ def test_memories_are_listed_the_newest_first_and_filtered(running: Served, user
     shown = local2(folder, "list", "tea", "--scope", "user", "--user", user)
     assert "Ada likes green tea." in shown.stdout
     assert "Rome" not in shown.stdout
+    (memory,) = answer(folder, "list", "green", "--scope", "user", "--user", user)["memories"]
+    assert memory["id"] in shown.stdout
 
 
 def test_a_list_says_that_there_are_more_and_continues(running: Served, user: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -64,6 +65,28 @@ async def test_a_file_in_place_of_a_client_is_refused_with_an_error(tmp_path: Pa
 
     assert server.returncode == 1
     assert b"must be pipes to a client" in errors
+
+
+async def test_a_client_that_is_gone_before_its_answers_ends_the_server_without_an_error(
+    tmp_path: Path,
+) -> None:
+    of, outgoing = os.pipe()
+    server = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "local2", "mcp", "--home", str(tmp_path)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=outgoing,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "LOCAL2_BUS__URL": "nats://127.0.0.1:9"},
+    )
+    os.close(outgoing)
+    assert server.stdin is not None
+    server.stdin.write(b"{nope\n")
+    assert b"not JSON" in await asyncio.to_thread(os.read, of, 1_000)
+    os.close(of)
+
+    _, errors = await server.communicate(b"{nope\n" * 9)
+
+    assert (server.returncode, errors) == (0, b"")
 
 
 @pytest.mark.parametrize("closed", ["<&-", "</dev/null >&-", "<&- >&-"])

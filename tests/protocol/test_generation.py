@@ -489,6 +489,88 @@ def test_an_incomplete_response_is_read_all_the_same(answer: Any) -> None:
     assert read({"answer": answer}).envelope.payload.answer
 
 
+def dumped(role: str, **fields: Any) -> dict[str, Any]:
+    """A message in the form of LangChain's `dumps`."""
+    id_ = ["langchain", "schema", "messages", f"{role}Message"]
+    return {"lc": 1, "type": "constructor", "id": id_, "kwargs": fields}
+
+
+WEIGHING = {"id": "c1", "name": "weigh", "args": {"of": "gold"}}
+CONVERSATIONS = {
+    "of LangChain, dumped": [
+        dumped("Human", content="What is gold?", type="human"),
+        dumped("AI", content="A metal.", type="ai"),
+        dumped("Human", content="Is it heavy?", type="human"),
+        dumped("AI", content="I weigh it.", tool_calls=[WEIGHING], type="ai"),
+        dumped("Tool", content="19.3 kg", tool_call_id="c1", type="tool"),
+        dumped("AI", content="Very.", type="ai"),
+    ],
+    "of LangChain": [
+        {"type": "human", "content": "Is it heavy?"},
+        {"type": "ai", "content": "", "tool_calls": [WEIGHING]},
+        {"type": "tool", "content": "19.3 kg", "tool_call_id": "c1", "name": "weigh"},
+        {"type": "ai", "content": "Very."},
+    ],
+    "of OpenAI": [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Is it heavy?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "c1", "function": {"name": "weigh", "arguments": '{"of":"gold"}'}}
+            ],
+        },
+        {"role": "tool", "content": "19.3 kg", "tool_call_id": "c1"},
+        {"role": "assistant", "content": "Very."},
+    ],
+    "of Anthropic": [
+        {"role": "user", "content": "Is it heavy?"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "I weigh it."},
+                {"type": "tool_use", "id": "c1", "name": "weigh", "input": {"of": "gold"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "19.3 kg"}],
+        },
+        {"role": "assistant", "content": [{"type": "text", "text": "Very."}]},
+    ],
+}
+
+
+@pytest.mark.parametrize("messages", CONVERSATIONS.values(), ids=CONVERSATIONS)
+def test_of_a_whole_conversation_its_last_turn_is_the_answer(messages: list[Any]) -> None:
+    called = ToolCallRecord(name="weigh", args={"of": "gold"}, content="19.3 kg", id="c1")
+    for answer in (messages, {"messages": messages, "step": 4}):
+        reading = read({"answer": answer})
+        turn = reading.envelope.payload
+
+        assert (turn.answer, turn.tool_calls, reading.unread) == ("Very.", [called], ())
+
+
+def test_a_state_that_langchain_dumped_as_text_is_read_as_well() -> None:
+    state = {"messages": CONVERSATIONS["of LangChain, dumped"]}
+
+    assert read({"answer": json.dumps(state)}).envelope.payload.answer == "Very."
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        json.dumps({"messages": CONVERSATIONS["of OpenAI"]}),
+        json.dumps({"messages": [dumped("Human", content="Is it heavy?", type="human")]}),
+        '{"messages": []}',
+        "[1]",
+    ],
+)
+def test_a_text_with_a_conversation_that_may_be_asked_for_stays_as_it_is(answer: str) -> None:
+    assert read({"answer": answer}).envelope.payload.answer == answer
+
+
 def test_an_answer_of_only_calls_is_empty() -> None:
     turn = read({"answer": ANTHROPIC[2:], "thinking": "Hm."}).envelope.payload
 

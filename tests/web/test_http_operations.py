@@ -36,6 +36,14 @@ def test_names_in_headers_may_have_any_characters(server: HttpServer) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", [b"J%FCrgen", "Jürgen".encode(), b"J\xfcrgen"])
+def test_a_name_that_could_be_taken_for_another_is_refused(ada: httpx.Client, name: bytes) -> None:
+    refused = ada.post("/v1/tools/top_memories", headers=[(b"Local2-User", name)])
+
+    assert refused.status_code == 400
+    assert "J%C3%BCrgen" in refused.json()["detail"]
+
+
 def test_half_an_emoji_is_read(ada: httpx.Client) -> None:
     body = rb'{"topic": "user.emoji", "content": "half \ud83d"}'
     json = {"Content-Type": "application/json; charset=utf-8"}

@@ -73,6 +73,7 @@ def test_conversations_agents_and_pages_are_filtered(mem0: Any) -> None:
     assert mem0.get_all(filters=monday)["count"] == 2
     page = mem0.get_all(filters={"user_id": "cleo"}, page=2, page_size=2)
     assert (page["count"], len(page["results"]), page["next"]) == (3, 1, None)
+    assert page["previous"].endswith("?page_size=2&page=1")
 
 
 def test_names_with_any_characters_own_their_memories(mem0: Any, server: HttpServer) -> None:

@@ -57,7 +57,7 @@ COMMANDS = {
     "import": Listed(
         "import_",
         "Import an export of local2, ChatGPT, Claude, mem0 or Hindsight, or documents; again, only "
-        "what is new is stored.",
+        "what is new is stored. Exit with code 1 if anything was refused.",
     ),
     "forget": Listed(
         "changes",

@@ -18,7 +18,7 @@ from local2.client.tools import call_tool
 from local2.errors import BusError, StackNotRunningError
 from local2.protocol.envelope import Sender, new_id
 from local2.protocol.memory_tools import A, Explanation, MemoryTool
-from local2.protocol.payloads import Empty, Json, ToolResult
+from local2.protocol.payloads import Empty, ErrorReply, Json, ToolResult
 from local2.settings import Settings
 
 if TYPE_CHECKING:
@@ -80,29 +80,35 @@ async def ask_stack(
 def data_of(result: ToolResult, type_: type[T], output: Output) -> T:
     """Read the data of a result; a failed one is printed, and ends the command."""
     if result.error is not None:
-        fail(result, output)
+        fail(result, result.error, output)
     return msgspec.convert(result.data, type_)
 
 
-def fail(result: ToolResult, output: Output) -> NoReturn:
+def fail(result: ToolResult, error: ErrorReply, output: Output) -> NoReturn:
     """Print the error of the tool, and end the command."""
-    output.data(result)
-    output.failure(result.content)
+    if output.json:
+        output.data(result)
+    else:
+        output.error(error.to_error())
     raise click.exceptions.Exit(FAILED)
 
 
-def show_entry(output: Output, head: str, content: str) -> None:
-    """Print one entry of a list: its head, of `styled` parts, and the beginning of its content."""
-    lines = wrap(
-        one_line(content),
-        max(columns(), MIN_COLUMNS),
-        initial_indent=INDENT,
-        subsequent_indent=INDENT,
-        max_lines=SHOWN_LINES,
-        placeholder=" …",
-    )
+def show_entry(output: Output, head: str, *contents: str) -> None:
+    """Print one entry of a list: its head, of `styled` parts, and the beginning of each content.
+
+    Each content begins on a line of its own: an id alone stays whole, and can be copied.
+    """
     output.line(head)
-    output.line("\n".join(lines))
+    for content in contents:
+        lines = wrap(
+            one_line(content),
+            max(columns(), MIN_COLUMNS),
+            initial_indent=INDENT,
+            subsequent_indent=INDENT,
+            max_lines=SHOWN_LINES,
+            placeholder=" …",
+        )
+        output.line("\n".join(lines))
 
 
 def parts_of_score(explanation: Explanation) -> str:

@@ -15,9 +15,9 @@ from rich.progress import SpinnerColumn, TextColumn
 from rich.table import Table
 
 from local2.background import running_task
-from local2.cli.answers import INDENT, NAME, answer, answer_on, data_of, shown_time
+from local2.cli.answers import NAME, answer, answer_on, data_of, show_entry, shown_time
 from local2.cli.commands import asked_by_caller, command, tool_arguments, yes_option
-from local2.cli.output import FAILED, Output, beginning, run_async, shown, uncut
+from local2.cli.output import FAILED, Output, run_async, shown, styled, uncut
 from local2.client import Connection
 from local2.client.access import ask_service, connected
 from local2.client.calls import ERASURE_TIMEOUT
@@ -64,8 +64,6 @@ PATIENCE = 600.0
 """Seconds that a consolidation may take; 50,000 facts take about 60."""
 POLL = 0.2
 """Seconds between two readings of the progress."""
-CONTENT_CHARACTERS = 100
-"""Maximum characters shown of a changed fact."""
 PAGE = 1_000
 """Audit entries read in one request."""
 ACTION_LABELS = {
@@ -89,24 +87,24 @@ async def consolidate(
         result = await answer_on(bus, CONSOLIDATE.name, args.given(), caller, patience=PATIENCE)
     report = data_of(result, ConsolidationReport, output)
     output.data(report)
-    if report.changes:
-        table = Table("What", "Scope", uncut("Memory"), uncut("Why"))
-        for change in report.changes:
-            content = beginning(change.content, CONTENT_CHARACTERS)
-            about = [change.id, change.topic or change.memory_type or "", content]
-            why = change.reason
-            if change.superseded_by:
-                why += f"\n{INDENT}→ {change.superseded_by}"
-            if change.after is not None:
-                why += f"\n{INDENT}{change.before:.2f} → {change.after:.2f}"
-            memory = "\n".join(filter(None, about))
-            table.add_row(*map(shown, (ACTION_LABELS[change.action], change.scope, memory, why)))
-        output.table(table)
+    for change in report.changes:
+        about = change.topic or change.memory_type or ""
+        contents = [change.id, change.content, change.reason]
+        if change.superseded_by:
+            contents.append(f"→ {change.superseded_by}")
+        if change.after is not None:
+            contents.append(f"{change.before:.2f} → {change.after:.2f}")
+        _show_change(output, [ACTION_LABELS[change.action], change.scope, about], contents)
     for pair in report.left:
         output.text(f"Left alone: {pair.id} contradicts {pair.contradicts}; {pair.reason}.")
     _show_not_done(output, report.not_done)
     output.text(result.content)
     _show_undo(settings, output, report.run, caller)
+
+
+def _show_change(output: Output, head: Sequence[str], contents: Sequence[str]) -> None:
+    parts = [styled(part) for part in head if part]
+    show_entry(output, "  ".join(parts), *filter(None, contents))
 
 
 async def _show_progress(bus: Connection, output: Output) -> None:
@@ -226,20 +224,19 @@ async def audit(settings: Settings, output: Output, *, args: Audit, caller: Send
     if not entries:
         output.text("Nothing was changed.")
         return
-    table = Table("When", "What", uncut("Memory"), "By", uncut("Why"), uncut("Run"))
     for entry in entries:
         by = {"self": "you", "other": "another user", "unnamed": "nobody named", None: ""}[entry.by]
-        who = " · ".join(filter(None, (entry.agent, by)))
         about = entry.topic or entry.memory_type or entry.kind or ""
-        why = entry.reason or ""
+        who = " · ".join(filter(None, (entry.agent, by)))
+        contents = [entry.id, entry.reason or ""]
         if entry.superseded_by:
-            why += f"\n→ {entry.superseded_by}"
+            contents.append(f"→ {entry.superseded_by}")
         if isinstance(entry.before, float) and isinstance(entry.after, float):
-            why += f"\n{entry.before:.2f} → {entry.after:.2f}"
-        memory = "\n".join(filter(None, (entry.id, about)))
-        cells = shown_time(entry.at), entry.action, memory, who, why, entry.run or ""
-        table.add_row(*map(shown, cells))
-    output.table(table)
+            contents.append(f"{entry.before:.2f} → {entry.after:.2f}")
+        if entry.run:
+            contents.append(f"run {entry.run}")
+        head = [shown_time(entry.at), entry.action, about, who and f"by {who}"]
+        _show_change(output, head, contents)
     if trail.next is not None:
         output.text("There are older entries; use --limit to show more.")
 

@@ -19,7 +19,7 @@ from local2.cli.answers import NAME, Outcome, name_of, progress, report
 from local2.cli.commands import PATH, asked_by_caller, command
 from local2.cli.export import describe_counts
 from local2.cli.lines import STANDARD_INPUT, lines_in
-from local2.cli.output import Output, beginning, run_async
+from local2.cli.output import FAILED, Output, beginning, run_async
 from local2.client.access import ask_service, connected
 from local2.errors import BadRequestError, Local2Error
 from local2.protocol.envelope import Sender, new_id
@@ -71,7 +71,7 @@ class ImportOutcome:
         parts = [f"{describe_counts(report.new)} {done}", f"{known} already known"]
         for count, what in (
             (report.replaced, "replaced by newer versions"),
-            (report.erased, "left out because they were erased here"),
+            (report.erased, "left out because they were erased or deleted here"),
             (report.unplaced, "about records that do not exist here"),
             (len(report.conflicts), "conflicts, resolved in favour of the newer version"),
             (len(report.refused), "refused"),
@@ -158,6 +158,7 @@ def import_(
     dry_run: bool,
     caller: Sender,
 ) -> None:
+    """Exit with 1 if anything was refused or broken, or not all was read."""
     if file == STANDARD_INPUT or format_ == "local2":
         _import_export(settings, output, file, dry_run=dry_run, caller=caller)
         return
@@ -202,6 +203,8 @@ def _import_export(
         file=name_of(file), content=imported.summary(), data=imported.report, error=error
     )
     report(output, [outcome])
+    if refused:
+        raise click.exceptions.Exit(FAILED)
 
 
 async def _import(
@@ -267,7 +270,7 @@ def _import_source(
     mine: bool,
     dry_run: bool,
 ) -> None:
-    """Import anything but an export of local2; exit with 1 if it was not read to its end."""
+    """Import anything but an export of local2."""
     output.text(f"{name_of(file)}: {TITLES[source.format]}.")
     error = None
     bar_of_bytes = output.progress(
@@ -316,3 +319,5 @@ def _import_source(
         again = "" if dry_run else AGAIN
         error = f"{content} Then: {error} {again}".rstrip()
     report(output, [Outcome(file=name_of(file), content=content, data=done, error=error)])
+    if done.refused:
+        raise click.exceptions.Exit(FAILED)

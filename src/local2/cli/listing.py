@@ -7,9 +7,9 @@ import click
 import msgspec
 from rich.table import Table
 
-from local2.cli.answers import NAME, ask_stack, shown_time
+from local2.cli.answers import NAME, ask_stack, show_entry, shown_time
 from local2.cli.commands import asked_by_caller, command
-from local2.cli.output import Output, beginning, shown, uncut
+from local2.cli.output import Output, shown, styled, uncut
 from local2.client.access import ask_service, connected
 from local2.protocol.browsing import (
     MAX_PAGE,
@@ -32,9 +32,6 @@ from local2.protocol.services import (
     OVERVIEW_ALL,
 )
 from local2.settings import Settings
-
-CONTENT_CHARACTERS = 160
-"""Maximum characters shown of a memory."""
 
 
 @command("list")
@@ -135,20 +132,16 @@ async def list_(
     output.data(BrowsedPage(memories=memories, next=page.next))
     if not memories:
         output.text("No memories.")
-    else:
-        table = Table("When", "What", uncut("Memory"))
-        for memory in memories:
-            what: list[str] = [memory.memory_type or memory.kind, memory.scope]
-            if memory.state != "active":
-                what.append(memory.state)
-            if is_of_all and memory.user:
-                what.append(memory.user)
-            content = beginning(memory.content, CONTENT_CHARACTERS)
-            label = memory.topic or memory.label
-            text = f"{label}: {content}" if label else content
-            cells = shown_time(memory.event_time), "\n".join(what), f"{text}\n{memory.id}"
-            table.add_row(*map(shown, cells))
-        output.table(table)
+    for memory in memories:
+        parts = [shown_time(memory.event_time), memory.memory_type or memory.kind, memory.scope]
+        if memory.state != "active":
+            parts.append(memory.state)
+        if is_of_all and memory.user:
+            parts.append(styled(memory.user))
+        parts.append(styled(memory.id, dim=True))
+        label = memory.topic or memory.label
+        content = f"{label}: {memory.content}" if label else memory.content
+        show_entry(output, "  ".join(parts), content)
     if page.next is not None:
         output.text("There are more; use --limit to show them.")
 

@@ -219,7 +219,7 @@ async def call(
         parameters = schema.tool_schema.function.parameters if schema is not None else {}
         result = await answer_on(bus, tool, parsed(arguments, parameters), caller)
     if result.error is not None:
-        fail(result, output)
+        fail(result, result.error, output)
     output.data(result)
     output.text(result.content)
 

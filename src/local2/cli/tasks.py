@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import click
 from rich.table import Table
 
-from local2.cli.answers import ask_stack, shown_time
+from local2.cli.answers import ask_stack, show_entry, shown_time
 from local2.cli.commands import command
-from local2.cli.output import Output, shown, uncut
+from local2.cli.output import Output
 from local2.errors import InvalidArgumentsError
 from local2.protocol.maintenance import TaskAction, TaskRequest
 from local2.protocol.services import TASKS
@@ -34,13 +34,10 @@ async def list_tasks(settings: Settings, output: Output, *, kind: str | None) ->
     for count in report.counts:
         table.add_row(count.kind, f"{count.waiting:,}", f"{count.aside:,}")
     output.table(table)
-    if report.failed:
-        table = Table("Kind", uncut("Record"), "Failures", "Again at", uncut("Why it failed"))
-        for task in report.failed:
-            due = shown_time(task.due) if task.due else "never"
-            cells = task.kind, task.id, str(task.attempts), due, task.error
-            table.add_row(*map(shown, cells))
-        output.table(table)
+    for task in report.failed:
+        again = f"again at {shown_time(task.due)}" if task.due else "set aside"
+        head = f"{task.kind}  failures: {task.attempts}  {again}"
+        show_entry(output, head, task.id, task.error)
 
 
 @command(group=group)

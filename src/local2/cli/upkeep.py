@@ -14,9 +14,9 @@ import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from local2.cli.answers import NAME, ask_stack, shown_time
+from local2.cli.answers import NAME, ask_stack, show_entry, shown_time
 from local2.cli.commands import command
-from local2.cli.output import FAILED, Output, beginning, shown, uncut
+from local2.cli.output import FAILED, Output, shown, uncut
 from local2.client import Connection
 from local2.client.access import ask_service, connected
 from local2.errors import NoRespondersError, StackNotRunningError, VectorError
@@ -29,8 +29,6 @@ from local2.settings import Settings
 from local2.tenants.directory import Entries
 
 MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
-LISTED_CHARACTERS = 160
-"""Maximum characters shown of a memory."""
 POLL = 0.5
 """Seconds between two readings of the status: often enough for a progress bar. A status counts
 everything that waits (50 ms for 200,000 records), so that five a second would slow the indexing."""
@@ -71,7 +69,7 @@ async def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool)
 
     findings = await run_checks(settings, deep=deep)
     output.data(findings)
-    table = Table("", "What", uncut("Finding"), uncut("What to do"))
+    table = Table("", uncut("What"), uncut("Finding"), uncut("What to do"))
     for finding in findings:
         mark = MARKS[finding.verdict]
         table.add_row(mark, *map(shown, (finding.name, finding.detail, finding.remedy or "")))
@@ -90,13 +88,9 @@ async def retention(settings: Settings, output: Output) -> None:
         f"{report.due:,} memories, retired {report.after_days} days ago or longer, {will_be} "
         f"(anonymise: {report.anonymise})."
     )
-    if report.records:
-        table = Table("Retired", "Why", uncut("Memory"))
-        for record in report.records:
-            when = shown_time(record.retired_at) if record.retired_at else ""
-            text = f"{beginning(record.content, LISTED_CHARACTERS)}\n{record.id}"
-            table.add_row(*map(shown, (when, record.retired_why or "", text)))
-        output.table(table)
+    for record in report.records:
+        when = shown_time(record.retired_at) if record.retired_at else ""
+        show_entry(output, f"{when}  {record.retired_why or ''}", record.id, record.content)
 
 
 @command()

@@ -79,7 +79,8 @@ class _Replies:
             if "method" not in message and message.get("id") == self._answered:
                 self._answered = None
                 return
-        self._writer.write(line.encode())
+        if not self._writer.is_closing():  # the client may be gone: uvloop raises an error then
+            self._writer.write(line.encode())
 
     async def flush(self) -> None:
         with suppress(ConnectionError):  # the client is gone, as the next read shows

@@ -358,7 +358,7 @@ class Facts:
                 what = "memory" if len(kinds) > len(SETTLED) else " or ".join(kinds)
                 raise InvalidArgumentsError(
                     f"{named}: there is no {what} with this id that you may see.",
-                    remedy="Take the id from `related`, or from the result of a search.",
+                    remedy="Take the id from the result of a search, or from what else shows it.",
                 )
             check_may_write(fact.scope, self._caller)
             new = statement(fact)

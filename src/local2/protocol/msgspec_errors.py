@@ -9,6 +9,7 @@ _WHOLE = re.compile(r"^(Object .*`) - at `\$\.payload(?:\.args)?`$")
 _ARGUMENTS = re.compile(r" - at `\$\.payload\.args[`.\[]")
 _FIELD = re.compile(r"^Object .* - at `\$\.payload`$| - at `\$\.payload\.")
 _INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `([^`]+)`")
+_TOO_SHORT = "Expected `str` of length >= 1"
 _UNKNOWN_FIELD = re.compile(
     r"^Object contains unknown field `(?P<name>.*?)`(?: - at `(?P<part>[^`]+)`)?\.?$"
 )
@@ -32,10 +33,12 @@ def is_about_a_field(problem: str) -> bool:
 
 
 def with_own_names(problem: str) -> str:
-    """The problem, with the path as its sender knows it: `x` for `$.payload.args.x`.
+    """The problem in its sender's words, with the path as the sender knows it.
 
-    Over MCP, HTTP, in Python and on the command line, nobody writes `args` or `payload`.
+    Over MCP, HTTP, in Python and on the command line, nobody writes `args` or `payload`:
+    `$.payload.args.x` is `x`.
     """
+    problem = problem.replace(_TOO_SHORT, "The text is empty")
     return _PATH.sub("", _WHOLE.sub(r"\1", problem))
 
 

@@ -48,7 +48,7 @@ def items(
                     left_out.add(file.name, "files of other kinds")
                     continue
             except Local2Error as error:
-                left_out.add(f"{file.name}: {error}", "documents that could not be read")
+                left_out.refuse(f"{file.name}: {error}", "documents that could not be read")
                 continue
             yield Document(source=file.place, title=file.stem[:MAX_TITLE], content=content)
 

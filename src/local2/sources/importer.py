@@ -83,6 +83,11 @@ class SourceReport(msgspec.Struct, kw_only=True):
     dry_run: bool = False
     left_out: list[LeftOut] = []
 
+    @property
+    def refused(self) -> int:
+        """How much of what was left out was to be stored."""
+        return sum(group.count for group in self.left_out if group.refused)
+
     def summary(self) -> str:
         """Tell people the counts."""
         read = [
@@ -102,7 +107,8 @@ class SourceReport(msgspec.Struct, kw_only=True):
         records += [] if self.dry_run else [f"{self.known:,} already known"]
         records += [f"{self.erased:,} erased before, and not stored again"] if self.erased else []
         count = sum(group.count for group in self.left_out)
-        records += [f"{count:,} left out"] if count else []
+        refused = f" ({self.refused:,} could not be stored)" if self.refused else ""
+        records += [f"{count:,} left out{refused}"] if count else []
         return f"{TITLES[self.format]}, {', '.join(read) or 'nothing'}: {', '.join(records)}."
 
 
@@ -165,9 +171,9 @@ class Importer:
                         case Conversation():
                             if item.continues:
                                 await self._finish(down_to=0)
-                            await self._send(self._send_conversation(item))
+                            await self._send(self._send_conversation, item)
                         case Document():
-                            await self._send(self._send_document(item))
+                            await self._send(self._send_document, item)
                 facts = [item for item in part if isinstance(item, Fact)]
                 lines = [(fact, line) for fact in facts if (line := self._line_of(fact))]
                 for request in split_into_parts(
@@ -176,7 +182,7 @@ class Importer:
                     max_bytes=MESSAGE_LINE_BYTES,
                     max_items=MAX_LINES_PER_MESSAGE,
                 ):
-                    await self._send(self._send_facts(request))
+                    await self._send(self._send_facts, request)
             await self._finish(down_to=0)
             if self._broken is not None:
                 raise self._broken
@@ -201,10 +207,10 @@ class Importer:
             case Document():
                 self._report.documents += 1
 
-    async def _send(self, sending: Coroutine[Any, Any, None]) -> None:
+    async def _send(self, send: Callable[[T], Coroutine[Any, Any, None]], what: T) -> None:
         """Begin a request as soon as few enough are under way."""
         await self._finish(down_to=IN_FLIGHT - 1)
-        self._tasks.add(asyncio.create_task(sending))
+        self._tasks.add(asyncio.create_task(send(what)))
 
     async def _finish(self, *, down_to: int) -> None:
         """Wait until no more than so many requests are under way; raise what one has raised."""
@@ -220,7 +226,7 @@ class Importer:
             if size_of(message) <= MAX_MESSAGE_BYTES:
                 fitting.append(message)
             else:
-                self._left_out.add(
+                self._left_out.refuse(
                     f"{conversation.id}: message {message.id}",
                     f"messages of more than {MAX_MESSAGE_BYTES:,} bytes",
                 )
@@ -249,7 +255,7 @@ class Importer:
         done = await self._patiently(lambda: ask_service(self._bus, IMPORT, request, self._caller))
         for refused in done.refused:
             fact, _ = lines[refused.line - 1]
-            self._left_out.add(f"{fact.id}: {refused.problem}", "refused by the memory")
+            self._left_out.refuse(f"{fact.id}: {refused.problem}", "refused by the memory")
         self._count(
             done.new.get("record", 0), done.replaced, done.known.get("record", 0), done.erased
         )
@@ -272,7 +278,7 @@ class Importer:
         try:
             return await self._patiently(call)
         except REFUSALS as error:
-            self._left_out.add(f"{name}: {error}", "refused by the memory")
+            self._left_out.refuse(f"{name}: {error}", "refused by the memory")
             return None
 
     async def _patiently(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -290,7 +296,7 @@ class Importer:
         is another fact, and the later one.
         """
         if len(fact.content) > MAX_CONTENT:
-            self._left_out.add(fact.id, f"facts of more than {MAX_CONTENT:,} characters")
+            self._left_out.refuse(fact.id, f"facts of more than {MAX_CONTENT:,} characters")
             return None
         scope: OwnerScope = "user"
         owner = self._caller.user or ""

@@ -76,11 +76,16 @@ Item = Conversation | Fact | Document
 
 
 class LeftOut(msgspec.Struct, kw_only=True):
-    """What was left out for one reason: how much, and what by name, as far as `MAX_NAMES` goes."""
+    """What was left out for one reason: how much, and what by name, as far as `MAX_NAMES` goes.
+
+    `refused`: it was to be stored, and is broken, too large, or refused by the memory. Other things
+    are never imported.
+    """
 
     reason: str
     count: int = 0
     names: list[str] = []
+    refused: bool = False
 
 
 class LeftOuts:
@@ -90,12 +95,17 @@ class LeftOuts:
         self._by_reason: dict[str, LeftOut] = {}
         self._lock = threading.Lock()
 
-    def add(self, name: str, reason: str, count: int = 1) -> None:
+    def add(self, name: str, reason: str, count: int = 1, *, refused: bool = False) -> None:
         with self._lock:
-            group = self._by_reason.setdefault(reason, LeftOut(reason=reason, names=[]))
+            new = LeftOut(reason=reason, names=[], refused=refused)
+            group = self._by_reason.setdefault(reason, new)
             group.count += count
             if len(group.names) < MAX_NAMES:
                 group.names.append(name[:NAME_CHARACTERS])
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Add what was to be stored, and cannot be."""
+        self.add(name, reason, refused=True)
 
     def groups(self) -> list[LeftOut]:
         """What was left out by its reason, the most frequent first."""

@@ -76,9 +76,9 @@ def _lines(
         try:
             session, messages = read_line(found.value)
         except InvalidArgumentsError as error:
-            left_out.add(f"{found.name}: {error.message}", "no messages")
+            left_out.refuse(f"{found.name}: {error.message}", "no messages")
         except msgspec.ValidationError as error:
-            left_out.add(f"{found.name}: {abridged(error)}", "of another form than expected")
+            left_out.refuse(f"{found.name}: {abridged(error)}", "of another form than expected")
         else:
             for message in messages:
                 yield session, message

@@ -55,7 +55,7 @@ def converted(found: FoundObject, type_: type[S], left_out: LeftOuts) -> S | Non
     try:
         return msgspec.convert(found.value, type_)
     except (msgspec.ValidationError, RecursionError) as error:
-        left_out.add(f"{found.name}: {abridged(error)}", "of another form than expected")
+        left_out.refuse(f"{found.name}: {abridged(error)}", "of another form than expected")
         return None
 
 
@@ -119,7 +119,7 @@ def objects_in(
             if isinstance(value, dict):
                 yield FoundObject(f"{file.name}: {place}", value)
             else:
-                left_out.add(f"{file.name}: {place}", "no objects")
+                left_out.refuse(f"{file.name}: {place}", "no objects")
 
 
 def _by_lines(
@@ -132,7 +132,7 @@ def _by_lines(
         count(len(line))
         place = f"line {number}"
         if not line.endswith(b"\n") and len(line) == MAX_OBJECT_BYTES:
-            left_out.add(f"{file.name}: {place}", f"lines of {MAX_OBJECT_BYTES:,} bytes or more")
+            left_out.refuse(f"{file.name}: {place}", f"lines of {MAX_OBJECT_BYTES:,} bytes or more")
             while line and not line.endswith(b"\n"):
                 line = opened.readline(MAX_OBJECT_BYTES)
                 count(len(line))
@@ -144,7 +144,7 @@ def _by_lines(
         try:
             yield place, read_json(line)
         except JSON_ERRORS as error:
-            left_out.add(f"{file.name}: {place}: {abridged(error)}", "broken JSON")
+            left_out.refuse(f"{file.name}: {place}: {abridged(error)}", "broken JSON")
 
 
 def _by_prefix(

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 import msgspec
 from starlette.datastructures import Headers
 
+from local2.errors import BadRequestError
 from local2.protocol.envelope import Sender
 from local2.tenants.tokens import LEEWAY
 from local2.web.answers import UnauthorizedError
@@ -47,6 +48,7 @@ class Gate:
 
         Raises:
             UnauthorizedError: It has no token, another one than expected, or one that has expired.
+            BadRequestError: A name is not percent-encoded.
         """
         sent = headers.getlist("authorization")
         scheme, _, presented = sent[0].partition(" ") if len(sent) == 1 else ("", "", "")
@@ -83,5 +85,17 @@ def claims_of(token: str) -> Claims:
 
 
 def _named(headers: Headers, header: str) -> str | None:
-    """A name in a header, where characters outside of ASCII are percent-encoded."""
-    return unquote(headers.get(header, "")).strip() or None
+    """A name in a header, where characters outside of ASCII are percent-encoded.
+
+    Raises:
+        BadRequestError: They are not: two names could be taken for one.
+    """
+    written = headers.get(header, "")
+    try:
+        written.encode("ascii")
+        return unquote(written, errors="strict").strip() or None
+    except UnicodeError as error:
+        raise BadRequestError(
+            f"{header}: expected a name in ASCII, with other characters percent-encoded in UTF-8.",
+            remedy="Write `J%C3%BCrgen` for Jürgen.",
+        ) from error

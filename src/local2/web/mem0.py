@@ -207,9 +207,10 @@ class Mem0:
             else memory
             for memory in shown
         ]
+        of_page = f"{request.url.path}?page_size={size}&page="
         pages = {
-            "next": f"{request.url.path}?page={page + 1}" if page * size < len(browsed) else None,
-            "previous": f"{request.url.path}?page={page - 1}" if page > 1 else None,
+            "next": f"{of_page}{page + 1}" if page * size < len(browsed) else None,
+            "previous": f"{of_page}{page - 1}" if page > 1 else None,
         }
         memories = [_memory_of(memory, caller) for memory in results]
         return HttpAnswer.with_value({"count": len(browsed), **pages, "results": memories})

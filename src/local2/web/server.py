@@ -527,7 +527,7 @@ class _WithCaller:
             return
         try:
             scope["caller"] = self._gate.caller_of(Headers(scope=scope))
-        except UnauthorizedError as error:
+        except (UnauthorizedError, BadRequestError) as error:
             await HttpAnswer.for_error(error).response()(scope, receive, send)
         else:
             await self._app(scope, receive, send)
@@ -542,6 +542,7 @@ def _read_object(body: bytes) -> dict[str, Raw]:
     if not body.strip():
         return {}
     with json_errors(EXAMPLE):
+        body.decode()  # the fields stay as they are, so that nothing else reads their characters
         try:
             return read_json(body, _objects.decode)
         except msgspec.ValidationError as error:

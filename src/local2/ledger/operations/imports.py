@@ -8,7 +8,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -48,7 +48,7 @@ from local2.protocol.conversation import is_blank
 from local2.protocol.envelope import MAX_NAME
 from local2.protocol.items import NOTHING, path_text
 from local2.protocol.maintenance import Conflict, ImportReport, RefusedLine
-from local2.protocol.memories import OwnerScope
+from local2.protocol.memories import OwnerScope, RetirementReason
 from local2.protocol.portable import (
     AccessLine,
     AuditLine,
@@ -179,6 +179,8 @@ class _Page:
         if isinstance(
             line, FeedbackLine | NoteLine | OutputLine | ItemLine | ShowingLine
         ) and was_line_erased(self._tx, line):
+            if isinstance(line, ItemLine) and line.record:
+                supersede(self._tx, line.record, self._cause(""))
             self.report.erased += 1
             return
         was_new = self._store(line, records)
@@ -265,6 +267,7 @@ class _Page:
                 if added is not None:
                     self._tx.refuse_excess()
                     name_in_audit(self._tx, added["row"], detail)
+                    self._retire_as(line)
                 return added is not None
             case AccessLine():
                 if self._write_line("import_access", line):
@@ -354,6 +357,16 @@ class _Page:
     def _cause(self, newer: str) -> Cause:
         by = self._by
         return Cause(agent=by.agent, superseded_by=newer, at=by.at, user=by.user, reason=REASON)
+
+    def _retire_as(self, line: AuditLine) -> None:
+        """Let a record that an import retired be retired as it was where it comes from.
+
+        Otherwise the change of state could not be undone: it would seem to have changed since.
+        """
+        newer = line.detail.get("superseded_by")
+        if newer and line.action in get_args(RetirementReason):
+            retired = {"why": line.action, "retired_at": line.event_time}
+            self._tx.execute("retire_as", id=line.record_id, superseded_by=newer, **retired)
 
     def _store_item(self, line: ItemLine) -> bool:
         """Store an item unless the existing one is newer; retire the record of the older one."""

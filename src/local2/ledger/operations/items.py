@@ -9,6 +9,7 @@ import msgspec
 
 from local2.ledger.engines import Row
 from local2.ledger.operations.records import Cause, store_record, supersede
+from local2.ledger.operations.tombstones import add_tombstone_of_items
 from local2.ledger.operations.transactions import Part, Transaction, as_json, reads, writes_of
 from local2.ledger.records import NewRecord, Written
 from local2.protocol.items import (
@@ -186,6 +187,7 @@ class _Writer:
         self._tx = tx
         self._of = _asked(of)
         self._by = by
+        self._at = by.at.isoformat(timespec="microseconds")
         self.result = ItemsWritten()
 
     def put(self, new: NewItem) -> None:
@@ -195,7 +197,7 @@ class _Writer:
         known = self._current(new.put)
         if known is not None and new.put.keep:
             return
-        value, at = bytes(new.put.value), self._by.at.isoformat(timespec="microseconds")
+        value = bytes(new.put.value)
         self._execute(
             "put_item",
             **_place(new.put),
@@ -203,8 +205,8 @@ class _Writer:
             data=new.put.data,
             record=self._store_record(known, new.record),
             session_id=self._by.session_id,
-            created_at=at,
-            updated_at=at,
+            created_at=self._at,
+            updated_at=self._at,
         )
         self._tx.refuse_excess()
         self.result.stored += 1
@@ -214,11 +216,15 @@ class _Writer:
         if known is None:
             return
         self._execute("drop_item", **_place(key))
+        add_tombstone_of_items(self._tx, **self._of, **_place(key), at=self._at)
         self._retire(known["record"], DELETED)
         self.result.deleted += 1
 
     def delete_within(self, namespace: Path) -> None:
         dropped = self._execute("drop_items_within", **_bounds(namespace)).fetchall()
+        if dropped:
+            within = path_text(namespace)
+            add_tombstone_of_items(self._tx, **self._of, namespace=within, key=None, at=self._at)
         self.result.deleted += len(dropped)
         for row in dropped:
             self._retire(row["record"], DELETED)

@@ -4,7 +4,8 @@ Tombstones are keyed hashes. An erased record is recognised by its ids, and by i
 with the user who stated it. A message of a conversation is recognised by its ids alone, because
 people write the same text again deliberately. Facts and documents that somebody adds explicitly are
 never refused. Turns that arrive late, ratings, and notes, tool outputs and items of an export are
-refused if they are older than the erasure of their owner or session.
+refused if they are older than the erasure of their owner or session. Items that were only deleted
+leave tombstones, too, of their keys and namespaces, because no retired record stands for them.
 """
 
 import hashlib
@@ -24,6 +25,7 @@ from local2.ledger.records import (
     source_class_of,
     stamp,
 )
+from local2.protocol.items import path_text
 from local2.protocol.portable import (
     FeedbackLine,
     ItemLine,
@@ -68,31 +70,40 @@ def is_live(record: NewRecord) -> bool:
 
 
 def erased_since(
-    tx: Transaction, owner: str, session_id: str | None, since: str, *, output: str | None = None
+    tx: Transaction,
+    owner: str,
+    session_id: str | None,
+    since: str,
+    *names: tuple[str | None, ...],
 ) -> bool:
-    """Whether an owner has erased everything, a session or a long output since a time."""
+    """Whether an owner has erased everything, a session or one of these names since a time."""
     if not _has_any(tx):
         return False
     digests = [_selection_digest(tx, Selection(owner=owner))]
     if session_id:
         digests.append(_selection_digest(tx, Selection(owner=owner, session_id=session_id)))
-    if output is not None:
-        digests.append(_digest(tx, "output", owner, output))
+    digests += [_digest(tx, *name) for name in names]
     return _match(tx, digests, since=since)
 
 
 def was_line_erased(
     tx: Transaction, line: NoteLine | FeedbackLine | OutputLine | ItemLine | ShowingLine
 ) -> bool:
-    """Whether a line of an export is older than the erasure of its owner or session."""
+    """Whether a line of an export is older than its erasure, or that of its owner or session."""
     match line:
         case OutputLine():
             since = line.kept_at.replace(" ", "T")  # SQLite's own form of a time
-            return erased_since(tx, line.owner, None, since, output=line.key)
+            return erased_since(tx, line.owner, None, since, ("output", line.owner, line.key))
         case NoteLine() | FeedbackLine():
             return erased_since(tx, line.owner, line.session_id, line.event_time)
         case ItemLine():
-            return erased_since(tx, line.owner, line.session_id, line.updated_at)
+            of = line.owner, line.collection
+            names: list[tuple[str | None, ...]] = [
+                ("item", *of, path_text(line.namespace[:labels]), None)
+                for labels in range(len(line.namespace) + 1)
+            ]
+            names.append(("item", *of, path_text(line.namespace), line.key))
+            return erased_since(tx, line.owner, line.session_id, line.updated_at, *names)
         case ShowingLine():
             return erased_since(tx, line.owner, line.session_id, line.shown_at)
 
@@ -121,26 +132,29 @@ def add_tombstones(
         if row["key"]:
             names.append(("output", selection.owner, row["key"]))
         digests += [_digest(tx, *name) for name in names]
-    _insert(tx, selection, digests, how)
+    _insert(tx, selection.owner, digests, _selection_digest(tx, selection), stamp(how.at))
 
 
 def add_tombstone_of(tx: Transaction, selection: Selection, how: ErasureOptions) -> None:
     """Prevent older notes, ratings, tool outputs and items from being stored again."""
     _has_any(tx)
-    _insert(tx, selection, [_selection_digest(tx, selection)], how)
+    chosen = _selection_digest(tx, selection)
+    _insert(tx, selection.owner, [chosen], chosen, stamp(how.at))
+
+
+def add_tombstone_of_items(
+    tx: Transaction, *, owner: str, collection: str, namespace: str, key: str | None, at: str
+) -> None:
+    """Prevent a deleted item from being imported; without a key, all within the namespace."""
+    _has_any(tx)
+    digest = _digest(tx, "item", owner, collection, namespace, key)
+    _insert(tx, owner, [digest], digest, at)
 
 
 def _insert(
-    tx: Transaction,
-    selection: Selection,
-    digests: Sequence[str],
-    how: ErasureOptions,
+    tx: Transaction, owner: str, digests: Sequence[str], chosen: str, erased_at: str
 ) -> None:
-    same = {
-        "erased_at": stamp(how.at),
-        "whose": _digest(tx, "owner", selection.owner),
-        "chosen": _selection_digest(tx, selection),
-    }
+    same = {"erased_at": erased_at, "whose": _digest(tx, "owner", owner), "chosen": chosen}
     tx.execute_each("add_tombstone", ({"digest": digest, **same} for digest in digests))
     tx.tombstones.any = True
 

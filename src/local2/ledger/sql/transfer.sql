@@ -158,6 +158,13 @@ CROSS JOIN audit ON audit.row = audit_name.audit
 WHERE audit.action = :action AND +audit.tenant = :tenant
 ORDER BY audit.row;
 
+-- name: retire_as
+UPDATE record SET retired_why = :why, retired_at = :retired_at
+WHERE tenant = :tenant AND id = :id AND superseded_by = :superseded_by
+  AND retired_why = 'superseded' AND EXISTS (
+    SELECT 1 FROM audit INDEXED BY audit_by_record
+    WHERE tenant = :tenant AND record_id = :id AND action = 'superseded' AND reason = 'import');
+
 -- name: set_place
 UPDATE record
 SET stands_at = (SELECT row FROM record WHERE tenant = :tenant AND id = :at) + :offset

@@ -1,14 +1,15 @@
 """Read the answer in a whole response of a chat model's API, or in the chunks of a streamed one.
 
 These are OpenAI's chat completions and Responses API, Gemini, Anthropic, Ollama, Cohere, Bedrock,
-Hugging Face, and the messages that LangChain dumps.
+Hugging Face, and the messages that LangChain dumps. The whole state of an agent is read as its last
+turn.
 """
 
 from collections.abc import Iterable
 from typing import Any, Final
 
 from local2.protocol.lenient.calls import ARGS
-from local2.protocol.lenient.messages import Blocks, is_thought
+from local2.protocol.lenient.messages import ROLES, Blocks, is_thought
 from local2.protocol.lenient.values import (
     content_of,
     first_of,
@@ -25,7 +26,9 @@ FINISHED: Final = ("response.completed", "response.incomplete", "response.failed
 
 
 def blocks_of_answer(value: Any) -> Blocks | None:
-    """Find the blocks of the answer in a response, in a message or in chunks."""
+    """Find the blocks of the answer in a response, in a message, in chunks or in a conversation."""
+    if (turn := _last_turn(_conversation(value))) is not None:
+        return turn
     if isinstance(value, dict):
         message = _response(value)
         is_message = "role" in value or value.get("type") in ("ai", CHUNK) or "tool_calls" in value
@@ -60,11 +63,17 @@ def blocks_of_answer(value: Any) -> Blocks | None:
 
 
 def undumped(value: Any) -> Any:
-    """The response that a text has, as `dumps` of LangChain writes it; any other value as it is."""
-    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+    """The response that a text has, as `dumps` of LangChain writes it; any other value as it is.
+
+    A conversation in other forms than LangChain's may be what was asked for, such as an example.
+    """
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
     read = value_of(value)
-    is_response = isinstance(read, dict) and _response(read) is not None
+    if conversation := _conversation(read):
+        is_response = not any("role" in message for message in conversation)
+    else:
+        is_response = isinstance(read, dict) and _response(read) is not None
     return read if is_response and blocks_of_answer(read) else value
 
 
@@ -72,6 +81,57 @@ def answers_in(value: Any) -> int:
     """Count the alternative answers in a response."""
     alternatives = first_of(value, ("choices", "candidates")) if isinstance(value, dict) else None
     return len(alternatives) if isinstance(alternatives, list) else 1
+
+
+def _conversation(value: Any) -> list[Json]:
+    """The messages of a whole conversation, or of a state with one, if each has a known role."""
+    messages = value.get("messages") if isinstance(value, dict) else value
+    if not isinstance(messages, list):
+        return []
+    is_known = all(isinstance(message, dict) and _role(message) for message in messages)
+    return messages if is_known else []
+
+
+def _last_turn(conversation: list[Json]) -> Blocks | None:
+    """What answers the last question; None if no answer stands at the end, or no question before.
+
+    Earlier turns were published before. A user's message with results is no question: Anthropic's.
+    """
+    said = list[Blocks]()
+    for message in reversed(conversation):
+        role = _role(message)
+        blocks = _blocks(_inner(message))
+        if role == "user" and not blocks.results:
+            return _together(reversed(said))._replace(text=said[0].text) if said else None
+        if role != "assistant" and not said:
+            return None
+        if role == "tool":
+            id_ = _inner(message).get("tool_call_id")
+            result = {"tool_call_id": id_, "content": text_of(blocks.text)}
+            blocks = Blocks(text=[], parts=[], calls=[], results=[result])
+        said.append(blocks)
+    return None
+
+
+def _role(message: Json) -> str | None:
+    """The role of a message in the form of any API, or of LangChain; None if it is none."""
+    match message:
+        case {"lc": int(), "id": [*_, str(role)], "kwargs": {"content": _}}:
+            pass
+        case (
+            {"role": str(role)} | {"type": str(role), "content": _} | {"type": str(role), "data": _}
+        ):
+            pass
+        case _:
+            return None
+    return ROLES.get(role.removesuffix("Chunk").removesuffix("Message").lower())
+
+
+def _inner(message: Json) -> Json:
+    match message:
+        case {"lc": int(), "kwargs": dict(inner)} | {"type": str(), "data": dict(inner)}:
+            return inner
+    return message
 
 
 def _response(value: Any) -> Json | None:
