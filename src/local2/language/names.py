@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from local2.language.time import MONTHS
+from local2.language.time import MONTHS, WEEKDAYS
 from local2.language.words import STOP_WORDS, stems
 
 MAX_WORDS = 1_000
@@ -63,7 +63,7 @@ def states_alias(subject: str, predicate: str, object_: str) -> bool:
     return max(len(name.split()) for name in (subject, object_)) <= MAX_NAME_WORDS
 
 
-_NO_NAMES = STOP_WORDS | frozenset(stems(month.lower() for month in MONTHS))
+_NO_NAMES = frozenset(stems((*STOP_WORDS, *map(str.lower, (*MONTHS, *WEEKDAYS)))))
 
 
 def may_be_name(stem: str) -> bool:
