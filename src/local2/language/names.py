@@ -6,7 +6,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from local2.language.time import MONTHS, WEEKDAYS
-from local2.language.words import STOP_WORDS, stems
+from local2.language.words import STOP_WORDS, stems, word_set
 
 MAX_WORDS = 1_000
 """Maximum number of words of a text that are searched for names."""
@@ -63,7 +63,9 @@ def states_alias(subject: str, predicate: str, object_: str) -> bool:
     return max(len(name.split()) for name in (subject, object_)) <= MAX_NAME_WORDS
 
 
-_NO_NAMES = frozenset(stems((*STOP_WORDS, *map(str.lower, (*MONTHS, *WEEKDAYS)))))
+_PARTICLES = word_set("down first more off out over until up")
+"""They are as rare in a small memory as a name."""
+_NO_NAMES = frozenset(stems((*STOP_WORDS, *_PARTICLES, *map(str.lower, (*MONTHS, *WEEKDAYS)))))
 
 
 def may_be_name(stem: str) -> bool:
