@@ -37,7 +37,7 @@ VOCABULARY = {
     "own": "((both|all) )?((my|our|the) )?",
     "is": "( is|'s| are|'re)",
     "did": IRREGULAR_PAST + r"|(?!need)\w{2,}ed",
-    "definite": r"(?P<v>(?!<judged>|<language>|.*\d[ -]years?[ -]old\b)((an?|the|called|named|from) |(in|on|at) (the |my |our |<name>|\d)|[$€£]?\d|\S+@|(?-i:[A-Z])).*)",
+    "definite": r"(?P<v>(?!<judged>|<language>|.*\d[ -]years?[ -]old\b)((an?|the|called|named|from) |(in|on|at) (the |my |our |<name>|(\w+ )?\d)|[$€£]?\d|\S+@|(?-i:[A-Z])).*)",
     "judged": r"(an?|the) ([\w-]+ ){0,2}?(mess|joke|problem|best|same|one|reason|bit|lot|way|only|boy|girl|pain|nightmare|fan|little|disaster|star|saint|bore)\b",
     "exact": r"(?P<v>((?!what\b|tight\b)[^\W\d_]+ ){0,4}?(\W?\d|(?-i:[A-Z]).).*)",
     "to_value": r"(from .{1,40}? )?to (?!<language>|(?-i:[A-Z])\d+\b)(?P<v>((every|the) )?(\W?\d|\S+@|(?-i:[A-Z])|<coming>).*)",
@@ -56,7 +56,9 @@ VOCABULARY = {
     "medicine": r".*\b(medications?|pills?|tablets|\d ?mg|insulin|anti\w+s|\w+(pril|sartan|statin|olol|formin|prazole|oxetine|traline|alopram|azepam|cillin|dipine|thyroxine|farin|xaban|triptan|lukast|profen|semide))\b.*",
     "illness": r"diabet\w+|asthma|adhd|anxiety|depression|epilep\w+|migraines?|allerg\w+|cancer|a bad \w+|\w+itis|\w+(-| )(intoleran(ce|t)|syndrome|disorder|disease|blind|handed)|(dyslex|autist)ic|pregnant|deaf|blind",
     "diet": r"(an? )?(\w*vegetarian|vegan|on a \w+ diet|\w+-free)",
-    "job": r"(?!((memb|lov|us|own|begg|strang|numb|learn|believ|smok|drink|sleep|suck|listen|beginn|foreign|teenag|custom|subscrib|follow|support|swimm|hik)er|(optim|pessim|minimal|perfection|femin|pacif|athe|cycl)ist|vegetarian)\b)\w+(er|or|ist|ian|eer|yst|tant|guard)|nurse|chef|cook|student|pilot|midwife|architect",
+    "of_now": r"((?!(former|ex|retired|aspiring|future|amateur|of|my|your)\b)[\w'-]+ ){0,3}?",
+    "trait": r"(believ|smok|drink|sleep|suck|listen|beginn|foreign|teenag|custom|subscrib|follow|support|swimm|hik|moth|fath|broth|sist|daught|widow|monst|sinn)er|(optim|pessim|minimal|perfection|femin|pacif|athe|cycl)ist",
+    "job": r"(?!((memb|lov|us|own|begg|strang|numb|learn)er|<trait>|vegetarian)\b)\w+(er|or|ist|ian|eer|yst|tant|guard)|nurse|chef|cook|student|pilot|midwife|architect",
     # what is liked, wanted and decided
     "liked": r"(?P<v>(?!(it|this|that|these|those|them|you|your|how|what|when|where|why|if|all|any|my)\b|to (see|hear|bother)\b|(the|an?|option) ?(\w+ ){0,2}(idea|ones?|way|direction|parts?|version|sound|logo|answer)\b|option \w+\W*$)\S.*)",
     "liking": "love|like|enjoy|adore|prefer|<disliking>|(don't|do not) (like|enjoy|love)",
@@ -109,12 +111,14 @@ ATTRIBUTES = (
     Attribute((r"<i_am>(?P<v>single|divorced|widowed|(now |happily )?(engaged|married)\b.*)",), "user.marital_status", ways="parted", searched=_PARTNERS),
     Attribute((r"i('m| am) (dating|seeing|together with) (?P<v><name>.*|an? \w+$)",), importance=0.8, ways="parted quit", searched=_PARTNERS),
     Attribute((
-        r"<i_am>an? (?P<v>([\w-]+ ){0,3}?(<job>))(?= (at|in|for(?! an?\b)|from|with|on|who|and|of|now)\b|\W*$|,)",
-        r"i('ve| have) been an? (?P<v>([\w'-]+ ){0,3}?(<job>))(?= (for|since) )",
-        r"i('m| am) <given>( <given>)?, (an? )?(?P<v>([\w-]+ ){0,3}?(<job>))(?= (at|in|for|from|with|and)\b|\W*$|,)",
+        r"<i_am>an? (?P<v><of_now>(<job>))(?= (at|in|for(?! an?\b)|from|with|on|who|and|of|now)\b|\W*$|,)",
+        r"i('ve| have) been an? (?P<v><of_now>(<job>))(?= (for|since) )",
+        r"i('m| am) <given>( <given>)?, (an? )?(?P<v><of_now>(<job>))(?= (at|in|for|from|with|and)\b|\W*$|,)",
         "i('ve been working| work|'m working) as an? (?P<v>.+)",
         r"<i_did>(was|got) promoted to (?P<v>\S.*)",
     ), "user.job", nouns="job, profession, occupation, job title, work, position", ways="sacked quit", importance=0.7),
+    # what somebody is besides, or was
+    Attribute((r"<i_am>an? (?P<v>([\w-]+ ){0,3}?(<trait>|<job>))(?= (at|in|for|from|with|on|who|and|of|now)\b|\W*$|,)",)),
     Attribute((r"<i_am>the (?P<v>(?!only|one|same|first|best|type|kind|user|bone)[\w -]{2,40}?(?<!one) (of|for|at|in) \S.*)",), ways="quit", confidence=0.8),
     Attribute((
         r"(<i_do>|i'm |i am |i('ve| have) )(been )?work(ed|ing)? (for|at) (?P<v>(<name>|(an?|the|my|our) (?!moment\b|weekend|same\b)).*)",
@@ -192,7 +196,7 @@ ATTRIBUTES = (
         "(i|we)( have|'ve( got)?| got| found) an? new <not_mine>(?P<thing>[a-z-]+( [a-z-]+)?)(,| called| named|:) (?P<v><name>.*)",
         "<i_did>(changed|switched) (?P<thing>[a-z]+?)s,?( and)? now .*?<v:name>",
     ), "user.{thing}"),
-    Attribute((r"my (new |current )?<not_mine>(?P<thing>[a-z-]+( [a-z-]+)?)(('s name)? (is|are)( now)?|'s(?= (an?|\d))) <definite>",), "user.{thing}", ways="sold quit cancelled died gone", confidence=0.8),
+    Attribute((r"my (new |current )?<not_mine>(?!car is (in|on|at)\b)(?P<thing>[a-z-]+( [a-z-]+)?)(('s name)? (is|are)( now)?|'s(?= (an? .*(?-i:[A-Z])|\d))) <definite>",), "user.{thing}", ways="sold quit cancelled died gone", confidence=0.8),
     # events
     Attribute((
         r"<i_did>(?P<v>(?!tried)<did>\b (?!it\b|this\b|that\b|an? (error|look|screenshot|break|note)\b|through it).*<past>.*)",
