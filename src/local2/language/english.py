@@ -56,9 +56,9 @@ VOCABULARY = {
     "medicine": r".*\b(medications?|pills?|tablets|\d ?mg|insulin|anti\w+s|\w+(pril|sartan|statin|olol|formin|prazole|oxetine|traline|alopram|azepam|cillin|dipine|thyroxine|farin|xaban|triptan|lukast|profen|semide))\b.*",
     "illness": r"diabet\w+|asthma|adhd|anxiety|depression|epilep\w+|migraines?|allerg\w+|cancer|a bad \w+|\w+itis|\w+(-| )(intoleran(ce|t)|syndrome|disorder|disease|blind|handed)|(dyslex|autist)ic|pregnant|deaf|blind",
     "diet": r"(an? )?(\w*vegetarian|vegan|on a \w+ diet|\w+-free)",
-    "of_now": r"((?!(former|ex|retired|aspiring|future|amateur|of|my|your)\b)[\w'-]+ ){0,3}?",
-    "trait": r"(believ|smok|drink|sleep|suck|listen|beginn|foreign|teenag|custom|subscrib|follow|support|swimm|hik|moth|fath|broth|sist|daught|widow|monst|sinn)er|(optim|pessim|minimal|perfection|femin|pacif|athe|cycl)ist",
-    "job": r"(?!((memb|lov|us|own|begg|strang|numb|learn)er|<trait>|vegetarian)\b)\w+(er|or|ist|ian|eer|yst|tant|guard)|nurse|chef|cook|student|pilot|midwife|architect",
+    "of_now": r"((?!(former|ex|aspiring|future|amateur|of|my|your)\b)[\w'-]+ ){0,3}?",
+    "trait": r"(smok|drink|sleep|listen|beginn|foreign|teenag|custom|subscrib|follow|support|swimm|hik|moth|fath|broth|sist|daught|widow|monst|sinn)er|(optim|pessim|minimal|perfection|femin|pacif|athe|cycl)ist",
+    "job": r"(?!((memb|lov|us|own|begg|strang|numb|learn|believ|suck)er|<trait>|vegetarian)\b)\w+(er|or|ist|ian|eer|yst|tant|guard)|nurse|chef|cook|student|pilot|midwife|architect",
     # what is liked, wanted and decided
     "liked": r"(?P<v>(?!(it|this|that|these|those|them|you|your|how|what|when|where|why|if|all|any|my)\b|to (see|hear|bother)\b|(the|an?|option) ?(\w+ ){0,2}(idea|ones?|way|direction|parts?|version|sound|logo|answer)\b|option \w+\W*$)\S.*)",
     "liking": "love|like|enjoy|adore|prefer|<disliking>|(don't|do not) (like|enjoy|love)",
