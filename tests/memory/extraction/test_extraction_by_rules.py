@@ -717,6 +717,7 @@ def test_what_is_one_of_several_or_was_so_once_replaces_nothing(content: str) ->
         ("I also just moved to Leeds.", "user.home"),
         ("Ich wohne am Bodensee.", "user.home"),
         ("Diese Woche bin ich nach Linz gezogen.", "user.home"),
+        ("Heute bin ich nach Linz gezogen.", "user.home"),
         ("Ich bin auch nach Linz umgezogen.", "user.home"),
         ("Meine Schicht ist im Sommer.", "user.schicht"),
         ("Ich arbeite im Klinikum Kassel.", "user.employer"),
