@@ -10,6 +10,7 @@ from local2.language.corrections import begins_correction
     [
         ("Please leave it with Mr Otieno at number 4.", "Sorry, number 14, I mix that up."),
         ("The reviews start on April 7th.", "No, sorry, the 8th, the 7th is a holiday."),
+        ("we got a gig!! 14th march", "nah sorry its the 15th"),
         ("Die Übergabe ist am Montag.", "Ach nein, am Mittwoch."),
     ],
 )

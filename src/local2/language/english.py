@@ -18,7 +18,8 @@ VOCABULARY = {
     "coming": r"\b(tomorrow|tonight|today|(next|this) (<period>|<weekday>)|<weekday>|<date>|in (<some>) (<unit>)s?)\b",
     "past": r"\b(yesterday|last (<period>|<weekday>)|this (morning|<period>)|<date>|(\w+ ){1,3}ago|on <weekday>|the other day|over the weekend|today)\b",
     "name": r"(?-i:[A-Z][\w'.-]+(?: (?:[A-Z][\w'-]+|de|v[ao]n)){0,3}(?<![.']))",
-    "place": r"(?!(an?|the|my|our) (?!(?-i:[A-Z]))(?!.* (in|near|of|at|on|outside|called) (?:the )?<name>))(?!\w+ of\b)\S.*",
+    "no_place": r"(\w+ )?(fear|dread|peace|harmony|poverty|luxury|comfort|hope|denial|silence|sin|exile)",
+    "place": r"(?!<no_place>\b)(?!(an?|the|my|our) (?!(?-i:[A-Z]))(?!.* (in|near|of|at|on|outside|called) (?:the )?<name>))(?!\w+ of\b)\S.*",
     "count": r"an?|one|two|three|four|five|six|seven|eight|nine|ten|several|\d{1,2}",
     "number": r"\d[\d.,]*|(twen|thir|for|fif|six|seven|eigh|nine)ty([ -]\w+)?|\w+teen|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve",
     "money": r"[$€£]\d[\d.,]*k?|\d[\d.,]*( ?k| thousand| grand)?( ?[$€£]| euros?| dollars| pounds| francs| bucks)|\d[\d.,]*( ?k| thousand| grand)|\d[\d.,]{3,}",
@@ -36,7 +37,8 @@ VOCABULARY = {
     "own": "((both|all) )?((my|our|the) )?",
     "is": "( is|'s| are|'re)",
     "did": IRREGULAR_PAST + r"|(?!need)\w{2,}ed",
-    "definite": r"(?P<v>(?!(an?|the) ([\w-]+ )?(mess|joke|problem|best|same|one|reason|bit|lot|way|only)\b|<language>|.* old\b)((an?|the|called|named|from|in|on|at) |[$€£]?\d|\S+@|(?-i:[A-Z])).*)",
+    "definite": r"(?P<v>(?!<judged>|<language>|.*\d[ -]years?[ -]old\b)((an?|the|called|named|from) |(in|on|at) (the |my |our |<name>|(\w+ )?\d)|[$€£]?\d|\S+@|(?-i:[A-Z])).*)",
+    "judged": r"(an?|the) ([\w-]+ ){0,2}?(mess|joke|problem|best|same|one|reason|bit|lot|way|only|boy|girl|pain|nightmare|fan|little|disaster|star|saint|bore)\b",
     "exact": r"(?P<v>((?!what\b|tight\b)[^\W\d_]+ ){0,4}?(\W?\d|(?-i:[A-Z]).).*)",
     "to_value": r"(from .{1,40}? )?to (?!<language>|(?-i:[A-Z])\d+\b)(?P<v>((every|the) )?(\W?\d|\S+@|(?-i:[A-Z])|<coming>).*)",
     # people, things and words that mean none
@@ -46,15 +48,17 @@ VOCABULARY = {
     "only_kin": r"mother|mom|mum|father|dad|<partner>",
     "kin": r"((older|elder|younger|big|little|twin|eldest|youngest) )?((step)?(brother|sister)|son|daughter|grand(mother|father|ma|pa|dad|son|daughter)|gran|granny|nan)",
     "given": r"(?-i:[A-Z][\w'-]+)",
-    "does": r"('s [\w-]+( [\w-]+)?|s)?,? ((<adverb>|(?-i:[A-Z])[\w'-]+),? )*(?!was|this|says?|said|told|thinks?|wants?|asked)(is|are|has|have|[a-z]{3,}s|<did>)\b (?!(it|this|that|to|no|not|so|too|very|still|me|my)\b).*",
+    "does": r"('s (?!<judged>)(an?|called|named) \w.*|('s [\w-]+( [\w-]+)?|s)?,? ((<adverb>|(?-i:[A-Z])[\w'-]+),? )*(?!was|this|says?|said|told|thinks?|wants?|asked)(is|are|has|have|[a-z]{3,}s|<did>)\b (?!(it|this|that|to|no|not|so|too|very|still|me|my)\b).*)",
     "person": "<relative>|friend|neighbou?r|colleague|boss|manager|doctor",
     "pet": "dogs?|cats?|parrots?|horses?|pets?",
     "not_mine": r"(?!name\b|([\w-]+ )?(brothers?|sisters?|<offspring>|friend|cousin|aunt|uncle|cats|dogs|point|question|problem|idea|opinion|answer|code|only|main|first|next|new|goal|favou?rite|mind)\b)",
     "momentary": r"([\w-]+ ){0,3}?(ideas?|questions?|problems?|meeting|issues?|look|errors?|feeling|minute|point|lot|few|bit|couple|options?|things?|hard|good|bad|new)\b",
-    "medicine": r".*\b(medications?|pills?|tablets|\d ?mg|insulin|anti\w+s)\b.*",
+    "medicine": r".*\b(medications?|pills?|tablets|\d ?mg|insulin|anti\w+s|\w+(pril|sartan|statin|olol|formin|prazole|oxetine|traline|alopram|azepam|cillin|dipine|thyroxine|farin|xaban|triptan|lukast|profen|semide))\b.*",
     "illness": r"diabet\w+|asthma|adhd|anxiety|depression|epilep\w+|migraines?|allerg\w+|cancer|a bad \w+|\w+itis|\w+(-| )(intoleran(ce|t)|syndrome|disorder|disease|blind|handed)|(dyslex|autist)ic|pregnant|deaf|blind",
     "diet": r"(an? )?(\w*vegetarian|vegan|on a \w+ diet|\w+-free)",
-    "job": r"(?!((memb|lov|us|own|begg|strang|numb|learn)er|vegetarian)\b)\w+(er|or|ist|ian|eer|yst|guard)|nurse|chef|cook|student|pilot|midwife|architect|accountant",
+    "of_now": r"((?!(former|ex|aspiring|future|amateur|of|my|your)\b)[\w'-]+ ){0,3}?",
+    "trait": r"(smok|drink|sleep|listen|beginn|foreign|teenag|custom|subscrib|follow|support|swimm|hik|moth|fath|broth|sist|daught|widow|monst|sinn)er|(optim|pessim|minimal|perfection|femin|pacif|athe|cycl)ist",
+    "job": r"(?!((memb|lov|us|own|begg|strang|numb|learn|believ|suck)er|<trait>|vegetarian)\b)\w+(er|or|ist|ian|eer|yst|tant|guard)|nurse|chef|cook|student|pilot|midwife|architect",
     # what is liked, wanted and decided
     "liked": r"(?P<v>(?!(it|this|that|these|those|them|you|your|how|what|when|where|why|if|all|any|my)\b|to (see|hear|bother)\b|(the|an?|option) ?(\w+ ){0,2}(idea|ones?|way|direction|parts?|version|sound|logo|answer)\b|option \w+\W*$)\S.*)",
     "liking": "love|like|enjoy|adore|prefer|<disliking>|(don't|do not) (like|enjoy|love)",
@@ -69,7 +73,7 @@ VOCABULARY = {
     # what is over
     "gave_up": "stopped|quit|gave up|given up|dropped|scrapped|ditched",
     "parting": r"broke up|split up|(got )?divorced|separated|(broke|broken) (it|things) off|called off the (wedding|engagement)",
-    "sorry": "(no|nope|oh|oops|sorry|actually|wait|correction|hang on|hold on|well|my mistake|i mean|hmm?|ah)[,:.!]* ",
+    "sorry": "(no|nope|nah|oh|oops|sorry|actually|wait|correction|hang on|hold on|well|my mistake|i mean|hmm?|ah)[,:.!]* ",
     "jesting": "joking|kidding|lying|showing off|quoting|teasing|making (that|it|this) up|wrong|mistaken",
     "ended": r"(?P<v>\S.*?)",
     "who": r"(?P<who>i|we|(my|our) [a-z-]+( [a-z-]+){0,3}?( <given>){0,2}|(?!(i|we|it|he|she|they|you|this|that|there|what|who)\b)<name>)",
@@ -107,10 +111,14 @@ ATTRIBUTES = (
     Attribute((r"<i_am>(?P<v>single|divorced|widowed|(now |happily )?(engaged|married)\b.*)",), "user.marital_status", ways="parted", searched=_PARTNERS),
     Attribute((r"i('m| am) (dating|seeing|together with) (?P<v><name>.*|an? \w+$)",), importance=0.8, ways="parted quit", searched=_PARTNERS),
     Attribute((
-        r"<i_am>an? (?P<v>([\w-]+ ){0,3}?(<job>))(?= (at|in|for(?! an?\b)|from|with|on|who|and|of|now)\b|\W*$|,)",
+        r"<i_am>an? (?P<v><of_now>(<job>))(?= (at|in|for(?! an?\b)|from|with|on|who|and|of|now)\b|\W*$|,)",
+        r"i('ve| have) been an? (?P<v><of_now>(<job>))(?= (for|since) )",
+        r"i('m| am) <given>( <given>)?, (an? )?(?P<v><of_now>(<job>))(?= (at|in|for|from|with|and)\b|\W*$|,)",
         "i('ve been working| work|'m working) as an? (?P<v>.+)",
         r"<i_did>(was|got) promoted to (?P<v>\S.*)",
     ), "user.job", nouns="job, profession, occupation, job title, work, position", ways="sacked quit", importance=0.7),
+    # what somebody is besides, or was
+    Attribute((r"<i_am>an? (?P<v>([\w-]+ ){0,3}?(<trait>|<job>))(?= (at|in|for|from|with|on|who|and|of|now)\b|\W*$|,)",)),
     Attribute((r"<i_am>the (?P<v>(?!only|one|same|first|best|type|kind|user|bone)[\w -]{2,40}?(?<!one) (of|for|at|in) \S.*)",), ways="quit", confidence=0.8),
     Attribute((
         r"(<i_do>|i'm |i am |i('ve| have) )(been )?work(ed|ing)? (for|at) (?P<v>(<name>|(an?|the|my|our) (?!moment\b|weekend|same\b)).*)",
@@ -157,7 +165,7 @@ ATTRIBUTES = (
     # health
     Attribute((r"<i_am><really>allergic to (?P<v>.+)",), nouns="allergy", ways="healed", importance=0.9, durability="core"),
     Attribute((r"i('ve| have| suffer from|'m| am)( (been|had|got|an?|severe|type \d))* (?P<v>(<illness>)\b.*)", "<i_did>(was|been) diagnosed with (?P<v>.+)"), ways="healed born", importance=0.9, durability="core"),
-    Attribute(("i('m taking| take| am taking|'m on| am on) <v:medicine>",), ways="quit healed", importance=0.8),
+    Attribute(("i('m taking| take| am taking|'m on| am on) <v:medicine>", r"\S.{1,30}? (put|started) me on <v:medicine>"), ways="quit healed", importance=0.8),
     Attribute(("<i_am><really>(terrified|afraid|scared) of (?P<v>.+)",)),
     Attribute((r"i (can't|cannot|don't|do not|never) (eat|drink|smoke|drive) ?(?P<v>(?!it|this|that)\S.*)?$",), negative=True),
     # likes
@@ -188,7 +196,7 @@ ATTRIBUTES = (
         "(i|we)( have|'ve( got)?| got| found) an? new <not_mine>(?P<thing>[a-z-]+( [a-z-]+)?)(,| called| named|:) (?P<v><name>.*)",
         "<i_did>(changed|switched) (?P<thing>[a-z]+?)s,?( and)? now .*?<v:name>",
     ), "user.{thing}"),
-    Attribute((r"my (new |current )?<not_mine>(?P<thing>[a-z-]+( [a-z-]+)?)('s name)? (is|are)( now)? <definite>",), "user.{thing}", ways="sold quit cancelled died gone", confidence=0.8),
+    Attribute((r"my (new |current )?<not_mine>(?!car is (in|on|at)\b)(?P<thing>[a-z-]+( [a-z-]+)?)(('s name)? (is|are)( now)?|'s(?= (an? .*(?-i:[A-Z])|\d))) <definite>",), "user.{thing}", ways="sold quit cancelled died gone", confidence=0.8),
     # events
     Attribute((
         r"<i_did>(?P<v>(?!tried)<did>\b (?!it\b|this\b|that\b|an? (error|look|screenshot|break|note)\b|through it).*<past>.*)",
@@ -264,7 +272,7 @@ WAYS = {
     ),
     "sold": (
         "<i_gone>(sold|got rid of|scrapped|traded in|gave up|given up|returned|handed back) <my><ended>",
-        "<i_gone>(gave|given|handed|sent) <own><ended>( (away|back))?",
+        "<i_gone>(gave|given|had to (give|sell)|handed|sent) <own><ended>( (away|back))?",
         r"(someone|somebody|they|thieves) (stole|towed|took away) <my><ended>",
         "<my><ended><has_been> (just |finally )?(sold|stolen|scrapped|(towed )?to the scrapyard)",
     ),
@@ -297,7 +305,7 @@ WAYS = {
     ),
     "healed": (
         "<ended> (don't|doesn't|do not|does not|didn't) (bother|hurt|affect) me",
-        "<my>(doctor|dentist|gp|specialist)s? (took|has taken) me off <ended>",
+        ".{1,40}? (took|taken) me off <ended>",
         "i('m| am) (off|cured of|over|free of|rid of) <own><ended>",
         "<i_did>(came|come|gone|went) off <own><ended>",
     ),
@@ -323,6 +331,7 @@ WAYS = {
     "foreign": ("<ended> (isn't|is not|aren't|was never|is no longer) mine",),
     "eating": (
         "<i_did>(gone back|went back|started|begun) (to )?(eating|eat) (meat|fish|dairy|everything)",
+        "<i_do>eat (meat|fish) (again|now)",
     ),
     "forgotten": (
         "((so|please|you can|and|just) )*(forget|strike|scratch|ignore|delete|drop) (that|it|this|the)( bit| part| thing)? ((as|about|with) )?<own><ended>( (business|thing|stuff|bit|part))?",
@@ -417,11 +426,11 @@ LANGUAGE = Language(
     negative=r"\b(not|never|no|nobody|none|nothing|neither|nor|without|hardly|barely|rarely|cannot)\b|n't\b",
     over=r"\b(not|never|no longer|used to)\b|n't\b|\bany ?more\b",
     partial=(
-        r"\b(sometimes|occasionally|also (?!(now|just|got|\w+ly|\w+ed)\b)|as a (child|kid|teen\w*|boy|girl)\b|when (i|we) (was|were)\b|before(\W*$| (that|then)\b))|^(i|we) (\w+ly )?worked\b"
+        r"\b(sometimes|occasionally|also (?!(now|just|got|\w+ly|\w+ed)\b)|as a (child|kid|teen\w*|boy|girl)\b|when (i|we) (was|were)\b|before(\W*$| (that|then)\b))|^(i|we) (\w+ly )?worked\b|\b(moved|relocated)\b.* in (19|20)\d\d\b|\bdrive\b.* (at|for) work\b"
         r"|\b(live|living|work|working|drive|driving|vegan|vegetarian)\b.* ((in|for|over|during|this) (the )?(<period>)|(at|on|over) (the )?weekends?|on (<weekday>)s|(?<!of )today)\W*$"
     ),
     unreal=r"\b(dream\w*|nightmare|game|novel|film|movie|story|character|song|joke|jokingly|for an? (day|week|month|while|bit|moment|minute|few)|for (lent|now|the (day|weekend|week|night|moment|evening))|temporarily|today|tonight|tomorrow|this (morning|afternoon|evening)|next \w+|at (the|this) moment|soon|will|('m|'re|am|are|is) going to(?! .+ after all)|until|late|early|\w+ minutes|at (\d|noon|midnight|one|two|three|four|five|six|seven|eight|nine|ten)\S*)\b",
-    taken_back=r"^(?!.*\b(never|won't|not)\b.* again\b).*(?<!single )\bagain\b|\b(i'm|i am|are|came|come|moved|got) back\b|\b(temporarily|but only|except|until)\b",
+    taken_back=r"^(?!.*\b(never|won't|not)\b.* again\b).*(?<!single )(?<!meat )(?<!fish )\bagain\b|\b(i'm|i am|are|came|come|moved|got) back\b|\b(temporarily|but only|except|until)\b",
     states=r"my (?P<thing>[a-z' -]+?) (is|are)( called| named)? (?P<its>.+)|(i|we)((?=')| )((really|also|just|now|still|currently|always|usually|often|generally|absolutely|particularly) )*(?P<verb>'?[a-z]+)( (?P<rest>.+))?",
     in_progress="((been|currently|now) )*(?P<verb>[a-z]+ing) (?P<rest>.+)",
     object_ends=r"[,;.()](?!\d)|\s(with|because|since|for|in|on|at|as|from|near|about|before|after|behind|who|which|that|and|but|called|named|every|each|by|to|where|when|of)\b",

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from local2.language.time import MONTHS
-from local2.language.words import STOP_WORDS, stems
+from local2.language.time import MONTHS, WEEKDAYS
+from local2.language.words import STOP_WORDS, stems, word_set
 
 MAX_WORDS = 1_000
 """Maximum number of words of a text that are searched for names."""
@@ -54,7 +54,9 @@ def states_alias(subject: str, predicate: str, object_: str) -> bool:
     return max(len(name.split()) for name in (subject, object_)) <= MAX_NAME_WORDS
 
 
-_NO_NAMES = STOP_WORDS | frozenset(stems(month.lower() for month in MONTHS))
+_PARTICLES = word_set("down first more off out over until up")
+"""They are as rare in a small memory as a name."""
+_NO_NAMES = frozenset(stems((*STOP_WORDS, *_PARTICLES, *map(str.lower, (*MONTHS, *WEEKDAYS)))))
 
 
 def may_be_name(stem: str) -> bool:
