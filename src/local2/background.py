@@ -101,7 +101,8 @@ async def waiting_for(what: str, work: Awaitable[T]) -> T:
     try:
         return await work
     except asyncio.CancelledError as cancelled:
-        raise asyncio.CancelledError(what) from cancelled
+        # Its message stays: anyio knows its own cancellations by it.
+        raise asyncio.CancelledError(*cancelled.args, what) from cancelled
 
 
 def waited_for(what: str, error: TimeoutError) -> bool:

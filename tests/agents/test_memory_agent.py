@@ -1,5 +1,6 @@
 """The MemoryAgent stores every turn once, and makes dead letters of invalid messages."""
 
+import asyncio
 import json
 import shutil
 from typing import Any
