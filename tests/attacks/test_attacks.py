@@ -15,7 +15,7 @@ import nats.errors
 import pytest
 
 from attacks import claims, listening, people, roles, tokens, web
-from attacks.world import VAULT, Case, World, refused, secrets_in
+from attacks.world import VAULT, Case, World, ask, refused, secrets_in
 from commands import in_a_fork
 from tenant_agents import Agent, agent
 from waiting import eventually
@@ -97,6 +97,16 @@ async def test_a_connected_agent_without_a_valid_key_loses_access(
         await _run_tenants(world, change, "acme", "--agent", f"temp-{change}")
         await eventually(_is_shut_out(temp, world.token("ada")), within=20)
         await eventually(lambda: temp.client.is_closed, within=20)
+
+
+@on_postgres
+async def test_the_key_for_tokens_is_not_rotated_on_one_of_several_stacks(world: World) -> None:
+    world.ledger("INSERT INTO stack (id, name) VALUES ('other', 'other') RETURNING id")
+    refusal = await ask(world.boss, "memory.tenant.rotate", {})
+    world.ledger("DELETE FROM stack WHERE id = 'other' RETURNING id")
+
+    assert "local2 tenants rotate acme" in refusal
+    assert "local2 tenants rotate acme" not in await ask(world.boss, "memory.tenant.rotate", {})
 
 
 @on_sqlite

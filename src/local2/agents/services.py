@@ -407,6 +407,13 @@ async def rotate_tokens(request: Request[Empty]) -> TenantReport:
         raise BadRequestError(
             "The memory has no accounts.", remedy="`local2 tenants init` creates them."
         )
+    if len(await request.parts.memories.of_tenant(request.tenant).ledger.live_stacks()) > 1:
+        # The others would refuse what is signed with a key that they do not have.
+        raise BadRequestError(
+            "Several stacks serve this memory, each with its own copy of the accounts.",
+            remedy=f"Run `local2 tenants rotate {request.tenant}` on one machine, and copy "
+            "config/nats/ to the others.",
+        )
     await asyncio.to_thread(rotate_token_key, register.folder, request.tenant)
     return await report_tenant(request)
 

@@ -331,7 +331,6 @@ WAYS = {
     "foreign": ("<ended> (isn't|is not|aren't|was never|is no longer) mine",),
     "eating": (
         "<i_did>(gone back|went back|started|begun) (to )?(eating|eat) (meat|fish|dairy|everything)",
-        "<i_do>eat (meat|fish) (again|now)",
     ),
     "forgotten": (
         "((so|please|you can|and|just) )*(forget|strike|scratch|ignore|delete|drop) (that|it|this|the)( bit| part| thing)? ((as|about|with) )?<own><ended>( (business|thing|stuff|bit|part))?",
@@ -430,7 +429,7 @@ LANGUAGE = Language(
         r"|\b(live|living|work|working|drive|driving|vegan|vegetarian)\b.* ((in|for|over|during|this) (the )?(<period>)|(at|on|over) (the )?weekends?|on (<weekday>)s|(?<!of )today)\W*$"
     ),
     unreal=r"\b(dream\w*|nightmare|game|novel|film|movie|story|character|song|joke|jokingly|for an? (day|week|month|while|bit|moment|minute|few)|for (lent|now|the (day|weekend|week|night|moment|evening))|temporarily|today|tonight|tomorrow|this (morning|afternoon|evening)|next \w+|at (the|this) moment|soon|will|('m|'re|am|are|is) going to(?! .+ after all)|until|late|early|\w+ minutes|at (\d|noon|midnight|one|two|three|four|five|six|seven|eight|nine|ten)\S*)\b",
-    taken_back=r"^(?!.*\b(never|won't|not)\b.* again\b).*(?<!single )(?<!meat )(?<!fish )\bagain\b|\b(i'm|i am|are|came|come|moved|got) back\b|\b(temporarily|but only|except|until)\b",
+    taken_back=r"^(?!.*\b(never|won't|not)\b.* again\b).*(?<!single )\bagain\b|\b(i'm|i am|are|came|come|moved|got) back\b|\b(temporarily|but only|except|until)\b",
     states=r"my (?P<thing>[a-z' -]+?) (is|are)( called| named)? (?P<its>.+)|(i|we)((?=')| )((really|also|just|now|still|currently|always|usually|often|generally|absolutely|particularly) )*(?P<verb>'?[a-z]+)( (?P<rest>.+))?",
     in_progress="((been|currently|now) )*(?P<verb>[a-z]+ing) (?P<rest>.+)",
     object_ends=r"[,;.()](?!\d)|\s(with|because|since|for|in|on|at|as|from|near|about|before|after|behind|who|which|that|and|but|called|named|every|each|by|to|where|when|of)\b",

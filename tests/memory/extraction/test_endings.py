@@ -60,7 +60,6 @@ ENDED = (
     ("I have a red car.", "My car was stolen."),
     ("I have a cat named Olga.", "We had to give Olga away."),
     ("I'm on metformin.", "My consultant took me off metformin."),
-    ("I'm vegetarian.", "I eat meat again."),
     ("I have a red car.", "My car's been stolen."),
     ("I have a boat.", "We've got rid of our boat."),
     ("I drive a yellow Trabant.", "I sold my Trabant last week."),
