@@ -208,3 +208,27 @@ async def test_a_fact_of_the_tenant_and_the_agent_is_listed_once(tools: Memory) 
 
     (top,) = (await tools.of(RICHARD).top_memories()).memories
     assert top.topic == "project.deadline"
+
+
+async def test_a_newer_fact_with_another_value_takes_the_place_of_an_older_one_of_another_key(
+    tools: Memory, bus: Connection
+) -> None:
+    await store_fact(tools, "The user moved to Bergen.", topic="user.home")
+    await store_fact(tools, "Eve's home is in Bergen.", EVE, topic="user.city")
+    await store_fact(tools, "The user works at Acme.", topic="user.employer")
+    await store_fact(tools, "I live in Oslo.", topic="user.city")
+
+    top = (await call(bus, "top_memories", {}))["memories"]
+
+    assert [fact["content"] for fact in top] == ["I live in Oslo.", "The user works at Acme."]
+
+
+async def test_what_others_state_takes_no_place_of_the_users_own_fact(
+    tools: Memory, bus: Connection
+) -> None:
+    await store_fact(tools, "Our deadline is 5 May.", topic="project.deadline", scope="user")
+    await store_fact(tools, "Our deadline is 9 May.", EVE, topic="project.end", scope="tenant")
+
+    top = (await call(bus, "top_memories", {}))["memories"]
+
+    assert [fact["content"] for fact in top] == ["Our deadline is 5 May.", "Our deadline is 9 May."]

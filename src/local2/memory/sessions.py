@@ -15,6 +15,7 @@ import msgspec
 from local2.errors import InvalidArgumentsError
 from local2.keys import fold_topic
 from local2.language.sentences import excerpt
+from local2.language.statements import differ_in_value
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.sessions import (
     FactSelection,
@@ -24,7 +25,7 @@ from local2.ledger.operations.sessions import (
 )
 from local2.ledger.records import Record, checked_text, principal_of
 from local2.memory.intake.waiting_turns import WaitingTurns, why_incomplete
-from local2.memory.scopes import how_to_send, own_places, owner_of, view
+from local2.memory.scopes import how_to_send, may_retire, own_places, owner_of, view
 from local2.protocol.envelope import Caller, Clock, content_id
 from local2.protocol.memories import MemoryType
 from local2.protocol.memory_tools import (
@@ -44,6 +45,8 @@ TYPES: tuple[MemoryType, ...] = ("fact", "instruction", "preference")
 GROUPS: tuple[Literal["pinned", "important", "standing"], ...] = ("pinned", "important", "standing")
 SHARED_DIVISOR = 2
 """The facts of an agent and of the tenant get at most half of the places."""
+COMPARED = 400
+"""Characters of a fact that are compared with other facts: as many as `recall` compares."""
 ARGS_BYTES = 4_000
 """Maximum bytes of a call's arguments as JSON; longer ones are omitted."""
 MAX_NOTES, MERGED_NOTES = 15, 8
@@ -96,17 +99,27 @@ class TopSelection:
     def select(self, facts: Sequence[Sequence[Record]]) -> list[TopMemory]:
         """The top memories out of the facts of each group in `wanted`, each text once.
 
-        Of a user's facts under one key, for everybody and for an agent, the newest stands. A text
-        that has a key for one of them is not repeated without it for the other.
+        Of a user's facts under one key, for everybody and for an agent, the newest stands. So does
+        the newest of those that state different values of the same thing, whatever their keys, as
+        `recall` compares them. A text that has a key for one of them is not repeated without it for
+        the other.
         """
+        oldest_first = sorted(chain.from_iterable(facts), key=lambda fact: (fact.newness, fact.row))
         newest: dict[tuple[str, str | None], Record] = {}
-        for fact in sorted(chain.from_iterable(facts), key=lambda fact: (fact.newness, fact.row)):
+        replaced: set[str] = set()
+        for number, fact in enumerate(oldest_first):
             if fact.topic is not None:
                 newest[fold_topic(fact.topic), principal_of(fact)] = fact
+            replaced.update(
+                older.id
+                for older in oldest_first[:number]
+                if may_retire(fact, older)
+                and differ_in_value(fact.content[:COMPARED], older.content[:COMPARED])
+            )
 
         def stands(fact: Record) -> bool:
-            if fact.topic is None:
-                return True
+            if fact.topic is None or fact.id in replaced:
+                return fact.id not in replaced
             return newest[fold_topic(fact.topic), principal_of(fact)].content == fact.content
 
         seen: set[str] = set()
