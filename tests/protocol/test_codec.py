@@ -174,6 +174,15 @@ def test_what_is_no_such_number_or_text_is_refused(args: bytes) -> None:
         decode(b'{"payload": {"args": ' + args + b"}}", ToolRequest[Numbers])
 
 
+@pytest.mark.parametrize("field", ["timestamp_utc", "deadline_utc"])
+def test_an_empty_time_is_no_time(field: str) -> None:
+    data = msgspec.json.encode({"payload": {"args": {}}, "user": "ann", field: ""})
+
+    envelope = decode(data, ToolRequest[dict[str, Any]])
+
+    assert (envelope.user, getattr(envelope, field)) == ("ann", None)
+
+
 def test_names_may_be_numbers_as_in_turns_and_null_is_no_name() -> None:
     read = decode(
         b'{"id": 7, "type": null, "source": null, "user": 5, "session_id": 12.0, "payload": {}}',

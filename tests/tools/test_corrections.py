@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from calling import RICHARD, ask, call, caller_named, ingest
+from calling import RICHARD, answer, ask, call, caller_named, ingest
 from local2.bus.connection import Connection
 from local2.errors import ForbiddenError
 from local2.memory.tenant import Memory
@@ -115,10 +115,11 @@ async def test_an_edit_is_not_undone_after_a_later_one(bus: Connection) -> None:
     first = await call(bus, "edit_memory", edit(older))
     await call(bus, "edit_memory", edit(first["id"], "It is red, his favourite colour."))
 
-    report = await call(bus, "undo", {"run": first["run"]})
+    undone = await answer(bus, "undo", {"run": first["run"]})
 
-    assert report["undone"] == []
-    assert [one["id"] for one in report["not_done"]] == [older]
+    assert "1 change could not be undone" in undone.content
+    assert undone.data["undone"] == []
+    assert [one["id"] for one in undone.data["not_done"]] == [older]
     assert await recalled(bus) == ["It is red, his favourite colour."]
 
 
@@ -309,3 +310,14 @@ async def test_a_writer_undoes_changes_in_the_scopes_that_it_may_write_to(
     assert await recalled(bus) == [GREEN]
     assert len(undone.undone) == 1
     assert (refused.undone, refused.not_done, refused.others) == ([], [], 1)
+
+
+async def test_the_history_of_a_blank_key_is_refused_rather_than_not_found(
+    bus: Connection,
+) -> None:
+    refused = await ask(bus, "memory_history", {"topic_or_id": " "})
+
+    assert (refused.ok, refused.content) == (
+        False,
+        "Error (invalid_arguments): topic_or_id: the text is blank. Write something in it.",
+    )

@@ -106,7 +106,11 @@ class Facts:
         """All versions of a fact, newest first, by its topic key or any version's id.
 
         A caller who may see one version also sees the anonymised ones.
+
+        Raises:
+            InvalidArgumentsError: The key or id is blank.
         """
+        checked_text(topic_or_id, "topic_or_id")
         if is_topic(topic_or_id):
             places = own_places(self._caller)
             found = [await self._ledger.facts.history(*place, topic_or_id) for place in places]

@@ -40,6 +40,8 @@ ID_NUMBER_LIMIT = 2**64
 """Numbers from this one on, which need more than 64 bits, are not accepted as ids."""
 NAMES = ("id", "type", "source", "user", "session_id", "query_id", "correlation_id")
 """The fields of an envelope that are names."""
+TIMES = ("timestamp_utc", "deadline_utc")
+"""Those that are times."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -171,7 +173,7 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
     """Decode one envelope.
 
     Models and other programs write numbers in several forms: 5 may also be 5.0 or "5", true may
-    be "true", and an id may be a number. A name that is null is missing.
+    be "true", and an id may be a number. A name that is null is missing, and so is an empty time.
 
     Args:
         data: The bytes of the message.
@@ -205,13 +207,13 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
 
 
 def _with_names(message: Any) -> Any:
-    """The message, with its names as texts, and without those that are null."""
+    """The message, with its names as texts, without null names and empty times."""
     if not isinstance(message, dict):
         return message
     return {
         field: (name_of(value) or value) if field in NAMES else value
         for field, value in message.items()
-        if value is not None or field not in NAMES
+        if (value is not None or field not in NAMES) and (value != "" or field not in TIMES)
     }
 
 

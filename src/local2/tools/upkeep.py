@@ -61,10 +61,11 @@ async def undo(memory: MemoryService, args: Undo) -> ToolOutput:
     count = len(report.undone)
     were = "1 memory is as it was" if count == 1 else f"{count} memories are as they were"
     parts = [f"{were} before run {report.run}"]
-    if report.not_done:
-        parts.append(f"{len(report.not_done)} changes could not be undone")
+    if left := len(report.not_done):
+        parts.append(f"{left} {'change' if left == 1 else 'changes'} could not be undone")
     if report.others:
-        parts.append(f"{report.others} concern others, who may undo them")
+        concern = "concerns" if report.others == 1 else "concern"
+        parts.append(f"{report.others} {concern} others, who may undo them")
     return ToolOutput(content=f"{'; '.join(parts)}.", data=report)
 
 
