@@ -75,6 +75,33 @@ def test_a_long_background_is_cut_and_leaves_room_for_the_conversation(
     assert "characters left out" in prompt.messages[0].content
 
 
+def test_of_a_background_without_room_the_oldest_notes_are_left_out_first_and_then_memories() -> (
+    None
+):
+    entries = Background(
+        memories=[memory(f"Fact {n}, with words.", topic=f"user.key{n}") for n in range(12)],
+        notes=[note(f"Note {n}, with words.") for n in range(15)],
+    )
+
+    def shown(room: int) -> tuple[list[int], list[int]]:
+        prompt = writer(entries, room).write([QUESTION])
+        system = prompt.messages[0].content
+        assert prompt.messages[-1].content == QUESTION.content
+        facts, notes = (
+            [n for n in range(15) if f"{kind} {n}," in system] for kind in ("Fact", "Note")
+        )
+        return facts, notes
+
+    assert shown(ROOM) == ([*range(12)], [*range(15)])
+    facts, notes = shown(500)
+    assert (facts, notes) == ([*range(12)], [*range(15 - len(notes), 15)])
+    assert 0 < len(notes) < 15
+    facts, notes = shown(250)
+    assert (facts, notes) == ([*range(len(facts))], [])
+    assert 0 < len(facts) < 12
+    assert shown(10) == ([], [])
+
+
 def test_only_the_long_entries_of_a_background_are_cut() -> None:
     memories = [
         memory(LONG),

@@ -133,19 +133,27 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
         ]
         notes = [
             note_line(note.role, note.content, merged=note.merges > 0)
-            for note in self.background.notes
+            for note in reversed(self.background.notes)
         ]
-        quoted = [Message(role="system", content=line) for line in (*facts, *notes)]
-        budget = self.room // BACKGROUND_FRACTION
-        lines = [text_of(message) for message in distribute_tokens(quoted, budget, self.count)]
+        lines = self._fitting([*facts, *notes], self.room // BACKGROUND_FRACTION)
+        facts, notes = lines[: len(facts)], lines[len(facts) :][::-1]
         parts = [f"{self.system_prompt}\n{QUOTED}" if lines else self.system_prompt]
         if only_end:
             parts.append(ONLY_END_SHOWN)
         if facts:
-            parts.append(section(TOP_MEMORIES_SECTION, lines[: len(facts)]))
+            parts.append(section(TOP_MEMORIES_SECTION, facts))
         if notes:
-            parts.append(section("notes-of-this-session", lines[len(facts) :]))
+            parts.append(section("notes-of-this-session", notes))
         return Message(role="system", content="\n\n".join(parts))
+
+    def _fitting(self, lines: Sequence[str], budget: int) -> list[str]:
+        """The lines, the longest cut; the last are left out if even their beginnings do not fit."""
+        for number in range(len(lines), 0, -1):
+            whole = [Message(role="system", content=line) for line in lines[:number]]
+            cut = distribute_tokens(whole, budget, self.count)
+            if sum(map(self.count, cut)) <= budget:
+                return [text_of(message) for message in cut]
+        return []
 
 
 def chat_message(message: Message) -> ChatMessage:
