@@ -272,18 +272,22 @@ async def test_an_echos_sources_are_the_active_versions_of_what_it_repeats(ledge
     assert dict(found) == {echoing.row: [Source(standing.row, replaces=True)]}
 
 
-async def test_a_message_is_replaced_by_those_that_state_the_present_value_of_its_fact(
-    ledger: Ledger,
+@pytest.mark.parametrize("is_saved", [False, True])
+async def test_a_message_is_replaced_by_what_states_the_present_value_of_its_fact(
+    ledger: Ledger, *, is_saved: bool
 ) -> None:
+    """By messages, or by the fact itself, if it was saved."""
     talk = [message(text) for text in ("Osmium.", "Iridium.", "Platinum.", "No osmium.")]
     await ledger.conversations.store(talk)
     facts = []
     for said, topic in zip((*talk[:3], talk[0]), (*["user.metal"] * 3, "user.gas"), strict=True):
         stored = await ledger.facts.store(fact(f"{said.content} is best.", topic=topic))
-        await ledger.facts.relate(stored.id, DERIVED_FROM, said.id)
+        if said != talk[2] or not is_saved:
+            await ledger.facts.relate(stored.id, DERIVED_FROM, said.id)
         facts.append((await ledger.records.chain(stored.id))[0].row)
     rows = [(await ledger.records.chain(said.id))[0].row for said in talk]
     _, _, present, other = facts
+    stating = present if is_saved else rows[2]
 
     def replaced(_: Matches, __: WordMatches) -> Choice[Mapping[int, Replaced]]:
         return (yield DetailRequest(replaced=rows)).replaced
@@ -291,8 +295,8 @@ async def test_a_message_is_replaced_by_those_that_state_the_present_value_of_it
     found = await ledger.searches.find(OSMIUM, no_vectors, lambda worded: worded, replaced)
 
     assert dict(found) == {
-        rows[0]: Replaced({"Osmium. is best."}, [present], [rows[2]], [other]),
-        rows[1]: Replaced({"Iridium. is best."}, [present], [rows[2]], []),
+        rows[0]: Replaced({"Osmium. is best."}, [present], [stating], [other]),
+        rows[1]: Replaced({"Iridium. is best."}, [present], [stating], []),
     }
 
 

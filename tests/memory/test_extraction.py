@@ -229,6 +229,21 @@ async def test_a_message_is_outdated_by_the_one_whose_fact_replaced_its_own(
     assert (found[0].record.content == present) == is_outdated
 
 
+async def test_a_message_is_outdated_by_a_saved_fact_that_replaced_its_own(
+    memory: Memory, richard: MemoryService, extractor: Scripted
+) -> None:
+    extractor.facts_by_text = {"I live in Bath.": HOME}
+    await send_and_extract(memory, richard, "I live in Bath.", timestamp=DAY)
+    saved = await richard.facts.store_topic("user.home", "Bergen")
+
+    found = (await richard.recall(RecallRequest(query="Where do I live?", top_k=5))).items
+
+    assert [(item.record.content, item.outdated_by) for item in found] == [
+        ("Bergen", None),
+        ("I live in Bath.", saved.id),
+    ]
+
+
 @pytest.mark.parametrize(
     ("query", "first"),
     [("Where do I live?", "I moved to Bergen."), ("Where does my sister live?", "My sister")],

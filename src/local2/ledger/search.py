@@ -167,13 +167,14 @@ class Related(NamedTuple):
 class Replaced(NamedTuple):
     """What holds in place of facts that were extracted from a message.
 
-    The texts of these, the rows of the `facts` and of the `messages` that state them, and the rows
-    of the former message's facts that `stand`.
+    The texts of these, the rows of the `facts` and of what is `stating` them, which are messages,
+    or the facts themselves if they were saved, and the rows of the former message's facts that
+    `stand`.
     """
 
     texts: set[str]
     facts: list[int]
-    messages: list[int]
+    stating: list[int]
     stand: list[int]
 
 

@@ -276,10 +276,10 @@ class Pool:
     def replaced(self, rows: Sequence[int]) -> dict[int, Replaced]:
         """What holds in place of facts that were extracted from these messages."""
         replaced: dict[int, Replaced] = {}
-        for former, message, fact, text in self._all("replaced", rows=as_json(rows)):
+        for former, stating, fact, text in self._all("replaced", rows=as_json(rows)):
             instead = replaced.setdefault(former, Replaced(set(), [], [], []))
             instead.texts.add(text)
-            instead.messages.append(message)
+            instead.stating.append(stating)
             instead.facts.append(fact)
         if replaced:
             for former, fact in self._all("facts_that_stand", rows=as_json(list(replaced))):

@@ -196,7 +196,8 @@ WITH RECURSIVE version (id, row, kind, superseded_by) AS (
 )
 SELECT id, row, kind, superseded_by FROM version;
 
--- The messages of the facts that hold instead of those that were extracted from these messages.
+-- What states the facts that hold instead of those that were extracted from these messages: other
+-- messages, or the facts themselves, if they were saved.
 -- name: replaced
 WITH RECURSIVE former (of, said, newer) AS (
     SELECT message.row, fact.content, fact.superseded_by FROM json_each(:rows) AS wanted
@@ -211,11 +212,12 @@ WITH RECURSIVE former (of, said, newer) AS (
     CROSS JOIN record AS fact ON fact.tenant = :tenant AND fact.id = former.newer
     WHERE fact.superseded_by IS NOT NULL
 )
-SELECT DISTINCT former.of, record.row, fact.row, former.said FROM former
+SELECT DISTINCT former.of, coalesce(record.row, fact.row) AS stating, fact.row, former.said
+FROM former
 CROSS JOIN record AS fact ON fact.tenant = :tenant AND fact.id = former.newer
-CROSS JOIN relation ON relation.tenant = :tenant AND relation.source = fact.id
+LEFT JOIN relation ON relation.tenant = :tenant AND relation.source = fact.id
      AND relation.type = 'derived_from'
-CROSS JOIN record ON record.tenant = :tenant AND record.id = relation.target
+LEFT JOIN record ON record.tenant = :tenant AND record.id = relation.target
 WHERE fact.superseded_by IS NULL AND record.superseded_by IS NULL;
 
 -- name: facts_that_stand

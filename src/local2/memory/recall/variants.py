@@ -13,7 +13,7 @@ import numpy as np
 
 from local2.language.statements import Sentence, is_about_same, is_same, is_variant, sentences_of
 from local2.language.words import informative_stems
-from local2.ledger.columns import EXTRACTED, Array, Flags, View
+from local2.ledger.columns import Array, Flags, View
 from local2.ledger.records import SOURCE_STRENGTH, TENANT_OWNED
 from local2.ledger.search import Choice, DetailRequest
 from local2.memory.intake.episodes import split_episode
@@ -64,8 +64,9 @@ def _compared_strengths(view: View) -> Array:
     return np.where(view.derive(_episodes), USER_STRENGTH, view.derive(source_strengths))
 
 
-def _has_extracted(view: View) -> bool:
-    return bool((view.column["echo"] == EXTRACTED).any())
+def _has_facts(view: View) -> bool:
+    column = view.column
+    return bool((column["type"] >= 0).any() or (column["topic"] >= 0).any())
 
 
 class Variants:
@@ -142,14 +143,14 @@ class Variants:
         return ordered
 
     def follow_facts(self, scores: Array, wording: Wording, relevant: Flags) -> Choice[None]:
-        """Let messages with present values replace those from which former facts were extracted.
+        """Let what states present values replace messages from which former facts were extracted.
 
         What replaces them becomes relevant. The words of both may be different. A message may state
         several facts: it keeps its place if one that stands has a word of the question that neither
         the one that was replaced nor the present one has.
         """
         column = self.view.column
-        if not self.view.derive(_has_extracted):
+        if not self.view.derive(_has_facts):
             return
         own = (column["principal"] >= 0) & (self.strengths >= USER_STRENGTH) & column["spoken"]
         short = np.flatnonzero(relevant & own & (column["length"] <= SHORT))
@@ -168,7 +169,7 @@ class Variants:
             about_another = has[:, self.view.positions(instead.stand)].any(axis=1)
             if (about_another & ~about_it).any():
                 continue
-            present = self.view.positions(instead.messages).tolist()
+            present = self.view.positions(instead.stating).tolist()
             latest = max([position, *present], key=self.age_key)
             if latest != position:
                 self.replaced_by[position] = latest
