@@ -48,7 +48,6 @@ async def test_a_managers_resets_and_compactions_reach_async_handlers() -> None:
         for message in chat(50):
             manager.add(message)
         assert await manager.compact_if_needed(runtime_with(Writer(*["All of it."] * 9)))
-        assert "All of it." in str(manager.get_messages())
         await bus.settle()
         manager.reset_memory()
 
