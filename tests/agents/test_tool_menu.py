@@ -64,7 +64,7 @@ def test_a_small_tool_is_chosen_after_larger_ones_that_do_not_fit() -> None:
 
 def test_tools_take_as_much_room_as_the_model_has_reported() -> None:
     menu, count = ToolMenu(), CalibratedCounter()
-    menu.update([tool("a", words=100), tool("b", words=100)], ())
+    menu.update([tool("a", words=100), tool("b", words=100)], ("a", "b"))
     room = 2 * estimate(toolset.tools_message([toolset._definition(tool("a", words=100))])) + 5
     assert names(menu.choose((), room, count)) == ["a", "b"]
 

@@ -432,6 +432,19 @@ async def test_a_later_stage_runs_if_the_earlier_ones_miss_the_target() -> None:
     assert job().tokens(compacted.messages) <= 120
 
 
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param({"excluded_processors": ["summarization"]}, id="excluded"),
+        pytest.param({"processor_order": ["backward_packing"]}, id="not in the order"),
+    ],
+)
+async def test_stages_can_be_left_out(policy: dict[str, Any]) -> None:
+    compacted = await Pipeline().process(list(chat(20)), job(100, **policy))
+
+    assert compacted.stages == ["backward_packing"]
+
+
 async def test_a_stage_that_saves_nothing_changes_nothing() -> None:
     class Wordy:
         async def process(self, messages: Sequence[Message], job: StageInput) -> list[Message]:  # noqa: ARG002

@@ -142,6 +142,15 @@ def test_set_event_context_enables_memory_reset_events(memory_type: MemoryType) 
     ]
 
 
+async def test_compact_if_needed_compacts_with_the_runtimes_model() -> None:
+    writer = Writer("One third.", "Another.", "In short.")
+    manager = filled(MemoryManager("managed_conversation", memory_config=config(1_000)), turns=60)
+
+    assert await manager.compact_if_needed(runtime_with(writer))
+
+    assert any("In short." in message["content"] for message in manager.get_messages())
+
+
 async def test_compact_for_payload_error_compacts_below_the_threshold() -> None:
     manager = filled(
         MemoryManager("managed_conversation", memory_config=config(1_000_000)), turns=60

@@ -174,9 +174,13 @@ OTHERS = [candidate(row, "Gold.") for row in range(3, 9)]
          {"text": "Weighed on Monday."}),
         ("time", "Osmium in May 2023?", {"at": datetime(2023, 6, 1, tzinfo=UTC)},
          {"at": datetime(2023, 5, 31, 23, tzinfo=UTC)}),
+        ("time", "Osmium in May 2023?", {"at": datetime(2023, 4, 30, 23, tzinfo=UTC)},
+         {"at": datetime(2023, 5, 1, tzinfo=UTC)}),
         ("density", QUESTION, {"role": "assistant", "density": 0.5}, {"density": 0.2}),
         ("density", QUESTION, {"role": "assistant", "density": 0.5},
          {"role": "tool", "source_class": "observed", "density": 0.2}),
+        ("density", QUESTION, {"role": "tool", "source_class": "observed", "density": 0.5},
+         {"density": 0.5}),
         ("density", QUESTION, {"density": 0.2}, {"density": 0.5}),
         ("importance", QUESTION, {"importance": 0.4}, {"importance": 0.5}),
         ("echo", QUESTION, {"echo": UNANSWERED}, {"echo": ECHO}),
@@ -194,6 +198,13 @@ def test_a_property_of_a_record_raises_its_share(
     found = shares(candidate(1, **less), candidate(2, **more), *OTHERS, query_text=query)
 
     assert getattr(found[2], share) > getattr(found[1], share)
+
+
+def test_a_record_of_no_stated_importance_is_neither_raised_nor_lowered() -> None:
+    found = shares(candidate(1), candidate(2, importance=0.0), candidate(3, importance=1.0))
+
+    assert found[1].importance == 0
+    assert found[3].importance == -found[2].importance > 0
 
 
 def test_neither_an_unrelated_record_nor_the_length_of_a_text_changes_the_share_of_words() -> None:
