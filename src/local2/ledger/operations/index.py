@@ -68,7 +68,7 @@ class IndexedRecords(Part):
         self.is_shared = rows.is_shared
         self.next: str | None = None
         """Embedder of the index that is being filled to replace the current one; every indexed
-        record is added to it, too."""
+        record is added to it, too, unless stacks share the ledger."""
 
     @reads
     def waiting(
