@@ -28,9 +28,9 @@ MESSAGE_CHARACTERS = 400
 """Number of leading characters of a message that are embedded: more of them blur the vector."""
 RECORD_CHARACTERS = 1_000
 """Number of leading characters that are embedded of a record that is no message."""
-REPLACED = "Another embedder has begun to serve."
 PADDED_CHARACTERS = 300
 """Length up to which a shorter message is padded with the end of the message before it."""
+REPLACED = "Another embedder has begun to serve."
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
