@@ -34,7 +34,9 @@ async def test_a_record_indexed_meanwhile_also_waits_for_the_other_index(ledger:
     await ledger.index.queue(["m1"], kind="embed")
     await index(ledger, {"Two.": 0.0})
 
-    assert {one.id for one in await tasks(ledger)} == {"m1", "m2"}
+    # Stacks that share a ledger compare the other index with it again instead.
+    late = set() if ledger.index.is_shared else {"m2"}
+    assert {one.id for one in await tasks(ledger)} == {"m1"} | late
     await embed(ledger, 90.0)
     assert await ledger.index.count_to_embed() == 0
 
@@ -43,6 +45,7 @@ async def test_each_embedder_is_compared_with_its_own_vectors(ledger: Ledger) ->
     ledger.index.next = OTHER
     await ledger.records.store([record("One.", id="m1")])
     await index(ledger, {"One.": 0.0})
+    await ledger.index.queue(["m1"], kind="embed")
     await embed(ledger, 90.0)
 
     first = await find(ledger, searching("one"), vector_result(0.0, ["m1"]))
@@ -59,6 +62,7 @@ async def test_the_former_embedders_vectors_can_be_deleted(ledger: Ledger, other
     for one in (ledger, other):
         await one.records.store([record("One.", id="m1")])
         await index(one, {"One.": 0.0})
+    await ledger.index.queue(["m1"], kind="embed")
     await embed(ledger, 90.0)
 
     await ledger.index.keep_vectors_of(OTHER)

@@ -269,6 +269,9 @@ class Indexer(Job):
                 for batch in batches(waiting, dimensions):
                     begun = time.monotonic()
                     stored = await self._vectors.upsert(vector_items(batch))
+                    if stored.embedder != embedder:  # another stack has changed it
+                        self._start_over()
+                        raise VectorError(REPLACED)
                     await self._records.store_vectors(batch, stored.vectors, stored.embedder)
                     self._batch_records = next_batch_size(len(batch), time.monotonic() - begun)
             finally:

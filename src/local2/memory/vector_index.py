@@ -14,6 +14,7 @@ import structlog
 from local2.background import Backoff
 from local2.errors import EmbedderMismatchError, StorageError, VectorError
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.index import REPLACED
 from local2.ledger.operations.vectors import KeptVectors
 from local2.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
 
@@ -64,6 +65,7 @@ class LedgerVectors:
         self._kept = kept
         self._worker = worker
         self._stored = 0
+        self._following = asyncio.Lock()
         self._may_have_grown = asyncio.Event()
         self._may_have_grown.set()
 
@@ -90,12 +92,14 @@ class LedgerVectors:
             embedded = VectorsStored(vectors=[], embedder=serving or "")
         if embedded.embedder != (await self._kept.embedders()).serving:
             await self._require_served()
-            raise VectorError("Another embedder has begun to serve.")
+            raise VectorError(REPLACED)
         return embedded
 
     async def upsert_next(self, items: list[VectorItem]) -> VectorsStored:
-        without = [item for item in items if item.vector is None]
-        return await self._worker.upsert_next(without)
+        if without := [item for item in items if item.vector is None]:
+            return await self._worker.upsert_next(without)
+        filling = (await self._kept.embedders()).next  # another stack has embedded them
+        return VectorsStored(vectors=[], embedder=filling or "")
 
     async def delete(self, ids: list[str]) -> None:
         """Do nothing: searches leave out what is retired, and erasures delete vectors."""
@@ -118,6 +122,10 @@ class LedgerVectors:
 
         A worker with another embedder than the ledger names is told to change it.
         """
+        async with self._following:
+            return await self._follow()
+
+    async def _follow(self) -> VectorStatus:
         status = await self._worker.status()
         embedders = await self._kept.embedders()
         serving = embedders.serving
@@ -156,12 +164,13 @@ class LedgerVectors:
     async def swap(self, embedder: str) -> VectorStatus:
         """Let the next embedder serve; what other stacks have indexed meanwhile is embedded."""
         present = await ids_in_index(self, of_next=True)
-        status = await self._worker.swap(embedder)
-        await self._kept.serve(embedder)
+        if not await self._kept.take_over(embedder):
+            raise VectorError(f"No index of {embedder} is being filled any more.")
         missing, _ = await self._ledger.index.compare_ids(present)
         await self._ledger.index.queue(missing)
         self._may_have_grown.set()
-        return status
+        await self._require_served()
+        return await self.status()
 
     async def index_large_places(self) -> None:
         """Build the indexes that searches of large places use, as they grow, until cancelled."""

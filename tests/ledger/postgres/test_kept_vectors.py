@@ -19,6 +19,7 @@ from ledgers import (
     to_index,
     vector_result,
 )
+from local2.errors import VectorError
 from local2.ledger.engines.postgres import neighbours
 from local2.ledger.engines.postgres.database import Database
 from local2.ledger.erasing import Selection
@@ -105,6 +106,34 @@ async def test_the_ledger_names_the_embedders_and_counts_their_vectors(ledger: L
     assert [await kept.count(name) for name in (EMBEDDER, "sphere")] == [2, 0]
     await ledger.index.queue_all()
     assert await kept.count(EMBEDDER) == 0, "as many as are indexed"
+
+
+async def test_a_next_embedder_serves_only_if_no_stack_gave_it_up(ledger: Ledger) -> None:
+    kept = ledger.vectors
+    assert kept is not None
+    await kept.serve(EMBEDDER)
+    await kept.begin_next("sphere")
+    await kept.serve(EMBEDDER)
+
+    assert not await kept.take_over("sphere")
+    assert await kept.embedders() == Embedders(serving=EMBEDDER)
+    await kept.begin_next("sphere")
+    assert await kept.take_over("sphere")
+    assert await kept.embedders() == Embedders(serving="sphere")
+
+
+async def test_vectors_of_an_embedder_that_no_longer_serves_finish_no_task(ledger: Ledger) -> None:
+    kept = ledger.vectors
+    assert kept is not None
+    await kept.serve(EMBEDDER)
+    await ledger.records.store([record("Gold.", owner=OWNER)])
+    waiting = await to_index(ledger, 1)
+    await kept.serve("sphere")
+
+    with pytest.raises(VectorError, match="Another embedder"):
+        await ledger.index.store_vectors(waiting, [bytes(4 * DIMENSIONS)], EMBEDDER)
+
+    assert await to_index(ledger, 1) == waiting
 
 
 def unit_vectors(count: int, *, clusters: int, seed: int) -> Floats:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from local2.errors import VectorError
 from local2.ledger.columns import SPOKEN_KINDS
 from local2.ledger.engines import NewVector, Row
 from local2.ledger.operations.backlog import PAGE
@@ -29,6 +30,7 @@ RECORD_CHARACTERS = 1_000
 """Number of leading characters that are embedded of a record that is no message."""
 PADDED_CHARACTERS = 300
 """Length up to which a shorter message is padded with the end of the message before it."""
+REPLACED = "Another embedder has begun to serve."
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +68,7 @@ class IndexedRecords(Part):
         self.is_shared = rows.is_shared
         self.next: str | None = None
         """Embedder of the index that is being filled to replace the current one; every indexed
-        record is added to it, too."""
+        record is added to it, too, unless stacks share the ledger."""
 
     @reads
     def waiting(
@@ -98,7 +100,14 @@ class IndexedRecords(Part):
         `vectors` are those of the records without one, in order. Vectors of embedders that no
         longer have an index are deleted. A record that was superseded while its vector was made is
         removed from the index again; if it was erased, its vector is not stored.
+
+        Raises:
+            VectorError: Another stack has let another embedder serve. Nothing has changed.
         """
+        if kind == "index" and tx.is_shared:
+            serving_now = tx.execute("hold_embedder").fetchone()
+            if serving_now is not None and serving_now["name"] != embedder:
+                raise VectorError(REPLACED)
         embedded = [record for record in records if record.vector is None]
         tx.keep_vectors(
             [
@@ -114,7 +123,7 @@ class IndexedRecords(Part):
             finished = tx.execute("finish_task", kind=kind, row=record.row)
             if not finished.rowcount:
                 tx.execute("unindex_superseded", row=record.row, id=record.id)
-            elif kind == "index" and self.next is not None:
+            elif kind == "index" and self.next is not None and not tx.is_shared:
                 tx.execute("add_task", kind="embed", row=record.row)
 
     @reads

@@ -63,8 +63,16 @@ class KeptVectors(Part):
     @writes_of(lambda *_, **__: [])
     def serve(self, tx: Transaction, embedder: str) -> None:
         """Let searches compare the vectors of this embedder."""
-        tx.execute("set_embedder", slot="serving", name=embedder)
         tx.execute("drop_embedder", slot="next")
+        tx.execute("set_embedder", slot="serving", name=embedder)
+
+    @writes_of(lambda *_, **__: [])
+    def take_over(self, tx: Transaction, embedder: str) -> bool:
+        """Let the next embedder serve; False if it is not this one, since a stack changed it."""
+        if not tx.execute("drop_next_embedder", name=embedder).rowcount:
+            return False
+        tx.execute("set_embedder", slot="serving", name=embedder)
+        return True
 
     @writes_of(lambda *_, **__: [])
     def begin_next(self, tx: Transaction, embedder: str) -> None:

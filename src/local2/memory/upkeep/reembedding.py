@@ -2,8 +2,9 @@
 
 The remaining records are tasks in the ledger, and the worker's folder shows which index is being
 filled, so the work continues after any kill. A record that is indexed meanwhile also gets a task,
-in the transaction that stores its vector. When no task is left, the indexes are swapped; until then
-nothing changes for searches.
+in the transaction that stores its vector; where several stacks index, the next index is compared
+with the ledger again instead. When no task is left, the indexes are swapped; until then nothing
+changes for searches.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from local2.ledger.ledger import Ledger
 from local2.ledger.records import Task, TaskKind
 from local2.memory.backlog import Backlog, Job
 from local2.memory.indexing import (
+    BATCH_RECORDS,
     MIN_BATCH_RECORDS,
     Indexer,
     batches,
@@ -65,11 +67,12 @@ class Reembedding(Job):
 
     async def status(self) -> NextIndex | None:
         """The progress, or None if no index is being filled."""
-        if self._records.next is None:
+        embedder = await self._wanted()
+        if embedder is None:
             return None
         begun = self._compared is not None
         return NextIndex(
-            embedder=self._records.next,
+            embedder=embedder,
             waiting=await (self._records.count_to_embed() if begun else self._records.indexed()),
             problem=self._runner.problem,
         )
@@ -87,11 +90,16 @@ class Reembedding(Job):
                 raise VectorError(self._indexer.problem or "The vector worker is not ready.")
             return
         async with self._changing:
-            if worker is not self._compared:
+            if worker is not self._compared or await self._wanted() != self._records.next:
                 await self._compare()
                 self._compared = worker
             if self._filling is not None and not await self._records.count_to_embed():
-                await self._swap(self._filling)
+                # Other stacks go on indexing: a last batch of theirs is left to the swap.
+                missing = await self._missing() if self._records.is_shared else []
+                if len(missing) > BATCH_RECORDS:
+                    await self._records.queue(missing, kind="embed")
+                else:
+                    await self._swap(self._filling)
 
     async def do(self, tasks: Sequence[Task]) -> None:
         """Embed records for the next index."""
@@ -113,6 +121,11 @@ class Reembedding(Job):
             self._swap_due = False
             self._runner.wake()
 
+    async def _wanted(self) -> str | None:
+        """The embedder of the index that is to be filled, whichever stack began it."""
+        kept = self._ledger.vectors
+        return self._records.next if kept is None else (await kept.embedders()).next
+
     def _set_filling(self, status: VectorStatus) -> None:
         self._filling = status if status.next is not None else None
         self._records.next = status.next
@@ -120,16 +133,22 @@ class Reembedding(Job):
     async def _compare(self) -> None:
         """Queue the records that the next index lacks, if one is being filled."""
         status = await self._vectors.status()
-        wanted = status.next or self._records.next
+        if status.problem is not None:
+            raise VectorError(status.problem)
+        wanted = status.next or await self._wanted()
         if wanted is None or wanted == status.embedder:
             await self._finish(status)
             return
         self._records.next = wanted
         self._set_filling(await self._vectors.begin_next(wanted))
+        missing = await self._missing()
+        await self._records.queue(missing, kind="embed")
+        log.info("reembedding", embedder=wanted, missing=len(missing))
+
+    async def _missing(self) -> list[str]:
         present = await ids_in_index(self._vectors, of_next=True)
         missing, _ = await self._records.compare_ids(present)
-        await self._records.queue(missing, kind="embed")
-        log.info("reembedding", embedder=wanted, there=len(present), missing=len(missing))
+        return missing
 
     async def _swap(self, filling: VectorStatus) -> None:
         """Swap the indexes. Indexing pauses meanwhile, so that the next index is complete."""

@@ -55,6 +55,13 @@ ON CONFLICT (tenant, slot) DO UPDATE SET name = excluded.name;
 -- name: drop_embedder
 DELETE FROM embedder WHERE tenant = :tenant AND slot = :slot;
 
+-- name: drop_next_embedder
+DELETE FROM embedder WHERE tenant = :tenant AND slot = 'next' AND name = :name;
+
+-- The lock lasts until the vectors are committed: no other embedder begins to serve before.
+-- name: hold_embedder
+SELECT name FROM embedder WHERE tenant = :tenant AND slot = 'serving' FOR SHARE;
+
 -- All vectors, which their index counts, without those of replaced records and of waiting ones. Among
 -- a million, asking for each vector whether it is one of these took ten seconds.
 -- name: count_vectors
