@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -29,7 +30,9 @@ from stacks import (
     CALLER,
     contents,
     in_step,
+    recall,
     save,
+    say,
     search,
     settings_in,
 )
@@ -167,6 +170,31 @@ async def test_answers_are_sent_to_inboxes_only(client: Connection, subject: str
     assert elsewhere == []
     for one in subscriptions:
         await one.leave()
+
+
+@shared_stack
+async def test_a_killed_worker_is_restarted_while_searches_are_answered(
+    client: Connection, stack: Stack
+) -> None:
+    await save(client, GOLD)
+    await say(client, GOLD)
+    await in_step(client)
+    pid = stack.vector_worker.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+
+    async def degraded() -> bool:
+        found = await search(client, "symbol of gold")
+        recalled = await recall(client, "symbol of gold")
+        assert GOLD in contents(found)
+        assert GOLD in contents(recalled)
+        return bool(found["degraded"] and recalled["degraded"])
+
+    await eventually(degraded)
+    await eventually(lambda: stack.vector_worker.pid not in {None, pid})
+    await in_step(client)
+    assert (await search(client, "that precious metal"))["degraded"] is False
+    assert (await recall(client, "that precious metal"))["degraded"] is False
 
 
 @shared_stack
