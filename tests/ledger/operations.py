@@ -874,6 +874,11 @@ async def vectors__embedders(ledger: Ledger, _: str) -> object:
 
 
 @operation
+async def vectors__take_over(ledger: Ledger, _: str) -> object:
+    return ledger.vectors and await ledger.vectors.take_over(NEXT)
+
+
+@operation
 async def vectors__count(ledger: Ledger, _: str) -> object:
     return ledger.vectors and await ledger.vectors.count(EMBEDDER)
 
