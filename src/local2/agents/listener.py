@@ -76,10 +76,10 @@ class Listener(Participant):
                 named=query.query_id is not None,
             )
             caller = self.bus.identity.caller_of(message, envelope)
+            memory = await self._memories.admit(caller, ACTION)
             asked_in = question.session_id or question.query_id
             if caller.user is not None and asked_in is not None:
                 self._asked[caller.tenant, asked_in] = None
-            memory = await self._memories.admit(caller, ACTION)
             written = await memory.intake.store_question(question)
             log.debug("question_remembered", id=written.id, was_new=written.was_new)
         except Local2Error as error:

@@ -38,6 +38,7 @@ from local2.protocol.memory_tools import (
     AuditEntry,
     AuditTrail,
     Consolidate,
+    ConsolidationChange,
     ConsolidationReport,
     EditedMemory,
     EditMemory,
@@ -89,11 +90,7 @@ async def consolidate(
     output.data(report)
     for change in report.changes:
         about = change.topic or change.memory_type or ""
-        contents = [change.id, change.content, change.reason]
-        if change.superseded_by:
-            contents.append(f"→ {change.superseded_by}")
-        if change.after is not None:
-            contents.append(f"{change.before:.2f} → {change.after:.2f}")
+        contents = [change.id, change.content, change.reason, *_outcome(change)]
         _show_change(output, [ACTION_LABELS[change.action], change.scope, about], contents)
     for pair in report.left:
         output.text(f"Left alone: {pair.id} contradicts {pair.contradicts}; {pair.reason}.")
@@ -105,6 +102,16 @@ async def consolidate(
 def _show_change(output: Output, head: Sequence[str], contents: Sequence[str]) -> None:
     parts = [styled(part) for part in head if part]
     show_entry(output, "  ".join(parts), *filter(None, contents))
+
+
+def _outcome(change: ConsolidationChange | AuditEntry) -> list[str]:
+    """What replaced the memory, and its importance before and after."""
+    outcome = []
+    if change.superseded_by:
+        outcome.append(f"→ {change.superseded_by}")
+    if isinstance(change.before, float) and isinstance(change.after, float):
+        outcome.append(f"{change.before:.2f} → {change.after:.2f}")
+    return outcome
 
 
 async def _show_progress(bus: Connection, output: Output) -> None:
@@ -228,11 +235,7 @@ async def audit(settings: Settings, output: Output, *, args: Audit, caller: Send
         by = {"self": "you", "other": "another user", "unnamed": "nobody named", None: ""}[entry.by]
         about = entry.topic or entry.memory_type or entry.kind or ""
         who = " · ".join(filter(None, (entry.agent, by)))
-        contents = [entry.id, entry.reason or ""]
-        if entry.superseded_by:
-            contents.append(f"→ {entry.superseded_by}")
-        if isinstance(entry.before, float) and isinstance(entry.after, float):
-            contents.append(f"{entry.before:.2f} → {entry.after:.2f}")
+        contents = [entry.id, entry.reason or "", *_outcome(entry)]
         if entry.run:
             contents.append(f"run {entry.run}")
         head = [shown_time(entry.at), entry.action, about, who and f"by {who}"]

@@ -17,6 +17,7 @@ from local2.keys import fold_topic
 from local2.language.sentences import excerpt
 from local2.language.statements import differ_in_value
 from local2.ledger.ledger import Ledger
+from local2.ledger.operations.candidates import TEXT_CHARACTERS
 from local2.ledger.operations.sessions import (
     FactSelection,
     SessionKey,
@@ -45,8 +46,6 @@ TYPES: tuple[MemoryType, ...] = ("fact", "instruction", "preference")
 GROUPS: tuple[Literal["pinned", "important", "standing"], ...] = ("pinned", "important", "standing")
 SHARED_DIVISOR = 2
 """The facts of an agent and of the tenant get at most half of the places."""
-COMPARED = 400
-"""Characters of a fact that are compared with other facts: as many as `recall` compares."""
 ARGS_BYTES = 4_000
 """Maximum bytes of a call's arguments as JSON; longer ones are omitted."""
 MAX_NOTES, MERGED_NOTES = 15, 8
@@ -114,12 +113,14 @@ class TopSelection:
                 older.id
                 for older in oldest_first[:number]
                 if may_retire(fact, older)
-                and differ_in_value(fact.content[:COMPARED], older.content[:COMPARED])
+                and differ_in_value(fact.content[:TEXT_CHARACTERS], older.content[:TEXT_CHARACTERS])
             )
 
         def stands(fact: Record) -> bool:
-            if fact.topic is None or fact.id in replaced:
-                return fact.id not in replaced
+            if fact.id in replaced:
+                return False
+            if fact.topic is None:
+                return True
             return newest[fold_topic(fact.topic), principal_of(fact)].content == fact.content
 
         seen: set[str] = set()

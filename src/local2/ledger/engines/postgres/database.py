@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import psycopg
 import structlog
 
-from local2.background import Backoff
+from local2.background import Backoff, note_failure
 from local2.errors import StorageError
 from local2.ledger.engines import OF_ALL, NewVector, Version, Work, held_up_error
 from local2.ledger.engines.postgres.connections import (
@@ -226,7 +226,7 @@ class Database:
             except asyncio.CancelledError:
                 # The work is done nevertheless: wait for it before the caller is cancelled.
                 await asyncio.wait({written})
-                written.exception()  # else asyncio would log that nobody has asked for it
+                note_failure(written)
                 raise
 
     def version(self, tx: Transaction) -> Version:
