@@ -154,12 +154,7 @@ class LedgerVectors:
         return await self.status()
 
     async def begin_next(self, embedder: str) -> VectorStatus:
-        status = await self._worker.begin_next(embedder)
-        if status.next is None:  # it serves already
-            await self._kept.serve(status.embedder)
-        else:
-            await self._kept.begin_next(status.next)
-        return status
+        return await self._worker.begin_next(embedder)
 
     async def swap(self, embedder: str) -> VectorStatus:
         """Let the next embedder serve; what other stacks have indexed meanwhile is embedded."""
