@@ -146,11 +146,9 @@ class Reembedding(Job):
             await self._finish(status)
             return
         self._records.next = wanted
-        status = await self._vectors.begin_next(wanted)
-        if status.next is None:  # another stack has swapped meanwhile
-            await self._finish(status)
+        self._set_filling(await self._vectors.begin_next(wanted))
+        if self._filling is None:  # another stack has swapped meanwhile
             return
-        self._set_filling(status)
         missing = await self._missing()
         await self._records.queue(missing, kind="embed")
         log.info("reembedding", embedder=wanted, missing=len(missing))
