@@ -92,7 +92,7 @@ WHERE tenant = :tenant AND kind = :kind AND record IN (SELECT record FROM chosen
 -- Another stack may have begun to make vectors, or have let others serve, since the caller asked.
 -- name: drop_vectors_of_others
 DELETE FROM vector
-WHERE tenant = :tenant AND record = ANY(CAST(translate(:rows, '[]', '{}') AS bigint[]))
+WHERE vector.tenant = :tenant AND record = ANY(CAST(translate(:rows, '[]', '{}') AS bigint[]))
   AND embedder NOT IN (SELECT jsonb_array_elements_text(CAST(:embedders AS jsonb)))
   AND embedder NOT IN (SELECT name FROM embedder WHERE tenant = :tenant);
 
