@@ -1,6 +1,7 @@
 """Several stacks serve one bus and one ledger at the same time, and any of them may go."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -19,8 +20,8 @@ from local2.errors import LeaseHeldError
 from local2.memory.recall.recaller import RecallRequest
 from local2.protocol.envelope import Caller, encode, seal
 from local2.protocol.maintenance import BackupRequest
-from local2.protocol.payloads import Generation, ToolCallRecord
-from local2.protocol.services import SHOWN
+from local2.protocol.payloads import Empty, Generation, ToolCallRecord
+from local2.protocol.services import FINDINGS, SHOWN
 from local2.protocol.showings import FindShowings
 from local2.stack.app import Stack, open_stack
 from postgres_server import PostgresServer
@@ -175,6 +176,13 @@ async def test_a_backup_is_left_to_postgresql(together: Together, tmp_path: Path
     answer = await together.client.request("memory.backup", request)
 
     assert "pg_dump" in answer.data.decode()
+
+
+async def test_doctor_says_how_much_the_database_takes(together: Together) -> None:
+    asked = await ask_service(together.client, FINDINGS, Empty())
+
+    details = {finding.name: finding.detail for finding in asked.findings}
+    assert re.match(r"the database takes \d+\.\d MB; .* are free", details["disk"])
 
 
 async def test_a_stack_with_another_ledger_is_refused(

@@ -25,6 +25,9 @@ SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 0));
 SELECT key, system_identifier::text || ' ' || pg_database.oid::text AS here
 FROM erasure, pg_control_system(), pg_database WHERE datname = current_database();
 
+-- name: database_size
+SELECT pg_database_size(current_database()) AS bytes;
+
 -- name: outcome
 SELECT pg_xact_status(:transaction::xid8) AS outcome;
 
