@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from local2.bus.connection import Connection
@@ -83,6 +84,31 @@ async def test_stacks_share_vectors_follow_a_new_embedder_and_open_no_chroma(
     assert forgotten.data["complete"], forgotten.data
     assert contents(await search(there, MEANT)) == []
     assert not list(tmp_path.rglob("*chroma*"))
+
+
+async def test_a_worker_that_has_swapped_since_it_told_its_status_is_followed(
+    opening: Opening, ollama: OllamaStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask_status = VectorClient.status
+
+    async def told_before(client: VectorClient) -> VectorStatus:
+        return msgspec.structs.replace(await ask_status(client), embedder=MINILM)
+
+    async with opening("here") as here:
+        await save(here.bus, GOLD)
+        await in_step(here.bus, records=1)
+        ollama.models.append(f"{NOMIC}:latest")
+        await ask_service(here.bus, REINDEX, Reindex(embedder=NOMIC))
+
+        async def is_served() -> bool:
+            now = await status(here.bus)
+            return (now.embedder, now.next) == (NOMIC, None)
+
+        await eventually(is_served, within=30)
+        monkeypatch.setattr(VectorClient, "status", told_before)
+        now = await status(here.bus)
+
+    assert (now.embedder, now.problem) == (NOMIC, None)
 
 
 async def test_any_stack_tells_of_the_next_index_and_gives_it_up(

@@ -134,8 +134,9 @@ class LedgerVectors:
             serving = status.embedder
         if status.problem is None and serving is not None and serving != status.embedder:
             try:
-                await self._worker.begin_next(serving)
-                status = await self._worker.swap(serving)
+                status = await self._worker.begin_next(serving)
+                if status.embedder != serving:  # a swap may have ended whose caller gave up waiting
+                    status = await self._worker.swap(serving)
             except VectorError as error:
                 problem = f"The vectors were made by {serving}: {error}"
                 status = msgspec.structs.replace(status, problem=problem)
