@@ -1,6 +1,7 @@
 """Several stacks serve one bus and one ledger at the same time, and any of them may go."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -16,11 +17,12 @@ from local2.bus.streams import publish_durably, turns_stored
 from local2.client.access import ask_service
 from local2.client.tools import call_tool
 from local2.errors import LeaseHeldError
+from local2.examination.stack import check_stack
 from local2.memory.recall.recaller import RecallRequest
 from local2.protocol.envelope import Caller, encode, seal
-from local2.protocol.maintenance import BackupRequest
-from local2.protocol.payloads import Generation, ToolCallRecord
-from local2.protocol.services import SHOWN
+from local2.protocol.maintenance import BackupRequest, CheckResult
+from local2.protocol.payloads import Empty, Generation, ToolCallRecord
+from local2.protocol.services import FINDINGS, SHOWN
 from local2.protocol.showings import FindShowings
 from local2.stack.app import Stack, open_stack
 from postgres_server import PostgresServer
@@ -39,6 +41,7 @@ class Together(NamedTuple):
     client: Connection
     url: str
     ledger: str
+    folder: Path
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -57,7 +60,7 @@ async def together(
             for name in ("one", "two")
         ]
         client = await resources.enter_async_context(connect(url, name="test"))
-        yield Together(stacks, client, url, ledger)
+        yield Together(stacks, client, url, ledger, folder)
 
 
 async def requests_of(bus: Connection, participant: str) -> list[int]:
@@ -175,6 +178,32 @@ async def test_a_backup_is_left_to_postgresql(together: Together, tmp_path: Path
     answer = await together.client.request("memory.backup", request)
 
     assert "pg_dump" in answer.data.decode()
+
+
+async def test_doctor_says_that_the_stack_of_its_folder_does_not_run_though_others_answer(
+    together: Together, tmp_path: Path
+) -> None:
+    async def about_here(folder: Path, ledger: str) -> dict[str, CheckResult]:
+        settings = settings_in(folder, bus_url=together.url, ledger=ledger)
+        found = [finding async for finding in check_stack(settings, deep=False)]
+        assert found[0].detail == f"running at {together.url}"
+        return {one.name: one for one in found if one.verdict == "broken"}
+
+    runs = await about_here(together.folder / "one", together.ledger)
+    ended = await about_here(tmp_path, together.ledger)
+    refused = await about_here(tmp_path, together.ledger.replace("local2:", "nobody:"))
+
+    assert runs == {}
+    assert ended.keys() == {"stack here"}
+    assert refused.keys() == {"stack here", "ledger"}
+    assert "nobody" in refused["ledger"].detail
+
+
+async def test_doctor_says_how_much_the_database_takes(together: Together) -> None:
+    asked = await ask_service(together.client, FINDINGS, Empty())
+
+    details = {finding.name: finding.detail for finding in asked.findings}
+    assert re.match(r"the database takes \d+\.\d MB; .* are free", details["disk"])
 
 
 async def test_a_stack_with_another_ledger_is_refused(

@@ -5,14 +5,17 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
 from local2.client.access import ask_service
 from local2.client.tools import call_tool
+from local2.errors import VectorError
 from local2.ledger.operations.index import IndexedRecords, Waiting
 from local2.ledger.records import TaskKind
+from local2.memory.upkeep.reembedding import Reembedding
 from local2.memory.vector_index import LedgerVectors
 from local2.protocol.maintenance import Reindex
 from local2.protocol.services import REINDEX
@@ -83,6 +86,31 @@ async def test_stacks_share_vectors_follow_a_new_embedder_and_open_no_chroma(
     assert not list(tmp_path.rglob("*chroma*"))
 
 
+async def test_a_worker_that_has_swapped_since_it_told_its_status_is_followed(
+    opening: Opening, ollama: OllamaStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask_status = VectorClient.status
+
+    async def told_before(client: VectorClient) -> VectorStatus:
+        return msgspec.structs.replace(await ask_status(client), embedder=MINILM)
+
+    async with opening("here") as here:
+        await save(here.bus, GOLD)
+        await in_step(here.bus, records=1)
+        ollama.models.append(f"{NOMIC}:latest")
+        await ask_service(here.bus, REINDEX, Reindex(embedder=NOMIC))
+
+        async def is_served() -> bool:
+            now = await status(here.bus)
+            return (now.embedder, now.next) == (NOMIC, None)
+
+        await eventually(is_served, within=30)
+        monkeypatch.setattr(VectorClient, "status", told_before)
+        now = await status(here.bus)
+
+    assert (now.embedder, now.problem) == (NOMIC, None)
+
+
 async def test_any_stack_tells_of_the_next_index_and_gives_it_up(
     stacks: list[Connection], ollama: OllamaStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +144,50 @@ async def test_any_stack_tells_of_the_next_index_and_gives_it_up(
         now = await status(bus)
         assert (now.embedder, now.next, now.problem) == (MINILM, None, None)
         assert contents(await search(bus, MEANT)) == [GOLD]
+
+
+async def test_a_stack_that_joins_a_change_does_not_bring_back_one_that_is_given_up(
+    opening: Opening, ollama: OllamaStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joining, given_up, joined = [asyncio.Event() for _ in range(3)]
+    begin_next, compare = VectorClient.begin_next, Reembedding._compare
+    began = list[VectorClient]()
+
+    async def join_late(client: VectorClient, embedder: str) -> VectorStatus:
+        if not began:
+            began.append(client)
+        answer = await begin_next(client, embedder)
+        if client not in began:
+            joining.set()
+            await given_up.wait()
+        return answer
+
+    async def note_joined(job: Reembedding) -> None:
+        await compare(job)
+        if given_up.is_set():
+            joined.set()
+
+    async def hang_until_given_up(_: LedgerVectors, items: list[VectorItem]) -> VectorsStored:
+        await given_up.wait()
+        raise VectorError(f"{len(items)} texts are not embedded.")
+
+    monkeypatch.setattr(VectorClient, "begin_next", join_late)
+    monkeypatch.setattr(Reembedding, "_compare", note_joined)
+    monkeypatch.setattr(LedgerVectors, "upsert_next", hang_until_given_up)
+    async with opening("here") as here:
+        await save(here.bus, GOLD)
+        await in_step(here.bus, records=1)
+        ollama.models.append(f"{NOMIC}:latest")
+        await ask_service(here.bus, REINDEX, Reindex(embedder=NOMIC))
+        async with opening("there") as there:
+            await joining.wait()
+            await ask_service(here.bus, REINDEX, Reindex(embedder="minilm"))
+            given_up.set()
+            await joined.wait()
+
+            for bus in (here.bus, there.bus):
+                now = await status(bus)
+                assert (now.embedder, now.next) == (MINILM, None)
 
 
 async def test_what_another_stack_indexed_before_the_swap_is_embedded_after_it(

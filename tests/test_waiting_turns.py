@@ -13,6 +13,7 @@ from local2.bus.streams import publish_durably
 from local2.client.tools import call_tool
 from local2.errors import StorageError
 from local2.memory.backlog import Backlog
+from local2.memory.intake import waiting_turns
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.stack.app import open_stack
 from stacks import health_of, in_step, recall, search, settings_in, status
@@ -51,7 +52,7 @@ async def test_while_turns_wait_they_are_unread_and_searches_and_sessions_are_de
 
         now = await status(bus)
         assert now.unread >= TURNS  # and the messages that test whether turns are stored
-        assert 0 < now.turns_waiting < now.unread, "those that are being stored do not wait"
+        assert 0 < now.turns_waiting <= now.unread
         session = await call_tool(
             bus, "load_session", {"session_id": "s1"}, caller=RICHARD, timeout=20
         )
@@ -138,10 +139,10 @@ async def test_turns_published_while_no_stack_ran_are_stored_at_its_start_before
 async def test_all_who_ask_at_once_learn_that_turns_wait() -> None:
     asked = asyncio.Event()
 
-    async def count() -> int:
+    async def count() -> tuple[int, int]:
         asked.set()
         await asyncio.sleep(0)
-        return 2
+        return 2, 0
 
     turns = WaitingTurns(count)
     first = asyncio.create_task(turns.count())
@@ -153,11 +154,11 @@ async def test_all_who_ask_at_once_learn_that_turns_wait() -> None:
 async def test_who_gives_up_asking_does_not_hide_that_turns_wait() -> None:
     asked, waiting = asyncio.Event(), 2
 
-    async def count() -> int:
+    async def count() -> tuple[int, int]:
         if not asked.is_set():
             asked.set()
             await asyncio.Event().wait()
-        return waiting
+        return waiting, 0
 
     turns = WaitingTurns(count)
     first = asyncio.create_task(turns.count())
@@ -171,10 +172,74 @@ async def test_who_gives_up_asking_does_not_hide_that_turns_wait() -> None:
 async def test_the_stream_is_asked_until_none_waits_and_again_after_the_next_turn() -> None:
     answers = [1, 0, 3]
 
-    async def count() -> int:
-        return answers.pop(0)
+    async def count() -> tuple[int, int]:
+        return answers.pop(0), 0
 
     turns = WaitingTurns(count)
     assert [await turns.count() for _ in range(4)] == [1, 0, 0, 0]
     turns.may_wait()
     assert await turns.count() == 3
+
+
+async def one_is_stored() -> tuple[int, int]:
+    return 0, 1
+
+
+async def test_a_turn_that_is_being_stored_waits_once_that_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns = WaitingTurns(one_is_stored)
+    with turns.storing():
+        assert await turns.count() == 0
+        monkeypatch.setattr(waiting_turns, "HELD_UP", -1.0)
+        assert await turns.count() == 1
+
+
+async def test_a_turn_that_another_stack_is_long_about_waits_whoever_asked_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns = WaitingTurns(one_is_stored)
+    turns.may_wait()
+    assert await turns.count() == 0
+
+    monkeypatch.setattr(waiting_turns, "HELD_UP", -1.0)
+    assert await turns.count() == 1
+
+
+async def test_a_turn_waits_as_soon_as_it_has_failed_to_be_stored() -> None:
+    turns = WaitingTurns(one_is_stored)
+    with pytest.raises(StorageError), turns.storing():
+        raise StorageError("The disk is full.")
+
+    assert await turns.count() == 1
+
+
+async def test_a_turn_that_is_stored_and_not_yet_acknowledged_does_not_wait() -> None:
+    turns = WaitingTurns(one_is_stored)
+    with turns.storing():
+        pass
+
+    assert await turns.count() == 0
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_searches_are_degraded_while_the_ledger_holds_up_a_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released, handle = asyncio.Event(), MemoryAgent._handle
+
+    async def hold_up(agent: MemoryAgent, message: BusMessage) -> None:
+        await released.wait()
+        await handle(agent, message)
+
+    monkeypatch.setattr(MemoryAgent, "_handle", hold_up)
+    async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
+        await in_step(stack.bus)
+        await publish_durably(stack.bus, "response.generation", turn(answer="Osmium."))
+
+        async def is_incomplete() -> bool:
+            return not await is_complete(stack.bus)
+
+        await eventually(is_incomplete)
+        released.set()
+        await eventually(lambda: is_complete(stack.bus))

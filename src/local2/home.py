@@ -245,13 +245,22 @@ def running_url(settings: Settings) -> str:
     """
     if settings.bus.url is not None:
         return settings.bus.url
-    runtime = read_runtime(settings.memory.data_dir)
+    return running_here(settings.memory.data_dir).url
+
+
+def running_here(data_dir: Path) -> Runtime:
+    """The stack that runs on a data folder, whichever answers on the bus.
+
+    Raises:
+        StackNotRunningError: None runs on it.
+    """
+    runtime = read_runtime(data_dir)
     if runtime is None or not is_alive(runtime.pid):
         raise StackNotRunningError(
-            f"No stack is running on {settings.memory.data_dir.resolve()}.",
+            f"No stack is running on {data_dir.resolve()}.",
             remedy="Start one with `local2 up`, in this folder or with the same `--home`.",
         )
-    return runtime.url
+    return runtime
 
 
 def read_runtime(data_dir: Path) -> Runtime | None:

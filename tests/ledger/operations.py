@@ -900,6 +900,11 @@ async def ledger__index_vectors(ledger: Ledger, _: str) -> object:
 
 
 @operation
+async def ledger__server_bytes(ledger: Ledger, _: str) -> object:
+    return await ledger.server_bytes() is not None
+
+
+@operation
 async def ledger__live_stacks(ledger: Ledger, _: str) -> object:
     return await ledger.live_stacks()
 

@@ -24,7 +24,7 @@ from local2.ledger.operations.audit import AuditPage, AuditRow
 from local2.ledger.records import stamp
 from statement_scopes import ONLY_POSTGRES, WITH_TENANT
 
-OWN = ("counts", "index_vectors", "live_stacks", "problems")
+OWN = ("counts", "index_vectors", "live_stacks", "problems", "server_bytes")
 """Operations of the ledger itself."""
 NOW = DAY + timedelta(days=100)
 """The time of the test; later times were read from the clock."""

@@ -482,5 +482,5 @@ async def test_a_request_during_a_run_is_refused_immediately(
     memory: Memory,
 ) -> None:
     async with memory.consolidation._one_at_a_time:
-        with pytest.raises(OverloadedError):
+        with pytest.raises(OverloadedError, match="already being consolidated"):
             await memory.of(RICHARD).consolidate(dry_run=True)

@@ -5,9 +5,10 @@ The running stack answers `memory.findings` with it, which `local2 doctor` and t
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
 from local2.backup.service import BY_POSTGRESQL
@@ -222,18 +223,30 @@ def check_languages(said: Sequence[str], embedder: str | None) -> list[CheckResu
     return [CheckResult("languages", "note", detail, remedy=remedy)]
 
 
-def check_disk(memory: MemorySettings) -> CheckResult:
-    """Report how much room the memory takes, and how much is left; it reads the folders."""
+def check_disk(memory: MemorySettings, on_server: int | None) -> CheckResult:
+    """Report how much room the memory takes, and how much is left; it reads the folders.
+
+    `on_server`: how much a database takes, of whose disk nothing is known here.
+    """
     folders = {path.resolve() for path in (memory.data_dir, memory.chroma_path)}
-    outermost = [path for path in folders if not folders & set(path.parents)]
-    used = 0
-    for place, _, names in chain.from_iterable(map(os.walk, outermost)):
-        for name in names:
-            with suppress(FileNotFoundError):  # the server and the index replace their files
-                used += os.lstat(f"{place}/{name}").st_size
     existing = [next(p for p in (path, *path.parents) if p.exists()) for path in folders]
     free = min(shutil.disk_usage(path).free for path in existing)
-    detail = f"{size_in_units(used)} are used, {size_in_units(free)} are free"
+    if memory.ledger is None:
+        outermost = [path for path in folders if not folders & set(path.parents)]
+        detail = f"{size_in_units(_bytes_in(outermost))} are used, {size_in_units(free)} are free"
+    else:
+        detail = f"{size_in_units(free)} are free for what the stack itself keeps"
+        if on_server is not None:
+            detail = f"the database takes {size_in_units(on_server)}; {detail}"
     if free < MIN_FREE_MB * MEGABYTE:
         return CheckResult("disk", "broken", detail, f"Make room: a start needs {MIN_FREE_MB} MB.")
     return CheckResult("disk", "ok", detail)
+
+
+def _bytes_in(folders: Iterable[Path]) -> int:
+    used = 0
+    for place, _, names in chain.from_iterable(map(os.walk, folders)):
+        for name in names:
+            with suppress(FileNotFoundError):  # the server and the index replace their files
+                used += os.lstat(f"{place}/{name}").st_size
+    return used

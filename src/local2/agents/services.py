@@ -367,7 +367,10 @@ async def find_problems(request: Request[Empty]) -> Findings:
             parts.languages[request.tenant] = seen
         if seen is not None:
             found += seen.found
-    found.append(await asyncio.to_thread(check_disk, settings))
+    on_server: int | None = None
+    with suppress(StorageError):
+        on_server = await memory.ledger.server_bytes()
+    found.append(await asyncio.to_thread(check_disk, settings, on_server))
     if not parts.bus.by_tenant:  # they are of all tenants
         found.append(check_backups(await parts.backups.status(), settings))
     return Findings(status=status, findings=found)

@@ -384,8 +384,10 @@ async def count_turns(bus: Connection, tenant: str) -> int:
     return (await stream_state(bus, turns_stream(tenant))).messages
 
 
-async def count_undelivered(bus: Connection, consumer: str, tenant: str) -> int:
+async def count_undelivered(bus: Connection, consumer: str, tenant: str) -> tuple[int, int]:
     """Count the turns and ratings that wait for their delivery, or for another one.
+
+    And those that were delivered once and are not acknowledged.
 
     Raises:
         BusError: The server does not answer.
@@ -393,8 +395,9 @@ async def count_undelivered(bus: Connection, consumer: str, tenant: str) -> int:
     try:
         found = await call_jetstream(bus.client.jsm().consumer_info, turns_stream(tenant), consumer)
     except nats.js.errors.NotFoundError:
-        return await count_turns(bus, tenant)
-    return (found.num_pending or 0) + (found.num_redelivered or 0)
+        return await count_turns(bus, tenant), 0
+    again = found.num_redelivered or 0
+    return (found.num_pending or 0) + again, max(0, (found.num_ack_pending or 0) - again)
 
 
 async def stream_state(bus: Connection, stream: str) -> StreamState:

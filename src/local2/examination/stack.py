@@ -14,9 +14,10 @@ from local2.errors import (
     ConfigError,
     FolderLockedError,
     ForbiddenError,
+    StackNotRunningError,
     StorageError,
 )
-from local2.home import folder_lock
+from local2.home import folder_lock, running_here
 from local2.protocol.envelope import DEFAULT_TENANT
 from local2.protocol.maintenance import BackupRequest, CheckResult
 from local2.protocol.payloads import Empty
@@ -41,6 +42,8 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
     try:
         async with connected(settings, name="cli", patience=PATIENCE) as bus:
             yield CheckResult("stack", "ok", f"running at {bus.url}")
+            async for finding in _missing_here(settings):
+                yield finding
             for finding in (await ask_service(bus, FINDINGS, Empty())).findings:
                 yield finding
             if has_accounts(settings.bus):  # a tenant is not told of the backups of all
@@ -53,6 +56,19 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
         yield CheckResult("stack", "note", error.message, remedy=error.remedy)
         if not isinstance(error, ForbiddenError):
             async for finding in _ledgers(settings, deep=deep):
+                yield finding
+
+
+async def _missing_here(settings: Settings) -> AsyncIterator[CheckResult]:
+    """Report that others answer, but not the stack of this folder, and what keeps it from that."""
+    if settings.bus.url is None or settings.memory.ledger is None:  # no others can serve
+        return
+    try:
+        running_here(settings.memory.data_dir)
+    except StackNotRunningError as error:
+        yield CheckResult("stack here", "broken", f"{error.message} Others answer.", error.remedy)
+        async for finding in _ledgers(settings, deep=False):
+            if finding.verdict == "broken":
                 yield finding
 
 

@@ -82,6 +82,10 @@ class Ledger:
         """The stacks that share the ledger, the oldest first; none if only one can."""
         return await self._database.live_stacks()
 
+    async def server_bytes(self) -> int | None:
+        """How much room the ledger takes on a database server; None if it is in files here."""
+        return await self._database.server_bytes()
+
     async def problems(self) -> list[str]:
         """The problems of the whole ledger, of all tenants; an empty list if it is sound."""
         return await self._database.problems()

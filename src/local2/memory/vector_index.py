@@ -134,8 +134,9 @@ class LedgerVectors:
             serving = status.embedder
         if status.problem is None and serving is not None and serving != status.embedder:
             try:
-                await self._worker.begin_next(serving)
-                status = await self._worker.swap(serving)
+                status = await self._worker.begin_next(serving)
+                if status.embedder != serving:  # a swap may have ended whose caller gave up waiting
+                    status = await self._worker.swap(serving)
             except VectorError as error:
                 problem = f"The vectors were made by {serving}: {error}"
                 status = msgspec.structs.replace(status, problem=problem)
@@ -154,12 +155,7 @@ class LedgerVectors:
         return await self.status()
 
     async def begin_next(self, embedder: str) -> VectorStatus:
-        status = await self._worker.begin_next(embedder)
-        if status.next is None:  # it serves already
-            await self._kept.serve(status.embedder)
-        else:
-            await self._kept.begin_next(status.next)
-        return status
+        return await self._worker.begin_next(embedder)
 
     async def swap(self, embedder: str) -> VectorStatus:
         """Let the next embedder serve; what other stacks have indexed meanwhile is embedded."""

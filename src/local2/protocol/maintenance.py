@@ -350,10 +350,11 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     number of messages that could not be stored. `waiting_since`: while records wait for indexing,
     when the last record was indexed, or else when the first waiting one was written.
     `turns_problem`: why JetStream stores no turns, and what to do. `turns_waiting`: number of turns
-    and ratings that nobody has begun to store. `unread`: number of messages waiting for extraction,
-    and of turns and ratings in JetStream. `set_aside`: tasks that are not retried until the next
-    start. `consolidation`: the last one; None before the first. `consolidation_hours`: how often
-    one begins by itself; 0: never. `next`: the index of another embedder that is being filled.
+    and ratings that nobody has begun to store, or that take long. `unread`: number of messages
+    waiting for extraction, and of turns and ratings in JetStream. `set_aside`: tasks that are not
+    retried until the next start. `consolidation`: the last one; None before the first.
+    `consolidation_hours`: how often one begins by itself; 0: never. `next`: the index of another
+    embedder that is being filled.
     `to_anonymise`: number of retired records that are due for anonymisation. `models`: what judges,
     extracts, reads questions and answers; None if the stack opened no models. `stacks`: all that
     share the ledger and live, if several may.

@@ -122,6 +122,24 @@ async def test_a_next_embedder_serves_only_if_no_stack_gave_it_up(ledger: Ledger
     assert await kept.embedders() == Embedders(serving="sphere")
 
 
+async def test_vectors_that_another_stack_makes_are_not_dropped_with_those_of_a_former_change(
+    ledger: Ledger,
+) -> None:
+    kept = ledger.vectors
+    assert kept is not None
+    await kept.serve(EMBEDDER)
+    await store(ledger, {"Gold.": 0})
+    await kept.serve("sphere")
+    await kept.begin_next(EMBEDDER)
+
+    await ledger.index.keep_vectors_of("sphere")
+    assert await kept.count(EMBEDDER) == 1
+
+    await kept.serve("sphere")
+    await ledger.index.keep_vectors_of("sphere")
+    assert await kept.count(EMBEDDER) == 0
+
+
 async def test_vectors_of_an_embedder_that_no_longer_serves_finish_no_task(ledger: Ledger) -> None:
     kept = ledger.vectors
     assert kept is not None

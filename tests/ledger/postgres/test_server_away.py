@@ -12,7 +12,7 @@ from ledgers import find, record, searching
 from local2.background import Backoff
 from local2.errors import StorageError
 from local2.ledger.engines.postgres import database as databases
-from local2.ledger.engines.postgres.connections import connect
+from local2.ledger.engines.postgres.connections import PostgresConnection, connect
 from local2.ledger.engines.postgres.database import Database
 from local2.ledger.engines.postgres.dialect import STATEMENTS
 from local2.ledger.ledger import Ledger
@@ -209,3 +209,18 @@ async def test_a_server_that_allows_one_connection_only_is_enough_to_begin(
     monkeypatch.setattr(databases, "connect", connect_once)
     async with Database.open(url) as database:
         assert await database.live_stacks() == []
+
+
+async def test_a_full_disk_is_named_with_its_remedy(here: Database) -> None:
+    def fill(connection: PostgresConnection) -> None:
+        connection.raw.execute(
+            b"DO $$ BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full',"
+            b" HINT = 'Check free disk space.'; END $$"
+        )
+
+    with pytest.raises(StorageError) as refused:
+        await here.write(fill)
+
+    assert str(refused.value) == (
+        "The ledger refused: could not extend file. The disk of PostgreSQL is full: make room."
+    )

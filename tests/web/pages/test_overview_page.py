@@ -69,9 +69,9 @@ def test_an_overview_is_there_before_it_is_known_what_works(
 ) -> None:
     looked = Event()
 
-    def look_long(settings: MemorySettings) -> CheckResult:
+    def look_long(settings: MemorySettings, _: int | None) -> CheckResult:
         looked.wait(PATIENCE / 1_000)
-        return check_disk(settings)
+        return check_disk(settings, None)
 
     monkeypatch.setattr(CHECK_DISK, look_long)
     try:
@@ -86,7 +86,7 @@ def test_an_overview_is_there_before_it_is_known_what_works(
 def test_an_overview_says_that_the_memory_does_not_answer_and_goes_on(
     reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_: MemorySettings) -> CheckResult:
+    def fail(_: MemorySettings, __: int | None) -> CheckResult:
         raise UnavailableError("The stack is busy.", remedy="Wait a moment.")
 
     with monkeypatch.context() as failing:

@@ -271,6 +271,9 @@ class Database(Protocol):
     async def live_stacks(self) -> "list[LiveStack]":
         """The stacks that work on it, the oldest first; none if only one can."""
 
+    async def server_bytes(self) -> int | None:
+        """How much room it takes on its server; None if it is a file here."""
+
     async def scrub(self) -> None:
         """Remove deleted content from the files, as far as they can be reached.
 

@@ -85,6 +85,9 @@ START_DELAY = 60.0
 CHECK_SECONDS = 600.0
 """Seconds between two checks whether a run is due. A machine may sleep, so no longer timer is
 used."""
+UNDER_WAY, RETRY_AFTER = "Facts are already being consolidated; nothing was done.", 10.0
+"""What a request is told meanwhile, and the seconds after which it may try again: a run of a few
+facts takes less, one of all facts minutes."""
 
 log = structlog.get_logger()
 
@@ -486,7 +489,7 @@ class Consolidation:
             OverloadedError: Another run is in progress, which may take minutes.
         """
         if self._one_at_a_time.locked():
-            raise OverloadedError
+            raise OverloadedError(UNDER_WAY, retry_after=RETRY_AFTER)
         async with self._alone():
             done = self._current = Consolidated(None if dry_run else actor.run)
             await self._accesses.write()
@@ -527,7 +530,7 @@ class Consolidation:
             self._ledger.backlog.claimed_work(NAME) as may_run,
         ):
             if not may_run:
-                raise OverloadedError
+                raise OverloadedError(UNDER_WAY, retry_after=RETRY_AFTER)
             yield
 
     async def _consolidate_place(self, place: Place, done: Consolidated, actor: Actor) -> None:

@@ -61,7 +61,13 @@ class Reembedding(Job):
             VectorError: The embedder does not work, or there is no worker. Nothing has changed.
         """
         async with self._changing:
-            self._set_filling(await self._vectors.begin_next(embedder))
+            status = await self._vectors.begin_next(embedder)
+            if (kept := self._ledger.vectors) is not None:  # its other stacks follow
+                if status.next is None:
+                    await kept.serve(status.embedder)
+                else:
+                    await kept.begin_next(status.next)
+            self._set_filling(status)
             self._compared = None
         self._runner.resume()
 
@@ -141,6 +147,8 @@ class Reembedding(Job):
             return
         self._records.next = wanted
         self._set_filling(await self._vectors.begin_next(wanted))
+        if self._filling is None:  # another stack has swapped meanwhile
+            return
         missing = await self._missing()
         await self._records.queue(missing, kind="embed")
         log.info("reembedding", embedder=wanted, missing=len(missing))

@@ -253,6 +253,9 @@ def as_storage_error(error: psycopg.Error) -> StorageError:
         )
     if isinstance(error, psycopg.errors.LockNotAvailable):
         return held_up_error()
+    if isinstance(error, psycopg.errors.DiskFull):
+        refusal = f"The ledger refused: {error.diag.message_primary}."
+        return StorageError(refusal, remedy="The disk of PostgreSQL is full: make room.")
     return StorageError(f"The ledger refused: {reason}.")
 
 

@@ -184,6 +184,12 @@ class Database:
             for row in found
         ]
 
+    async def server_bytes(self) -> int:
+        """How much room the database takes, with its indexes."""
+        size = STATEMENTS["database_size"]
+        found = await self._run(self._use, lambda c: c.execute(size, {}).fetchall())
+        return int(found[0]["bytes"])
+
     async def read(self, work: Work[T], *, owner: str | None = None) -> T:
         """Run `work`; it must not write. `owner`: the tenant whose rows it sees."""
         return await self._run(self._read, work, owner or "")

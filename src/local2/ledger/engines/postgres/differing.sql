@@ -25,6 +25,9 @@ SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 0));
 SELECT key, system_identifier::text || ' ' || pg_database.oid::text AS here
 FROM erasure, pg_control_system(), pg_database WHERE datname = current_database();
 
+-- name: database_size
+SELECT pg_database_size(current_database()) AS bytes;
+
 -- name: outcome
 SELECT pg_xact_status(:transaction::xid8) AS outcome;
 
@@ -88,6 +91,13 @@ WITH chosen AS MATERIALIZED (
     LIMIT nullif(:limit, -1))
 DELETE FROM task
 WHERE tenant = :tenant AND kind = :kind AND record IN (SELECT record FROM chosen);
+
+-- Another stack may have begun to make vectors, or have let others serve, since the caller asked.
+-- name: drop_vectors_of_others
+DELETE FROM vector
+WHERE vector.tenant = :tenant AND record = ANY(CAST(translate(:rows, '[]', '{}') AS bigint[]))
+  AND embedder NOT IN (SELECT jsonb_array_elements_text(CAST(:embedders AS jsonb)))
+  AND embedder NOT IN (SELECT name FROM embedder WHERE tenant = :tenant);
 
 -- name: withdraw_kind
 WITH chosen AS MATERIALIZED (

@@ -193,6 +193,9 @@ class Database:
         """None: the lock of the data folder belongs to this stack alone."""
         return []
 
+    async def server_bytes(self) -> None:
+        """None: it has no server."""
+
     async def scrub(self) -> None:
         """Remove deleted content from the files, including the full-text index.
 
