@@ -78,4 +78,4 @@ def turns_aside(data_dir: Path) -> str:
     """How many finished turns could not be stored, and where they are; empty if there are none."""
     folder = data_dir / TURNS
     count = len(list(folder.glob(f"*{ASIDE}")))
-    return f"{count} finished turns could not be stored; they are in {folder}." if count else ""
+    return f"Finished turns that could not be stored: {count}, in {folder}." if count else ""

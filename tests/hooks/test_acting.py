@@ -425,7 +425,7 @@ async def test_a_turn_that_can_never_be_stored_is_put_aside_and_shown(
     listed = local2(tmp_path, "--home", str(tmp_path), "hooks", "list").stdout
     (checked,) = check_hooks(situation.settings.memory.data_dir)
     for shown in (listed, checked.detail):
-        assert "1 finished turns could not be stored" in " ".join(shown.split())
+        assert "Finished turns that could not be stored: 1" in " ".join(shown.split())
     (kept,) = situation.turns.glob("*.aside")
     assert KNOWN in kept.read_text()
 
