@@ -15,8 +15,10 @@ HEAD = """\
 
 In a clone, run `uv run local2 …`. Commands use the stack of the nearest folder upwards with a
 `.local2/`, else that of your own folder ([which memory](ways-in.md)); `local2 --home DIR …` names
-another. `local2 COMMAND --help` says the same as this page. All commands that print data take
-`--json`.
+another. All commands that print data take `--json`.
+
+**Exit status:** 0, also for a search or list that finds nothing; 1 for a failure, also if the
+memory, run or letter that is named is not there; 2 for a wrong command line; 130 after Ctrl-C.
 
 With accounts, `local2 --tenant NAME COMMAND …` asks as that tenant. To ask for one of its users put
 `--user NAME` after the command: `local2 recall --user ada QUERY`. Without accounts, commands ask

@@ -1,4 +1,4 @@
-"""Counts the prompts to coding agents that hooks answered in time, and those that got no context.
+"""Counts the prompts to coding agents that got no context in time, and turns that are not stored.
 
 Hooks run side by side, so each appends one short line, which the system never mixes with others, to
 the file of its client: the time, and what went wrong.
@@ -14,6 +14,9 @@ FOLDER = Path("logs", "prompts")
 MAX_BYTES = 200_000
 """Maximum bytes of a file; a larger one is put aside, and replaces the one before it."""
 COUNTED_DAYS = 7
+TURNS = Path("hooks", "turns")
+ASIDE = ".aside"
+"""Suffix of the file of a finished turn that cannot be stored."""
 
 
 class PromptCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,3 +72,10 @@ def counted_prompts(data_dir: Path) -> dict[str, PromptCounts]:
                 last_problem=last_problem,
             )
     return found
+
+
+def turns_aside(data_dir: Path) -> str:
+    """How many finished turns could not be stored, and where they are; empty if there are none."""
+    folder = data_dir / TURNS
+    count = len(list(folder.glob(f"*{ASIDE}")))
+    return f"Finished turns that could not be stored: {count}, in {folder}." if count else ""

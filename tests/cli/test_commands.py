@@ -235,3 +235,26 @@ def test_the_version_is_printed_by_an_option_and_by_a_command(tmp_path: Path) ->
     assert local2(tmp_path, "--version").stdout == f"local2 {__version__}\n"
     assert local2(tmp_path, "version").stdout == f"{__version__}\n"
     assert answer(tmp_path, "version") == {"version": __version__}
+
+
+def test_paths_stay_whole_in_a_narrow_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    folder = tmp_path / "a-folder-with-a-long-name"
+    folder.mkdir()
+    local2(folder, "tenants", "init")
+    added = local2(folder, "tenants", "add", "acme").stdout
+
+    assert str(folder / "config" / "nats" / "acme" / "agent.nk") in added
+    assert str(folder / ".local2") in local2(folder, "doctor").stdout
+    hooks = local2(folder, "hooks", "list").stdout
+    assert str(folder / ".claude" / "settings.local.json") in hooks
+
+
+def test_a_chat_needs_a_terminal(tmp_path: Path) -> None:
+    refused = local2(tmp_path, "chat")
+
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "A chat needs a terminal." in refused.stderr
+    assert "`local2 ask QUESTION`" in refused.stderr

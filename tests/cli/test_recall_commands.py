@@ -206,8 +206,27 @@ def test_history_shows_which_version_is_active(running: Served, user: str) -> No
     ]
     assert [version["content"] for version in versions] == ["Emacs", "Vim"]
     assert by_id == versions
-    other = local2(running.folder, "history", "user.editor", "--user", f"not {user}")
-    assert (other.returncode, other.stdout) == (0, "No memories found.\n")
+
+
+@pytest.mark.parametrize(
+    "words", [("history", "user.nosuch"), ("relations", "nosuch"), ("tasks", "retry", "nosuch")]
+)
+def test_naming_what_is_not_there_is_an_error(
+    running: Served, user: str, words: tuple[str, ...]
+) -> None:
+    of = () if "tasks" in words else ("--user", user)
+    failed = local2(running.folder, *words, *of)
+
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr.startswith("Error: ")
+    assert answer(running.folder, *words, *of)["error"]["code"] == "invalid_arguments"
+
+
+def test_a_search_or_a_list_that_finds_nothing_succeeds(running: Served, user: str) -> None:
+    for words in (("recall", "osmium"), ("list", "osmium"), ("audit",)):
+        found = local2(running.folder, *words, "--user", user)
+        assert (found.returncode, found.stderr) == (0, "")
+        assert found.stdout.startswith("No")
 
 
 def test_without_a_stack_nothing_is_read_or_written(tmp_path: Path) -> None:

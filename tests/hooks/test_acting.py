@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
+from commands import local2
 from local2.bus.connection import Connection
 from local2.client.access import ask_service
 from local2.client.tools import call_tool
-from local2.errors import BusError
+from local2.errors import BusError, ForbiddenError
+from local2.examination.installation import check_hooks
 from local2.hooks import acting, context, delivery
 from local2.hooks.acting import Hooks
 from local2.hooks.clients import CLIENTS
@@ -368,16 +370,7 @@ async def test_a_turn_that_could_not_be_delivered_waits_for_the_next_delivery(
 
     situation = Situation.of(tmp_path, None)
     outbox = Outbox(situation.turns)
-    turn = Generation(query="How do we deploy?", answer=KNOWN, session_id="s1", query_id="q1")
-    sealed = seal(
-        turn,
-        type="response",
-        source="codex",
-        user=theirs.user,
-        session_id=turn.session_id,
-        query_id=turn.query_id,
-    )
-    outbox.put(sealed)
+    turn = put_turn(outbox, theirs, "How do we deploy?", KNOWN)
     with monkeypatch.context() as patch:
         patch.setattr(delivery, "publish_durably", refuse)
         with pytest.raises(BusError):
@@ -388,3 +381,65 @@ async def test_a_turn_that_could_not_be_delivered_waits_for_the_next_delivery(
 
     (delivered,) = await theirs.delivered(tmp_path, turn.query)
     assert KNOWN in delivered["content"]
+
+
+async def test_a_turn_larger_than_a_message_is_stored_and_its_rest_is_found_and_read(
+    theirs: Theirs, tmp_path: Path
+) -> None:
+    situation = Situation.of(tmp_path, None)
+    log = "".join(f"Line {number}: all is well.\n" for number in range(45_000))
+    middle = len(log) // 4
+    pasted = f"Why does this fail?\n{log[:middle]}The zeppelin leaks helium.\n{log[middle:]}"
+    put_turn(Outbox(situation.turns), theirs, pasted, KNOWN)
+
+    await deliver(situation)
+
+    (turn,) = await theirs.delivered(tmp_path, "Why does this fail?")
+    assert KNOWN in turn["content"]
+
+    async def rest_found() -> list[dict[str, Any]]:
+        items = (await theirs.call("recall", query="zeppelin helium"))["items"]
+        return [item for item in items if "The zeppelin leaks helium." in item["content"]]
+
+    await eventually(rest_found, within=DELIVERY_SECONDS)
+    (found,) = await rest_found()
+    key, end = found["tool_output_key"], len(pasted) - 40
+    rest = await theirs.call("read_tool_output", tool_output_key=key, offset=end)
+    assert (rest["content"], rest["total_chars"]) == (pasted[end:], len(pasted))
+
+
+async def test_a_turn_that_can_never_be_stored_is_put_aside_and_shown(
+    theirs: Theirs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise ForbiddenError("This user may not store turns.")
+
+    situation = Situation.of(tmp_path, None)
+    outbox = Outbox(situation.turns)
+    put_turn(outbox, theirs, "How do we deploy?", KNOWN)
+    monkeypatch.setattr(delivery, "publish_durably", refuse)
+
+    await deliver(situation)
+
+    assert outbox.is_empty
+    listed = local2(tmp_path, "--home", str(tmp_path), "hooks", "list").stdout
+    (checked,) = check_hooks(situation.settings.memory.data_dir)
+    for shown in (listed, checked.detail):
+        assert "Finished turns that could not be stored: 1" in " ".join(shown.split())
+    (kept,) = situation.turns.glob("*.aside")
+    assert KNOWN in kept.read_text()
+
+
+def put_turn(outbox: Outbox, theirs: Theirs, query: str, answer: str) -> Generation:
+    turn = Generation(query=query, answer=answer, session_id="s1", query_id=new_id())
+    outbox.put(
+        seal(
+            turn,
+            type="response",
+            source="codex",
+            user=theirs.user,
+            session_id=turn.session_id,
+            query_id=turn.query_id,
+        )
+    )
+    return turn

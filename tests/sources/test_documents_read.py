@@ -126,6 +126,18 @@ def test_a_folder_is_read_with_its_html_pdf_and_docx(tmp_path: Path) -> None:
     assert alone == "letter"
 
 
+def test_what_the_readers_of_documents_complain_about_is_not_printed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "colour.pdf").write_bytes(pdf("Moss) Tj /Green g (is green."))
+    (tmp_path / "page.html").write_text("<?xml version='1.0'?><feed><p>Fern grows.</p></feed>")
+
+    texts, left_out = read(tmp_path)
+
+    assert (set(texts), left_out) == ({"colour", "page"}, {})
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_document_that_needs_too_much_is_left_out_and_the_next_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

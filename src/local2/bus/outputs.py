@@ -10,7 +10,7 @@ import msgspec
 
 from local2.bus.connection import Connection
 from local2.bus.identity import bearer
-from local2.errors import BusError, Local2Error
+from local2.errors import Local2Error
 from local2.logs import get_logger
 from local2.protocol.envelope import Sender, decode, encode, seal_from
 from local2.protocol.payloads import Json, OutputPart, ToolResult, new_output_key, preview
@@ -65,7 +65,7 @@ async def store_output(bus: Connection, content: str, *, caller: Sender) -> str:
     """Store a tool's output in the memory; return the key under which the caller can read it.
 
     Raises:
-        BusError: No memory is on the bus, or it refused a part.
+        Local2Error: No memory is on the bus, or it refused a part.
     """
     key = new_output_key()
     size = bus.client.max_payload // BYTES_PER_CHARACTER
@@ -81,7 +81,7 @@ async def store_output(bus: Connection, content: str, *, caller: Sender) -> str:
             headers=bearer(caller.token),
         )
         if (problem := decode(answer.data, ToolResult).payload.error) is not None:
-            raise BusError(f"The memory refused a part of {key}: {problem.message}")
+            raise problem.to_error()
     return key
 
 

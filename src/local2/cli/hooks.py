@@ -7,12 +7,10 @@ from pathlib import Path
 
 import click
 import msgspec
-from rich.table import Table
 
+from local2.cli.answers import INDENT
 from local2.cli.commands import PATH, GlobalOptions, command, yes_option
-from local2.cli.output import Output, shown, uncut
-from local2.config_files import load_settings
-from local2.home import home_of
+from local2.cli.output import Output, printable, styled
 from local2.hooks.clients import CLIENTS
 from local2.hooks.clients.client import Scope
 from local2.hooks.installing import (
@@ -22,7 +20,7 @@ from local2.hooks.installing import (
     plan_install,
     plan_uninstall,
 )
-from local2.prompt_counts import counted_prompts
+from local2.prompt_counts import counted_prompts, turns_aside
 from local2.settings import Settings
 
 SCOPES: tuple[Scope, ...] = ("user", "project")
@@ -101,28 +99,30 @@ def _confirm_and_apply(output: Output, plan: Plan, *, yes: bool) -> bool:
 
 
 @command("list", group=group)
-def list_hooks(_: Settings, output: Output) -> None:
+def list_hooks(settings: Settings, output: Output) -> None:
     """List which clients have hooks, and in which files."""
-    counts = counted_prompts(load_settings(home=home_of()).memory.data_dir)
+    data_dir = settings.memory.data_dir
+    counts = counted_prompts(data_dir)
     found = [
         msgspec.structs.replace(installed(client, scope), prompts=counts.get(name))
         for name, client in CLIENTS.items()
         for scope in SCOPES
     ]
     output.data(found)
-    table = Table("Client", "Scope", "Hooks", uncut("File"))
     for hooks in found:
         state = "installed" if hooks.events else "none"
         if hooks.outdated:
             state = "outdated"
         elif hooks.events and hooks.missing:
             state = f"without {', '.join(hooks.missing)}"
-        table.add_row(hooks.client, hooks.scope, state, shown(hooks.file))
-    output.table(table)
+        head = f"{styled(hooks.client, bold=True)}, {hooks.scope}: {state}"
+        output.line(f"{head}\n{INDENT}{printable(hooks.file)}")
     for name in sorted({hooks.client for hooks in found if hooks.outdated}):
         output.text(f"The hooks of {name} do nothing. Run `local2 hooks install {name}`.")
     for name, counted in counts.items():
         output.text(f"{name}: {counted}")
+    if aside := turns_aside(data_dir):
+        output.text(aside)
 
 
 @click.command()

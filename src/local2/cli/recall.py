@@ -5,8 +5,9 @@ import click
 from local2.cli.answers import INDENT, answer, data_of, parts_of_score, show_entry, shown_time
 from local2.cli.commands import asked_by_caller, command, tool_arguments, words_argument
 from local2.cli.output import Output, printable, styled
+from local2.errors import InvalidArgumentsError, quoted
 from local2.protocol.envelope import Sender
-from local2.protocol.memories import NOTHING_FOUND, Others, nothing_found
+from local2.protocol.memories import Others, nothing_found
 from local2.protocol.memory_tools import (
     MEMORY_HISTORY,
     RECALL,
@@ -80,6 +81,11 @@ async def history(
 ) -> None:
     result = await answer(settings, MEMORY_HISTORY, args, caller)
     past = data_of(result, Versions, output)
+    if not past.versions:
+        raise InvalidArgumentsError(
+            f"There is no topic or memory {quoted(args.topic_or_id)} that you may see.",
+            remedy="`local2 list` shows topics and ids.",
+        )
     output.data(past)
     for version in past.versions:
         ended = styled(version.ended, dim=True) if version.ended else None
@@ -94,8 +100,6 @@ async def history(
         if version.retired_at:
             parts.append(styled(f"until {shown_time(version.retired_at)}", dim=True))
         show_entry(output, "  ".join(parts), version.content)
-    if not past.versions:
-        output.text(NOTHING_FOUND)
     if older := past.total - len(past.versions):
         output.text(f"{older} older versions are left out.")
 

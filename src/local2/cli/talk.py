@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
@@ -68,6 +69,10 @@ async def ask(
 @session_option
 @user_option
 async def chat(settings: Settings, _: Output, *, session: str | None, user: str | None) -> None:
+    if not sys.stdin.isatty():  # the line editor would draw the prompt into a pipe
+        raise InvalidArgumentsError(
+            "A chat needs a terminal.", remedy="`local2 ask QUESTION` asks without one."
+        )
     await chatting(settings, session=session, user=asking_user(settings.bus, user))
 
 

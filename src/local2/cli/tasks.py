@@ -75,6 +75,10 @@ async def _change(
         raise InvalidArgumentsError("Give either the ids of records or --all.")
     wanted = TaskRequest(action=action, kind=kind, ids=None if every else tuple(ids))
     report = await ask_stack(settings, TASKS, wanted)
+    if ids and not report.changed:
+        raise InvalidArgumentsError(
+            "None of these records has such a task.", remedy="`local2 tasks list` shows them."
+        )
     output.data(report)
     done = {"retry": "tried again", "discard": "discarded"}[action]
     output.text(f"{report.changed:,} tasks are {done}.")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 import msgspec
-from rich.table import Table
 
+from local2.cli.answers import INDENT
 from local2.cli.commands import command
-from local2.cli.output import Output, run_async, shown, uncut
+from local2.cli.output import Output, printable, run_async, styled
 from local2.client import connect
 from local2.client.tools import Toolbox
 from local2.content_key import ContentKey
@@ -284,11 +284,10 @@ def _show_agent(settings: Settings, output: Output, tenant: str, agent: str) -> 
 
 def _show(output: Output, agents: Sequence[AgentSummary]) -> None:
     output.data(agents)
-    table = Table(*map(uncut, ("Tenant", "Agent", "Role", "Inbox prefix", "Credentials")))
     for agent in agents:
-        table.add_row(*map(shown, msgspec.structs.astuple(agent)))
-    if agents:
-        output.table(table)
+        head = f"{styled(agent.tenant, bold=True)}, {styled(agent.agent)}: {agent.role}"
+        output.line(f"{head}, inbox prefix {styled(agent.inbox)}")
+        output.line(f"{INDENT}{printable(agent.credentials)}")
 
 
 def _wait_until_served(settings: Settings, output: Output, tenant: str, agent: str) -> None:

@@ -7,16 +7,16 @@ The running stack does the work. If none runs, one is started for a rebuild. Hea
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from textwrap import wrap
 from typing import Any
 
 import click
 import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
-from local2.cli.answers import NAME, ask_stack, show_entry, shown_time
+from local2.cli.answers import MIN_COLUMNS, NAME, ask_stack, show_entry, shown_time
 from local2.cli.commands import command
-from local2.cli.output import FAILED, Output, shown, uncut
+from local2.cli.output import FAILED, Output, columns, one_line, styled
 from local2.client import Connection
 from local2.client.access import ask_service, connected
 from local2.errors import NoRespondersError, StackNotRunningError, VectorError
@@ -28,7 +28,11 @@ from local2.protocol.services import READY, REINDEX, RETENTION, STATUS, ServiceD
 from local2.settings import Settings
 from local2.tenants.directory import Entries
 
-MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
+MARKS: dict[Verdict, tuple[str, str]] = {
+    "ok": ("✓", "green"),
+    "note": ("•", "yellow"),
+    "broken": ("✗", "red"),
+}
 POLL = 0.5
 """Seconds between two readings of the status: often enough for a progress bar. A status counts
 everything that waits (50 ms for 200,000 records), so that five a second would slow the indexing."""
@@ -69,13 +73,21 @@ async def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool)
 
     findings = await run_checks(settings, deep=deep)
     output.data(findings)
-    table = Table("", uncut("What"), uncut("Finding"), uncut("What to do"))
     for finding in findings:
-        mark = MARKS[finding.verdict]
-        table.add_row(mark, *map(shown, (finding.name, finding.detail, finding.remedy or "")))
-    output.table(table)
+        mark, colour = MARKS[finding.verdict]
+        _show_marked(output, styled(mark, fg=colour), f"{finding.name}: {finding.detail}")
+        if finding.remedy:
+            _show_marked(output, styled("  →", dim=True), finding.remedy)
     if any(finding.verdict == "broken" for finding in findings):
         raise click.exceptions.Exit(FAILED)
+
+
+def _show_marked(output: Output, mark: str, text: str) -> None:
+    """Print a text behind a mark; its paths and ids stay whole, and can be copied."""
+    margin = len(click.unstyle(mark)) + 1
+    width = max(columns() - margin, MIN_COLUMNS)
+    lines = wrap(one_line(text), width, break_long_words=False, break_on_hyphens=False)
+    output.line(f"{mark} " + f"\n{' ' * margin}".join(lines))
 
 
 @command()

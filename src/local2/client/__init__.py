@@ -4,7 +4,7 @@ Front ends import from here what they need of the bus.
 """
 
 from local2.bus.connection import BusMessage, Connection, connect
-from local2.bus.outputs import READ_OUTPUT_TOOL, fit_result
+from local2.bus.outputs import READ_OUTPUT_TOOL, fit_result, store_output
 from local2.bus.streams import publish_durably
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "connect",
     "fit_result",
     "publish_durably",
+    "store_output",
 ]

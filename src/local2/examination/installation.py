@@ -25,7 +25,7 @@ from local2.home import (
     other_homes,
 )
 from local2.model_files import check_files
-from local2.prompt_counts import counted_prompts
+from local2.prompt_counts import counted_prompts, turns_aside
 from local2.protocol.maintenance import CheckResult
 from local2.settings import MemorySettings, Settings
 from local2.stack.ledgers import configured_key
@@ -61,7 +61,7 @@ def check_memory(settings: Settings) -> Iterator[CheckResult]:
 
 
 def check_hooks(data_dir: Path) -> Iterator[CheckResult]:
-    """Report, for each client whose hooks were run lately, how many prompts got no context."""
+    """Report how many prompts got no context lately, by clients, and which turns are not stored."""
     for client, counts in counted_prompts(data_dir).items():
         yield CheckResult(
             f"hooks of {client}",
@@ -71,6 +71,9 @@ def check_hooks(data_dir: Path) -> Iterator[CheckResult]:
             if counts.without
             else None,
         )
+    if aside := turns_aside(data_dir):
+        remedy = f"{data_dir / 'logs' / 'hooks.log'} says why. Delete them when you know."
+        yield CheckResult("hooks", "note", aside, remedy=remedy)
 
 
 def check_minilm(settings: MemorySettings) -> CheckResult:

@@ -19,6 +19,7 @@ import msgspec
 from local2.atomic_file import write_atomically
 from local2.config_files import load_settings
 from local2.errors import Local2Error, RequestError
+from local2.prompt_counts import ASIDE, TURNS
 from local2.protocol.envelope import Envelope, content_id, decode, encode
 from local2.protocol.payloads import Generation
 from local2.settings import Settings
@@ -56,7 +57,7 @@ class Situation(NamedTuple):
 
     @property
     def turns(self) -> Path:
-        return self.folder / "turns"
+        return self.settings.memory.data_dir / TURNS
 
     def credentials(self) -> "Credentials | None":
         """Read the credentials to connect with; None without accounts.
@@ -130,7 +131,10 @@ def save_file(file: Path, data: bytes) -> None:
 
 
 class Outbox:
-    """The folder of finished turns. A `.taken` file is being delivered, or its delivery failed."""
+    """The folder of finished turns. A `.taken` file is being delivered, or its delivery failed.
+
+    An `ASIDE` file holds no turn, or one that the memory refused.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -159,8 +163,7 @@ class Outbox:
     def take(self) -> Iterator[tuple[Path, Envelope[Generation]]]:
         """Yield every turn with its file, which the delivery removes.
 
-        Turns that are put meanwhile get separate files. Files that hold no turn are renamed to
-        `.unreadable`.
+        Turns that are put meanwhile get separate files. Files that hold no turn are put aside.
         """
         for file in self._folder.glob("*.json"):
             file.replace(file.with_suffix(".taken"))
@@ -169,7 +172,11 @@ class Outbox:
             try:
                 yield file, decode(file.read_bytes(), Generation)
             except RequestError:
-                file.replace(file.with_suffix(".unreadable"))
+                self.put_aside(file)
+
+    def put_aside(self, file: Path) -> None:
+        """Keep a turn that no later attempt would deliver."""
+        file.replace(file.with_suffix(ASIDE))
 
 
 def described(error: BaseException) -> str:

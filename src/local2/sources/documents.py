@@ -5,8 +5,10 @@ small file can be made so that it needs any amount of both. It opens no address 
 """
 
 import io
+import logging
 import multiprocessing
 import signal
+import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
@@ -163,6 +165,8 @@ def _convert_all(connection: Connection) -> None:
     )
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
+    logging.disable()  # the libraries report each fault of a file, on the command's terminal
+    warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (CONVERTING_BYTES, CONVERTING_BYTES))
     converter = MarkItDown(enable_builtins=False)  # others take a damaged PDF file for plain text
     for known in (HtmlConverter, PdfConverter, DocxConverter):
