@@ -271,6 +271,21 @@ def empty(icon: str, title: str, hint: str) -> Element:
     return element
 
 
+class Disclosure(Element):
+    """A line, its `title`, that opens its `content`.
+
+    The browser opens it at once: what stands below would else move under the pointer, as late as
+    the server answers, and a click that had begun there would be lost.
+    """
+
+    def __init__(self, title: str, *, is_open: bool = False) -> None:
+        super().__init__("details")
+        self.props["open"] = is_open
+        with self:
+            self.title = text("summary", title)
+            self.content = ui.element("div").classes("disclosed")
+
+
 class Table(Element, component="assets/table.js"):
     """Rows with the cells of a template, `body`, whose events the handlers take.
 
