@@ -1,21 +1,29 @@
 """What all pages share: signing in, navigation, keys, light and dark, and a stack that is gone."""
 
+import asyncio
 import re
 import socket
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import msgspec
 import pytest
+from anyio.from_thread import start_blocking_portal
+from nicegui import Client, background_tasks, core, ui
 from playwright.sync_api import Browser, expect
+from starlette.requests import Request
 
 from browsers import NARROW, Reader
 from commands import served
 from http_servers import HttpServer, call, http_server
-from local2.settings import BusSettings
-from local2.web.pages.frame import Page, said
-from local2.web.pages.site import PAGES
+from local2.client.stack_tools import StackTools
+from local2.protocol.envelope import Sender
+from local2.settings import BusSettings, Settings
+from local2.web.pages.frame import Page, Viewer, said, show_page
+from local2.web.pages.site import ALL_RIGHTS, PAGES
 from stacks import settings_in
 
 NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
@@ -99,6 +107,34 @@ def test_a_used_link_opens_the_page_for_who_has_signed_in(
 )
 def test_times_are_said_as_people_say_them(ago: timedelta, expected: str) -> None:
     assert said(NOW - ago, NOW) == expected
+
+
+def test_nothing_is_read_for_a_page_that_no_browser_came_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such as one that a program without scripts has fetched: NiceGUI deletes it a minute later."""
+    read: list[Viewer] = []
+    failed: list[Exception] = []
+
+    async def read_it(viewer: Viewer) -> None:
+        read.append(viewer)
+
+    async def fetch_and_delete() -> None:
+        monkeypatch.setattr(core, "loop", asyncio.get_running_loop())
+        monkeypatch.setattr(core.app, "handle_exception", failed.append)
+        link = cast("StackTools", SimpleNamespace(is_reached=True, calls=lambda *_: None))
+        viewer = Viewer(link, Settings(), Sender(), ALL_RIGHTS, {})
+        page = PAGES[0]._replace(show=read_it)
+        request = Request({"type": "http", "path": page.path, "headers": []})
+        with Client(ui.page(page.path), request=request) as client:
+            show_page(page, PAGES, viewer)
+        await asyncio.sleep(0)  # what waits for the browser has begun to
+        client.delete()
+        await asyncio.gather(*background_tasks.running_tasks)
+
+    with start_blocking_portal() as portal:  # Playwright has the loop of this thread
+        portal.call(fetch_and_delete)
+    assert (read, failed) == ([], [])
 
 
 def test_a_page_waits_for_a_stack_that_is_gone_and_goes_on(

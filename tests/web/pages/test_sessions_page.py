@@ -7,12 +7,12 @@ from functools import partial
 import httpx
 import pytest
 from anyio.from_thread import start_blocking_portal
-from playwright.sync_api import expect
+from playwright.sync_api import WebSocketRoute, expect
 
 from browsers import Reader
 from commands import Served
 from harness.fill import write_records
-from http_servers import call
+from http_servers import HttpServer, call
 from local2.bus.connection import Connection, connect
 from local2.bus.streams import publish_durably
 from local2.client.access import ask_service
@@ -68,6 +68,12 @@ async def is_stored(bus: Connection, turn: Generation) -> bool:
     return bool(page.showings)
 
 
+def withhold_events(socket: WebSocketRoute) -> None:
+    """Let the server answer as before, but not to what the reader does."""
+    server = socket.connect_to_server()
+    socket.on_message(lambda message: None if '"event"' in str(message) else server.send(message))
+
+
 def is_rated(ada: httpx.Client, answer: str) -> bool:
     """Whether the memory has stored the rating of this answer."""
     body = {"words": answer, "kinds": ["chat_message"]}
@@ -89,6 +95,19 @@ def test_a_conversation_shows_tools_outputs_and_what_was_shown_before_an_answer(
     shown.get_by_text("Shown before this answer: 1").click()
     shown.get_by_role("button", name=CONTENT).click()
     expect(reader.page.get_by_role("dialog")).to_contain_text(CONTENT)
+
+
+@pytest.mark.usefixtures("turn")
+def test_what_opens_waits_for_no_answer_of_the_server(reader: Reader, pages: HttpServer) -> None:
+    """Else what is below moves under the pointer later, and a click that began there is lost."""
+    with reader.page.context.new_page() as page:
+        page.route_web_socket("**/socket.io/**", withhold_events)
+        other = Reader(page, pages.url)
+        other.open(f"/sessions?id={SESSION}")
+        for line, content in (("Answer of weather", "21 degrees."), ("Shown before", CONTENT)):
+            page.get_by_text(line).click()
+            expect(page.locator(".section").get_by_text(content)).to_be_visible()
+        assert not other.problems
 
 
 def test_an_open_conversation_stays_as_it_is_if_it_is_chosen_again(

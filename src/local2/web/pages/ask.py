@@ -21,6 +21,7 @@ from local2.protocol.payloads import Json
 from local2.protocol.subjects import tool_request
 from local2.web.callers import SESSION_HEADER, USER_HEADER
 from local2.web.pages.frame import (
+    Disclosure,
     Viewer,
     dialog,
     empty,
@@ -300,7 +301,7 @@ class AskPage:
                 if share
             }
             if met:
-                with ui.expansion("What the parts of a score are").props("dense"):
+                with Disclosure("What the parts of a score are").content:
                     facts({name: said for name, said in PARTS.items() if name in met})
         if missed:
             with section("Matched as well", "The best of those that are not in the answer."):

@@ -134,7 +134,7 @@ class Page(NamedTuple):
     show: Callable[[Viewer], Awaitable[None]]
 
 
-async def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
+def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
     """Show the frame at once, and the content as soon as the stack has answered."""
     ui.add_head_html(HEAD)
     ui.on_exception(notify_of_error)
@@ -178,11 +178,8 @@ async def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
         if not lost.visible and (was_lost or is_waiting):
             await fill()
 
-    await ui.context.client.connected()
-    lost.visible = not viewer.link.is_reached
-    if viewer.link.is_reached:
-        await fill()
-    ui.timer(WATCH_SECONDS, watch, immediate=False)
+    # It waits for the browser, and ends with it: nothing is read for one that never came.
+    ui.timer(WATCH_SECONDS, watch)
 
 
 def _show_navigation(shown: Page, pages: Sequence[Page], viewer: Viewer) -> None:
@@ -272,6 +269,21 @@ def empty(icon: str, title: str, hint: str) -> Element:
         if hint:
             text("p", hint).classes("quiet")
     return element
+
+
+class Disclosure(Element):
+    """A line, its `title`, that opens its `content`.
+
+    The browser opens it at once: what stands below would else move under the pointer, as late as
+    the server answers, and a click that had begun there would be lost.
+    """
+
+    def __init__(self, title: str, *, is_open: bool = False) -> None:
+        super().__init__("details")
+        self.props["open"] = is_open
+        with self:
+            self.title = text("summary", title)
+            self.content = ui.element("div").classes("disclosed")
 
 
 class Table(Element, component="assets/table.js"):

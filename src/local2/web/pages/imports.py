@@ -11,7 +11,7 @@ from nicegui.events import UploadEventArguments
 from local2.errors import InvalidArgumentsError, Local2Error
 from local2.sources.importer import Importer
 from local2.sources.opening import TITLES, opened
-from local2.web.pages.frame import Viewer, notify_of_error, section, text
+from local2.web.pages.frame import Disclosure, Viewer, notify_of_error, section, text
 from local2.web.pages.signing_in import MAX_UPLOAD
 
 SHOWN_SECONDS = 0.5
@@ -110,7 +110,7 @@ class ImportPage:
                     text("p", "Import the file again to continue: nothing is stored twice.")
                 for group in importer.report.left_out:
                     title = f"Left out: {group.count:,} ({group.reason})"
-                    with ui.expansion(title).props("dense"):
+                    with Disclosure(title).content:
                         for left_out in group.names[:SHOWN_NAMES]:
                             text("p", left_out)
                         if (more := len(group.names) - SHOWN_NAMES) > 0:

@@ -13,6 +13,7 @@ from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
 from local2.protocol.msgspec_errors import split_path
 from local2.web.pages.frame import (
     TEXT_CHARACTERS,
+    Disclosure,
     Pager,
     Table,
     Viewer,
@@ -105,7 +106,7 @@ class MemoriesPage:
             for choice in CHOICES:
                 self._add_choice(choice)
             is_open = not in_more.isdisjoint(self._filters)
-            with ui.expansion("More filters", value=is_open).props("dense"):
+            with Disclosure("More filters", is_open=is_open).content:
                 for choice in MORE_CHOICES:
                     self._add_choice(choice)
                 for name, label in ENTRIES.items():

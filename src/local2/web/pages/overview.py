@@ -17,6 +17,7 @@ from local2.protocol.memories import Kind
 from local2.protocol.payloads import Empty
 from local2.protocol.services import FINDINGS, GROWTH, GROWTH_ALL
 from local2.web.pages.frame import (
+    Disclosure,
     Table,
     Viewer,
     empty,
@@ -88,7 +89,7 @@ class OverviewPage:
             self._urgent = _awaited("Looking …")
             with ui.element("div").classes("stack"):
                 # It stays as the viewer has left it, open or not.
-                self._works = ui.expansion().props("dense")
+                self._works = Disclosure("")
                 self._works.visible = False
         with ui.element("div").classes("columns"):
             with section("Index and queue"):
@@ -123,7 +124,7 @@ class OverviewPage:
         if found == self._found:
             return
         self._found = found
-        for place in (self._urgent, self._works, self._index, self._models, self._disk):
+        for place in (self._urgent, self._works.content, self._index, self._models, self._disk):
             place.clear()
         self._show_findings(found.findings)
         with self._index:
@@ -156,9 +157,9 @@ class OverviewPage:
             for finding in urgent:
                 self._show_finding(finding)
         works = [finding for finding in findings if finding.verdict == "ok"]
-        self._works.text = f"What works ({len(works)})"
+        self._works.title.text = f"What works ({len(works)})"
         self._works.visible = True
-        with self._works:
+        with self._works.content:
             for finding in works:
                 self._show_finding(finding)
 

@@ -13,6 +13,7 @@ from local2.protocol.memory_tools import MAX_LIMIT, SessionContent, SessionMessa
 from local2.protocol.showings import MAX_SHOWINGS, FindShowings, ShowingFound, ShowingsPage
 from local2.web.pages.frame import (
     ChoiceList,
+    Disclosure,
     Pager,
     Viewer,
     counted,
@@ -181,7 +182,8 @@ class ShownConversation:
 
     def _show_message(self, message: SessionMessage) -> None:
         if message.role == "tool":
-            with ui.expansion(f"Answer of {message.name or 'a tool'}").classes("message tool"):
+            answer = Disclosure(f"Answer of {message.name or 'a tool'}").classes("message tool")
+            with answer.content:
                 text("pre", message.content).classes("code").props("tabindex=0")
             return
         for call in message.tool_calls:
@@ -220,7 +222,7 @@ class ShownConversation:
             head = f"Recalled for “{showing.question}”"
         else:
             head = "Shown before this answer"
-        with ui.expansion(f"{head}: {len(showing.memories)}").classes("showing"):
+        with Disclosure(f"{head}: {len(showing.memories)}").classes("showing").content:
             for memory in showing.memories:
                 with ui.element("div").classes("row-of"):
                     if memory.score is not None:

@@ -177,7 +177,7 @@ def pages_app(link: StackTools, settings: Settings, sign_in: SignIn) -> ASGIApp:
     def builder_of(page: Page) -> Callable[[Request], Awaitable[None]]:
         async def build(request: Request) -> None:
             viewer = await viewer_of(request)
-            await show_page(page, pages_for(viewer), viewer)
+            show_page(page, pages_for(viewer), viewer)
 
         return build
 
