@@ -89,10 +89,7 @@ async def test_the_status_and_searches_say_why_the_worker_could_not_open_its_ind
     with pytest.raises(UnwritableError) as refused:
         await vector_worker.work(config)
 
-    async def is_named() -> bool:
-        return (await status(bus)).problem == str(refused.value)
-
-    await eventually(is_named)
+    await eventually(lambda: status(bus), lambda now: now.problem == str(refused.value))
     found = await memory.of(UNNAMED).search_episodic("gold")
     assert found.reason == str(refused.value)
 
@@ -195,10 +192,7 @@ async def test_a_record_that_the_embedder_fails_on_is_set_aside_and_the_others_i
         await memory.of(UNNAMED).write_episodic(f"Note {n}.")
     await start_worker()
 
-    async def is_set_aside() -> bool:
-        return bool((await status(bus)).set_aside)
-
-    await eventually(is_set_aside)
+    await eventually(lambda: status(bus), lambda now: now.set_aside)
     await indexed(memory)
     now = await status(bus)
     assert (now.indexed, now.in_index, now.waiting, now.problem) == (19, 19, 0, None)

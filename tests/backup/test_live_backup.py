@@ -204,11 +204,7 @@ async def test_a_restored_ledger_is_compared_with_the_index_even_if_counts_agree
         assert await indexed_ids(stack) != before
     await restore_backup(tmp_path / "backups", tmp_path, replace=True)
     async with open_stack(settings, with_generator=False) as stack:
-
-        async def equal() -> bool:
-            return await indexed_ids(stack) == before
-
-        await eventually(equal)
+        await eventually(lambda: indexed_ids(stack), lambda found: found == before)
 
 
 async def save_topic(bus: Connection, value: str) -> None:

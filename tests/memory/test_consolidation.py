@@ -453,10 +453,7 @@ async def test_a_failed_run_is_reported_and_not_repeated_before_its_time(
 
         now += timedelta(hours=24)
 
-        async def succeeded() -> bool:
-            return await problem() is None
-
-        await eventually(succeeded)
+        await eventually(problem, lambda found: found is None)
     assert len(await active(database)) == 95
 
 

@@ -83,10 +83,7 @@ async def judging(
 
 
 async def wait_until_judged(memory: Memory) -> None:
-    async def nothing_is_pending() -> bool:
-        return not await unjudged(memory.ledger)
-
-    await eventually(nothing_is_pending)
+    await eventually(lambda: unjudged(memory.ledger), lambda found: not found)
 
 
 async def successors(service: MemoryService, record_id: str) -> dict[str, str | None]:
@@ -345,10 +342,7 @@ async def test_a_fact_that_the_model_never_finishes_does_not_delay_others(
         await remember(richard, PIANO)
         await remember(eve, ROME)
 
-        async def one_waits() -> bool:
-            return await unjudged(searchable.ledger) == [PIANO]
-
-        await eventually(one_waits)
+        await eventually(lambda: unjudged(searchable.ledger), lambda found: found == [PIANO])
         assert judge.compared[ROME] == [BERLIN]
 
 
