@@ -139,7 +139,7 @@ async def test_the_status_says_what_fails(
     part: str,
     outcome: dict[str, Any],
 ) -> None:
-    await indexed(searchable)
+    await eventually(lambda: searchable.indexer.worker)
     owners = {"count_turns": status_of, "counts": searchable.ledger.backlog}
 
     monkeypatch.setattr(owners.get(part, searchable.vectors), part, AsyncMock(**outcome))
