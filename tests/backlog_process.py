@@ -55,12 +55,13 @@ PIANO, BERLIN, ROME = "We own a piano.", "We live in Berlin.", "We live in Rome.
 """The last fact supports the first and replaces the second."""
 STEPS = {
     "index": ("claimed", "made", "half stored", "stored"),
-    "judge": ("claimed", "made", "half stored", "stored"),
+    "judge": ("made", "half stored", "stored"),
     "unindex": ("claimed", "made", "stored"),
 }
+"""What a model has answered leaves nothing behind: a kill before that is the same."""
 FIRST_MESSAGE, LATER_MESSAGE = "I live in Bath.", "I live in Ely."
 """Two messages whose facts have the same key."""
-STEPS_OF_READING = ("claimed", "made", "half stored", "stored")
+STEPS_OF_READING = ("made", "half stored", "stored")
 OTHER = "other"
 """An embedder whose index replaces the first one."""
 STEPS_OF_EMBEDDING = ("claimed", "made", "half stored", "stored", "dropped", "swapped")

@@ -63,6 +63,7 @@ def back_up(
     keep: int = 7,
     key_of: KeyOf = plain,
     progress: Progress | None = None,
+    turns_waiting: int = 0,
 ) -> FinishedBackup:
     data = data_dir(folder)
     return make_backup(
@@ -73,6 +74,7 @@ def back_up(
         keep=keep,
         at=utc_now(),
         progress=progress or Progress(),
+        turns_waiting=turns_waiting,
     )
 
 

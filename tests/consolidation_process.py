@@ -12,14 +12,14 @@ from local2.ledger.operations.transactions import Transaction
 from local2.ledger.operations.upkeep import Upkeep
 from local2.ledger.records import EXTRACTED_FROM
 from local2.logs import logging_to
-from local2.memory.changes import Changes
 from local2.memory.tenant import Memory
 from local2.memory.upkeep import consolidation
 
 LONG_AGO = datetime(2019, 1, 1, tzinfo=UTC)
 FACTS = 62
 """Number of facts, of which a run retires three: a duplicate and two that have faded."""
-STEPS = ("begun", "retired", "noted", "enriched", "weighed", "made", "announced")
+STEPS = ("noted", "enriched", "weighed", "made")
+"""Each after a later statement of a transaction: after the first, nothing could be stored yet."""
 
 
 async def fill(memory: Memory) -> None:
@@ -47,20 +47,14 @@ def kill_amid(last: str, when: Callable[..., bool] = lambda **_: True) -> None:
 
 def arm(step: str) -> None:
     """Make the process die at this step of the next consolidation."""
-    if step == "begun":
-        kill_after(Upkeep, "begin")
-    elif step == "retired":
-        kill_amid("supersede")
-    elif step == "noted":
+    if step == "noted":
         kill_amid("insert_audit")
     elif step == "enriched":
         kill_amid("insert_audit", lambda action, **_: action == "enriched")
     elif step == "weighed":
         kill_amid("change_importance")
-    elif step == "made":
-        kill_after(Upkeep, "carry_out")
     else:
-        Changes.retired = kill_process  # type: ignore[assignment, method-assign]
+        kill_after(Upkeep, "carry_out")
 
 
 async def work(folder: Path, step: str) -> None:

@@ -67,11 +67,7 @@ async def all_indexed(bus: Connection, *, records: int | None = None, within: fl
 
 async def all_read(bus: Connection) -> None:
     """Wait until every message has been searched for facts."""
-
-    async def none_waits() -> bool:
-        return (await status(bus)).unread == 0
-
-    await eventually(none_waits, within=30)
+    await eventually(lambda: status(bus), lambda now: now.unread == 0, within=30)
 
 
 async def in_step(bus: Connection, *, records: int | None = None, within: float = 30) -> None:

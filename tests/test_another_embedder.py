@@ -280,10 +280,7 @@ async def test_reindexing_with_the_current_embedder_cancels_the_change(
 
         assert (given_up.next, given_up.embedder, given_up.problem) == (None, MINILM, None)
 
-        async def forgotten() -> bool:
-            return await _embedders(stack) == {MINILM}
-
-        await eventually(forgotten)
+        await eventually(lambda: _embedders(stack), lambda found: found == {MINILM})
         assert not (await search(stack.bus, "symbol of gold"))["degraded"]
 
     assert collections(settings.memory.chroma_path) == [("local2.memory", MINILM)]

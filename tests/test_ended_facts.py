@@ -163,10 +163,7 @@ async def shown_unasked(bus: Connection, folder: Path) -> dict[str, str]:
 async def test_what_has_ended_is_shown_nowhere(stack: Stack, tmp_path: Path, act: Act) -> None:
     await act(stack.bus)
 
-    async def gone() -> bool:
-        return OLD not in await standing(stack.bus)
-
-    await eventually(gone)
+    await eventually(lambda: standing(stack.bus), lambda found: OLD not in found)
     shown = await shown_unasked(stack.bus, tmp_path)
 
     assert [way for way, text in shown.items() if OLD in text] == []
@@ -175,10 +172,7 @@ async def test_what_has_ended_is_shown_nowhere(stack: Stack, tmp_path: Path, act
 async def test_what_is_stated_again_is_shown_again(stack: Stack) -> None:
     await save_and_take_back(stack.bus)
 
-    async def gone() -> bool:
-        return not await _stands(stack.bus, OLD)
-
-    await eventually(gone)
+    await eventually(lambda: _stands(stack.bus, OLD), lambda found: not found)
     await call(stack.bus, "save_topic", topic="user.employer", content=OLD)
 
     assert await _stands(stack.bus, OLD)

@@ -297,10 +297,7 @@ async def test_without_the_vector_worker_the_removal_waits_and_the_receipt_says_
     assert [one.kind for one in await memory.ledger.backlog.counts()] == ["unindex"]
     await start_worker()
 
-    async def done() -> bool:
-        return await memory.ledger.backlog.counts() == []
-
-    await eventually(done)
+    await eventually(memory.ledger.backlog.counts, lambda found: found == [])
     receipt = await mine.erasure.erase(mine.erasure.selection(everything=True))
     assert receipt.complete
 

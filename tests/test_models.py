@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from calling import call
-from ledgers import unjudged
 from local2.bus.connection import BusMessage
 from local2.protocol import subjects
 from local2.protocol.envelope import decode
@@ -47,10 +46,6 @@ async def versions(stack: Stack, record_id: str) -> list[tuple[str, str | None]]
     """Return content and successor of every version of a fact, newest first."""
     found = await call(stack.bus, "memory_history", {"topic_or_id": record_id}, CALLER)
     return [(version["content"], version["superseded_by"]) for version in found["versions"]]
-
-
-async def is_judged(stack: Stack) -> bool:
-    return not await unjudged(stack.memories.of_tenant("default").ledger)
 
 
 def verdicts(*given: str) -> Json:
@@ -90,44 +85,32 @@ def shares(found: Json) -> dict[str, dict[str, float]]:
     return {item["content"]: item["explanation"]["shares"] for item in found["items"]}
 
 
-async def test_a_fact_that_a_newer_one_contradicts_is_retired(
+async def test_a_fact_that_a_newer_one_contradicts_is_retired_after_the_acknowledgement(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:
+    question = "Where do we live?"
     async with open_stack(configured(**JUDGE)) as stack:
         changes = await subscribe_to_superseded(stack)
-        ollama.script_json(verdicts("replaces"))
+        hold = threading.Event()
+        ollama.script_json(Reply(content=json.dumps(verdicts("replaces")), hold=hold))
         berlin = await remember(stack.bus, BERLIN)
         rome = await remember(stack.bus, ROME)
+        await eventually(ollama.materials)
+        both = await recall(stack.bus, question, scope="user")
 
+        hold.set()
         await eventually(lambda: changes)
-        found = await recall(stack.bus, "Where do we live?", scope="user")
+        found = await recall(stack.bus, question, scope="user")
         chain = await versions(stack, rome)
         audited = await audit(stack)
 
+    assert sorted(contents(both)) == [BERLIN, ROME]
     assert changes == [MemoryChange(id=berlin, kind="fact", superseded_by=rome)]
     assert contents(found) == [ROME]
     assert chain == [(ROME, None), (BERLIN, rome)]
     assert audited == [("superseded", berlin, "contradiction_judge", rome)]
     (material,) = ollama.materials()
     assert (material["new"]["text"], material["older"][0]["text"]) == (ROME, BERLIN)
-
-
-async def test_the_acknowledgement_does_not_wait_for_the_judge(
-    configured: Callable[..., Settings], ollama: OllamaStandIn
-) -> None:
-    async with open_stack(configured(**JUDGE)) as stack:
-        hold = threading.Event()
-        ollama.script_json(Reply(content=json.dumps(verdicts("replaces")), hold=hold))
-        await remember(stack.bus, BERLIN)
-        rome = await remember(stack.bus, ROME)
-        await eventually(ollama.materials)
-
-        both = await recall(stack.bus, "Where do we live?", scope="user")
-        assert sorted(contents(both)) == [BERLIN, ROME]
-
-        hold.set()
-        await eventually(lambda: is_judged(stack))
-        assert await versions(stack, rome) == [(ROME, None), (BERLIN, rome)]
 
 
 async def test_a_model_adds_words_and_topics_to_a_question(
@@ -151,22 +134,13 @@ async def test_a_model_adds_words_and_topics_to_a_question(
     assert [material["question"] for material in ollama.materials()] == [question, question]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        pytest.param(Answer(held=True), id="too late"),
-        pytest.param(Answer(status=500), id="an error"),
-        pytest.param(Answer(raw=b"{}"), id="of another shape"),
-    ],
-)
 async def test_a_failing_reranker_leaves_the_merged_order_until_it_recovers(
-    configured: Callable[..., Settings], reranking: RerankStandIn, answer: Answer
+    configured: Callable[..., Settings], reranking: RerankStandIn
 ) -> None:
     async with open_stack(configured(reranker_url=reranking.url)) as stack:
         order = await order_without_reranker(stack)
-        reranking.script(answer)
+        reranking.script(Answer(status=500))
         failed = await recall(stack.bus, "the piano", scope="user")
-        reranking.release()
         reranking.script(Answer(results=[(1, 0.9), (0, 0.1)]))
         well = await recall(stack.bus, "the piano", scope="user")
 

@@ -214,6 +214,7 @@ async def test_a_stack_with_another_ledger_is_refused(
             with pytest.raises(LeaseHeldError):
                 async with open_stack(settings_in(tmp_path, bus_url=together.url, ledger=ledger)):
                     pass
+    assert not list(tmp_path.rglob("ledger.sqlite3"))
 
 
 async def test_a_stack_may_come_and_go_while_others_serve(

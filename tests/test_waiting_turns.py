@@ -90,10 +90,8 @@ async def test_a_turn_that_failed_waits_for_its_next_delivery(
         await in_step(stack.bus)
         await publish_durably(stack.bus, "response.generation", turn(answer="Osmium."))
 
-        async def waits() -> bool:
-            return (await status(stack.bus)).turns_waiting >= 1  # a probe may wait, too
-
-        await eventually(waits)
+        # A probe may wait, too.
+        await eventually(lambda: status(stack.bus), lambda now: now.turns_waiting >= 1)
         assert not await is_complete(stack.bus)
 
         repaired.set()
@@ -127,11 +125,7 @@ async def test_turns_published_while_no_stack_ran_are_stored_at_its_start_before
     monkeypatch.setattr(MemoryAgent, "_handle", note_turn)
     monkeypatch.setattr(Backlog, "run", note_jobs)
     async with open_stack(settings, with_generator=False) as stack:
-
-        async def are_stored() -> bool:
-            return (await status(stack.bus)).records >= 3 * TURNS
-
-        await eventually(are_stored)
+        await eventually(lambda: status(stack.bus), lambda now: now.records >= 3 * TURNS)
         await eventually(lambda: is_complete(stack.bus))
         assert events.index("jobs") >= TURNS
 

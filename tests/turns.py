@@ -43,11 +43,7 @@ async def in_stream(bus: Connection) -> int:
 
 async def all_done(bus: Connection) -> None:
     """Wait until the stream is empty: every message has been acknowledged."""
-
-    async def empty() -> bool:
-        return await in_stream(bus) == 0
-
-    await eventually(empty)
+    await eventually(lambda: in_stream(bus), lambda found: found == 0)
 
 
 async def letters(bus: Connection) -> list[StoredLetter]:

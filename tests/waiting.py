@@ -4,15 +4,18 @@ import asyncio
 import inspect
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 
-async def eventually(condition: Callable[[], object], *, within: float = 30.0) -> None:
-    """Return once `condition()`, awaited if necessary, is true; fail after `within` seconds."""
+async def eventually(
+    look: Callable[[], object], holds: Callable[[Any], object] = bool, *, within: float = 30.0
+) -> None:
+    """Return once `holds` of `look()`, awaited if necessary; fail after `within` seconds."""
     for pause in _pauses(within):
-        answer = condition()
+        answer = look()
         if inspect.isawaitable(answer):
             answer = await answer
-        if answer:
+        if holds(answer):
             return
         await asyncio.sleep(pause)
     raise AssertionError(f"Still not so after {within:g} s: {answer!r}.")

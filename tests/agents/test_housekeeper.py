@@ -5,6 +5,8 @@ import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -18,7 +20,13 @@ from local2.agents.services import ServiceHost
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.identity import signed
 from local2.client.access import ask_service
-from local2.errors import UnwritableError
+from local2.errors import (
+    BusError,
+    IndexDamagedError,
+    StorageError,
+    UnwritableError,
+    VectorError,
+)
 from local2.ledger.records import Counts
 from local2.memory import backlog
 from local2.memory.tenant import Memories, Memory
@@ -26,7 +34,7 @@ from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import CheckResult, MemoryStatus, TaskCounts
 from local2.protocol.payloads import Empty
 from local2.protocol.services import FINDINGS
-from local2.protocol.vectors import VectorItem
+from local2.protocol.vectors import VectorItem, VectorStatus
 from local2.vectors.config import WorkerConfig
 from local2.vectors.embedder import FloatMatrix
 from local2.vectors.joined import JoinedEmbedder
@@ -37,6 +45,10 @@ from stacks import all_indexed, status
 from waiting import eventually
 
 NO_WORKER = "The vector worker does not answer: Nobody serves vector."
+AWAY = "It is away for a test."
+OUT_OF_ORDER = VectorStatus(
+    worker="w1", count=0, embedder="minilm", clean=True, dimensions=384, problem=AWAY
+)
 
 
 @pytest.fixture(autouse=True)
@@ -89,10 +101,7 @@ async def test_the_status_and_searches_say_why_the_worker_could_not_open_its_ind
     with pytest.raises(UnwritableError) as refused:
         await vector_worker.work(config)
 
-    async def is_named() -> bool:
-        return (await status(bus)).problem == str(refused.value)
-
-    await eventually(is_named)
+    await eventually(lambda: status(bus), lambda now: now.problem == str(refused.value))
     found = await memory.of(UNNAMED).search_episodic("gold")
     assert found.reason == str(refused.value)
 
@@ -111,6 +120,33 @@ async def test_a_worker_that_hangs_does_not_block_the_status(
 
     assert (now.records, now.in_index) == (1, None)
     assert now.problem == "The vector worker did not answer within 0.1 s: it is busy, or hangs."
+
+
+@pytest.mark.parametrize(
+    ("part", "outcome"),
+    [
+        pytest.param("count_turns", {"side_effect": BusError(AWAY)}, id="JetStream"),
+        pytest.param("counts", {"side_effect": StorageError(AWAY)}, id="the ledger"),
+        pytest.param("upsert", {"side_effect": VectorError(AWAY)}, id="the embedder"),
+        pytest.param("status", {"side_effect": IndexDamagedError(AWAY)}, id="the index"),
+        pytest.param("status", {"return_value": OUT_OF_ORDER}, id="the worker"),
+    ],
+)
+async def test_the_status_says_what_fails(
+    bus: Connection,
+    searchable: Memory,
+    monkeypatch: pytest.MonkeyPatch,
+    part: str,
+    outcome: dict[str, Any],
+) -> None:
+    await eventually(lambda: searchable.indexer.worker)
+    owners = {"count_turns": status_of, "counts": searchable.ledger.backlog}
+
+    monkeypatch.setattr(owners.get(part, searchable.vectors), part, AsyncMock(**outcome))
+    if part == "upsert":
+        await searchable.of(UNNAMED).write_episodic("The symbol of gold is Au.")
+
+    await eventually(lambda: status(bus), lambda now: AWAY in str(now.problem))
 
 
 async def test_a_turn_that_is_stored_while_the_status_is_read_counts_as_waiting(
@@ -195,10 +231,7 @@ async def test_a_record_that_the_embedder_fails_on_is_set_aside_and_the_others_i
         await memory.of(UNNAMED).write_episodic(f"Note {n}.")
     await start_worker()
 
-    async def is_set_aside() -> bool:
-        return bool((await status(bus)).set_aside)
-
-    await eventually(is_set_aside)
+    await eventually(lambda: status(bus), lambda now: now.set_aside)
     await indexed(memory)
     now = await status(bus)
     assert (now.indexed, now.in_index, now.waiting, now.problem) == (19, 19, 0, None)

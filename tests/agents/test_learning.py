@@ -39,10 +39,7 @@ async def test_without_a_model_rules_extract_facts(
     async with GeneratorAgent(bus, RulesModel(), GeneratorSettings(knowledge=True)):
         await client.ask(STATEMENT, caller=RICHARD)
 
-        async def learned() -> bool:
-            return await facts(memory) == ["Bob works for Northwind."]
-
-        await eventually(learned)
+        await eventually(lambda: facts(memory), lambda found: found == ["Bob works for Northwind."])
 
 
 @pytest.mark.usefixtures("add_knowledge")

@@ -45,12 +45,9 @@ async def publish_result(bus: Connection, database: Database, tool: str, **messa
     async def stored_results() -> int:
         return sum(row["kind"] == "tool_output" for row in await records(database))
 
-    async def has_one_more() -> bool:
-        return await stored_results() == before + 1
-
     before = await stored_results()
     await bus.publish(f"tool.result.{tool}", json.dumps(message).encode())
-    await eventually(has_one_more)
+    await eventually(stored_results, lambda found: found == before + 1)
 
 
 async def _has(database: Database, count: int) -> bool:

@@ -68,10 +68,7 @@ async def test_a_turn_without_jetstream_headers_is_remembered_too(
 ) -> None:
     await bus.publish(GENERATION, turn())
 
-    async def remembered() -> bool:
-        return len(await episodes(database)) == 1
-
-    await eventually(remembered)
+    await eventually(lambda: episodes(database), lambda found: len(found) == 1)
 
 
 @pytest.mark.usefixtures("memory_agent")

@@ -203,10 +203,8 @@ async def test_an_empty_answer_ends_the_turn_with_an_error(
     messages = ollama.bodies("/api/chat")[-1]["messages"]
     assert [m["content"] for m in messages[1:]] == ["Second?"]
 
-    async def one_turn() -> bool:
-        return (await memory.ledger.counts()).records == 4  # only the question of the first turn
-
-    await eventually(one_turn)
+    # Only the question of the first turn.
+    await eventually(memory.ledger.counts, lambda found: found.records == 4)
 
 
 @pytest.mark.usefixtures("memory_agent")
@@ -271,10 +269,7 @@ async def test_turns_of_two_users_with_the_same_query_id_are_both_remembered(
         envelope = {"user": user, "session_id": "s1", "query_id": "1", "payload": {"query": "Hi?"}}
         await bus.publish("query.received", json.dumps(envelope).encode())
 
-    async def two_turns() -> bool:
-        return (await memory.ledger.counts()).records == 6
-
-    await eventually(two_turns)
+    await eventually(memory.ledger.counts, lambda found: found.records == 6)
 
 
 @pytest.fixture
@@ -356,7 +351,4 @@ async def test_a_failed_query_repeated_with_its_id_is_remembered(
         await bus.publish("query.received", query)
         await eventually(lambda: len(generations) == times)  # noqa: B023 - awaited in the loop
 
-    async def one_turn() -> bool:
-        return (await memory.ledger.counts()).records == 3
-
-    await eventually(one_turn)
+    await eventually(memory.ledger.counts, lambda found: found.records == 3)

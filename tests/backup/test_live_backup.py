@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -204,11 +205,7 @@ async def test_a_restored_ledger_is_compared_with_the_index_even_if_counts_agree
         assert await indexed_ids(stack) != before
     await restore_backup(tmp_path / "backups", tmp_path, replace=True)
     async with open_stack(settings, with_generator=False) as stack:
-
-        async def equal() -> bool:
-            return await indexed_ids(stack) == before
-
-        await eventually(equal)
+        await eventually(lambda: indexed_ids(stack), lambda found: found == before)
 
 
 async def save_topic(bus: Connection, value: str) -> None:
@@ -233,6 +230,16 @@ async def test_a_concurrent_backup_and_a_relative_folder_are_refused(
         await ask_service(stack.bus, BACKUP, BackupRequest(folder=str(tmp_path / "backups")))
 
 
+async def test_a_fault_ends_a_backup_with_a_problem_that_does_not_quote_it(
+    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "make_backup", Mock(side_effect=ValueError("xyzzy")))
+
+    await ask_service(stack.bus, BACKUP, BackupRequest(folder=str(tmp_path / "backups")))
+
+    assert (await ended(stack.bus)).problem == service.FAULT
+
+
 async def test_backups_are_made_when_they_are_due(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,10 +257,14 @@ async def test_backups_are_made_when_they_are_due(
         status = await ask_service(stack.bus, BACKUP, BackupRequest())
         assert status.scheduled == str(backups)
     (only,) = generations(backups)
-    later = timedelta(hours=25)
-    monkeypatch.setattr("local2.stack.app.utc_now", lambda: only.at + later)
-    async with open_stack(settings_in(tmp_path, backup_folder=backups), with_generator=False):
-        await eventually(lambda: len(generations(backups)) == 2)
+    # A newest backup that is dated in the future does not count.
+    for number, hours in ((2, 25), (3, 0)):
+        now = only.at + timedelta(hours=hours)
+        monkeypatch.setattr("local2.stack.app.utc_now", lambda now=now: now)
+        async with open_stack(settings_in(tmp_path, backup_folder=backups), with_generator=False):
+            await eventually(
+                lambda: generations(backups), lambda made, number=number: len(made) == number
+            )
 
 
 async def test_stopping_the_stack_stops_a_backup_and_leaves_no_partial_files(

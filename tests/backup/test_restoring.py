@@ -141,6 +141,14 @@ async def test_a_backup_does_not_count_the_shells_of_erased_records(
     assert taken.manifest.records == restored.records == NOTES - 1
 
 
+async def test_turns_that_a_backup_lacks_give_a_warning(folder: Path, tmp_path: Path) -> None:
+    back_up(folder, tmp_path / "backups", turns_waiting=2)
+
+    (lacking,) = (await restore_backup(tmp_path / "backups", folder, replace=True)).warnings
+
+    assert lacking.startswith("2 turns waited to be stored")
+
+
 async def test_restoring_without_the_former_ledger_gives_a_warning(
     folder: Path, backups: Path, tmp_path: Path
 ) -> None:

@@ -137,6 +137,18 @@ async def test_a_ledger_without_its_key_is_told_to_be_read_in_part(tmp_path: Pat
         verify(tmp_path / "backups", tmp_path, key_of={"acme": another}.get)
 
 
+def test_a_ledger_with_fewer_records_than_were_backed_up_is_damaged(
+    folder: Path, backups: Path
+) -> None:
+    manifest = generations(backups)[-1].path / "manifest.json"
+    text = manifest.read_text()
+    manifest.write_text(text.replace(f'"records":{NOTES}', f'"records":{NOTES + 1}'))
+
+    (ledger,) = verify(backups, folder).ledgers
+
+    assert f"has {NOTES} records, but the backup should have {NOTES + 1}" in str(ledger.damage)
+
+
 def test_what_says_nothing_about_the_backup_is_no_damage(
     folder: Path, backups: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

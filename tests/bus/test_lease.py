@@ -5,13 +5,14 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from nats.aio.msg import Msg
+from nats.js.kv import KeyValue
 
 from factories import ConnectBus
 from local2.bus import lease as leases
@@ -24,6 +25,7 @@ from local2.errors import BusError, LeaseHeldError
 from local2.stack import serving as servings
 from local2.stack.serving import Serving
 from waiting import eventually
+from working import working
 
 
 @pytest.fixture
@@ -122,6 +124,26 @@ async def test_the_next_process_on_the_same_folder_gets_the_lease_at_once(
     assert not await is_taken_by(lease(bus, tmp_path, "another"))
 
 
+async def test_a_lease_renewed_while_it_is_taken_over_is_taken_at_the_next_attempt(
+    bus: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending = msgspec.structs.replace(holder(tmp_path, "folder"), pid=os.getpid() + 1)
+    former = Lease(bus, ending, in_memory=False)
+    await former.acquire()
+    get, renewals = KeyValue.get, [former.renew]
+
+    async def get_before_a_renewal(bucket: KeyValue, key: str) -> KeyValue.Entry:
+        entry = await get(bucket, key)
+        while renewals:
+            await renewals.pop()()
+        return entry
+
+    monkeypatch.setattr(KeyValue, "get", get_before_a_renewal)
+    await lease(bus, tmp_path, "folder").acquire()
+
+    assert renewals == []
+
+
 async def test_a_moved_folder_leaves_its_lease_to_no_new_folder_of_its_name(
     bus: Connection, tmp_path: Path
 ) -> None:
@@ -151,14 +173,8 @@ async def serving(bus: Connection, lease_: Lease) -> AsyncIterator[list[Responde
         made.append(Responder(bus))
         return made[-1:]
 
-    async with Serving(lease_, make) as running:
-        keeping = asyncio.create_task(running.run())
-        try:
-            yield made
-        finally:
-            keeping.cancel()
-            with suppress(asyncio.CancelledError):
-                await keeping
+    async with Serving(lease_, make) as running, working(running):
+        yield made
 
 
 async def is_served(bus: Connection) -> bool:
@@ -255,19 +271,18 @@ async def test_a_lost_lease_is_regained_from_a_server_that_has_become_slow(
 
 
 @pytest.mark.usefixtures("short_leases")
-async def test_a_holder_that_lost_its_lease_stops_serving_until_it_is_free_again(
-    connect_bus: ConnectBus, tmp_path: Path
+async def test_all_stop_receiving_at_once_although_one_still_ends_a_request(
+    connect_bus: ConnectBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(participants, "STOP_GRACE", 1.0)
     bus, client = await connect_bus(), await connect_bus()
     lease_, other = lease(bus, tmp_path, "first"), lease(client, tmp_path, "other")
     await lease_.acquire()
-    async with serving(bus, lease_):
+    first, last = Responder(bus), Responder(bus)  # the last that starts is stopped first
+    both = Serving(lease_, lambda: asyncio.sleep(0, [first, last]))
+    async with both as running, working(running):
+        await client.publish("never.ends", b"")
+        await last.begun.wait()
         await give_lease_to(other, client)
-
-        async def renewed_and_unserved() -> bool:
-            await other.renew()
-            return not await is_served(client)
-
-        await eventually(renewed_and_unserved, within=30)
-        await other.release()
-        await eventually(lambda: is_served(client), within=30)
+        await eventually(lambda: not last._subscriptions, within=30)
+        assert not first._subscriptions

@@ -2,12 +2,15 @@
 
 import json
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 from click.testing import CliRunner
 
 from commands import TALK, Served, answer, lines, local2, recalled
+from local2.bus.vector_client import VectorClient
 from local2.cli import app
+from local2.errors import VectorError
 
 SESSION = ("--session", "s1")
 
@@ -75,11 +78,29 @@ def test_a_forgotten_session_can_be_ingested_again_only_with_allow_again(
     (again,) = answer(running.folder, "ingest", talk, *as_user, *SESSION)
     printed = local2(running.folder, "ingest", talk, *as_user, *SESSION).stdout
     (allowed,) = answer(running.folder, "ingest", talk, *as_user, *SESSION, "--allow-again")
+    for_good = local2(running.folder, "forget", *as_user, *SESSION, "--yes").stdout
+    for_now = local2(running.folder, "forget", *as_user, *SESSION, "--yes", "--allow-again").stdout
 
     assert (receipt["complete"], receipt["erased"]) == (True, {"messages": 4})
     assert (again["data"]["remembered"], again["data"]["erased"]) == (0, 4)
     assert "4 erased before" in printed
     assert (allowed["data"]["remembered"], allowed["data"]["erased"]) == (4, 0)
+    assert "A later import cannot store the erased content again." in for_good
+    assert "A later import can store the erased content again." in for_now
+
+
+@pytest.mark.usefixtures("talk")
+def test_an_erasure_that_cannot_be_checked_everywhere_fails_and_says_where(
+    running: Served, user: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = AsyncMock(side_effect=VectorError("The vector worker is away."))
+    monkeypatch.setattr(VectorClient, "held", away)
+
+    done = local2(running.folder, "forget", "--user", user, "--yes")
+
+    assert done.returncode == 1
+    assert "vector index" in done.stdout
+    assert "The vector worker is away." in " ".join(done.stdout.split())
 
 
 def test_json_without_yes_erases_nothing(running: Served, user: str, talk: str) -> None:

@@ -146,7 +146,7 @@ def test_facts_keep_their_user_and_time_unless_they_are_to_be_mine(
         assert (found["content"], found["event_time"]) == ("Grows moss.", "2023-11-14T22:13:20Z")
 
 
-def test_messages_by_lines_get_the_ids_that_ingest_gives_them(
+def test_messages_by_lines_get_the_ids_that_ingest_gives_them_and_stay_forgotten(
     running: Served, tmp_path: Path, user: str
 ) -> None:
     file = tmp_path / "talk.jsonl"
@@ -155,8 +155,11 @@ def test_messages_by_lines_get_the_ids_that_ingest_gives_them(
 
     answer(running.folder, "ingest", str(file), "--user", user)
     (imported,) = answer(running.folder, "import", str(file), "--user", user)
+    local2(running.folder, "forget", "--user", user, "--yes")
+    (erased,) = answer(running.folder, "import", str(file), "--user", user)
 
     assert (imported["data"]["stored"], imported["data"]["known"]) == (0, 4)
+    assert (erased["data"]["stored"], erased["data"]["erased"]) == (0, 4)
 
 
 def test_a_stack_that_does_not_run_is_named(tmp_path: Path) -> None:

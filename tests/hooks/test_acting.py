@@ -12,12 +12,14 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import AsyncMock
 
 import pytest
 import pytest_asyncio
 
 from commands import local2
 from local2.bus.connection import Connection
+from local2.bus.streams import publish_durably
 from local2.client.access import ask_service
 from local2.client.tools import call_tool
 from local2.errors import BusError, ForbiddenError
@@ -26,7 +28,7 @@ from local2.hooks import acting, context, delivery
 from local2.hooks.acting import Hooks
 from local2.hooks.clients import CLIENTS
 from local2.hooks.delivery import deliver
-from local2.hooks.state import Outbox, Situation
+from local2.hooks.state import LOG_FILE, Outbox, Situation
 from local2.prompt_counts import counted_prompts
 from local2.protocol.envelope import Sender, new_id, seal
 from local2.protocol.payloads import Generation
@@ -185,14 +187,17 @@ async def test_a_prompt_has_its_context_however_slowly_the_hook_began(
 async def test_a_prompt_whose_recall_is_refused_is_counted_without_a_context(
     theirs: Theirs, run_hook: RunHook, client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(context, "utc_now", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    prompt = first(client, tmp_path, "UserPromptSubmit")
     await theirs.call("remember_fact", content=KNOWN, importance=0.9, scope="user")
 
-    assert await run_hook(first(client, tmp_path, "UserPromptSubmit")) is None
+    with monkeypatch.context() as late:
+        late.setattr(context, "utc_now", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        assert await run_hook(prompt) is None
 
     counted = counted_prompts(tmp_path / ".local2")[client]
     assert (counted.prompts, counted.without) == (1, 1)
     assert "recall: deadline_exceeded" in (counted.last_problem or "")
+    assert "<pre-seeded-memories>" in (await run_hook(prompt) or ""), "the next one has them"
 
 
 async def test_a_finished_turn_is_stored_once(
@@ -280,6 +285,15 @@ async def test_an_answer_that_repeats_a_memory_is_marked_and_its_turn_keeps_what
     assert shown.answer == turn["id"]
     assert [memory.id for memory in shown.memories] == [fact["id"]]
 
+    later = {"turn_id": "later"}
+    await run_hook({**prompt, **later, "prompt": "Who painted the Mona Lisa?"})
+    answer = {"last_assistant_message": "Leonardo da Vinci."}
+    await run_hook({**first(client, tmp_path, "Stop"), **later, **answer})
+    await theirs.delivered(tmp_path, "Who painted the Mona Lisa?")
+    wanted = FindShowings(query_id="later")
+    found = (await ask_service(theirs.bus, SHOWN, wanted, Sender(user=theirs.user))).showings
+    assert [memory.id for one in found for memory in one.memories] == []
+
 
 @pytest.mark.parametrize("client", ["claude-code"])
 async def test_messages_of_the_session_are_not_recalled_until_it_is_compacted(
@@ -292,6 +306,7 @@ async def test_messages_of_the_session_are_not_recalled_until_it_is_compacted(
 
     assert ANSWERS[client] not in (await run_hook(prompt) or "")
     await run_hook(compacting)
+    await run_hook(start)  # resumed later: it is compacted all the same
     assert ANSWERS[client] in (await run_hook(prompt) or "")
 
 
@@ -336,6 +351,19 @@ async def test_an_interrupted_prompt_does_not_get_the_answer_of_another_turn(
     assert "Ada" not in turn["content"]
 
 
+@pytest.mark.parametrize("client", ["codex"])
+async def test_the_late_end_of_a_turn_does_not_end_the_next_one(
+    run_hook: RunHook, client: str, tmp_path: Path
+) -> None:
+    prompt = first(client, tmp_path, "UserPromptSubmit")
+    await run_hook(prompt)
+    await run_hook({**prompt, "turn_id": "later", "prompt": "Which port does the shop use?"})
+
+    await run_hook(first(client, tmp_path, "Stop"), deliver=lambda _: None)
+
+    assert Outbox(Situation.of(tmp_path, None).turns).is_empty
+
+
 @pytest.mark.parametrize("client", ["claude-code"])
 async def test_an_ended_session_leaves_no_files(
     run_hook: RunHook, client: str, tmp_path: Path
@@ -362,24 +390,41 @@ async def test_the_end_of_a_session_delivers_what_was_kept_while_no_stack_ran(
     assert ANSWERS[client] in turn["content"]
 
 
+def put_turn(outbox: Outbox, user: str, query_id: str, query: str | None = None) -> None:
+    """Leave a finished turn to be delivered."""
+    query = query or f"{query_id}?"
+    turn = Generation(query=query, answer=KNOWN, session_id="s1", query_id=query_id)
+    outbox.put(
+        seal(
+            turn,
+            type="response",
+            source="codex",
+            user=user,
+            session_id=turn.session_id,
+            query_id=query_id,
+        )
+    )
+
+
 async def test_a_turn_that_could_not_be_delivered_waits_for_the_next_delivery(
     theirs: Theirs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(*_: object) -> None:
-        raise BusError("JetStream is full.")
-
     situation = Situation.of(tmp_path, None)
     outbox = Outbox(situation.turns)
-    turn = put_turn(outbox, theirs, "How do we deploy?", KNOWN)
+    put_turn(outbox, theirs.user, "How do we deploy")
+    refusal = AsyncMock(side_effect=BusError("JetStream is full."))
     with monkeypatch.context() as patch:
-        patch.setattr(delivery, "publish_durably", refuse)
+        patch.setattr(delivery, "publish_durably", refusal)
         with pytest.raises(BusError):
             await deliver(situation)
+    assert not outbox.is_empty
+    with outbox.delivering():  # by another process
+        await deliver(situation)
     assert not outbox.is_empty
 
     await deliver(situation)
 
-    (delivered,) = await theirs.delivered(tmp_path, turn.query)
+    (delivered,) = await theirs.delivered(tmp_path, "How do we deploy?")
     assert KNOWN in delivered["content"]
 
 
@@ -390,7 +435,7 @@ async def test_a_turn_larger_than_a_message_is_stored_and_its_rest_is_found_and_
     log = "".join(f"Line {number}: all is well.\n" for number in range(45_000))
     middle = len(log) // 4
     pasted = f"Why does this fail?\n{log[:middle]}The zeppelin leaks helium.\n{log[middle:]}"
-    put_turn(Outbox(situation.turns), theirs, pasted, KNOWN)
+    put_turn(Outbox(situation.turns), theirs.user, "Why", pasted)
 
     await deliver(situation)
 
@@ -408,38 +453,33 @@ async def test_a_turn_larger_than_a_message_is_stored_and_its_rest_is_found_and_
     assert (rest["content"], rest["total_chars"]) == (pasted[end:], len(pasted))
 
 
-async def test_a_turn_that_can_never_be_stored_is_put_aside_and_shown(
+async def test_turns_that_can_never_be_stored_are_put_aside_and_shown_and_hold_up_no_other(
     theirs: Theirs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(*_: object) -> None:
-        raise ForbiddenError("This user may not store turns.")
-
     situation = Situation.of(tmp_path, None)
     outbox = Outbox(situation.turns)
-    put_turn(outbox, theirs, "How do we deploy?", KNOWN)
-    monkeypatch.setattr(delivery, "publish_durably", refuse)
+    for query_id in ("Forbidden", "Who deploys"):
+        put_turn(outbox, theirs.user, query_id)
+    (situation.turns / "broken.json").write_bytes(b"{")
 
+    async def refuse_one(bus: Connection, subject: str, data: bytes) -> None:
+        if b"Forbidden" in data:
+            raise ForbiddenError("This user may not store turns.")
+        await publish_durably(bus, subject, data)
+
+    monkeypatch.setattr(delivery, "publish_durably", refuse_one)
     await deliver(situation)
 
-    assert outbox.is_empty
+    assert [turn["content"] for turn in await theirs.delivered(tmp_path, "Who deploys?")] == [
+        f"Q: Who deploys?\nA: {KNOWN}"
+    ]
+    aside = {file.stem: file.read_text() for file in situation.turns.glob("*.aside")}
+    assert aside.pop("broken") == "{"
+    (refused,) = aside.values()
+    assert KNOWN in refused
+    logged = (tmp_path / ".local2" / LOG_FILE).read_text()
+    assert "delivery: This user may not store turns." in logged
     listed = local2(tmp_path, "--home", str(tmp_path), "hooks", "list").stdout
     (checked,) = check_hooks(situation.settings.memory.data_dir)
     for shown in (listed, checked.detail):
-        assert "Finished turns that could not be stored: 1" in " ".join(shown.split())
-    (kept,) = situation.turns.glob("*.aside")
-    assert KNOWN in kept.read_text()
-
-
-def put_turn(outbox: Outbox, theirs: Theirs, query: str, answer: str) -> Generation:
-    turn = Generation(query=query, answer=answer, session_id="s1", query_id=new_id())
-    outbox.put(
-        seal(
-            turn,
-            type="response",
-            source="codex",
-            user=theirs.user,
-            session_id=turn.session_id,
-            query_id=turn.query_id,
-        )
-    )
-    return turn
+        assert "Finished turns that could not be stored: 2" in " ".join(shown.split())

@@ -19,7 +19,7 @@ from local2.hooks import acting
 from local2.hooks.acting import HookRun, Hooks
 from local2.hooks.clients import CLIENTS
 from local2.hooks.context import ContextReader
-from local2.hooks.state import Situation
+from local2.hooks.state import Situation, log_problem
 from local2.prompt_counts import COUNTED_DAYS, FOLDER, count_prompt, counted_prompts
 from recorded_hooks import first
 
@@ -169,14 +169,17 @@ def test_prompts_of_the_last_days_are_counted_by_client(tmp_path: Path) -> None:
     assert str(found["codex"]) == "0 of 1 prompts in 7 days without context."
 
 
-def test_the_file_of_the_counts_stays_small(
+def test_the_files_of_the_counts_and_of_the_problems_stay_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("local2.prompt_counts.MAX_BYTES", 100)
+    monkeypatch.setattr("local2.hooks.state.MAX_LOG_BYTES", 100)
     for _ in range(50):
         count_prompt(tmp_path, CLIENT)
+        log_problem(tmp_path, CLIENT, StackNotRunningError("None runs."))
 
     assert sum(one.stat().st_size for one in (tmp_path / FOLDER).iterdir()) < 300
+    assert sum(one.stat().st_size for one in (tmp_path / LOG).parent.glob("hooks.log*")) < 600
     assert 4 <= counted_prompts(tmp_path)[CLIENT].prompts < 12
 
 

@@ -6,6 +6,7 @@ own marker into every text: another tenant's marker in an answer shows a leak.
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any, get_args
 
 import msgspec
@@ -64,6 +65,13 @@ def operation(function: Operation) -> Operation:
     return function
 
 
+def calls(name: str, *args: Any, **options: Any) -> None:
+    """Register one call of a part's method, with these arguments, as its case."""
+    OPERATIONS[name] = lambda ledger, _: attrgetter(name.removeprefix("ledger."))(ledger)(
+        *args, **options
+    )
+
+
 def at(minutes: int) -> Any:
     return DAY + timedelta(minutes=minutes)
 
@@ -89,14 +97,8 @@ async def records__store(ledger: Ledger, marker: str) -> object:
     )
 
 
-@operation
-async def records__at(ledger: Ledger, _: str) -> object:
-    return await ledger.records.at(list(range(1, 200)))
-
-
-@operation
-async def records__by_id(ledger: Ledger, _: str) -> object:
-    return await ledger.records.by_id(["e1", "m1", "unknown"])
+calls("records.at", list(range(1, 200)))
+calls("records.by_id", ["e1", "m1", "unknown"])
 
 
 @operation
@@ -120,24 +122,10 @@ async def facts__topic(ledger: Ledger, _: str) -> object:
     return [await ledger.facts.topic("user", OWNER, "user.metal") for _ in range(2)]
 
 
-@operation
-async def facts__topics_like(ledger: Ledger, _: str) -> object:
-    return await ledger.facts.topics_like("user", OWNER, "user.metla")
-
-
-@operation
-async def facts__history(ledger: Ledger, _: str) -> object:
-    return await ledger.facts.history("user", OWNER, "user.metal")
-
-
-@operation
-async def records__chain(ledger: Ledger, _: str) -> object:
-    return await ledger.records.chain("f0", "e1", "nothing")
-
-
-@operation
-async def records__users(ledger: Ledger, _: str) -> object:
-    return await ledger.records.users(9)
+calls("facts.topics_like", "user", OWNER, "user.metla")
+calls("facts.history", "user", OWNER, "user.metal")
+calls("records.chain", "f0", "e1", "nothing")
+calls("records.users", 9)
 
 
 @operation
@@ -194,9 +182,7 @@ async def facts__withdraw(ledger: Ledger, marker: str) -> object:
     return await ledger.facts.withdraw(facts, f"A mistake of {marker}.", ACTOR, LATER)
 
 
-@operation
-async def facts__withdrawals(ledger: Ledger, _: str) -> object:
-    return await ledger.facts.withdrawals(["f11", "f9"])
+calls("facts.withdrawals", ["f11", "f9"])
 
 
 @operation
@@ -222,9 +208,7 @@ async def turns__rate(ledger: Ledger, marker: str) -> object:
     return await by_id(ledger, "te1", "ta1")
 
 
-@operation
-async def records__shown(ledger: Ledger, _: str) -> object:
-    return await ledger.records.shown(["te1", "f2", "e2"], excluded_turn=None, characters=50)
+calls("records.shown", ["te1", "f2", "e2"], excluded_turn=None, characters=50)
 
 
 @operation
@@ -268,9 +252,7 @@ async def documents__store(ledger: Ledger, marker: str) -> object:
     ]
 
 
-@operation
-async def documents__read(ledger: Ledger, marker: str) -> object:  # noqa: ARG001 - every operation has it
-    return await ledger.documents.read("metals.md", 0, 100)
+calls("documents.read", "metals.md", 0, 100)
 
 
 @operation
@@ -300,19 +282,9 @@ async def items__within(ledger: Ledger, _: str) -> object:
     return [await ledger.items.within(ITEMS, one) for one in (ItemSelection(), exact)]
 
 
-@operation
-async def items__keys(ledger: Ledger, _: str) -> object:
-    return await ledger.items.keys(ITEMS, ItemSelection(namespace=("metals",), offset=1))
-
-
-@operation
-async def items__of_records(ledger: Ledger, _: str) -> object:
-    return await ledger.items.of_records(ITEMS, ["i1", "i2", "i3"], ItemSelection())
-
-
-@operation
-async def items__namespaces(ledger: Ledger, _: str) -> object:
-    return await ledger.items.namespaces(ITEMS, (), list)
+calls("items.keys", ITEMS, ItemSelection(namespace=("metals",), offset=1))
+calls("items.of_records", ITEMS, ["i1", "i2", "i3"], ItemSelection())
+calls("items.namespaces", ITEMS, (), list)
 
 
 @operation
@@ -340,9 +312,7 @@ def _stated(triplet: Triplet, id_: str) -> NewRecord:
     return fact(triplet.sentence(), id=id_, metadata={"triplet": msgspec.to_builtins(triplet)})
 
 
-@operation
-async def knowledge__aliases_in(ledger: Ledger, _: str) -> object:
-    return await ledger.knowledge.aliases_in("Where is Ada?", [("user", OWNER)])
+calls("knowledge.aliases_in", "Where is Ada?", [("user", OWNER)])
 
 
 @operation
@@ -356,9 +326,7 @@ async def documents__listed(ledger: Ledger, _: str) -> object:
     return [await ledger.documents.listed(1, after) for after in (None, "metals.md")]
 
 
-@operation
-async def documents__chunks(ledger: Ledger, _: str) -> object:
-    return await ledger.documents.chunks("metals.md", 0, 9)
+calls("documents.chunks", "metals.md", 0, 9)
 
 
 @operation
@@ -389,9 +357,7 @@ async def showings__find(ledger: Ledger, _: str) -> object:
     return [msgspec.structs.replace(showing, row=0) for showing in found]
 
 
-@operation
-async def showings__drop_logged(ledger: Ledger, _: str) -> object:
-    return await ledger.showings.drop_logged(before=at(1), limit=9)
+calls("showings.drop_logged", before=at(1), limit=9)
 
 
 @operation
@@ -417,9 +383,7 @@ async def outputs__store(ledger: Ledger, marker: str) -> object:
     ]
 
 
-@operation
-async def outputs__read(ledger: Ledger, _: str) -> object:
-    return await ledger.outputs.read(OWNER, KEY, 2, 100)
+calls("outputs.read", OWNER, KEY, 2, 100)
 
 
 @operation
@@ -456,9 +420,7 @@ async def backlog__claimed_work(ledger: Ledger, _: str) -> object:
         return may_do
 
 
-@operation
-async def backlog__counts(ledger: Ledger, _: str) -> object:
-    return await ledger.backlog.counts()
+calls("backlog.counts")
 
 
 @operation
@@ -468,9 +430,7 @@ async def backlog__postpone(ledger: Ledger, marker: str) -> object:
     return await ledger.backlog.counts()
 
 
-@operation
-async def backlog__next_due(ledger: Ledger, _: str) -> object:
-    return await ledger.backlog.next_due("judge", "index")
+calls("backlog.next_due", "judge", "index")
 
 
 @operation
@@ -480,14 +440,8 @@ async def backlog__set_aside(ledger: Ledger, marker: str) -> object:
     return await ledger.backlog.counts()
 
 
-@operation
-async def backlog__failed(ledger: Ledger, _: str) -> object:
-    return await ledger.backlog.failed("judge", 9)
-
-
-@operation
-async def backlog__discard(ledger: Ledger, _: str) -> object:
-    return await ledger.backlog.discard("judge", ids=["f1", "unknown"])
+calls("backlog.failed", "judge", 9)
+calls("backlog.discard", "judge", ids=["f1", "unknown"])
 
 
 @operation
@@ -507,9 +461,7 @@ async def extraction__messages(ledger: Ledger, _: str) -> object:
     return await ledger.extraction.messages(await tasks(ledger, extract=9))
 
 
-@operation
-async def extraction__related(ledger: Ledger, _: str) -> object:
-    return await ledger.extraction.related(["f1", "f2", "unknown"])
+calls("extraction.related", ["f1", "f2", "unknown"])
 
 
 @operation
@@ -547,9 +499,7 @@ async def index__sample_indexed(ledger: Ledger, _: str) -> object:
     return sorted(sample, key=lambda one: one.row)
 
 
-@operation
-async def index__indexed(ledger: Ledger, _: str) -> object:
-    return await ledger.index.indexed()
+calls("index.indexed")
 
 
 @operation
@@ -564,9 +514,7 @@ async def index__queue(ledger: Ledger, _: str) -> object:
     return await ledger.backlog.counts()
 
 
-@operation
-async def index__count_to_embed(ledger: Ledger, _: str) -> object:
-    return await ledger.index.count_to_embed()
+calls("index.count_to_embed")
 
 
 @operation
@@ -602,9 +550,7 @@ async def searches__may_find(ledger: Ledger, _: str) -> object:
     return sum([await ledger.searches.may_find(search, row) for row in range(1, 200)])
 
 
-@operation
-async def searches__has_waiting(ledger: Ledger, _: str) -> object:
-    return await ledger.searches.has_waiting(searching("osmium"))
+calls("searches.has_waiting", searching("osmium"))
 
 
 @operation
@@ -628,14 +574,8 @@ async def upkeep__next_place(ledger: Ledger, _: str) -> object:
     return places
 
 
-@operation
-async def upkeep__count(ledger: Ledger, _: str) -> object:
-    return await ledger.upkeep.count(FACTS)
-
-
-@operation
-async def upkeep__facts(ledger: Ledger, _: str) -> object:
-    return await ledger.upkeep.facts(FACTS, 0, 99)
+calls("upkeep.count", FACTS)
+calls("upkeep.facts", FACTS, 0, 99)
 
 
 @operation
@@ -645,9 +585,7 @@ async def upkeep__add_access(ledger: Ledger, _: str) -> object:
     return await ledger.upkeep.facts(FACTS, 0, 99)
 
 
-@operation
-async def upkeep__facts_at(ledger: Ledger, _: str) -> object:
-    return await ledger.upkeep.facts_at(list(range(1, 500)))
+calls("upkeep.facts_at", list(range(1, 500)))
 
 
 @operation
@@ -688,9 +626,7 @@ async def upkeep__end(ledger: Ledger, _: str) -> object:
     return await ledger.counts()
 
 
-@operation
-async def upkeep__last_run(ledger: Ledger, _: str) -> object:
-    return await ledger.upkeep.last_run(at(72))
+calls("upkeep.last_run", at(72))
 
 
 @operation
@@ -826,14 +762,8 @@ async def erasures__scrub(ledger: Ledger, _: str) -> object:
     return await ledger.counts()
 
 
-@operation
-async def erasures__count_to_anonymise(ledger: Ledger, _: str) -> object:
-    return await ledger.erasures.count_to_anonymise(LATER + timedelta(days=999))
-
-
-@operation
-async def erasures__to_anonymise(ledger: Ledger, _: str) -> object:
-    return await ledger.erasures.to_anonymise(LATER, 99)
+calls("erasures.count_to_anonymise", LATER + timedelta(days=999))
+calls("erasures.to_anonymise", LATER, 99)
 
 
 @operation
@@ -849,9 +779,7 @@ async def records__some_said(ledger: Ledger, _: str) -> object:
     return said.texts  # the version is of all tenants
 
 
-@operation
-async def records__usage(ledger: Ledger, _: str) -> object:
-    return await ledger.records.usage()
+calls("records.usage")
 
 
 @operation
@@ -904,16 +832,6 @@ async def ledger__server_bytes(ledger: Ledger, _: str) -> object:
     return await ledger.server_bytes() is not None
 
 
-@operation
-async def ledger__live_stacks(ledger: Ledger, _: str) -> object:
-    return await ledger.live_stacks()
-
-
-@operation
-async def ledger__counts(ledger: Ledger, _: str) -> object:
-    return await ledger.counts()
-
-
-@operation
-async def ledger__problems(ledger: Ledger, _: str) -> object:
-    return await ledger.problems()
+calls("ledger.live_stacks")
+calls("ledger.counts")
+calls("ledger.problems")

@@ -127,6 +127,23 @@ async def test_an_imported_vector_can_be_compared_or_is_made_again(
         np.testing.assert_allclose(np.frombuffer(waiting.vector, np.float32), stored, rtol=1e-3)
 
 
+async def test_an_imported_vector_of_another_length_than_the_first_is_made_again(
+    ledger: Ledger, other: Ledger
+) -> None:
+    await ledger.records.store([record("One."), record("Two.")])
+    found = [line for line in await exported(ledger) if isinstance(line, RecordLine)]
+    vectors = [np.ones(length, np.float32).tobytes() for length in (3, 2)]
+    with_vectors = [
+        msgspec.structs.replace(line, vector=StoredVector(embedder=EMBEDDER, data=data))
+        for line, data in zip(found, vectors, strict=True)
+    ]
+
+    await other.imports.store(with_vectors, IMPORTER)
+
+    kept = {one.id: one.vector is not None for one in await to_index(other, 9)}
+    assert kept == {found[0].id: True, found[1].id: False}
+
+
 @pytest.mark.parametrize(
     ("wanted", "kinds"),
     [

@@ -57,10 +57,7 @@ async def test_counts_are_written_periodically_and_at_the_end(
         await richard.search_episodic("tea")
         memory.accesses.add([1])
 
-        async def is_counted() -> bool:
-            return (await recalls(memory))["Ada likes tea."] == 1
-
-        await eventually(is_counted)
+        await eventually(lambda: recalls(memory), lambda found: found["Ada likes tea."] == 1)
         monkeypatch.setattr(access_log, "WRITE_SECONDS", 60.0)
         memory.accesses.add([1])
 

@@ -271,10 +271,22 @@ class ConstantJudge(Judge):
         return [self._verdict] * len(older)
 
 
-@pytest.mark.parametrize(("verdict", "retired"), [("replaces", 1), ("unrelated", 0)])
-async def test_a_judge_decides_uncertain_contradictions(
-    memory: Memory, verdict: Verdict, retired: int
+@pytest.mark.parametrize(
+    ("verdict", "most", "left"),
+    [
+        ("replaces", 1, []),
+        ("unrelated", 1, ["a model judged that both may hold"]),
+        ("replaces", 0, ["it was not judged"]),
+    ],
+)
+async def test_a_judge_decides_a_limited_number_of_uncertain_contradictions(
+    memory: Memory,
+    monkeypatch: pytest.MonkeyPatch,
+    verdict: Verdict,
+    most: int,
+    left: list[str],
 ) -> None:
+    monkeypatch.setattr(consolidation, "MAX_JUDGED", most)
     berlin = faded(HOME[0], memory_type="preference")
     later = LONG_AGO + timedelta(days=1)
     far = faded("Our home is far off.", memory_type="preference", event_time=later)
@@ -285,8 +297,8 @@ async def test_a_judge_decides_uncertain_contradictions(
 
     assert done is not None
     assert [one.fact.id for one in done.changes] == []
-    assert done.changed == retired
-    assert len(done.left) == 1 - retired
+    assert done.changed == 1 - len(left)
+    assert [one.reason for one in done.left] == left
 
 
 def consolidation_of(memory: Memory, judge: Judge | None = None, **settings: Any) -> Consolidation:
@@ -453,10 +465,7 @@ async def test_a_failed_run_is_reported_and_not_repeated_before_its_time(
 
         now += timedelta(hours=24)
 
-        async def succeeded() -> bool:
-            return await problem() is None
-
-        await eventually(succeeded)
+        await eventually(problem, lambda found: found is None)
     assert len(await active(database)) == 95
 
 
@@ -466,6 +475,7 @@ async def test_with_zero_hours_it_runs_only_on_request(memory: Memory) -> None:
 
 async def test_the_status_shows_the_last_run_and_its_changes(memory: Memory) -> None:
     await store(memory, *many(40))
+    memory.accesses.add([40])  # counted, though it is not stored yet
     assert await memory.consolidation.status() is None
 
     done = await memory.consolidation.run_once()
@@ -473,7 +483,7 @@ async def test_the_status_shows_the_last_run_and_its_changes(memory: Memory) -> 
     assert done is not None
     status = await memory.consolidation.status()
     assert status is not None
-    assert (status.run, status.changed, status.failed) == (done.run, 2, 0)
+    assert (status.run, status.changed, status.failed) == (done.run, 3, 0)
     assert status.ended_at is not None
     assert not status.under_way
 

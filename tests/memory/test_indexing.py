@@ -64,10 +64,7 @@ async def test_a_replaced_topic_leaves_the_index(searchable: Memory) -> None:
 
     new = await service.write_topic("user.metal", "silver")
 
-    async def replaced() -> bool:
-        return await in_index(searchable) == {new}
-
-    await eventually(replaced)
+    await eventually(lambda: in_index(searchable), lambda found: found == {new})
 
 
 async def test_an_index_regains_lost_records_and_drops_unknown_ones(
@@ -83,10 +80,7 @@ async def test_an_index_regains_lost_records_and_drops_unknown_ones(
 
     searchable.indexer.worker_started("another")
 
-    async def equal() -> bool:
-        return await in_index(searchable) == set(ids)
-
-    await eventually(equal)
+    await eventually(lambda: in_index(searchable), lambda found: found == set(ids))
 
 
 class _Moody(VectorClient):

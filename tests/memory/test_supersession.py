@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
+from unittest.mock import AsyncMock
 
 import pytest
 
 from calling import caller_named
 from indexed import indexed, paused_indexing
 from ledgers import unjudged
-from local2.errors import ModelError, VectorError
+from local2.errors import ModelError, ModelRefusedError, VectorError
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.records import Record
 from local2.memory.recall.recaller import Closeness, Retrieval
@@ -83,10 +84,7 @@ async def judging(
 
 
 async def wait_until_judged(memory: Memory) -> None:
-    async def nothing_is_pending() -> bool:
-        return not await unjudged(memory.ledger)
-
-    await eventually(nothing_is_pending)
+    await eventually(lambda: unjudged(memory.ledger), lambda found: not found)
 
 
 async def successors(service: MemoryService, record_id: str) -> dict[str, str | None]:
@@ -345,11 +343,25 @@ async def test_a_fact_that_the_model_never_finishes_does_not_delay_others(
         await remember(richard, PIANO)
         await remember(eve, ROME)
 
-        async def one_waits() -> bool:
-            return await unjudged(searchable.ledger) == [PIANO]
-
-        await eventually(one_waits)
+        await eventually(lambda: unjudged(searchable.ledger), lambda found: found == [PIANO])
         assert judge.compared[ROME] == [BERLIN]
+
+
+async def test_a_fact_that_the_model_refuses_to_judge_is_done_and_replaces_nothing(
+    searchable: Memory,
+    judge: ScriptedJudge,
+    richard: MemoryService,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(judge, "verdicts", AsyncMock(side_effect=ModelRefusedError("No.")))
+    async with judging(searchable, judge):
+        for content in (BERLIN, ROME):
+            await remember(richard, content)
+        await wait_until_judged(searchable)
+
+    assert await relations(database) == []
+    assert await searchable.ledger.backlog.counts() == []
 
 
 async def test_a_topics_history_continues_past_a_fact_replaced_by_one_without_a_topic(

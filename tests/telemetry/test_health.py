@@ -43,10 +43,7 @@ async def test_without_a_vector_worker_the_memory_is_ready_but_degraded(
 
         await start_worker()
 
-        async def is_well() -> bool:
-            return (await health_of(bus)).status == "ok"
-
-        await eventually(is_well)
+        await eventually(lambda: health_of(bus), lambda found: found.status == "ok")
 
 
 async def test_gauges_are_read_while_the_vector_worker_hangs(

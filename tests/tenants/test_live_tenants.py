@@ -246,10 +246,7 @@ async def test_a_shared_tool_is_announced_to_the_other_tenant_and_answers(
 
     local2(folder, "tenants", "share", "acme", "tides")
 
-    async def refused() -> bool:
-        return not await answers()
-
-    await eventually(refused)
+    await eventually(answers, lambda found: not found)
 
 
 async def test_refused_messages_of_a_user_are_erased_with_the_user(
@@ -260,10 +257,7 @@ async def test_refused_messages_of_a_user_are_erased_with_the_user(
             "response.generation", b"{no turn", headers={"Authorization": f"Bearer {token}"}
         )
 
-    async def two_letters() -> bool:
-        return await count_letters(stack.bus, "acme") == 2
-
-    await eventually(two_letters)
+    await eventually(lambda: count_letters(stack.bus, "acme"), lambda found: found == 2)
     async with agent(folder, stack.url, "acme", "local2") as operator:
         forgotten = await operator.call("forget", {"everything": True}, token=ada)
         assert forgotten.ok, forgotten.content
