@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from commands import local2
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.server import embedded_server
 from local2.bus.streams import publish_durably, turns_stored
@@ -197,6 +198,19 @@ async def test_doctor_says_that_the_stack_of_its_folder_does_not_run_though_othe
     assert ended.keys() == {"stack here"}
     assert refused.keys() == {"stack here", "ledger"}
     assert "nobody" in refused["ledger"].detail
+
+
+async def test_a_health_check_fails_where_only_other_stacks_serve(
+    together: Together, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL2_BUS__URL", together.url)
+    monkeypatch.setenv("LOCAL2_MEMORY__LEDGER", together.ledger)
+
+    runs = await asyncio.to_thread(local2, together.folder / "one", "doctor", "--ready")
+    ended = await asyncio.to_thread(local2, tmp_path, "doctor", "--ready")
+
+    assert (runs.returncode, ended.returncode) == (0, 1)
+    assert "No stack is running" in ended.stderr
 
 
 async def test_doctor_says_how_much_the_database_takes(together: Together) -> None:

@@ -245,15 +245,20 @@ def running_url(settings: Settings) -> str:
     """
     if settings.bus.url is not None:
         return settings.bus.url
-    return running_here(settings.memory.data_dir).url
+    return _running_here(settings.memory.data_dir).url
 
 
-def running_here(data_dir: Path) -> Runtime:
-    """The stack that runs on a data folder, whichever answers on the bus.
+def require_own_stack(settings: Settings) -> None:
+    """Check that the stack of this folder runs if it is one of several, of which any may answer.
 
     Raises:
-        StackNotRunningError: None runs on it.
+        StackNotRunningError: It does not.
     """
+    if settings.memory.ledger is not None:
+        _running_here(settings.memory.data_dir)
+
+
+def _running_here(data_dir: Path) -> Runtime:
     runtime = read_runtime(data_dir)
     if runtime is None or not is_alive(runtime.pid):
         raise StackNotRunningError(

@@ -20,6 +20,7 @@ from local2.cli.output import FAILED, Output, columns, one_line, styled
 from local2.client import Connection
 from local2.client.access import ask_service, connected
 from local2.errors import NoRespondersError, StackNotRunningError, VectorError
+from local2.home import require_own_stack
 from local2.logs import logging_to
 from local2.protocol import subjects
 from local2.protocol.maintenance import MemoryStatus, Readiness, Reindex, Verdict
@@ -49,6 +50,7 @@ WORKER_PATIENCE = 60.0
 )
 async def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool) -> None:
     if ready:
+        require_own_stack(settings)
         # With accounts, each tenant is asked for its own requests.
         entries = Entries.read(settings.bus.accounts)
         services = [READY]

@@ -17,7 +17,7 @@ from local2.errors import (
     StackNotRunningError,
     StorageError,
 )
-from local2.home import folder_lock, running_here
+from local2.home import folder_lock, require_own_stack
 from local2.protocol.envelope import DEFAULT_TENANT
 from local2.protocol.maintenance import BackupRequest, CheckResult
 from local2.protocol.payloads import Empty
@@ -61,10 +61,8 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
 
 async def _missing_here(settings: Settings) -> AsyncIterator[CheckResult]:
     """Report that others answer, but not the stack of this folder, and what keeps it from that."""
-    if settings.bus.url is None or settings.memory.ledger is None:  # no others can serve
-        return
     try:
-        running_here(settings.memory.data_dir)
+        require_own_stack(settings)
     except StackNotRunningError as error:
         yield CheckResult("stack here", "broken", f"{error.message} Others answer.", error.remedy)
         async for finding in _ledgers(settings, deep=False):
