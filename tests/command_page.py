@@ -20,10 +20,8 @@ another. All commands that print data take `--json`.
 **Exit status:** 0, also for a search or list that finds nothing; 1 for a failure, also if the
 memory, run or letter that is named is not there; 2 for a wrong command line; 130 after Ctrl-C.
 
-With accounts, `local2 --tenant NAME COMMAND …` asks as that tenant. To ask for one of its users put
-`--user NAME` after the command: `local2 recall --user ada QUERY`. Without accounts, commands ask
-for the user who is logged in, or for any other one that `--user` names; `--user ""` asks without a
-user.
+With accounts, `local2 --tenant acme recall --user ada QUERY` asks as that tenant, for one of its
+users. Without accounts, `--user ""` asks without a user.
 
 More about some of them: [hooks](hooks.md), [mcp](mcp.md), [stories](stories.md),
 [export](export.md), [import](import.md), [backup, restore, reindex, doctor and

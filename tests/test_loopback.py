@@ -12,7 +12,8 @@ from starlette.websockets import WebSocket
 from websockets.asyncio.client import connect
 
 import local2.loopback
-from local2.loopback import load_or_create_token
+from local2.errors import ConfigError
+from local2.loopback import listen, load_or_create_token
 
 SERVERS = 8
 
@@ -31,6 +32,17 @@ def test_servers_that_start_together_have_the_same_token(tmp_path: Path) -> None
 
             assert tokens == {file.read_text().strip()}
             assert [file] == list(file.parent.iterdir())
+
+
+def test_a_port_that_is_taken_is_said_in_one_sentence() -> None:
+    with listen(0, "LOCAL2_HTTP__PORT") as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError) as refused:
+            listen(port, "LOCAL2_HTTP__PORT")
+
+    assert refused.value.message == (
+        f"The server cannot listen on 127.0.0.1:{port}: Address already in use."
+    )
 
 
 async def test_a_socket_stays_open_for_longer_than_a_request_may_take(

@@ -47,8 +47,9 @@ def listen(port: int, setting: str, hint: str = "") -> socket.socket:
     try:
         return socket.create_server((HOST, port))
     except OSError as error:
+        why = os.strerror(error.errno or 0)  # its own text repeats the address
         raise ConfigError(
-            f"The server cannot listen on {HOST}:{port}: {error.strerror}.",
+            f"The server cannot listen on {HOST}:{port}: {why}.",
             remedy=f"Choose another port with --port or {setting}, or stop the program that uses "
             f"this one. {hint}".rstrip(),
         ) from error

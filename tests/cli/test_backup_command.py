@@ -128,3 +128,12 @@ def test_a_backup_without_a_stack_is_made_offline(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "backing up offline" in done.stdout
     assert "has 0 records" in done.stdout
+
+
+def test_a_folder_without_backups_is_named_with_what_to_do(tmp_path: Path) -> None:
+    for folder in (tmp_path / "missing", tmp_path):
+        for words in (("backup", str(folder), "--verify"), ("restore", str(folder))):
+            refused = local2(tmp_path, *words)
+            assert refused.returncode == 1
+            assert str(folder) in refused.stderr
+            assert "Name the folder that `local2 backup` wrote to." in refused.stderr

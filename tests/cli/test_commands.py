@@ -258,3 +258,16 @@ def test_a_chat_needs_a_terminal(tmp_path: Path) -> None:
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "A chat needs a terminal." in refused.stderr
     assert "`local2 ask QUESTION`" in refused.stderr
+
+
+def test_ctrl_c_while_a_command_is_imported_is_no_failure_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("local2.cli.commands.import_module", interrupted)
+
+    done = local2(tmp_path, "version")
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

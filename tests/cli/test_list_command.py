@@ -1,6 +1,9 @@
 """`local2 list` shows what is remembered as a table, or as JSON."""
 
-from commands import Served, answer, local2, remember
+from pathlib import Path
+
+from commands import Served, answer, local2, remember, served
+from stacks import settings_in
 
 
 def test_memories_are_listed_the_newest_first_and_filtered(running: Served, user: str) -> None:
@@ -58,3 +61,10 @@ def test_an_overview_counts_memories_and_names_users(running: Served, user: str)
         {name: one[name] for name in ("scope", "kind", "active", "past")} for one in own["counts"]
     ]
     assert user[:20] in shown.stdout  # a long name is folded
+
+
+def test_an_overview_of_an_empty_memory_says_so(tmp_path: Path) -> None:
+    with served(settings_in(tmp_path)) as empty:
+        shown = local2(empty.folder, "overview")
+
+    assert (shown.returncode, shown.stdout) == (0, "No memories.\n")

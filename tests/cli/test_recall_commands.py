@@ -223,7 +223,7 @@ def test_naming_what_is_not_there_is_an_error(
 
 
 def test_a_search_or_a_list_that_finds_nothing_succeeds(running: Served, user: str) -> None:
-    for words in (("recall", "osmium"), ("list", "osmium"), ("audit",)):
+    for words in (("recall", "osmium"), ("list", "osmium"), ("audit", "nosuch")):
         found = local2(running.folder, *words, "--user", user)
         assert (found.returncode, found.stderr) == (0, "")
         assert found.stdout.startswith("No")

@@ -120,9 +120,10 @@ class BackupFolder:
         try:
             found = [entry for entry in self.path.iterdir() if NAME.fullmatch(entry.name)]
         except OSError as error:
-            raise BackupError(f"{self.path} cannot be read: {error.strerror}.") from error
+            why = f"{self.path} cannot be read: {error.strerror}."
+            raise BackupError(why, remedy=NAME_FOLDER) from error
         if not found and self._marker() is None:
-            raise BackupError(f"{self.path} is not a folder of backups.")
+            raise BackupError(f"{self.path} is not a folder of backups.", remedy=NAME_FOLDER)
         return sorted(map(BackupGeneration, found), key=lambda generation: generation.number)
 
     def find(self, name: str | None) -> "BackupGeneration":
@@ -133,7 +134,7 @@ class BackupFolder:
         """
         generations = {generation.path.name: generation for generation in self.generations()}
         if not generations:
-            raise BackupError(f"{self.path} holds no complete backup.")
+            raise BackupError(f"{self.path} holds no complete backup.", remedy=NAME_FOLDER)
         if name is None:
             return list(generations.values())[-1]
         if name not in generations:
@@ -266,4 +267,5 @@ class BackupGeneration:
         return opener.decrypt(data) if self.encrypted else data
 
 
+NAME_FOLDER = "Name the folder that `local2 backup` wrote to."
 USE_EARLIER = "Restore an earlier one: --generation NAME."

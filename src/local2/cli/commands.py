@@ -48,12 +48,21 @@ class Listed(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """A group that imports the module of a command when the command is called."""
+    """A group that imports the module of a command when the command is called.
+
+    Ctrl-C ends it with exit code 130, also while the module is imported.
+    """
 
     def __init__(self, *args: Any, listed: Mapping[str, Listed], **options: Any) -> None:
         super().__init__(*args, **options)
         self.listed = listed
         self.commands = dict.fromkeys(listed, click.Command(None))  # click suggests these names
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as in click
         return list(self.listed)
@@ -87,8 +96,8 @@ class GlobalOptions(NamedTuple):
 def running(chosen: GlobalOptions, *, json: bool = False) -> Iterator[tuple[Settings, Output]]:
     """Read the settings for a command, and turn its errors into messages and exit codes.
 
-    An error ends the command with exit code 1, Ctrl-C with 130. Logs go to standard error unless
-    the command sends them to a file.
+    An error ends the command with exit code 1. Logs go to standard error unless the command sends
+    them to a file.
     """
     output = Output(json=json)
     try:
@@ -101,8 +110,6 @@ def running(chosen: GlobalOptions, *, json: bool = False) -> Iterator[tuple[Sett
     except Local2Error as error:
         output.error(error)
         sys.exit(FAILED)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
 
 
 def command(

@@ -33,6 +33,8 @@ from local2.protocol.services import (
 )
 from local2.settings import Settings
 
+NO_MEMORIES = "No memories."
+
 
 @command("list")
 @click.argument("words", nargs=-1, help="Only memories with all of these words.")
@@ -131,7 +133,7 @@ async def list_(
                 break
     output.data(BrowsedPage(memories=memories, next=page.next))
     if not memories:
-        output.text("No memories.")
+        output.text(NO_MEMORIES)
     for memory in memories:
         parts = [shown_time(memory.event_time), memory.memory_type or memory.kind, memory.scope]
         if memory.state != "active":
@@ -153,6 +155,9 @@ async def overview(settings: Settings, output: Output, *, everybody: bool, calle
     service = OVERVIEW_ALL if everybody else OVERVIEW
     found = await ask_stack(settings, service, Empty(), caller)
     output.data(found)
+    if not found.counts:
+        output.text(NO_MEMORIES)
+        return
     table = Table("Scope", "Kind", "Stand", "Former", "Newest")
     for count in found.counts:
         numbers = f"{count.active:,}", f"{count.past:,}"

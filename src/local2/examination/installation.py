@@ -72,7 +72,10 @@ def check_hooks(data_dir: Path) -> Iterator[CheckResult]:
             else None,
         )
     if aside := turns_aside(data_dir):
-        remedy = f"{data_dir / 'logs' / 'hooks.log'} says why. Delete them when you know."
+        remedy = (
+            f"{data_dir / 'logs' / 'hooks.log'} says why. Rename them to "
+            "*.json to try again, or delete them."
+        )
         yield CheckResult("hooks", "note", aside, remedy=remedy)
 
 

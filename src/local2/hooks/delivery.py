@@ -40,14 +40,14 @@ async def deliver(situation: Situation) -> None:
             async with stack_running(situation.settings, linger=LINGER):
                 for file, turn in outbox.take():
                     connection = connected(situation.settings, name="hooks", user=turn.user)
-                    try:
-                        async with connection as bus:
+                    async with connection as bus:
+                        try:
                             await _publish(bus, turn)
-                    except RequestError as error:  # no later attempt would succeed
-                        log_problem(situation.settings.memory.data_dir, "delivery", error)
-                        outbox.put_aside(file)
-                    else:
-                        file.unlink()
+                        except RequestError as error:  # no later attempt would succeed
+                            log_problem(situation.settings.memory.data_dir, "delivery", error)
+                            outbox.put_aside(file)
+                        else:
+                            file.unlink()
         if outbox.is_empty:
             return
 
