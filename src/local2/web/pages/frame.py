@@ -163,7 +163,11 @@ def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
             try:
                 await viewer.learn_rights()  # the page may listen as its own agent, like Live
                 if not viewer.may(page.needs):
-                    raise ForbiddenError("Your role does not permit this page.")
+                    raise ForbiddenError(
+                        "Your role does not permit this page.",
+                        remedy=f"It needs more than the role {viewer.rights.role}: sign in with a "
+                        "token of a higher one, which the operator makes.",
+                    )
                 await page.show(viewer)
             except Local2Error as error:
                 is_waiting = isinstance(error, UnavailableError)
