@@ -198,4 +198,14 @@ def test_a_page_waits_for_a_stack_that_is_gone_and_goes_on(
         with served(settings):
             expect(banner).to_be_hidden()
             expect(reader.page.locator("[data-row]")).to_contain_text("The stack is back.")
+            reader.page.locator("[data-row]").click()
+            reader.page.get_by_role("button", name="Edit").click()
+            written = reader.page.get_by_label("Text")
+            written.fill("The stack was gone twice.")
+        expect(banner).to_be_visible()
+        with served(settings):
+            expect(banner).to_be_hidden()
+            expect(written).to_have_value("The stack was gone twice.")
+            reader.page.get_by_role("button", name="Save").click()
+            expect(reader.page.locator("[data-row]")).to_contain_text("The stack was gone twice.")
         assert reader.problems == []
