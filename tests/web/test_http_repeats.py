@@ -38,6 +38,20 @@ def test_an_old_value_that_is_sent_again_does_not_replace_a_newer_one(ada: httpx
     assert call(ada, "recall_topic", topic="user.team")["data"]["content"] == "Red"
 
 
+def test_the_same_request_may_be_written_in_another_way(ada: httpx.Client) -> None:
+    headers = {"Idempotency-Key": "port-1", "Content-Type": "application/json"}
+    bodies = (
+        b'{"topic": "user.port", "content": "K\\u00f6ln"}',
+        '{"content":"Köln","topic":"user.port"}\n'.encode(),
+    )
+    first, again = (
+        ada.post("/v1/tools/save_topic", content=body, headers=headers) for body in bodies
+    )
+
+    assert first.status_code == 200
+    assert (again.content, again.headers.get(REPLAYED)) == (first.content, "true")
+
+
 def test_two_keys_of_one_request_are_refused(ada: httpx.Client) -> None:
     topic = {"topic": "user.town", "content": "Bath"}
     keys = [("Idempotency-Key", "town-1"), ("Idempotency-Key", "town-2")]

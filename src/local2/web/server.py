@@ -464,9 +464,12 @@ class HttpServer:
             return await await_unless(until_gone(request.receive), answer(), ClientDisconnect)
         if len(keys) > 1:
             raise BadRequestError("Idempotency-Key: expected one.", remedy="Send it once.")
-        identity = request.method, request.url.path, caller.agent, caller.session_id
-        asked = msgspec.json.encode(identity) + body
-        fingerprint = hashlib.blake2b(asked, digest_size=16).digest()
+        with json_errors(EXAMPLE):
+            asked: Any = read_json(body) if body.strip() else {}
+        # Whoever builds the request anew may write its fields in another order.
+        identity = request.method, request.url.path, caller.agent, caller.session_id, asked
+        written = msgspec.json.encode(identity, order="sorted")
+        fingerprint = hashlib.blake2b(written, digest_size=16).digest()
         is_receipt = request.method == "DELETE" or request.path_params.get("tool") == FORGET.name
         return await self._repeats.answer(
             (caller.token, caller.user), keys[0], fingerprint, answer, is_receipt=is_receipt

@@ -142,6 +142,7 @@ def test_a_token_shows_what_its_user_may_see_until_signing_out(page: Page, token
 def test_a_reader_can_change_nothing(page: Page, tokens: Tokens) -> None:
     look_at_memories(page, tokens.ada_reads)
     page.locator("[data-row]").click()
+    expect(page.get_by_role("checkbox")).to_have_count(0)
     expect(page.locator(".drawer .facts")).to_be_visible()
     expect(page.locator(".drawer button")).to_have_count(1)  # it closes
 
@@ -161,6 +162,9 @@ def test_the_stack_says_what_a_token_permits(
 def test_an_admin_sees_the_tenants_users(page: Page, tokens: Tokens) -> None:
     look_at_memories(page, tokens.boss)
     expect(page.locator("[data-row]")).to_have_count(2)
+    page.locator("[data-row]", has_text="Ada skis.").click()
+    expect(page.locator(".drawer")).to_contain_text("Only ada sees its versions and relations")
+    expect(page.locator(".drawer button")).to_have_count(1)  # it closes
 
 
 @pytest.mark.parametrize("of", ["another tenant", "nobody"])
@@ -209,4 +213,21 @@ def test_the_address_of_a_page_that_the_role_does_not_permit_shows_nothing_of_it
     page.goto(f"{tenant_pages.url}{path}")
 
     expect(page.locator(".page-content")).to_contain_text("Your role does not permit this page.")
+    expect(page.locator(".page-content")).to_contain_text("sign in with a token of a higher one")
     expect(page.get_by_label("Filter")).to_have_count(0)
+
+
+def test_what_others_stated_for_everybody_cannot_be_changed(
+    page: Page, tenant_pages: HttpServer, tokens: Tokens
+) -> None:
+    content = "All of acme ski."
+    with tenant_pages.client(tokens.boss) as boss:
+        call(boss, "remember_fact", content=content, scope="tenant")
+    look_at_memories(page, tokens.ada)
+    row = page.locator("[data-row]", has_text=content)
+    expect(row).to_be_visible()
+    expect(row.get_by_role("checkbox")).to_have_count(0)
+    expect(page.locator("[data-row]", has_text="Ada skis.").get_by_role("checkbox")).to_be_visible()
+    row.click()
+    expect(page.locator(".drawer .facts")).to_be_visible()
+    expect(page.locator(".drawer button")).to_have_count(1)  # it closes

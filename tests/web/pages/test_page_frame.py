@@ -42,6 +42,41 @@ def test_every_page_is_readable_and_accessible_in_the_dark_on_a_narrow_screen(
     reader.check_width()
 
 
+def long_name(of: str, length: int = 80) -> str:
+    """A name without spaces, such as a program makes up."""
+    return f"{of}_{'0123456789' * length}"[:length]
+
+
+def test_long_names_make_no_page_wider_than_a_narrow_screen(
+    reader: Reader, pages: HttpServer
+) -> None:
+    user, source, thing = long_name("user"), long_name("file", 500), long_name("thing")
+    headers = {
+        "Local2-User": user,
+        "Local2-Agent": long_name("agent", 60),
+        "Local2-Session": long_name("session"),
+    }
+    with pages.client(**headers) as client:
+        saved = call(client, "save_topic", topic=long_name("user.topic"), content=long_name("text"))
+        call(client, "edit_memory", id=saved["data"]["id"], content="x", reason=long_name("reason"))
+        triplet = {"subject": thing, "predicate": long_name("verb", 50), "object": "Ada"}
+        call(client, "add_knowledge", facts=[triplet])
+        text = f"# {long_name('heading')}\n\n{long_name('word')}"
+        call(client, "add_document", title=long_name("title"), content=text, source=source)
+    reader.show("light", NARROW)
+    for path in (
+        f"/memories?of={user}",
+        f"/ask?q=heading+topic&user={user}",
+        f"/facts?owner={user}",
+        f"/graph?thing={thing}&user={user}",
+        f"/documents?source={source}",
+        f"/sessions?id={long_name('session')}&user={user}",
+    ):
+        reader.open(path)
+        expect(reader.page.locator(".page-content.ready")).to_contain_text("0123456789")
+        reader.check_width()
+
+
 def test_pages_are_reached_by_keys_and_the_keys_are_listed(reader: Reader) -> None:
     assert len({page.key for page in PAGES}) == len(PAGES)
     reader.open("/")
@@ -163,4 +198,14 @@ def test_a_page_waits_for_a_stack_that_is_gone_and_goes_on(
         with served(settings):
             expect(banner).to_be_hidden()
             expect(reader.page.locator("[data-row]")).to_contain_text("The stack is back.")
+            reader.page.locator("[data-row]").click()
+            reader.page.get_by_role("button", name="Edit").click()
+            written = reader.page.get_by_label("Text")
+            written.fill("The stack was gone twice.")
+        expect(banner).to_be_visible()
+        with served(settings):
+            expect(banner).to_be_hidden()
+            expect(written).to_have_value("The stack was gone twice.")
+            reader.page.get_by_role("button", name="Save").click()
+            expect(reader.page.locator("[data-row]")).to_contain_text("The stack was gone twice.")
         assert reader.problems == []

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
-from nicegui import ui
+from nicegui import Client, ui
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 from nicegui.events import GenericEventArguments
@@ -139,9 +139,10 @@ def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
     ui.add_head_html(HEAD)
     ui.on_exception(notify_of_error)
     _show_navigation(page, pages, viewer)
-    with ui.context.client.layout:
+    client = ui.context.client
+    with client.layout:
         notices = ui.element("div").classes("notices").props("role=status aria-live=polite")
-    ui.context.client.storage[NOTICES] = notices
+    client.storage[NOTICES] = notices
     lost = ui.element("div").classes("banner").props("role=status")
     lost.visible = False
     with lost:
@@ -153,7 +154,7 @@ def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
     content = ui.element("div").classes("page-content")
 
     is_waiting = True
-    """Whether the content is still to come: a stack that has just started does not serve yet."""
+    """Whether the content is to come: also when the stack was gone, or does not serve yet."""
 
     async def fill() -> None:
         nonlocal is_waiting
@@ -163,7 +164,11 @@ def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
             try:
                 await viewer.learn_rights()  # the page may listen as its own agent, like Live
                 if not viewer.may(page.needs):
-                    raise ForbiddenError("Your role does not permit this page.")
+                    raise ForbiddenError(
+                        "Your role does not permit this page.",
+                        remedy=f"It needs more than the role {viewer.rights.role}: sign in with a "
+                        "token of a higher one, which the operator makes.",
+                    )
                 await page.show(viewer)
             except Local2Error as error:
                 is_waiting = isinstance(error, UnavailableError)
@@ -173,9 +178,11 @@ def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
         content.classes("ready")
 
     async def watch() -> None:
-        was_lost = lost.visible
+        nonlocal is_waiting
         lost.visible = not viewer.link.is_reached
-        if not lost.visible and (was_lost or is_waiting):
+        is_waiting = is_waiting or lost.visible
+        # A dialog would go with the content that has opened it, and what is written there.
+        if is_waiting and not lost.visible and not is_dialog_open(client):
             await fill()
 
     # It waits for the browser, and ends with it: nothing is read for one that never came.
@@ -422,6 +429,12 @@ def dialog(name: str) -> ui.dialog:
     made = ui.dialog()
     made.props["aria-label"] = name
     return made
+
+
+def is_dialog_open(client: Client) -> bool:
+    """Whether a dialog or a drawer is open on a page."""
+    dialogs = (element for element in client.elements.values() if isinstance(element, ui.dialog))
+    return any(shown.value for shown in dialogs)
 
 
 @contextmanager

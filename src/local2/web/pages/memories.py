@@ -10,6 +10,7 @@ from nicegui.events import GenericEventArguments, ValueChangeEventArguments
 from local2.errors import InvalidArgumentsError, abridged
 from local2.protocol.browsing import Browse, BrowseAll, BrowsedMemory, BrowsedPage, RecordState
 from local2.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
+from local2.protocol.memory_tools import HIDE_MEMORIES
 from local2.protocol.msgspec_errors import split_path
 from local2.web.pages.frame import (
     TEXT_CHARACTERS,
@@ -65,7 +66,7 @@ FILTERS = {WORDS, OF, *ENTRIES, *LISTS}
 ROWS = """
 <tr tabindex="0" data-row @click="$parent.$emit('open', row.key)">
   <td class="choose" @click.stop>
-    <input type="checkbox" :aria-label="'Choose: ' + row.text"
+    <input v-if="row.can" type="checkbox" :aria-label="'Choose: ' + row.text"
       @change="$parent.$emit('choose', row.key, $event.target.checked)" />
   </td>
   <td>
@@ -172,7 +173,8 @@ class MemoriesPage:
             self._changes = ui.element("div").classes("row-of chosen")
             self._changes.visible = False
             if page.memories:
-                rows = [_row(memory) for memory in page.memories]
+                may_change = self._viewer.may(HIDE_MEMORIES.name)
+                rows = [_row(memory, may_change=may_change) for memory in page.memories]
                 Table(
                     COLUMNS,
                     ROWS,
@@ -209,8 +211,11 @@ class MemoriesPage:
         await open_memory(self._viewer, id_, self._load, self._shown.get(id_))
 
 
-def _row(memory: BrowsedMemory) -> dict[str, Any]:
-    """A row of the table, of which the browser shows everything as text."""
+def _row(memory: BrowsedMemory, *, may_change: bool) -> dict[str, Any]:
+    """A row of the table, of which the browser shows everything as text.
+
+    `can`: whether it can be chosen, to be changed with others.
+    """
     tags = [readable(memory.memory_type or memory.kind)]
     if memory.state != "active":
         tags.append(memory.state)
@@ -218,6 +223,7 @@ def _row(memory: BrowsedMemory) -> dict[str, Any]:
         tags.append("pinned")
     return {
         "key": memory.id,
+        "can": may_change and memory.state == "active" and memory.by == "self",
         "topic": memory.topic or memory.label or "",
         "text": memory.content[:TEXT_CHARACTERS] or NO_TEXT,
         "tags": tags,

@@ -71,7 +71,9 @@ class MemoryChanges:
         if stand and may(HIDE_MEMORIES.name):
             hide = ui.button("Never recall", icon="o_visibility_off", on_click=self._hide)
             hide.props("outline")
-        if len(self._memories) == 1 and (may(FORGET.name) or may("forget_own")):
+        # Without accounts, it is asked for as its user.
+        is_own = not self._viewer.has_accounts or self._memories[0].by == "self"
+        if len(self._memories) == 1 and is_own and (may(FORGET.name) or may("forget_own")):
             forget = ui.button("Forget", icon="o_delete_forever", on_click=self._forget)
             forget.props("outline color=negative")
 

@@ -21,7 +21,7 @@ from local2.protocol.memory_tools import (
     Version,
     Versions,
 )
-from local2.web.pages.frame import Viewer, drawer, tag, text, when
+from local2.web.pages.frame import Viewer, drawer, exact, facts, tag, text, when
 from local2.web.pages.memory_changes import MemoryChanges, OnChange
 
 MAX_COMPARED = 20_000
@@ -62,6 +62,9 @@ async def open_memory(
     Raises:
         Local2Error: The memory cannot be read.
     """
+    if viewer.has_accounts and known is not None and known.user not in {None, viewer.caller.user}:
+        _show_others(known)
+        return
     seen_by = viewer.looking_as(known.user if known is not None else None)
     history, related = await asyncio.gather(
         seen_by.calls.ask(MEMORY_HISTORY, MemoryHistory(topic_or_id=id_)),
@@ -95,6 +98,23 @@ async def open_memory(
             _show_relations(related.relations)
             around = {"id": id_, "user": seen_by.caller.user or ""}
             text("a", "Show them in the graph").props["href"] = f"/graph?{urlencode(around)}"
+
+
+def _show_others(known: BrowsedMemory) -> None:
+    """Show what admins may see of another user's memory: what the table has of it."""
+    with drawer("Memory"):
+        content = text("p", (known.content or NO_TEXT) + "…" * known.cut)
+        content.classes("whole-text memory-text")
+        entries = {
+            "When": exact(known.event_time),
+            "Stored by": known.agent or "nobody named",
+            "Kind": readable(known.memory_type or known.kind),
+            "Belongs to": known.user or "",
+            "Id": known.id,
+        }
+        facts(entries)
+        alone = f"Only {known.user} sees its versions and relations, and can change it."
+        text("p", alone).classes("quiet")
 
 
 def _show_facts(shown: Version, known: BrowsedMemory | None) -> None:
