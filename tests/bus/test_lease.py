@@ -108,7 +108,7 @@ async def test_a_lease_that_stacks_hold_together_is_left_to_the_others(
     await first.acquire()
     await second.acquire()
 
-    await first.release()
+    await second.release()
 
     assert not await is_taken_by(lease(bus, tmp_path, "other"))
 

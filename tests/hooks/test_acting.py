@@ -18,6 +18,7 @@ import pytest
 import pytest_asyncio
 
 from local2.bus.connection import Connection
+from local2.bus.streams import publish_durably
 from local2.client.access import ask_service
 from local2.client.tools import call_tool
 from local2.errors import BusError, TooLargeError
@@ -390,8 +391,16 @@ async def test_the_end_of_a_session_delivers_what_was_kept_while_no_stack_ran(
 def put_turn(outbox: Outbox, user: str, query_id: str) -> None:
     """Leave a finished turn to be delivered."""
     turn = Generation(query=f"{query_id}?", answer=KNOWN, session_id="s1", query_id=query_id)
-    identity = {"user": user, "session_id": turn.session_id, "query_id": query_id}
-    outbox.put(seal(turn, type="response", source="codex", **identity))
+    outbox.put(
+        seal(
+            turn,
+            type="response",
+            source="codex",
+            user=user,
+            session_id=turn.session_id,
+            query_id=query_id,
+        )
+    )
 
 
 async def test_a_turn_that_could_not_be_delivered_waits_for_the_next_delivery(
@@ -424,12 +433,11 @@ async def test_turns_that_can_never_be_delivered_hold_up_no_other(
     for query_id in ("Too large", "Who deploys"):
         put_turn(outbox, theirs.user, query_id)
     (situation.turns / "broken.json").write_bytes(b"{")
-    publish = delivery.publish_durably
 
     async def refuse_one(bus: Connection, subject: str, data: bytes) -> None:
         if b"Too large" in data:
             raise TooLargeError("It has more than the bus carries.")
-        await publish(bus, subject, data)
+        await publish_durably(bus, subject, data)
 
     monkeypatch.setattr(delivery, "publish_durably", refuse_one)
     await deliver(situation)
