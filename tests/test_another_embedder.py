@@ -86,11 +86,9 @@ async def begin_reindex(bus: Connection, ollama: OllamaStandIn) -> None:
 
 
 async def wait_until_served_by(bus: Connection, embedder: str) -> None:
-    async def is_served() -> bool:
-        now = await status(bus)
-        return now.next is None and now.embedder == embedder
-
-    await eventually(is_served, within=30)
+    await eventually(
+        lambda: status(bus), lambda now: now.next is None and now.embedder == embedder, within=30
+    )
 
 
 @asynccontextmanager

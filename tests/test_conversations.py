@@ -11,8 +11,8 @@ from local2.stack.app import open_stack
 from stacks import CALLER, in_step, settings_in
 
 pytestmark = pytest.mark.usefixtures("worker_here")
-TURNS = 80
-"""Enough turns to fill the context several times."""
+TURNS = 40
+"""Enough turns to fill the context, and that the third is long gone from it."""
 TEAPOT = "The blue teapot stands in the cellar."
 QUESTION = "What do you remember about the blue teapot?"
 SMALL = 3_700

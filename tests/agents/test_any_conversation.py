@@ -12,7 +12,7 @@ from turns import GENERATION, all_done, turn
 
 pytestmark = pytest.mark.usefixtures("memory_agent", "tools", "either_size")
 
-STEPS = 250
+STEPS = 150
 SAID = (
     "I live in Oslo, says {user}.",
     "I moved to Bergen last week, says {user}.",

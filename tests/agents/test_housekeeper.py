@@ -266,18 +266,6 @@ async def test_a_malformed_announcement_of_a_worker_is_logged_in_one_line(
     await indexed(memory)
 
 
-async def test_the_status_includes_the_last_consolidation(bus: Connection, memory: Memory) -> None:
-    assert (await status(bus)).consolidation is None
-
-    done = await memory.consolidation.run_once()
-
-    last = (await status(bus)).consolidation
-    assert last is not None
-    assert done is not None
-    assert (last.run, last.changed, last.failed, last.under_way) == (done.run, 0, 0, False)
-    assert last.ended_at is not None
-
-
 async def test_findings_name_what_is_broken_and_what_to_do(bus: Connection, memory: Memory) -> None:
     await memory.of(UNNAMED).write_episodic("The symbol of gold is Au.")
 

@@ -180,10 +180,8 @@ async def test_the_section_is_never_recorded(
     await start()
     await client.ask("Hello", caller=RICHARD)
 
-    async def stored() -> bool:
-        return (await tools.ledger.counts()).records == 4
-
-    await eventually(stored)  # the fact, the question, the answer, and the turn's episode
+    # The fact, the question, the answer, and the turn's episode.
+    await eventually(tools.ledger.counts, lambda found: found.records == 4)
     assert not [row for row in await records(database) if "pre-seeded" in row["content"]]
 
 

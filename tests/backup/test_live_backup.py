@@ -260,11 +260,9 @@ async def test_backups_are_made_when_they_are_due(
     # A newest backup that is dated in the future does not count.
     for number, hours in ((2, 25), (3, 0)):
         now = only.at + timedelta(hours=hours)
-        monkeypatch.setattr("local2.stack.app.utc_now", lambda now=now: now)
+        monkeypatch.setattr("local2.stack.app.utc_now", Mock(return_value=now))
         async with open_stack(settings_in(tmp_path, backup_folder=backups), with_generator=False):
-            await eventually(
-                lambda: generations(backups), lambda made, number=number: len(made) == number
-            )
+            await eventually(lambda: len(generations(backups)) == number)  # noqa: B023 - awaited in the loop
 
 
 async def test_stopping_the_stack_stops_a_backup_and_leaves_no_partial_files(

@@ -27,7 +27,7 @@ from local2.settings import LimitSettings
 from note_tool import Notes
 from waiting import eventually
 
-MESSAGES = int(os.environ.get("FLOOD", "100"))
+MESSAGES = int(os.environ.get("FLOOD", "60"))
 LARGE = "x" * 870_000
 PATIENCE = 60.0
 SMALL = 20 * MESSAGES_BEFORE_YIELD

@@ -100,6 +100,19 @@ async def test_a_released_lease_is_free_at_once(bus: Connection, tmp_path: Path)
     assert not await is_taken_by(first)
 
 
+async def test_a_lease_that_stacks_hold_together_is_left_to_the_others(
+    bus: Connection, tmp_path: Path
+) -> None:
+    ours = msgspec.structs.replace(holder(tmp_path, "ours"), ledger="of both")
+    first, second = (Lease(bus, ours, in_memory=False) for _ in range(2))
+    await first.acquire()
+    await second.acquire()
+
+    await second.release()
+
+    assert not await is_taken_by(lease(bus, tmp_path, "other"))
+
+
 async def test_the_lease_of_a_killed_holder_expires(
     bus: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

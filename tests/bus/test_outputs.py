@@ -118,7 +118,7 @@ async def read_refusal(bus: Connection, key: str, caller: Caller) -> str:
 async def test_an_output_of_megabytes_is_read_back_whole(
     bus: Connection, book: Book, pattern: str
 ) -> None:
-    book.content = (pattern * MEGABYTES)[: MEGABYTES // 2] + "🎻" * (MEGABYTES // 8)
+    book.content = (pattern * MEGABYTES)[: MEGABYTES // 4] + "🎻" * (MEGABYTES // 16)
 
     result = await call_book(bus)
 

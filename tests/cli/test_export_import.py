@@ -202,7 +202,7 @@ def test_a_line_that_never_ends_is_refused_without_being_read_whole(
     assert peak < 4 * MAX_LINE_BYTES
 
 
-def test_a_truncated_file_or_one_of_a_newer_local2_is_refused(
+def test_a_file_with_too_few_or_many_lines_or_of_a_newer_local2_is_refused(
     exported: Path, other_stack: Served, tmp_path: Path
 ) -> None:
     good_lines = exported.read_text().splitlines()
@@ -210,6 +210,7 @@ def test_a_truncated_file_or_one_of_a_newer_local2_is_refused(
     for text, message in (
         ("\n".join(good_lines[:-1]), "cut short"),
         ("\n".join([*good_lines[:5], good_lines[-1]]), "says that there are"),
+        ("\n".join([*good_lines, good_lines[1]]), "follows the last line of the export"),
         ("\n".join([json.dumps(header), *good_lines[1:]]), "Update local2."),
         ("", "is empty"),
     ):

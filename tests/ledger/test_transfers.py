@@ -396,6 +396,18 @@ async def test_an_import_does_not_restore_an_erased_fact_even_if_it_was_stated(
     assert await other.facts.topic("user", OWNER, "user.language") is None
 
 
+async def test_a_fact_merged_into_one_that_was_erased_here_stands_alone(ledger: Ledger) -> None:
+    into = fact("Osmium is dense.")
+    await ledger.facts.store(into)
+    await erase(ledger, Selection(owner=OWNER, id=into.id), at=NEWER)
+    merged = fact_line("m", superseded_by=into.id, retired_at=DAY, retired_why="merged")
+
+    await ledger.imports.store([merged], IMPORTER)
+
+    (found,) = (await ledger.records.by_id(["m"])).values()
+    assert found.superseded_by is None
+
+
 async def test_the_audit_of_erasures_and_denied_requests_is_imported(
     ledger: Ledger, other: Ledger
 ) -> None:

@@ -425,12 +425,8 @@ async def test_a_run_with_a_clock_a_year_ahead_does_not_delay_the_next_one(
     await consolidation_of(memory).run_once()
     memory.clock = lambda: now
 
-    async def in_time() -> bool:
-        run = await memory.ledger.upkeep.last_run(now)
-        return run is not None
-
     async with working(consolidation_of(memory)):
-        await eventually(in_time)
+        await eventually(lambda: memory.ledger.upkeep.last_run(now), lambda run: run is not None)
 
 
 async def _later(last: Callable[[], Any], first: datetime | None) -> bool:

@@ -6,6 +6,7 @@ from calling import ask, call
 from local2.bus.connection import Connection
 from local2.memory.tenant import Memory
 from local2.protocol.payloads import Json
+from local2.tools import facts
 
 pytestmark = pytest.mark.usefixtures("tools")
 
@@ -58,13 +59,16 @@ async def test_a_history_of_long_versions_fits_the_bus_and_a_context(bus: Connec
     ]
 
 
-async def test_a_long_history_lists_only_its_newest_versions(bus: Connection) -> None:
-    for number in range(103):
+async def test_a_long_history_lists_only_its_newest_versions(
+    bus: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "MAX_VERSIONS", 5)
+    for number in range(8):
         await call(bus, "remember_fact", {**VIM, "content": f"Version {number}"})
 
     result = await ask(bus, "memory_history", {"topic_or_id": "user.editor"})
 
-    assert (len(result.data["versions"]), result.data["total"]) == (100, 103)
+    assert (len(result.data["versions"]), result.data["total"]) == (5, 8)
     assert result.content.endswith("(3 older versions are left out.)")
 
 
