@@ -1,5 +1,6 @@
 """However often a question is asked, its source ranks above earlier answers to it."""
 
+import json
 from typing import Any
 
 import pytest
@@ -282,6 +283,93 @@ async def test_search_memory_marks_what_is_outdated_as_recall_does(
 
     assert [hit["content"] for hit in hits] == ["My rent is 950 euros.", "My rent is 900 euros."]
     assert hits[1]["outdated_by"] == hits[0]["id"]
+
+
+FILLER = (
+    "The choir rehearses in the church hall.",
+    "Grandma is in room 214 of the Marienhospital.",
+    "The kitchen will be painted sage green.",
+    "I pay 49 euros for the train ticket.",
+    "Tom brings the tent for the camping trip.",
+)
+
+OTHER_QUESTIONS = (
+    ("Who maintains the billing service?", "The billing service is maintained by Ruth."),
+    ("How tall is the Eiffel Tower?", "The Eiffel Tower is 324 metres tall."),
+    ("Which Python version do we need for the parser?", "The parser needs Python 3.9."),
+    ("What does a ticket to the aquarium cost?", "A ticket to the aquarium costs 18 euros."),
+    ("How long do lentils boil?", "Lentils boil for 25 minutes."),
+    ("Where is the spare key of the shed?", "The spare key of the shed hangs behind the clock."),
+    ("What is the capital of Kazakhstan?", "The capital of Kazakhstan is Astana."),
+    ("Which gate does flight LH882 use?", "Flight LH882 uses gate B24."),
+    ("What is the limit of the upload API?", "The upload API accepts 10 MB."),
+)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"), [("turn", "turn"), ("note", "note"), ("turn", "topic")]
+)
+async def test_a_hit_has_beside_it_what_was_said_later_in_other_words(
+    bus: Connection, memory: Memory, earlier: str, later: str
+) -> None:
+    async def save(text: str, form: str, session: str) -> None:
+        if form == "turn":
+            await say(bus, memory, text, "Good to know.", session)
+        elif form == "note":
+            await call(bus, "save_memory", session, content=text)
+        else:
+            await call(bus, "save_topic", session, topic="user.car", content=text)
+
+    old = "I drive a blue Volvo."
+    new = "The Volvo broke down, so I sold it and lease a Polestar."
+    question = "What car do I drive?"
+    for number, text in enumerate((old, *FILLER)):
+        await save(text, earlier, f"s{number}")
+    await save(new, later, "later")
+    await indexed(memory)
+
+    caller = caller_named("richard")
+    found = await call_tool(bus, "search_memory", {"query": question}, caller=caller)
+    (hit,) = [hit for hit in found.data["hits"] if old in hit["content"]]
+
+    assert [new in one["content"] for one in hit["later"]] == [True]
+    assert found.content.count(new) == (1 if later == "topic" else 2)
+    assert {one["source_class"] for one in found.data["hits"]} <= {"asserted", "answered"}
+
+
+async def test_a_turn_that_asks_has_beside_it_a_later_one_that_answers_otherwise(
+    bus: Connection, memory: Memory
+) -> None:
+    asked, answered = "When does the ferry to Hven leave?", "The ferry to Hven leaves at 9:15."
+    await say(bus, memory, asked, answered, "first")
+    for number, other in enumerate(OTHER_QUESTIONS):
+        await say(bus, memory, *other, f"s{number}")
+    changed = "The Hven ferry now leaves at 10:40."
+    later = json.loads(turn(query="What time is the ferry to Hven?", answer=changed, query_id="l"))
+    later["timestamp_utc"] = "2026-11-21T08:00:00Z"
+    await publish_durably(bus, GENERATION, json.dumps(later).encode())
+    await all_done(bus)
+    await indexed(memory)
+
+    hits = (await call(bus, "search_memory", "new", query=asked))["hits"]
+
+    (first,) = [hit for hit in hits if answered in hit["content"]]
+    assert [changed in one["content"] for one in first["later"]] == [True]
+
+
+async def test_a_fact_marks_a_hit_that_it_outdates_and_is_none_itself(
+    bus: Connection, memory: Memory
+) -> None:
+    await say(bus, memory, "My rent is 900 euros.", "Good to know.", "first")
+    saved = await call(
+        bus, "save_topic", "second", topic="user.rent", content="My rent is 950 euros."
+    )
+    await indexed(memory)
+
+    (hit,) = (await call(bus, "search_memory", "new", query="What is my rent?"))["hits"]
+
+    assert hit["content"].startswith("Q: My rent is 900 euros.")
+    assert hit["outdated_by"] == saved["id"]
 
 
 async def test_an_answer_that_ranked_below_its_source_does_not_rise_above_it_as_a_reply(

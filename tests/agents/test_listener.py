@@ -331,6 +331,31 @@ async def test_a_result_received_after_its_turn_is_not_stored_again(
     assert contents == ["19.3 g", "20 g"]
 
 
+async def test_results_received_after_the_answer_stand_before_it(
+    bus: Connection, memory: Memory, database: Database
+) -> None:
+    calls = [{"name": "weigh", "id": "c1", "content": "19.3 g"}]
+    await publish_durably(bus, GENERATION, turn(tool_calls=calls))
+    await all_done(bus)
+    await publish_durably(bus, GENERATION, turn(query="And?", query_id="q2", tool_calls=[]))
+    await all_done(bus)
+    late: dict[str, Any] = {"user": "richard", "session_id": "s1", "query_id": "q1"}
+    await publish_result(bus, database, "weigh", **late, payload={"content": "20 g"})
+
+    loaded = await memory.of(RICHARD).sessions.load(None, 10)
+
+    assert [(message.role, message.content) for message in loaded.messages] == [
+        ("user", QUESTION),
+        ("assistant", ""),
+        ("tool", "19.3 g"),
+        ("tool", "20 g"),
+        ("assistant", "Au."),
+        ("user", "And?"),
+        ("assistant", "Au."),
+    ]
+    assert [len(message.tool_calls) for message in loaded.messages] == [0, 2, 0, 0, 0, 0, 0]
+
+
 async def test_results_already_received_are_placed_where_the_ingested_messages_have_them(
     bus: Connection, memory: Memory, database: Database
 ) -> None:

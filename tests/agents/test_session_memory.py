@@ -14,6 +14,7 @@ from local2.bus.connection import BusMessage, Connection
 from local2.bus.tool_host import ToolHost
 from local2.client.queries import QueryClient
 from local2.conversation.events import MemoryResetEvent
+from local2.generator.turn import ATTEMPTS
 from local2.ledger.records import Fact
 from local2.memory.intake.intake import Question
 from local2.memory.tenant import Memories, Memory
@@ -166,6 +167,26 @@ async def test_a_prompt_that_the_model_refuses_is_shortened(
     assert statuses[:2] == ["started", "completed"]
 
 
+async def test_a_prompt_reaches_its_smallest_size_in_a_few_calls_of_the_model(
+    tools: Memory, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+) -> None:
+    await start()
+    question = "word " * 500
+    await client.ask(question, caller=RICHARD)
+    only_end_shown = 70  # tokens that tell the model to recall what it does not see
+    ollama.context_tokens = ollama.tokens_of(ollama.bodies("/api/chat")[-1]) + only_end_shown
+    for number in range(15):
+        text = f"Rule {number}: {f'word{number} ' * 60}"
+        fact = Fact(content=text, scope="user", durability="core", memory_type="instruction")
+        await tools.of(RICHARD).facts.store(fact)
+
+    turn = await client.ask(question, caller=caller_named("richard", session_id="s2"))
+
+    sizes = list(map(ollama.tokens_of, ollama.bodies("/api/chat")))[1:]
+    assert (turn.answer, turn.error) == ("Understood.", None)
+    assert 2 < len(sizes) <= ATTEMPTS
+
+
 async def test_a_question_that_never_fits_is_an_error_and_is_dropped_from_the_session(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
@@ -175,7 +196,9 @@ async def test_a_question_that_never_fits_is_an_error_and_is_dropped_from_the_se
     turn = await client.ask("word " * 500, caller=RICHARD)
 
     assert turn.error is not None
+    assert turn.error.message.startswith("Even the shortest prompt for this question")
     assert "context length" in turn.error.message
+    assert len(ollama.bodies("/api/chat")) <= ATTEMPTS
     ollama.context_tokens = None
     await client.ask("And now?", caller=RICHARD)
     assert last_chat(ollama)[1] == ["And now?"]

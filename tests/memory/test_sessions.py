@@ -68,6 +68,28 @@ async def test_turns_are_loaded_as_messages_in_their_order(richard: MemoryServic
     assert (session.session_id, session.earlier) == ("s1", False)
 
 
+async def test_a_result_that_is_told_late_stands_at_its_call(richard: MemoryService) -> None:
+    call = ToolCallRecord(id="call-1", name="clock")
+    messages = [
+        chat_message("What time is it?"),
+        chat_message(None, "assistant", tool_calls=[call]),
+        chat_message("The clock is slow.", "assistant"),
+    ]
+    await richard.intake.store_conversation(messages, "s1")
+    late = chat_message("Noon.", "tool", tool_call_id="call-1", name="clock")
+    await richard.intake.store_conversation([*messages, late], "s1")
+
+    session = await load(richard)
+
+    assert roles_and_contents(session) == [
+        ("user", "What time is it?"),
+        ("assistant", ""),
+        ("tool", "Noon."),
+        ("assistant", "The clock is slow."),
+    ]
+    assert [len(message.tool_calls) for message in session.messages] == [0, 1, 0, 0]
+
+
 async def test_a_turns_tool_results_follow_their_calls(
     richard: MemoryService,
 ) -> None:

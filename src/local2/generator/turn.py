@@ -35,9 +35,10 @@ from local2.protocol.payloads import (
 from local2.settings import GeneratorSettings
 
 NAME = "generator_agent"
-SHRINK_FACTOR = 0.5
-"""Factor for a prompt's tokens after it was refused as too large. Halving finds a size that fits in
-a few attempts, whatever the true limit is."""
+ATTEMPTS = 5
+"""How often a prompt is sent that is refused as too large. Its room is halved each time, and the
+last one is the smallest there can be: what the question itself takes does not shrink, so halving
+alone would approach that size by fewer tokens each time."""
 
 log = structlog.get_logger()
 
@@ -190,18 +191,29 @@ class GeneratorTurn:
             room=prompt_budget(self._settings, count(tools_message(self._tools.definitions))),
             tail=self._settings.compressed_messages,
         )
+        conversation, left = self._session.conversation, ATTEMPTS
         while True:
             try:
                 return await self._ask(writer, tools)
             except PromptTooLargeError as refused:
                 log.warning("prompt_too_large", query_id=self._query_id, reason=str(refused))
-                conversation = self._session.conversation
-                if await conversation.compact_for_payload_error(self._runtime):
+                left -= 1
+                if left > 1 and await conversation.compact_for_payload_error(self._runtime):
                     continue
                 tokens = writer.write(conversation.context).tokens
-                writer = msgspec.structs.replace(writer, room=int(tokens * SHRINK_FACTOR))
-                if writer.write(conversation.context).tokens >= tokens:
-                    raise
+                rooms = (min(writer.room, tokens) // 2, 0) if left > 1 else (0,)
+                narrower = (msgspec.structs.replace(writer, room=room) for room in rooms)
+                shorter = (
+                    one for one in narrower if one.write(conversation.context).tokens < tokens
+                )
+                if not left or (next_writer := next(shorter, None)) is None:
+                    raise PromptTooLargeError(
+                        f"Even the shortest prompt for this question, {tokens:,} tokens, is too "
+                        f"long: {refused.message}",
+                        remedy="Ask a shorter question, offer fewer tools, or let the model have a "
+                        "larger context.",
+                    ) from refused
+                writer = next_writer
 
     async def _ask(
         self, writer: PromptWriter, tools: Sequence[ToolDefinition]

@@ -34,7 +34,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-def search_result(recalled: RecallResult) -> SearchResult:
+def search_result(recalled: RecallResult, caller: Caller) -> SearchResult:
     """The items with content that are near in meaning or have the question's words."""
     hits = []
     for item in recalled.items:
@@ -57,6 +57,7 @@ def search_result(recalled: RecallResult) -> SearchResult:
                 source_class=source_class_of(record),
                 outdated_by=item.outdated_by,
                 contradicts=item.contradicts,
+                later=tuple(view(later, caller, LaterStatement) for later in item.later),
             )
         )
     return SearchResult(hits=hits, degraded=recalled.degraded, reason=recalled.reason)

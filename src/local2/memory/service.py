@@ -49,6 +49,7 @@ from local2.settings import MemorySettings
 
 MAX_USERS = 10
 """Maximum number of other users that are named."""
+FACTS: tuple[Kind, ...] = ("fact",)
 DEFAULT_TOP_K, CANDIDATE_FACTOR = 6, 2
 """Default number of results per scope, and by how much more candidates a reranker gets."""
 
@@ -159,10 +160,19 @@ class MemoryService:
         return (await self.intake.store_episode(content, metadata)).id
 
     async def search_episodic(self, query: str, top_k: int | None = None) -> SearchResult:
-        """Find episodes and notes by meaning and words; `top_k`: None means the setting."""
-        top_k = top_k or self._shared.settings.top_k
-        request = RecallRequest(query=query, top_k=top_k, kinds=EPISODIC, weights=EQUAL_WEIGHTS)
-        return search_result(await self.recall(request))
+        """Find episodes and notes by meaning and words; `top_k`: None means the setting.
+
+        Facts are none, but what they say may replace what those say.
+        """
+        request = RecallRequest(
+            query=query,
+            top_k=top_k or self._shared.settings.top_k,
+            kinds=EPISODIC,
+            compared=FACTS,
+            weights=EQUAL_WEIGHTS,
+            with_later=True,
+        )
+        return search_result(await self.recall(request), self.caller)
 
     async def recall(self, request: RecallRequest) -> RecallResult:
         """Find all kinds of memories that answer a question; see Recaller."""
@@ -209,8 +219,7 @@ class MemoryService:
         """Consolidate the caller's own facts and the tenant's, or only report the changes."""
         caller = self.caller
         actor = Actor(agent=caller.agent, user=owner_of(caller), run=new_id())
-        facts: tuple[Kind, ...] = ("fact",)
-        places = visible_places(caller, facts)
+        places = visible_places(caller, FACTS)
         return await self._shared.consolidation.consolidate_places(places, actor, dry_run=dry_run)
 
     async def search_tenant(self, query: str, top_k: int = DEFAULT_TOP_K) -> RecallResult:

@@ -220,16 +220,33 @@ class Sessions:
 
 
 def in_order(stored: Sequence[StoredMessage]) -> list[StoredMessage]:
-    """The messages with those of a turn side by side, the question first.
+    """The messages with those of a turn side by side: the question, calls and results, the answer.
 
-    A tool's result may be stored before the question. The messages' times are ignored, because
-    clocks are set back and a message may claim any time.
+    A tool's result may be stored before the question, or after the answer that it came too late
+    for. It belongs to the message with its call or, if that was not recorded, to the turn with its
+    query id. The messages' times are ignored, because clocks are set back and a message may claim
+    any time.
     """
     turns: dict[str | int, list[StoredMessage]] = {}
+    calling: dict[str, str | int] = {}
+    # The first turn of each query; from there on, the last one so far.
+    asking = {one.query_id: one.turn for one in reversed(stored) if one.query_id and one.turn}
     for number, message in enumerate(stored):
-        turns.setdefault(message.turn or number, []).append(message)
-    ordered = (sorted(turn, key=lambda message: message.role != "user") for turn in turns.values())
+        turn: str | int | None = message.turn
+        if turn is None and message.role == "tool":
+            turn = calling.get(message.source_ref or "") or asking.get(message.query_id or "")
+        elif message.query_id and message.turn:
+            asking[message.query_id] = message.turn
+        turn = number if turn is None else turn
+        calling |= {call["id"]: turn for call in _calls(message) if call["id"]}
+        turns.setdefault(turn, []).append(message)
+    ordered = (sorted(turn, key=_place_in_turn) for turn in turns.values())
     return [message for turn in ordered for message in turn]
+
+
+def _place_in_turn(message: StoredMessage) -> int:
+    is_answer = message.role == "assistant" and not _calls(message)
+    return 0 if message.role == "user" else 1 + is_answer
 
 
 def conversation(stored: Sequence[StoredMessage]) -> list[SessionMessage]:
@@ -290,9 +307,15 @@ def _message(stored: StoredMessage) -> SessionMessage:
         name=stored.label,
         source_ref=stored.source_ref,
         query_id=stored.query_id,
-        tool_calls=[_shortened(**call) for call in stored.metadata.get("tool_calls", ())],
+        tool_calls=[_shortened(**call) for call in _calls(stored)],
         tool_call_id=_call_id(stored) if stored.role == "tool" else None,
     )
+
+
+def _calls(stored: StoredMessage) -> Sequence[Json]:
+    """The calls of a message whose results were not reported with it."""
+    calls: Sequence[Json] = stored.metadata.get("tool_calls", ())
+    return calls
 
 
 def _shortened(id: str | None, name: str, args: Json) -> SessionCall:  # noqa: A002 - the field's name

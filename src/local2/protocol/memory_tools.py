@@ -696,7 +696,8 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """A found episode or note, with a score from 0 to 1.
 
     `outdated_by`: the id of a later statement of another value. `contradicts`: the id of a user's
-    statement of another value, which is stronger.
+    statement of another value, which is stronger. `later`: what its speaker stated later about the
+    same thing, as in `RecalledItem`.
     """
 
     id: str
@@ -706,6 +707,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     source_class: SourceClass
     outdated_by: str | None = None
     contradicts: str | None = None
+    later: tuple[LaterStatement, ...] = ()
 
 
 class FoundMemories(msgspec.Struct, frozen=True, kw_only=True):

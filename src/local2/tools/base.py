@@ -108,6 +108,11 @@ def shortened(memories: Sequence[M], budget: int, question: str | None = None) -
     ]
 
 
+def later_shortened(statements: Sequence[LaterStatement], items: int) -> tuple[LaterStatement, ...]:
+    """What stands beside one of so many items, which all together fit into a message."""
+    return tuple(shortened(statements, DATA_BYTES // items))
+
+
 class ListedMemory(NamedTuple):
     """A memory in a list. `word`: what kind of memory it is."""
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
+
 from local2.errors import InvalidArgumentsError
 from local2.memory.scopes import how_to_send
 from local2.memory.service import MemoryService
@@ -22,6 +24,7 @@ from local2.tools.base import (
     TEXT_BYTES,
     ListedMemory,
     answers,
+    later_shortened,
     numbered,
     replacement_note,
     shortened,
@@ -46,8 +49,12 @@ async def save_memory(memory: MemoryService, args: SaveMemory) -> ToolOutput:
 @answers(SEARCH_MEMORY)
 async def search_memory(memory: MemoryService, args: SearchMemory) -> ToolOutput:
     result = await memory.search_episodic(args.query, args.top_k)
-    if result.hits:
-        content = formatted(shortened(result.hits, TEXT_BYTES, args.query))
+    hits = [
+        msgspec.structs.replace(hit, later=later_shortened(hit.later, len(result.hits)))
+        for hit in result.hits
+    ]
+    if hits:
+        content = formatted(shortened(hits, TEXT_BYTES, args.query))
         if result.degraded:
             content += f"\n(The search was incomplete: {result.reason})"
     else:
@@ -55,7 +62,7 @@ async def search_memory(memory: MemoryService, args: SearchMemory) -> ToolOutput
     return ToolOutput(
         content=content,
         data=FoundMemories(
-            hits=shortened(result.hits, DATA_BYTES),
+            hits=shortened(hits, DATA_BYTES),
             degraded=result.degraded,
             reason=result.reason,
         ),
@@ -72,6 +79,7 @@ def formatted(hits: Sequence[Hit]) -> str:
                 datetime.fromisoformat(str(hit.metadata["timestamp_utc"])),
                 hit.content,
                 replacement_note(hit, numbers).strip(),
+                hit.later,
             )
             for hit in hits
         ]

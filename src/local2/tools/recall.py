@@ -25,6 +25,7 @@ from local2.tools.base import (
     TEXT_BYTES,
     ListedMemory,
     answers,
+    later_shortened,
     numbered,
     replacement_note,
     shortened,
@@ -52,11 +53,9 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
             relations=item.relations,
             outdated_by=item.outdated_by,
             contradicts=item.contradicts,
-            later=tuple(
-                shortened(
-                    [view(record, memory.caller, LaterStatement) for record in item.later],
-                    DATA_BYTES // len(recalled.items),
-                )
+            later=later_shortened(
+                [view(record, memory.caller, LaterStatement) for record in item.later],
+                len(recalled.items),
             ),
             explanation=Explanation(shares=msgspec.to_builtins(item.shares), weight=item.weight)
             if args.explain

@@ -178,12 +178,19 @@ CROSS JOIN record AS other ON other.tenant = :tenant AND other.id = relation.sou
 WHERE (other.superseded_by IS NULL OR relation.type = 'supersedes')
   AND +other.place IN (SELECT value FROM json_each(:places));
 
--- What echoes repeat.
--- name: echoed
-SELECT echo.row, relation.target FROM json_each(:rows) AS wanted
+-- part: derived
+json_each(:rows) AS wanted
 CROSS JOIN record AS echo ON echo.row = wanted.value AND +echo.tenant = :tenant
 CROSS JOIN relation ON relation.tenant = :tenant AND relation.source = echo.id
-     AND relation.type = 'derived_from';
+     AND relation.type = 'derived_from'
+
+-- What echoes repeat, and the episode of a turn whose question they repeat.
+-- name: echoed
+SELECT echo.row, relation.target FROM {derived}
+UNION ALL
+SELECT echo.row, episode.id FROM {derived}
+CROSS JOIN record AS episode INDEXED BY record_turn
+     ON episode.tenant = :tenant AND episode.turn = relation.target AND episode.kind = 'episode';
 
 -- These records and all that came to replace them, each once however many lead to it.
 -- name: versions

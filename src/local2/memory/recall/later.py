@@ -3,9 +3,10 @@
 Which statement holds is not decided here, and no rank changes: whoever reads an item sees what its
 speaker said about the same thing afterwards. What only asks is no statement. Beside what a person
 asked stands the reply, since it is the reply that answers. Beside what an assistant said stands
-what one said later about the same thing, and beside a tool's output a later one of this tool. A
-correction in the next message stands there, however little it shares with what it corrects. All
-else in this module knows no language.
+what one said later about the same thing, and beside a tool's output a later one of this tool. Of a
+turn, what its user said counts, or what was answered if its user only asked. A correction in the
+next message stands there, however little it shares with what it corrects. All else in this module
+knows no language.
 
 Two records are about the same thing if their vectors are much closer than each of them usually is
 to statements, or closer and they share a rare word. Besides, the later one matches the question, or
@@ -30,6 +31,7 @@ from local2.language.words import stems, words
 from local2.ledger.columns import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions, View
 from local2.ledger.search import Choice, Matches
 from local2.ledger.stored_vectors import Floats
+from local2.memory.intake.episodes import split_episode
 from local2.memory.recall.likeness import EPSILON
 from local2.memory.recall.scores import best_positions, found_in_texts
 from local2.memory.recall.tuning import (
@@ -53,7 +55,7 @@ from local2.memory.recall.tuning import (
     RESTATED_NEEDS,
     SHORT,
 )
-from local2.memory.recall.variants import USER_STRENGTH, source_strengths
+from local2.memory.recall.variants import USER_STRENGTH, compared_strengths, episodes
 from local2.vectors.embedder import known
 
 
@@ -89,8 +91,11 @@ class LaterStatements:
         positions: list[int] = found.tolist()
         later = self._later_than(found)
         every = {*positions, *chain.from_iterable(later)}
-        short = [(at,) for at in every if length[at] <= SHORT]
+        is_turn = view.derive(episodes)
+        turns = [(at,) for at in every if is_turn[at]]
+        short = [(at,) for at in every if length[at] <= SHORT and not is_turn[at]]
         asks = yield from found_in_texts(view, asking, short)
+        asks |= yield from found_in_texts(view, _asking_in_turn, turns)
         replies, nexts = (array[found].tolist() for array in view.derive(_followed))
         replied = {
             at: [reply]
@@ -102,7 +107,9 @@ class LaterStatements:
         ]
         corrects = yield from found_in_texts(view, begins_correction, pairs)
         corrections = {at: [next_] for next_, at in pairs if corrects[next_, at]}
-        first_ones = positions[:MAX_RESTATED]
+        first_ones = [
+            at for at in positions[:MAX_RESTATED] if not is_turn[at] or asks[at,] >= ASKING
+        ]
         answered = chain.from_iterable(replied.get(at, ()) for at in first_ones)
         restated = self._restated({*first_ones, *answered})
         beside = []
@@ -207,8 +214,8 @@ class LaterStatements:
     def _restated(self, positions: Iterable[int]) -> dict[int, list[int]]:
         """For what assistants and tools said, what was said later about the same thing.
 
-        By any assistant, or by this tool. They are compared without what they reply to, must be
-        close, and share a rare word.
+        By any assistant, in any turn, or by this tool. They are compared without what they reply
+        to, must be close, and share a rare word.
         """
         view, column = self._view, self._view.column
         time = column["newness"]
@@ -321,6 +328,10 @@ class _Usual:
         return np.asarray(apart)
 
 
+def _asking_in_turn(text: str) -> float:
+    return asking(split_episode(text)[0])
+
+
 def _rarest(view: View) -> float:
     """How rare a word is that two records have: in a small memory, this is rare enough."""
     return math.log((view.size + 1) / 2.5)
@@ -355,16 +366,17 @@ class _Rarities(dict[str, float]):
 def _statements(view: View, embedder: str) -> Flags:
     """Which records are people's statements with a vector, without extracted facts."""
     column = view.column
-    stated = (column["principal"] >= 0) & (view.derive(source_strengths) >= USER_STRENGTH)
+    stated = (column["principal"] >= 0) & (view.derive(compared_strengths) >= USER_STRENGTH)
     stated &= ~column["machine"] & (column["echo"] != EXTRACTED)
     return stated & view.has_comparable_vector(embedder)
 
 
 def _answers(view: View, embedder: str) -> Flags:
-    """Which records are messages of assistants and tools with a vector, without echoes."""
+    """Which records are turns, or messages of assistants and tools, with a vector; no echoes."""
     answered = view.column["source"] == view.names.sources.number_of("answered")
-    answered = view.column["spoken"] & (answered | _by_tool(view))
-    answered &= view.column["machine"] & (view.column["echo"] == 0)
+    answered = view.column["spoken"] & (answered | _by_tool(view)) & view.column["machine"]
+    answered |= view.derive(episodes)
+    answered &= view.column["echo"] == 0
     return np.asarray(answered & view.has_comparable_vector(embedder))
 
 

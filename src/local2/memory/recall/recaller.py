@@ -136,6 +136,8 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     query: str
     top_k: int
     kinds: Collection[Kind] = RECALLED_KINDS
+    compared: Collection[Kind] = ()
+    """Other kinds that are ranked with these, to mark what they replace; none becomes an item."""
     scope: Scope = "any"
     since: datetime | None = None
     until: datetime | None = None
@@ -241,7 +243,12 @@ class Recaller:
             StorageError: The ledger cannot be read.
             OverloadedError: Too many searches are waiting.
         """
-        within = reach(request.scope, request.kinds, caller, request.weights or self._weights)
+        within = reach(
+            request.scope,
+            {*request.kinds, *request.compared},
+            caller,
+            request.weights or self._weights,
+        )
         now = in_utc(request.as_of, "as_of") if request.as_of else self._clock()
         since, until = _time_range(request)
         # Days begin and end in the time zone of `as_of`, if it has one.
@@ -293,6 +300,7 @@ class Recaller:
         items = yield from first_items(
             ranked,
             max(to_rerank, request.top_k),
+            kinds=request.kinds,
             repetitions=request.repetitions,
             later=ranking.later if request.with_later else None,
             trace=trace,

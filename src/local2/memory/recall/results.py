@@ -1,6 +1,6 @@
 """Build the results of recall: the best records without duplicates, with their relations."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Self
 
@@ -13,7 +13,8 @@ from local2.ledger.search import Choice, DetailRequest
 from local2.memory.intake.echoes import OF_TURNS
 from local2.memory.recall.later import LaterStatements
 from local2.memory.recall.ranking import RankedRecord, Shares, Trace
-from local2.protocol.memories import EPISODIC
+from local2.memory.scopes import source_kind
+from local2.protocol.memories import EPISODIC, Kind
 from local2.protocol.memory_tools import ItemRelation
 
 MAX_NORMALISED = 20_000
@@ -66,11 +67,12 @@ def first_items(
     ranked: Iterator[RankedRecord],
     wanted: int,
     *,
+    kinds: Collection[Kind],
     repetitions: bool,
     later: LaterStatements | None,
     trace: Trace | None = None,
 ) -> Choice[list[RecallItem]]:
-    """The best items with their records, without duplicates and retired records.
+    """The best items of these kinds with their records, without duplicates and retired records.
 
     `repetitions`: whether to return every record of several with the same text. `later`: what the
     items carry of it. `trace`: is told what is left out.
@@ -87,6 +89,8 @@ def first_items(
         for item in (RecallItem.of(found, records) for found in page if found.row in records):
             if len(first) == wanted:
                 break
+            if source_kind(item.record.kind) not in kinds:
+                continue
             key, topic = _content_key(item.record), item.record.topic
             keys[item.record.row] = key
             topics = topics_of.setdefault(key, set())

@@ -53,15 +53,15 @@ def source_strengths(view: View) -> Array:
     return np.asarray(by_source[view.column["source"]])
 
 
-def _episodes(view: View) -> Flags:
+def episodes(view: View) -> Flags:
     """Which records are whole turns, of which only what the user said is compared."""
     in_session = view.column["scope"] == view.names.scopes.number_of("session")
     answered = view.column["source"] == view.names.sources.number_of("answered")
     return np.asarray(in_session & answered & ~view.column["spoken"])
 
 
-def _compared_strengths(view: View) -> Array:
-    return np.where(view.derive(_episodes), USER_STRENGTH, view.derive(source_strengths))
+def compared_strengths(view: View) -> Array:
+    return np.where(view.derive(episodes), USER_STRENGTH, view.derive(source_strengths))
 
 
 def _has_facts(view: View) -> bool:
@@ -75,7 +75,7 @@ class Variants:
     def __init__(self, view: View, caller: Caller) -> None:
         self.view = view
         self._caller = view.names.principals.number_of(caller.user or TENANT_OWNED)
-        self.strengths = view.derive(_compared_strengths)
+        self.strengths = view.derive(compared_strengths)
         self._seen: set[int] = set()
         self._opened_alike: defaultdict[int, list[int]] = defaultdict(list)
         """The positions of the texts with an opening, by its hash."""
@@ -120,7 +120,7 @@ class Variants:
 
     def _read(self, positions: Iterable[int]) -> Choice[None]:
         unread = [position for position in positions if position not in self._texts]
-        is_episode = self.view.derive(_episodes)
+        is_episode = self.view.derive(episodes)
         for position, text in (yield from texts_at(self.view, unread)).items():
             self._texts[position] = split_episode(text)[0] if is_episode[position] else text
 
