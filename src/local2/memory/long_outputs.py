@@ -85,7 +85,7 @@ class LongOutputs:
             if stored is None or not stored.complete:
                 return record
             text = stored.text
-        elif len(text) <= READ:
+        elif record.content == text and len(text) <= READ:
             return record
         parts = await asyncio.to_thread(_parts, record, text)
         return msgspec.structs.replace(record, parts=parts)
